@@ -1,0 +1,1 @@
+"""Hardware: what a mapping costs on a chip. No room here needs torch."""

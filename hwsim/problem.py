@@ -1,0 +1,227 @@
+"""The central types between problems and methods: a mapping goes in, an `Evaluation` comes out.
+
+A *mapping* is an int16 array [N, H]: choice numbers of H decisions at each of N nodes; -1 where a decision
+is unused (dead: nothing there has a size) . Batches of mappings are [B, N, H].
+
+A *key* is a uint64 a row. Everything random in a problem (measurement noise, sampling) is a pure function of
+its arguments and the key: another key differs, the same key repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import IntEnum
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Mapping16 = NDArray[np.int16]
+"""int16 [N, H] or [B, N, H]; -1 = unused."""
+Keys = NDArray[np.uint64]
+"""uint64 [B]."""
+Floats = NDArray[np.float64]
+
+
+class Status(IntEnum):
+    """What became of a proposal, judged on what would run."""
+
+    OK = 0
+    INVALID = 1
+    FAILED = 2
+    TIMEOUT = 3
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Measurements of B proposals.
+
+    Attributes:
+        reward: float64 [B], maximised.
+        cost: float64 [B], seconds unless the problem says otherwise; NaN where nothing ran.
+        speedup: float64 [B], baseline cost / cost; 0 where nothing ran.
+        epsilon: float64 [B], share of the mapped bytes that the compiler had to move, 0..1.
+        status: int8 [B], a `Status`.
+        partial: bool [B], counted but never a champion (a sub-plan, say).
+        repaired: int16 [B, N, H], the mapping that was judged (and that a learner should store).
+    """
+
+    reward: Floats
+    cost: Floats
+    speedup: Floats
+    epsilon: Floats
+    status: NDArray[np.int8]
+    partial: NDArray[np.bool_]
+    repaired: Mapping16
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+    def rows(self, index: slice | NDArray[Any]) -> Evaluation:
+        """The evaluation of some rows."""
+        return replace(self, **{f.name: getattr(self, f.name)[index] for f in fields(self)})
+
+    @staticmethod
+    def concatenate(parts: Sequence[Evaluation]) -> Evaluation:
+        """One evaluation of all rows of the parts, in order."""
+        return Evaluation(
+            **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Evaluation)}
+        )
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a policy sees: x float32 [N, F] and directed edges int64 [2, E] (producer, consumer).
+
+    The last H columns of x hold the current mapping, each choice as its rank in speed scaled to 0..1.
+    """
+
+    x: NDArray[np.float32]
+    edge_index: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The mapping that every speedup is measured against: int16 [N, H], its noise-free cost, its rule."""
+
+    mapping: Mapping16
+    cost: float
+    name: str
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One broken constraint: `demanded` > `available` (in `unit`) at `where`."""
+
+    what: str
+    where: str
+    demanded: float
+    available: float
+    unit: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} at {self.where}: demanded {self.demanded:g} {self.unit}, "
+            f"available {self.available:g} {self.unit}"
+        )
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A proven lower bound on the cost of every valid mapping, and how it was obtained."""
+
+    cost: float
+    proof: str
+    seconds: float
+
+
+class Problem(Protocol):
+    """What a mapping costs on some hardware. Everything is fixed after construction; it must pickle.
+
+    Attributes:
+        name: "nnpi", "mmap" …
+        workload, chip: names for people and for summaries.
+        nodes: N names; heads: H names.
+        labels: for each head the names of its choices, slowest first where speed means something.
+        num_choices: int16 [N, H]; a decision's choices are 0 .. num_choices-1.
+        choice_rank: float32 [H, C], a choice's rank in speed scaled to 0..1.
+        size_bytes: int64 [N, H]; 0 = dead decision, always -1 in canonical mappings.
+        initial: int16 [N, H], the canonical mapping an episode begins with.
+        observation: what a policy sees at `initial`; None where there is no graph to see.
+        baseline: what speedups are relative to.
+        unit: unit of cost.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def workload(self) -> str: ...
+    @property
+    def chip(self) -> str: ...
+    @property
+    def nodes(self) -> tuple[str, ...]: ...
+    @property
+    def heads(self) -> tuple[str, ...]: ...
+    @property
+    def labels(self) -> tuple[tuple[str, ...], ...]: ...
+    @property
+    def num_choices(self) -> NDArray[np.int16]: ...
+    @property
+    def choice_rank(self) -> NDArray[np.float32]: ...
+    @property
+    def size_bytes(self) -> NDArray[np.int64]: ...
+    @property
+    def initial(self) -> Mapping16: ...
+    @property
+    def observation(self) -> Observation | None: ...
+    @property
+    def baseline(self) -> Baseline: ...
+    @property
+    def unit(self) -> str: ...
+
+    def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
+        """Measure mappings [B, N, H]; pure, batched; `key` [B] decides the noise.
+
+        Raises ValueError where shape, dtype or a choice number is out of range.
+        """
+
+    def sample(self, probabilities: NDArray[np.floating[Any]], key: Keys) -> Mapping16:
+        """Draw canonical mappings [B, N, H] from probabilities [B, N, H, C] (rows of dead decisions ignored)."""
+
+    def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
+        """The mappings [B, N, H] nearest by the problem's own rule that it can express (identity by default)."""
+
+    def judge(self, mapping: Mapping16) -> list[Violation]:
+        """Every constraint that one mapping [N, H] breaks, by code that shares nothing with `evaluate`."""
+
+    def bound(self) -> Bound | None:
+        """A proven lower bound on cost, or None where the problem has none."""
+
+    def fingerprint(self) -> str:
+        """Hex digest of everything a cost depends on: simulator version, chip, workload, switches."""
+
+    def files(self) -> Mapping[str, str]:
+        """File name -> text of the inputs that must be kept beside a run so that it can be repeated."""
+
+
+class Game(Protocol):
+    """Optional view of a problem as a batched, pure, sequential game. S is any pytree of arrays [B, …]."""
+
+    num_actions: int
+    max_moves: int
+
+    def reset(self, batch: int) -> Any: ...
+    def legal(self, state: Any) -> NDArray[np.bool_]:
+        """bool [B, A]; no legal action means that the game is over."""
+
+    def step(self, state: Any, action: NDArray[np.int16]) -> tuple[Any, Floats, NDArray[np.bool_]]:
+        """(next state, reward [B], done [B])."""
+
+    def observe(self, state: Any) -> dict[str, NDArray[Any]]: ...
+    def take(self, state: Any, index: NDArray[np.int64]) -> Any:
+        """The games at `index` [B'], copies."""
+
+
+class Derivation(Protocol):
+    """Optional view of a problem as a directed acyclic graph of partial plans (equal = the same vertex)."""
+
+    root: Hashable
+
+    def successors(self, vertex: Hashable) -> Sequence[Hashable]: ...
+    def mapping(self, vertex: Hashable) -> Mapping16 | None:
+        """int16 [N, H] of a complete plan; None for a partial one. No successors and None: a dead end."""
+
+
+@runtime_checkable
+class HasGame(Protocol):
+    """A problem that is a game, too."""
+
+    game: Game
+
+
+@runtime_checkable
+class HasDerivation(Protocol):
+    """A problem that is a derivation graph, too."""
+
+    derivation: Derivation

@@ -1,0 +1,1 @@
+"""Policies over graphs: they see features, edges and numbers of choices, never a chip."""

@@ -1,0 +1,1 @@
+"""Evolution over a mixed population of policies; it returns probabilities and never evaluates."""
