@@ -75,10 +75,12 @@ class Observation:
     """What a policy sees: x float32 [N, F] and directed edges int64 [2, E] (producer, consumer).
 
     The last H columns of x hold the current mapping, each choice as its rank in speed scaled to 0..1.
+    `schema` is the version of the other columns: policies fit only observations of their own schema.
     """
 
     x: NDArray[np.float32]
     edge_index: NDArray[np.int64]
+    schema: int = 0
 
 
 @dataclass(frozen=True)

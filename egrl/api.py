@@ -1,0 +1,294 @@
+"""The run command as a function: resolve the configuration, build, search, leave a run folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from egrl import atomic, config, executor, loop, mapping_file, methods, problems, run_folder, summary
+from egrl.archive import Archive
+from egrl.config import Budget, RunConfig, RunOptions
+from egrl.progress import Observer, ProgressBar, Silent
+from egrl.types import Method, Setting
+from hwsim.problem import Mapping16, Problem
+from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from policies.store import StoredPolicy
+
+RESUMABLE = ("gens", "evals", "seconds", "workers", "checkpoint_seconds")
+"""Options that may change when a run is resumed: a larger budget, and what changes no result."""
+
+STARTS = ("cold", "compiler", "exact")
+START_FILE = "start_mapping.json"
+INIT_FILE = "init_policy.safetensors"
+
+
+class Interrupted(Exception):
+    """The user stopped the run; the checkpoint in `folder` stands."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"interrupted; go on with: egrl run --resume {folder}")
+        self.folder = folder
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a search leaves.
+
+    Attributes:
+        folder: the run folder.
+        summary: summary.json.
+        mapping: the best valid mapping int16 [N, H], or None.
+        problem: what it was measured on.
+    """
+
+    folder: Path
+    summary: Mapping[str, Any]
+    mapping: Mapping16 | None
+    problem: Problem
+
+    @property
+    def speedup(self) -> float:
+        """Of the best mapping over the compiler's; 0 where none is valid."""
+        best = self.summary["best"]
+        return 0.0 if best is None else float(best["speedup"])
+
+
+def resolve(options: RunOptions, settings: Sequence[str] = (), preset: str = "") -> RunConfig:
+    """Options, preset and --set settings as one typed config. InputError where one is wrong."""
+    problem, method = problems.find(options.problem).load(), methods.find(options.method)
+    if preset not in ("", "paper"):
+        raise InputError(f"--preset: expected paper, found {preset!r}")
+    tables = config.parse_set(settings)
+    paper = preset == "paper"
+    if not options.chip:
+        options = replace(options, chip=problem.chips()[0])
+    if paper and options.start == RunOptions.start:
+        options = replace(options, start="cold")
+    return RunConfig(
+        config.check_options(options),
+        config.build(
+            problem.config, {**(problem.paper if paper else {}), **tables["problem"]}, "--set problem"
+        ),
+        config.build(method.config, {**(method.paper if paper else {}), **tables["method"]}, "--set method"),
+    )
+
+
+def search(
+    workload: str = "",
+    *,
+    out: str | Path | None = None,
+    resume: str | Path | None = None,
+    settings: Sequence[str] = (),
+    preset: str = "",
+    quiet: bool = True,
+    **options: Any,
+) -> Result:
+    """Search for the best mapping of a workload.
+
+    Args:
+        workload: a name of `egrl list workloads`, or a file.
+        out: the run folder; default `runs/<workload>-<method>-s<seed>-<n>`.
+        resume: go on with this run folder instead; only a larger budget, workers and checkpoint_seconds may be given.
+        settings: what `--set` takes, e.g. ["method.alpha=0.1", "problem.invalid=penalise"].
+        preset: "paper" for the paper's values.
+        quiet: no progress bar on stderr.
+        options: the other flags of `egrl run` (gens, evals, seconds, seed, method, chip, start …).
+
+    Raises:
+        InputError: an argument, a file or the run folder is wrong.
+        RunFailure: the disk or a worker failed.
+        Interrupted: the user pressed Ctrl-C; the run can be resumed.
+    """
+    unknown = sorted(set(options) - set(_option_names()))
+    if unknown:
+        raise InputError(f"unknown option {unknown[0]!r}; expected one of {', '.join(_option_names())}")
+    given = {k: v for k, v in options.items() if v is not None}
+    if resume is not None:
+        if workload or out is not None or settings or preset or set(given) - set(RESUMABLE):
+            raise InputError(
+                "--resume: expected no other flags than "
+                + ", ".join("--" + k.replace("_", "-") for k in RESUMABLE)
+            )
+        return _resume(Path(resume), given, quiet)
+    resolved = resolve(RunOptions(workload=workload, **given), settings, preset)
+    problem = _problem(resolved, resolved.run.workload, resolved.run.chip)
+    prepared = _prepare(resolved, problem)
+    path = (
+        Path(out)
+        if out is not None
+        else run_folder.default_folder(problem.workload, resolved.run.method, resolved.run.seed)
+    )
+    folder = run_folder.RunFolder.create(path)
+    try:
+        folder.write_inputs(config.to_toml(resolved), [problem], _copies(resolved.run))
+        return _run(resolved, problem, folder, prepared, None, quiet)
+    finally:
+        folder.close()
+
+
+def _option_names() -> list[str]:
+    return [entry.name for entry in dataclasses.fields(RunOptions)]
+
+
+def _copies(options: RunOptions) -> dict[str, str]:
+    """The user's own files that a resumed run needs: name in the run folder -> file."""
+    start = {} if options.start in STARTS else {START_FILE: options.start}
+    return {**start, **({INIT_FILE: options.init} if options.init else {})}
+
+
+def _problem(resolved: RunConfig, workload: str, chip: str) -> Problem:
+    return problems.find(resolved.run.problem).load().build(workload, chip, resolved.problem)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    method: Method
+    archive: Archive
+
+
+def _prepare(resolved: RunConfig, problem: Problem) -> _Prepared:
+    """Everything that can be wrong with the input is found here, before a run folder exists."""
+    definition = methods.find(resolved.run.method)
+    reason = definition.serves(problem)
+    if reason is not None:
+        raise InputError(f"--method {resolved.run.method} cannot serve problem {problem.name}: {reason}")
+    archive = Archive([problem])
+    init: StoredPolicy | None = None
+    if resolved.run.init:
+        from policies.store import load_policy
+
+        init = load_policy(Path(resolved.run.init))
+    start = _start(resolved.run.start, problem)
+    setting = Setting([problem], archive, resolved.run.seed, [start], init, resolved.run.threads)
+    return _Prepared(definition.build(setting, resolved.method), archive)
+
+
+def _start(start: str, problem: Problem) -> Mapping16 | None:
+    if start == "cold":
+        return None
+    if start == "compiler":
+        return problem.baseline.mapping
+    if start == "exact":
+        raise InputError(
+            f"--start exact: expected a problem with an exact model, found {problem.name} without one"
+        )
+    return mapping_file.read(start, problem)
+
+
+def _resume(path: Path, given: Mapping[str, Any], quiet: bool) -> Result:
+    folder = run_folder.RunFolder.reopen(path)
+    try:
+        where = str(path / run_folder.CONFIG)
+        try:
+            tables = config.read_toml((path / run_folder.CONFIG).read_text(), where)
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{where}: expected a config file: {error}") from error
+        options = config.build(RunOptions, tables["run"], f"{where}: run")
+        old, options = options, _larger(options, given)
+        entry = problems.find(options.problem)
+        resolved = RunConfig(
+            config.check_options(options),
+            config.build(entry.load().config, tables["problem"], f"{where}: problem"),
+            config.build(methods.find(options.method).config, tables["method"], f"{where}: method"),
+        )
+        problem = _problem(resolved, str(path / entry.workload_file), str(path / entry.chip_file))
+        copies = {name: str(path / name) for name in _copies(options)}
+        own = replace(
+            options, start=copies.get(START_FILE, options.start), init=copies.get(INIT_FILE, options.init)
+        )
+        prepared = _prepare(replace(resolved, run=own), problem)
+        state = loop.resume(prepared.method, folder, prepared.archive, [problem])
+        if options != old:
+            atomic.write(path / run_folder.CONFIG, config.to_toml(resolved))
+        return _run(resolved, problem, folder, prepared, state, quiet)
+    finally:
+        folder.close()
+
+
+def _larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:
+    """The options of a resumed run; InputError where the new budget is not of the old kind and at least as large."""
+    kinds = ("gens", "evals", "seconds")
+    old = {k: getattr(options, k) for k in kinds if getattr(options, k) is not None} or {"gens": 200}
+    new = {k: given[k] for k in kinds if k in given}
+    for key, value in new.items():
+        if key not in old or value < old[key]:
+            expected = ", ".join(f"--{k} of at least {v}" for k, v in old.items())
+            raise InputError(f"--resume: expected a larger budget, {expected}; found --{key} {value}")
+    return replace(options, **given)
+
+
+def _run(
+    resolved: RunConfig,
+    problem: Problem,
+    folder: run_folder.RunFolder,
+    prepared: _Prepared,
+    state: loop.SearchState | None,
+    quiet: bool,
+) -> Result:
+    budget = Budget.of(resolved.run)
+    measure = executor.build([problem], resolved.run.workers)
+    title = f"{problem.workload} {resolved.run.method}"
+    bar: AbstractContextManager[Observer] = (
+        nullcontext(Silent())
+        if quiet
+        else ProgressBar(title, budget, 0 if state is None else state.generation)
+    )
+    stopped = False
+    try:
+        with StopSignal() as stop, bar as observer:
+            reached = loop.search(
+                prepared.method,
+                [problem],
+                measure,
+                budget,
+                folder,
+                archive=prepared.archive,
+                seed=resolved.run.seed,
+                observer=observer,
+                state=state,
+                stop=stop,
+                checkpoint_seconds=resolved.run.checkpoint_seconds,
+            )
+            stopped = stop()
+    finally:
+        measure.close()
+    complete = summary.is_complete(reached, budget) or (budget.seconds is not None and not stopped)
+    champion = reached.champions[0]
+    mapping = None if champion is None else champion.mapping
+    document = summary.summarise(resolved, problem, reached, prepared.archive, complete)
+    folder.write_results(document, problem, mapping)
+    if not complete:
+        raise Interrupted(folder.path)
+    return Result(folder.path, document, mapping, problem)
+
+
+class StopSignal:
+    """Turns the first Ctrl-C (or SIGTERM) into a wish to stop after this generation; the second one ends at once."""
+
+    def __init__(self) -> None:
+        self._wished = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Callable[[], bool]:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._wish)
+        return lambda: self._wished
+
+    def _wish(self, number: int, frame: FrameType | None) -> None:
+        if self._wished:
+            raise KeyboardInterrupt
+        self._wished = True
+
+    def __exit__(self, *unused: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)

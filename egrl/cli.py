@@ -1,0 +1,76 @@
+"""The command line. Each command is a file in `commands/`, imported only when it is used.
+
+Exit codes: 0 done; 1 the board, the disk or the program failed; 2 the input is wrong; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from egrl import __version__
+
+COMMANDS: dict[str, str] = {
+    "run": "search for the best mapping of a workload",
+    "evaluate": "score and explain one mapping, op by op",
+    "plot": "draw figures from run folders",
+    "list": "list workloads, chips, methods or problems",
+}
+
+
+class _Lazy(click.Group):
+    """A group whose commands are imported on use, so that `egrl --help` is quick."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        return importlib.import_module(f"egrl.commands.{name}").command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="egrl")
+def cli() -> None:
+    """Map neural networks onto accelerators by evolution, reinforcement learning, search and proof.
+
+    egrl run --workload bert --gens 200 searches where each tensor of BERT should live on the NNP-I.
+    """
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command; returns the exit code and never shows a traceback for the user's mistakes."""
+    from egrl.types import RunFailure
+    from workloads.errors import InputError
+
+    try:
+        result = cli.main(list(argv), prog_name="egrl", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 2
+    except click.ClickException as error:
+        return _fail(error.format_message(), 2)
+    except InputError as error:
+        return _fail(str(error), 2)
+    except RunFailure as error:
+        return _fail(str(error), 1)
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("interrupted; the last checkpoint stands", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo("egrl: error: " + " ".join(message.split()), err=True)
+    return code

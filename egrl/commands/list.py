@@ -1,0 +1,52 @@
+"""egrl list: what can be named on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+KINDS = ("workloads", "chips", "methods", "problems")
+
+
+def entries(kind: str) -> list[dict[str, object]]:
+    """Name and a line about each entry of a kind."""
+    from egrl import methods, problems
+
+    if kind == "methods":
+        return [{"name": name, "summary": entry.summary} for name, entry in methods.METHODS.items()]
+    if kind == "problems":
+        return [{"name": name, "summary": entry.summary} for name, entry in problems.PROBLEMS.items()]
+    if kind == "chips":
+        found = {name: entry.load().chips() for name, entry in problems.PROBLEMS.items()}
+        return [
+            {"name": chip, "summary": f"problem {name}"} for name, chips in found.items() for chip in chips
+        ]
+    from workloads.load import load, names
+
+    return [
+        {
+            "name": name,
+            "summary": f"{len(graph)} ops, {graph.parameters / 1e6:.1f} M parameters, {graph.macs / 1e9:.2f} GMAC",
+            "ops": len(graph),
+            "parameters": graph.parameters,
+            "macs": graph.macs,
+        }
+        for name in names()
+        for graph in [load(name)]
+    ]
+
+
+@click.command(name="list", short_help="list workloads, chips, methods or problems")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.option("--json", "as_json", is_flag=True, help="print one JSON document")
+def command(kind: str, as_json: bool) -> int:
+    """List workloads, chips, methods or problems."""
+    found = entries(kind)
+    if as_json:
+        click.echo(json.dumps({"kind": "list", "version": 1, "of": kind, "entries": found}))
+    else:
+        width = max(len(str(entry["name"])) for entry in found)
+        for entry in found:
+            click.echo(f"{entry['name']!s:<{width}}  {entry['summary']}")
+    return 0

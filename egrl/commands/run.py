@@ -1,0 +1,73 @@
+"""egrl run: one search."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any, get_args, get_type_hints
+
+import click
+
+from egrl.config import RunOptions
+
+
+def options_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that gives a click command a flag for each field of a dataclass (default None: not given)."""
+    hints = get_type_hints(kind)
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for entry in reversed(dataclasses.fields(kind)):
+            hint = hints[entry.name]
+            value_type = next((t for t in get_args(hint) if t is not type(None)), hint)
+            shown = f"{entry.metadata['help']}" + (
+                f" [{entry.default}]" if entry.default not in (None, "") else ""
+            )
+            flag = "--" + entry.name.replace("_", "-")
+            function = click.option(flag, entry.name, type=value_type, default=None, help=shown)(function)
+        return function
+
+    return decorate
+
+
+@click.command(name="run", short_help="search for the best mapping of a workload")
+@options_of(RunOptions)
+@click.option("--out", help="run folder [runs/<workload>-<method>-s<seed>-<n>]")
+@click.option("--resume", help="go on with this run folder (only a larger budget may be given)")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="problem.KEY=VALUE or method.KEY=VALUE"
+)
+@click.option(
+    "--preset", default="", metavar="paper", help="the paper's values, cold start, invalid maps penalised"
+)
+@click.option("--quiet", is_flag=True, help="print nothing")
+@click.option("--json", "as_json", is_flag=True, help="print the summary as one JSON document on stdout")
+def command(
+    out: str | None,
+    resume: str | None,
+    settings: tuple[str, ...],
+    preset: str,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Search for the best mapping of a workload within a budget; leaves a run folder.
+
+    egrl run --workload bert --gens 200
+    """
+    from egrl import api, summary
+
+    workload = options.pop("workload") or ""
+    try:
+        result = api.search(
+            workload, out=out, resume=resume, settings=settings, preset=preset, quiet=quiet, **options
+        )
+    except api.Interrupted as stop:
+        if not quiet:
+            click.echo(f"egrl: {stop}", err=True)
+        return 130
+    if as_json:
+        click.echo(json.dumps(result.summary))
+    elif not quiet:
+        click.echo(summary.sentence(result.summary, str(result.folder)))
+    return 0

@@ -1,0 +1,216 @@
+"""One typed configuration: the flags of `egrl run`, the keys of config.toml and the arguments of egrl.search.
+
+`RunOptions` states each flag once (type, default, help). Problems and methods bring dataclasses of their own,
+the tables [problem] and [method], which `--set problem.key=value` reaches; a key of a nested table may be
+named alone where it is unique: `--set method.alpha=0.1`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, get_type_hints
+
+from egrl.types import GENERATION
+from workloads.errors import InputError
+
+VERSION = 1
+T = TypeVar("T")
+
+
+def _flag(default: Any, help_: str) -> Any:
+    return field(default=default, metadata={"help": help_})
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What to run. At most one of gens, evals and seconds; none: 200 generations."""
+
+    workload: str = _flag("", "a workload of `egrl list workloads`, or a workload file (.json)")
+    problem: str = _flag("nnpi", "what a mapping costs; see `egrl list problems`")
+    method: str = _flag("egrl", "how to search; see `egrl list methods`")
+    chip: str = _flag("", "a chip of `egrl list chips`, or a chip file (.toml); default: the problem's own")
+    gens: int | None = _flag(
+        None, f"stop after this many generations of {GENERATION} evaluations (default 200)"
+    )
+    evals: int | None = _flag(None, "stop after the last whole generation within this many evaluations")
+    seconds: float | None = _flag(None, "stop after the last whole generation within this many seconds")
+    seed: int = _flag(0, "seed of everything random")
+    workers: int = _flag(1, "processes that measure; never changes a result")
+    start: str = _flag("compiler", "begin with: cold, compiler, exact, or a mapping FILE")
+    init: str = _flag("", "begin with this saved policy (RUN/policies/….safetensors)")
+    threads: int = _flag(2, "threads of a learner's tensor operations (part of what makes runs equal)")
+    checkpoint_seconds: float = _flag(20.0, "write a checkpoint when this long has passed since the last")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A fully resolved run: options, and the problem's and the method's own settings."""
+
+    run: RunOptions
+    problem: Any
+    method: Any
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When to stop; each limit may be None. A run ends after the last whole generation that fits."""
+
+    generations: int | None
+    seconds: float | None
+
+    @staticmethod
+    def of(options: RunOptions) -> Budget:
+        """The budget that the options name. InputError where they name two, or less than one generation."""
+        given = {k: v for k in ("gens", "evals", "seconds") if (v := getattr(options, k)) is not None}
+        if len(given) > 1:
+            raise InputError(
+                f"expected one of --gens, --evals and --seconds, found {', '.join('--' + k for k in given)}"
+            )
+        for key, value in given.items():
+            least = GENERATION if key == "evals" else 1 if key == "gens" else 0
+            if not (value >= least and math.isfinite(value)):
+                raise InputError(f"--{key}: expected at least {least}, found {value}")
+        if options.seconds is not None:
+            return Budget(None, options.seconds)
+        if options.evals is not None:
+            return Budget(options.evals // GENERATION, None)
+        return Budget(options.gens if options.gens is not None else 200, None)
+
+
+def check_options(options: RunOptions) -> RunOptions:
+    """The options, or InputError naming the flag, what was expected and what was found."""
+    Budget.of(options)
+    if not options.workload:
+        raise InputError("--workload: expected a name or a file; `egrl list workloads` shows the names")
+    for name, least in (("seed", 0), ("workers", 1), ("threads", 1)):
+        if getattr(options, name) < least:
+            raise InputError(f"--{name}: expected at least {least}, found {getattr(options, name)}")
+    if not options.checkpoint_seconds >= 0:
+        raise InputError(f"--checkpoint-seconds: expected at least 0, found {options.checkpoint_seconds}")
+    return options
+
+
+# ---- typed tables
+
+
+def leaves(kind: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted key, type) of every setting of a dataclass, nested dataclasses walked."""
+    hints = get_type_hints(kind)
+    for entry in dataclasses.fields(kind):
+        hint = hints[entry.name]
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            yield from leaves(hint, f"{prefix}{entry.name}.")
+        else:
+            yield f"{prefix}{entry.name}", hint
+
+
+def _resolve(key: str, kind: type, where: str) -> str:
+    """The full dotted key that `key` names: itself, or the one nested key that ends in it."""
+    names = [name for name, _ in leaves(kind)]
+    if key in names:
+        return key
+    matches = [name for name in names if name.endswith("." + key)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise InputError(f"{where}: {key!r} is ambiguous: expected one of {', '.join(matches)}")
+    near = difflib.get_close_matches(key, [*names, *(n.rsplit(".", 1)[-1] for n in names)], 3)
+    hint = f"did you mean {', '.join(near)}?" if near else f"expected one of {', '.join(names) or 'none'}"
+    raise InputError(f"{where}: unknown key {key!r}; {hint}")
+
+
+def _flatten(table: Mapping[str, Any], kind: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    nested = {name for name, _ in leaves(kind)}
+    for key, value in table.items():
+        name = prefix + key
+        if isinstance(value, Mapping) and any(n.startswith(name + ".") for n in nested):
+            yield from _flatten(value, kind, name + ".")
+        else:
+            yield name, value
+
+
+def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
+    """A dataclass from a table of (possibly nested or dotted) keys, types checked.
+
+    Raises InputError naming the key, what was expected and what was found.
+    """
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    tree: dict[str, Any] = {}
+    for key, value in _flatten(table, kind):
+        *parents, leaf = _resolve(key, kind, where).split(".")
+        node = tree
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[leaf] = value
+    hints = dict(leaves(kind))
+    try:
+        for key, value in _flatten(tree, kind):
+            TypeAdapter(hints[key], config=ConfigDict(allow_inf_nan=False)).validate_python(value)
+        return TypeAdapter(kind).validate_python(tree)
+    except ValidationError as error:
+        first = error.errors()[0]
+        location = ".".join(str(part) for part in first["loc"]) or (key if len(hints) else "")
+        message = first["msg"].removeprefix("Value error, ")
+        raise InputError(f"{where}: {location}: {message}, found {str(first['input'])[:60]!r}") from error
+
+
+def parse_set(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """{"problem": {key: value}, "method": {…}} from `--set problem.invalid=penalise …`.
+
+    A value is TOML or, where it is not, a plain word. Raises InputError where a setting is not of that form.
+    """
+    tables: dict[str, dict[str, Any]] = {"problem": {}, "method": {}}
+    for setting in settings:
+        path, equals, text = setting.partition("=")
+        table, dot, key = path.strip().partition(".")
+        if not equals or not dot or table not in tables or not key:
+            raise InputError(f"--set {setting}: expected problem.KEY=VALUE or method.KEY=VALUE")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text.strip()
+        tables[table][key] = value
+    return tables
+
+
+# ---- config.toml
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            f.name: _plain(v) for f in dataclasses.fields(value) if (v := getattr(value, f.name)) is not None
+        }
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value
+
+
+def to_toml(config: RunConfig) -> str:
+    """The resolved config as config.toml holds it (unset limits are left out)."""
+    import tomli_w
+
+    tables = {"run": _plain(config.run), "problem": _plain(config.problem), "method": _plain(config.method)}
+    return tomli_w.dumps({"kind": "config", "version": VERSION, **tables})
+
+
+def read_toml(text: str, where: str) -> dict[str, dict[str, Any]]:
+    """The tables run, problem and method of a config.toml; InputError where it is malformed or of another version."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{where}: expected TOML: {error}") from error
+    if document.get("kind") != "config" or document.get("version") != VERSION:
+        found = f"{document.get('kind')!r} version {document.get('version')!r}"
+        raise InputError(f"{where}: expected kind 'config' version {VERSION}, found {found}")
+    tables = {name: document.get(name, {}) for name in ("run", "problem", "method")}
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise InputError(f"{where}: {name}: expected a table, found {table!r}")
+    return tables

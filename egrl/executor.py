@@ -1,0 +1,118 @@
+"""Executors: where proposals are measured. Here, or in a pool of processes; the results are the same."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+
+import numpy as np
+
+from egrl.types import Executor, Proposals, RunFailure
+from hwsim.problem import Evaluation, Keys, Mapping16, Problem
+
+MAX_RESTARTS = 3
+
+
+class InProcess:
+    """Measures in the calling process, as soon as proposals are submitted."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self._problems = problems
+        self._done: list[tuple[Proposals, Evaluation]] = []
+
+    def submit(self, proposals: Proposals, key: Keys) -> None:
+        """Measure at once."""
+        evaluation = self._problems[proposals.problem].evaluate(proposals.mapping, key)
+        self._done.append((proposals, evaluation))
+
+    def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
+        """Everything submitted since the last call."""
+        done, self._done = self._done, []
+        return done
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+_held: Sequence[Problem] = ()
+
+
+def _hold(problems: Sequence[Problem]) -> None:
+    global _held
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    _held = problems
+
+
+def _measure(problem: int, mapping: Mapping16, key: Keys) -> Evaluation:
+    return _held[problem].evaluate(mapping, key)
+
+
+class ProcessPool:
+    """Measures in `workers` processes, each batch cut into as many slices.
+
+    A worker that dies is replaced and its slices measured again (evaluation is pure), `MAX_RESTARTS` times.
+    """
+
+    def __init__(self, problems: Sequence[Problem], workers: int) -> None:
+        self._problems = problems
+        self._workers = workers
+        self._restarts = 0
+        self._waiting: dict[Future[Evaluation], tuple[Proposals, Keys]] = {}
+        self._pool = self._start()
+
+    def _start(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(
+            self._workers, context, initializer=_hold, initargs=(list(self._problems),)
+        )
+
+    def submit(self, proposals: Proposals, key: Keys) -> None:
+        """Queue the slices of a batch."""
+        for part in np.array_split(np.arange(len(proposals)), min(self._workers, len(proposals))):
+            rows = slice(int(part[0]), int(part[-1]) + 1)
+            self._queue(proposals.rows(rows), key[rows])
+
+    def _queue(self, proposals: Proposals, key: Keys) -> None:
+        try:
+            future = self._pool.submit(_measure, proposals.problem, proposals.mapping, key)
+        except BrokenProcessPool:
+            self._restart()
+            future = self._pool.submit(_measure, proposals.problem, proposals.mapping, key)
+        self._waiting[future] = (proposals, key)
+
+    def _restart(self) -> None:
+        self._restarts += 1
+        if self._restarts > MAX_RESTARTS:
+            raise RunFailure(
+                f"worker processes died {self._restarts} times (out of memory?); expected {self._workers} to live"
+            )
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool = self._start()
+        lost, self._waiting = list(self._waiting.values()), {}
+        for proposals, key in lost:
+            self._queue(proposals, key)
+
+    def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
+        """Finished slices; waits up to `timeout_s` for the first."""
+        finished, _ = wait(self._waiting, timeout_s, FIRST_COMPLETED)
+        results: list[tuple[Proposals, Evaluation]] = []
+        for future in finished:
+            try:
+                evaluation = future.result()
+            except BrokenProcessPool:
+                self._restart()
+                break
+            results.append((self._waiting.pop(future)[0], evaluation))
+        return results
+
+    def close(self) -> None:
+        """Stop the workers; results still under way are dropped."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def build(problems: Sequence[Problem], workers: int) -> Executor:
+    """The executor for a number of workers: 1 measures here."""
+    return InProcess(problems) if workers == 1 else ProcessPool(problems, workers)

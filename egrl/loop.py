@@ -1,0 +1,236 @@
+"""The one search loop: any method on any problem, within a budget, leaving a run folder.
+
+    ask -> submit -> learn (what is owed, while measuring) -> tell in ticket order -> a metrics row a generation
+
+A generation is `GENERATION` evaluations. The loop never asks beyond the current one, so at its end nothing is
+under way: that is where checkpoints are taken, and why they are exact.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egrl.archive import Archive
+from egrl.config import Budget
+from egrl.keys import EVALUATION, run_keys
+from egrl.progress import Observer
+from egrl.run_folder import RunFolder
+from egrl.types import GENERATION, Executor, Method, Proposals
+from hwsim.problem import Evaluation, Problem, Status
+from workloads.errors import InputError
+
+WAIT_S = 0.2
+POLICY_EVERY = 10
+
+
+@dataclass(frozen=True)
+class Champion:
+    """The best evaluation of a problem so far: valid, whole, finite; the earliest among equals."""
+
+    reward: float
+    cost: float
+    speedup: float
+    source: str
+    ticket: int
+    mapping: NDArray[np.int16]
+
+
+@dataclass
+class SearchState:
+    """How far a run has come; what a checkpoint holds of the loop."""
+
+    generation: int = 0
+    seconds: float = 0.0
+    finished: bool = False
+    champions: list[Champion | None] = field(default_factory=list)
+
+    def to_tree(self) -> dict[str, Any]:
+        """A tree that `checkpoint` can store."""
+        return {**asdict(self), "champions": [None if c is None else asdict(c) for c in self.champions]}
+
+    @staticmethod
+    def of_tree(tree: dict[str, Any]) -> SearchState:
+        """The inverse of `to_tree`."""
+        champions = [None if c is None else Champion(**c) for c in tree["champions"]]
+        return SearchState(int(tree["generation"]), float(tree["seconds"]), bool(tree["finished"]), champions)
+
+
+def search(
+    method: Method,
+    problems: Sequence[Problem],
+    executor: Executor,
+    budget: Budget,
+    folder: RunFolder,
+    *,
+    archive: Archive,
+    seed: int,
+    observer: Observer,
+    state: SearchState | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    checkpoint_seconds: float = 20.0,
+) -> SearchState:
+    """Run `method` until the budget is spent, it has nothing more to propose, or `stop()` says so.
+
+    `state` and `archive` go on from a checkpoint (see `resume`). A checkpoint is taken first, at least every
+    `checkpoint_seconds`, and last. Returns the state reached; `generation` tells whether the budget was spent.
+    """
+    state = state or SearchState(champions=[None] * len(problems))
+    before, started = state.seconds, time.monotonic()
+    saved_at, last_generation_s = started, 0.0
+
+    fingerprints = [problem.fingerprint() for problem in problems]
+
+    def save() -> None:
+        folder.save(
+            state.generation, method.state_dict(), {**state.to_tree(), "fingerprints": fingerprints}, archive
+        )
+
+    if state.generation == 0:
+        save()
+    while not (state.finished or _spent(budget, state, last_generation_s) or stop()):
+        begun = time.monotonic()
+        first = len(archive)
+        state.finished = _generation(method, executor, archive, seed, state)
+        if len(archive) == first:
+            break
+        state.generation += 1
+        state.seconds = before + time.monotonic() - started
+        last_generation_s = time.monotonic() - begun
+        row = metrics_row(state, archive, first, method)
+        folder.append_metrics(row)
+        observer.generation(row)
+        if (state.generation % POLICY_EVERY == 0 or state.generation == 1) and (policy := method.policy()):
+            folder.write_policy(state.generation, policy, problems[0])
+        if time.monotonic() - saved_at >= checkpoint_seconds:
+            save()
+            saved_at = time.monotonic()
+    save()
+    return state
+
+
+def _spent(budget: Budget, state: SearchState, last_generation_s: float) -> bool:
+    if budget.generations is not None and state.generation >= budget.generations:
+        return True
+    if budget.seconds is None:
+        return False
+    return state.generation > 0 and state.seconds + last_generation_s > budget.seconds
+
+
+def _generation(method: Method, executor: Executor, archive: Archive, seed: int, state: SearchState) -> bool:
+    """One generation; True when the method has finished."""
+    goal = len(archive) + GENERATION
+    asked = len(archive)
+    finished = False
+    waiting: dict[int, tuple[Proposals, Evaluation]] = {}
+    while len(archive) < goal:
+        idle = True
+        if asked < goal and not finished:
+            batch = method.ask(goal - asked)
+            if batch is None:
+                finished = True
+            elif len(batch):
+                if len(batch) > goal - asked:
+                    raise ValueError(f"ask: expected at most {goal - asked} rows, received {len(batch)}")
+                batch = batch.numbered(asked)
+                executor.submit(batch, run_keys(seed, batch.tickets, EVALUATION))
+                asked += len(batch)
+                method.learn()
+                idle = False
+        if asked == len(archive):
+            if finished:
+                break
+            continue
+        for part, evaluation in executor.ready(WAIT_S if idle else 0.0):
+            waiting[int(part.tickets[0])] = (part, evaluation)
+        while len(archive) in waiting:
+            part, evaluation = waiting.pop(len(archive))
+            archive.append(part, evaluation)
+            method.tell(part, evaluation)
+            _crown(state, part, evaluation)
+    return finished
+
+
+def _crown(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:
+    eligible = (evaluation.status == Status.OK) & ~evaluation.partial & np.isfinite(evaluation.reward)
+    if not eligible.any():
+        return
+    row = int(np.argmax(np.where(eligible, evaluation.reward, -np.inf)))
+    best = state.champions[part.problem]
+    if best is None or evaluation.reward[row] > best.reward:
+        state.champions[part.problem] = Champion(
+            float(evaluation.reward[row]),
+            float(evaluation.cost[row]),
+            float(evaluation.speedup[row]),
+            str(part.source[row]),
+            int(part.tickets[row]),
+            evaluation.repaired[row].copy(),
+        )
+
+
+def metrics_row(state: SearchState, archive: Archive, first: int, method: Method) -> dict[str, Any]:
+    """The metrics of the generation whose evaluations begin at ticket `first`.
+
+    best_speedup is the geometric mean over problems, 0 until each has a valid mapping.
+    """
+    rows = slice(first, len(archive))
+    ok = archive.column("status")[rows] == Status.OK
+    speedups = [0.0 if c is None else c.speedup for c in state.champions]
+    best = (
+        math.exp(sum(math.log(s) for s in speedups) / len(speedups)) if all(s > 0 for s in speedups) else 0.0
+    )
+    crowned = [c for c in state.champions if c is not None]
+    return {
+        "generation": state.generation,
+        "evaluations": len(archive),
+        "seconds": round(state.seconds, 3),
+        "best_speedup": best,
+        "mean_reward": float(np.mean(archive.column("reward")[rows])),
+        "mean_speedup": float(np.mean(archive.column("speedup")[rows])),
+        "valid_fraction": float(np.mean(ok)),
+        "mean_epsilon": float(np.mean(archive.column("epsilon")[rows])),
+        "champion_source": max(crowned, key=lambda c: c.ticket).source if crowned else "",
+        **{name: float(method.metrics()[name]) for name in method.metric_names},
+    }
+
+
+def resume(method: Method, folder: RunFolder, archive: Archive, problems: Sequence[Problem]) -> SearchState:
+    """Bring a new method and an empty archive to where the folder's last checkpoint left them.
+
+    Raises InputError where the checkpoint is damaged. A method without state is replayed through the archive.
+    """
+    tree = folder.restore(archive)
+    if tree is None:
+        return SearchState(champions=[None] * len(problems))
+    found, expected = tree["loop"]["fingerprints"], [problem.fingerprint() for problem in problems]
+    if found != expected:
+        raise InputError(
+            f"{folder.path}: this run was made by another simulator, chip or workload: expected "
+            f"fingerprint {expected[0][:12]}, found {found[0][:12]}"
+        )
+    if tree["method"] is not None:
+        method.load_state_dict(tree["method"])
+    else:
+        replay(method, archive)
+    return SearchState.of_tree(tree["loop"])
+
+
+def replay(method: Method, archive: Archive) -> None:
+    """Ask a fresh method again for every archived evaluation and tell it the archived result."""
+    asked = 0
+    while asked < len(archive):
+        room = GENERATION - asked % GENERATION
+        batch = method.ask(room)
+        if batch is None:
+            break
+        method.learn()
+        batch = batch.numbered(asked)
+        for row in range(len(batch)):
+            method.tell(batch.rows(slice(row, row + 1)), archive.evaluation(asked + row))
+        asked += len(batch)

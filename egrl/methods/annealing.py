@@ -1,0 +1,173 @@
+"""Simulated annealing by flips and swaps.
+
+Source: Kirkpatrick, Gelatt, Vecchi: Optimization by simulated annealing (Science, 1983).
+
+Energy is the logarithm of cost, so that one temperature fits every workload; a mapping that did not run has the
+energy `INVALID` plus its epsilon. The temperature falls with the evaluations made, t0 / (1 + k / tau), and never
+looks at the budget: a longer run begins like a shorter one.
+
+Deviations: the walk goes on from the mapping that ran (`repaired`), not from the one proposed. With `chains`
+above one, that many independent walks share the evaluations; one chain leaves other workers idle.
+Several problems are annealed side by side, a generation each in turn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from annotated_types import Ge, Gt
+from numpy.typing import NDArray
+
+from egrl.keys import REPAIR, run_keys
+from egrl.methods import Definition, serves_all
+from egrl.moves import Moves
+from egrl.types import GENERATION, Proposals, Setting, proposals
+from hwsim.problem import Evaluation, Status
+
+if TYPE_CHECKING:
+    from policies.store import StoredPolicy
+
+INVALID = 20.0
+
+
+@dataclass(frozen=True)
+class AnnealingConfig:
+    """Settings of annealing.
+
+    Attributes:
+        t0: first temperature, in units of log cost.
+        tau: evaluations of one chain after which the temperature has halved.
+        mean_extra: mean number of moves beyond the first, a proposal.
+        chains: independent walks.
+    """
+
+    t0: Annotated[float, Gt(0)] = 0.02
+    tau: Annotated[float, Gt(0)] = 300.0
+    mean_extra: Annotated[float, Ge(0)] = 0.5
+    chains: Annotated[int, Ge(1)] = 1
+
+
+@dataclass
+class _Chain:
+    """One walk with a generator of its own, so that its steps do not depend on how the others are timed."""
+
+    mapping: NDArray[np.int16]
+    rng: np.random.Generator
+    energy: float = math.inf
+    steps: int = 0
+    waiting: bool = False
+
+
+class Annealing:
+    """See the module."""
+
+    metric_names: tuple[str, ...] = ("temperature", "acceptance")
+
+    def __init__(self, setting: Setting, config: AnnealingConfig) -> None:
+        self._setting, self._config = setting, config
+        self._moves = [Moves(problem) for problem in setting.problems]
+        self._chains = [
+            [
+                _Chain(
+                    (problem.initial if start is None else start).copy(),
+                    setting.generator(f"annealing {p} {c}"),
+                )
+                for c in range(config.chains)
+            ]
+            for p, (problem, start) in enumerate(zip(setting.problems, setting.start, strict=True))
+        ]
+        self._asked = self._told = self._accepted = 0
+
+    def _chain(self, number: int) -> tuple[int, _Chain]:
+        """The problem and the chain that the evaluation with this number belongs to."""
+        turn, row = divmod(number, GENERATION)
+        problem = turn % len(self._chains)
+        return problem, self._chains[problem][row % self._config.chains]
+
+    def ask(self, room: int) -> Proposals | None:
+        """The next step of every chain up to the first that waits for a result."""
+        problem, _ = self._chain(self._asked)
+        first, batch, sources = self._asked, [], []
+        while (
+            len(batch) < room
+            and self._chain(self._asked)[0] == problem
+            and self._asked // GENERATION == first // GENERATION
+        ):
+            chain = self._chain(self._asked)[1]
+            if chain.waiting:
+                break
+            fresh = chain.steps == 0
+            batch.append(
+                chain.mapping
+                if fresh
+                else self._moves[problem].propose(chain.mapping, self._config.mean_extra, chain.rng)
+            )
+            sources.append("start" if fresh and self._setting.start[problem] is not None else "annealing")
+            chain.waiting = True
+            self._asked += 1
+        if not batch:
+            return proposals(
+                np.zeros((0, *self._setting.problems[problem].num_choices.shape), np.int16), "", problem
+            )
+        keys = run_keys(self._setting.seed, np.arange(first, self._asked), REPAIR)
+        return proposals(self._setting.problems[problem].repair(np.stack(batch), keys), sources, problem)
+
+    def learn(self) -> None:
+        """Nothing is learned."""
+
+    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """Accept or refuse each step by the Metropolis rule."""
+        for row in range(len(proposals)):
+            _, chain = self._chain(self._told)
+            self._told += 1
+            self._step(chain, evaluation, row)
+
+    def _step(self, chain: _Chain, evaluation: Evaluation, row: int) -> None:
+        ran = evaluation.status[row] == Status.OK and evaluation.speedup[row] > 0
+        energy = -math.log(evaluation.speedup[row]) if ran else INVALID + float(evaluation.epsilon[row])
+        rise = energy - chain.energy
+        temperature = self._temperature(chain.steps)
+        chain.steps += 1
+        chain.waiting = False
+        if chain.energy == math.inf or rise <= 0 or chain.rng.random() < math.exp(-rise / temperature):
+            chain.mapping, chain.energy = evaluation.repaired[row].copy(), energy
+            self._accepted += 1
+
+    def _temperature(self, steps: int) -> float:
+        return self._config.t0 / (1.0 + steps / self._config.tau)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Temperature of the first chain and share of steps accepted so far."""
+        steps = self._chains[0][0].steps
+        return {"temperature": self._temperature(steps), "acceptance": self._accepted / max(1, self._told)}
+
+    def policy(self) -> StoredPolicy | None:
+        """No policy."""
+        return None
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Counters, and each chain with its generator (between generations none waits)."""
+        return {
+            "asked": self._asked,
+            "told": self._told,
+            "accepted": self._accepted,
+            "chains": [
+                [{**vars(c), "rng": c.rng.bit_generator.state} for c in chains] for chains in self._chains
+            ],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._asked, self._told, self._accepted = state["asked"], state["told"], state["accepted"]
+        for chains, saved_chains in zip(self._chains, state["chains"], strict=True):
+            for chain, saved in zip(chains, saved_chains, strict=True):
+                chain.rng.bit_generator.state = saved["rng"]
+                chain.mapping, chain.energy, chain.steps = saved["mapping"], saved["energy"], saved["steps"]
+                chain.waiting = saved["waiting"]
+
+
+DEFINITION = Definition(AnnealingConfig, Annealing, serves_all, {})

@@ -1,0 +1,31 @@
+"""EA: the mixed population alone, without a learner (EGRL's ablation, section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from annotated_types import Ge
+
+from egrl.methods import Definition, needs_graph
+from egrl.methods.hybrid import Hybrid, Parts
+from egrl.types import Setting
+from policies.graph_unet import GraphUNetConfig
+from population.evolve import EvolutionConfig
+
+
+@dataclass(frozen=True)
+class EaConfig:
+    """Settings of EA; see `egrl.methods.hybrid.Parts`."""
+
+    evolution: EvolutionConfig = field(default_factory=EvolutionConfig)
+    network: GraphUNetConfig = field(default_factory=GraphUNetConfig)
+    steps_per_episode: Annotated[int, Ge(1)] = 1
+
+
+def build(setting: Setting, config: EaConfig) -> Hybrid:
+    """Population, no learner."""
+    return Hybrid(setting, Parts(config.network, config.evolution, None, config.steps_per_episode))
+
+
+DEFINITION = Definition(EaConfig, build, needs_graph, {})

@@ -1,0 +1,36 @@
+"""EGRL: a mixed population and a discrete SAC learner that share one archive.
+
+Source: Khadka et al., "Optimizing memory placement using evolutionary graph reinforcement learning",
+Algorithm 2; see `egrl.methods.hybrid` for the engine and the deviations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from annotated_types import Ge
+
+from egrl.methods import Definition, needs_graph
+from egrl.methods.hybrid import Hybrid, LearnerConfig, Parts
+from egrl.types import Setting
+from policies.graph_unet import GraphUNetConfig
+from population.evolve import EvolutionConfig
+
+
+@dataclass(frozen=True)
+class EgrlConfig:
+    """Settings of EGRL; see `egrl.methods.hybrid.Parts`."""
+
+    evolution: EvolutionConfig = field(default_factory=EvolutionConfig)
+    learner: LearnerConfig = field(default_factory=LearnerConfig)
+    network: GraphUNetConfig = field(default_factory=GraphUNetConfig)
+    steps_per_episode: Annotated[int, Ge(1)] = 1
+
+
+def build(setting: Setting, config: EgrlConfig) -> Hybrid:
+    """Population and learner."""
+    return Hybrid(setting, Parts(config.network, config.evolution, config.learner, config.steps_per_episode))
+
+
+DEFINITION = Definition(EgrlConfig, build, needs_graph, {})

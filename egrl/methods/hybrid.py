@@ -1,0 +1,405 @@
+"""A population and a policy-gradient learner over one archive: the engine of `egrl`, `ea` and `pg`.
+
+Source: EGRL, Algorithm 2, section 3 and appendices C to E. One *round* is one step of every member and every
+rollout of the learner; after the last step of an episode the population evolves.
+
+    round: members and rollouts -> probabilities -> mappings -> measured -> replay, fitness
+    learn: gradient steps owed, one an evaluation, while the next round is being measured
+    end of an episode: elites, selection, crossover, mutation, migration of the learner
+
+Deviations:
+- The learner trains while the following round is measured, so its weights are one round older when they act
+  and migrate than in the paper (which trains between rounds).
+- The start mapping is measured once by itself, before the first round, and is the prior of one chromosome.
+- A rollout of the learner perturbs its log-probabilities with N(0, rollout_noise^2) and draws from the
+  result; the paper says only that Gaussian noise is added in action space.
+- Fitness is the mean reward of the episode. Failed measurements never enter the replay buffer.
+- In episodes of several steps, the population evolves and the learner's states are the mappings that ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from annotated_types import Ge
+from numpy.typing import NDArray
+
+from egrl.keys import SAMPLE, run_keys
+from egrl.learners.replay import Replay
+from egrl.learners.sac import Sac, SacConfig, Task, Transitions
+from egrl.types import Proposals, Setting, proposals
+from hwsim.canonical import observe
+from hwsim.problem import Evaluation, Mapping16, Observation, Problem, Status
+from policies.critic import CriticConfig
+from policies.graph import prepare
+from policies.graph_unet import GraphUNetConfig
+from policies.store import StoredPolicy, actor_of, actor_policy
+from policies.weights import flatten
+from population.evolve import Decisions, EvolutionConfig, Population
+from population.genome import Genome, Gnn, boltzmann_from_mapping
+from workloads.errors import InputError
+
+LEARNER_METRICS = ("critic_loss", "actor_loss", "entropy", "q")
+POPULATION_METRICS = ("gnn_fitness", "boltzmann_fitness")
+
+
+@dataclass(frozen=True)
+class LearnerConfig:
+    """Settings of the learner (Table 2's values unless its class says otherwise).
+
+    Attributes:
+        sac: see `egrl.learners.sac`.
+        critic: see `policies.critic`.
+        rollouts: mappings the learner proposes a round (Table 2: 1).
+        rollout_noise: standard deviation of the noise on their log-probabilities (own choice).
+        gradient_steps: of the learner, an evaluation (Table 2: 1).
+        replay: capacity of the replay buffer (Table 2: 100,000).
+    """
+
+    sac: SacConfig = field(default_factory=SacConfig)
+    critic: CriticConfig = field(default_factory=CriticConfig)
+    rollouts: Annotated[int, Ge(1)] = 1
+    rollout_noise: Annotated[float, Ge(0)] = 0.5
+    gradient_steps: Annotated[int, Ge(0)] = 1
+    replay: Annotated[int, Ge(1)] = 100_000
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a hybrid is made of; at least one of population and learner.
+
+    Attributes:
+        network: the actor of members and learner.
+        evolution: the population, or None.
+        learner: the learner, or None.
+        steps_per_episode: mappings a policy makes in turn, each seeing the last (Table 2: 1).
+    """
+
+    network: GraphUNetConfig
+    evolution: EvolutionConfig | None
+    learner: LearnerConfig | None
+    steps_per_episode: int = 1
+
+
+@dataclass
+class _Round:
+    """One step of everybody: R mappings, who made them, and what has been heard of them.
+
+    `member` is the position in the population, -1 for the learner, -2 for the start mapping.
+    `state` is the ticket of the mapping a row set out from, -1 for the initial one.
+    """
+
+    mapping: Mapping16
+    member: NDArray[np.int64]
+    state: NDArray[np.int64]
+    last: bool
+    asked: int
+    ticket: NDArray[np.int64]
+    reward: NDArray[np.float64]
+    speedup: NDArray[np.float64]
+    usable: NDArray[np.bool_]
+    told: int = 0
+
+    @staticmethod
+    def of(mapping: Mapping16, member: NDArray[np.int64], state: NDArray[np.int64], last: bool) -> _Round:
+        rows = len(mapping)
+        unknown = np.full(rows, np.nan)
+        usable = np.zeros(rows, np.bool_)
+        return _Round(mapping, member, state, last, 0, np.full(rows, -1), unknown, unknown.copy(), usable)
+
+    @property
+    def measured(self) -> bool:
+        return self.told == len(self.mapping)
+
+
+LEARNER, START = -1, -2
+
+
+class Hybrid:
+    """See the module."""
+
+    def __init__(self, setting: Setting, parts: Parts) -> None:
+        """Raises InputError where there are several problems or `setting.init` does not fit."""
+        if len(setting.problems) != 1:
+            raise InputError(f"this method takes one workload, found {len(setting.problems)}")
+        torch.set_num_threads(setting.threads)
+        self._setting, self._parts = setting, parts
+        self._problem = setting.problems[0]
+        self._observation = _observation(self._problem)
+        self._rng = setting.generator("hybrid")
+        self._choices = int(self._problem.num_choices.max())
+        learner = parts.learner
+        self._rollouts = 0 if learner is None else learner.rollouts
+        self._replay = Replay(1 if learner is None else min(learner.replay, setting.archive.window))
+        self._owed = 0
+        init = self._init_weights()
+        self._population = None if parts.evolution is None else self._create_population(parts.evolution, init)
+        self._sac = None if learner is None else self._create_learner(learner, init)
+        self._previous = np.zeros(0, dtype=np.int64)  # by ticket: the state it set out from
+        self._done = np.zeros(0, dtype=np.bool_)  # by ticket: last step of its episode
+        self._step = 0
+        self._return = np.zeros(0)
+        self._current: _Round | None = None
+        self._metrics: dict[str, float] = {}
+        self.metric_names: tuple[str, ...] = (
+            "deployable_speedup",
+            *(POPULATION_METRICS if parts.evolution else ()),
+            *(LEARNER_METRICS if learner else ()),
+        )
+
+    # ---- construction
+
+    def _init_weights(self) -> NDArray[np.float32] | None:
+        """The weights of `--init`. InputError where that policy does not fit network, features or choices."""
+        policy = self._setting.init
+        if policy is None:
+            return None
+        expected = self._policy_metadata()
+        for key, value in expected.items():
+            if policy.metadata.get(key) != value:
+                raise InputError(f"--init: {key}: expected {value!r}, found {policy.metadata.get(key)!r}")
+        return flatten(actor_of(policy, "--init"))
+
+    def _policy_metadata(self) -> dict[str, Any]:
+        return {
+            "features": self._observation.x.shape[1],
+            "heads": list(self._problem.heads),
+            "choices": self._choices,
+            "feature_schema": self._observation.schema,
+            "config": asdict(self._parts.network),
+        }
+
+    def _create_population(self, evolution: EvolutionConfig, init: NDArray[np.float32] | None) -> Population:
+        problem = self._problem
+        decisions = Decisions(
+            problem.num_choices, problem.size_bytes > 0, self._choices, self._observation.x.shape[1]
+        )
+        start: list[Genome] = []
+        if init is not None and evolution.boltzmann_count < evolution.population:
+            start.append(Gnn(init))
+        mapping = self._setting.start[0]
+        seeds = (
+            [boltzmann_from_mapping(mapping, problem.num_choices, self._choices)]
+            if mapping is not None
+            else []
+        )
+        genomes = [*start, *seeds[: evolution.boltzmann_count]]
+        return Population.create(self._rng, evolution, decisions, self._parts.network, genomes)
+
+    def _create_learner(self, learner: LearnerConfig, init: NDArray[np.float32] | None) -> Sac:
+        problem, x = self._problem, self._observation.x
+        task = Task(
+            prepare(self._observation.edge_index, len(x)), problem.num_choices, problem.size_bytes > 0
+        )
+        sac = Sac(self._parts.network, learner.critic, learner.sac, task, x.shape[1], self._rng)
+        if init is not None:
+            sac.load_actor_weights(init)
+        return sac
+
+    # ---- the method
+
+    def ask(self, room: int) -> Proposals | None:
+        """The next rows of the current round; a new round once all of it has been told."""
+        if self._current is None or self._current.measured:
+            self._current = self._next_round()
+        current = self._current
+        rows = slice(current.asked, min(len(current.mapping), current.asked + room))
+        current.asked = rows.stop
+        return proposals(current.mapping[rows], [self._source(int(m)) for m in current.member[rows]])
+
+    def _source(self, member: int) -> str:
+        if member == LEARNER:
+            return "learner"
+        if member == START or self._population is None:
+            return "start"
+        return self._population.members[member].encoding
+
+    def _next_round(self) -> _Round:
+        """Everybody's next mapping; the population evolves first where an episode has ended."""
+        before = self._current
+        members = 0 if self._population is None else len(self._population)
+        policies = np.array([*range(members), *[LEARNER] * self._rollouts], dtype=np.int64)
+        if before is not None:
+            acted = before.member != START
+            self._return = self._return + before.reward[acted]
+            if before.last:
+                self._evolve(self._return[:members] / self._parts.steps_per_episode)
+                self._step, self._return = 0, np.zeros(len(policies))
+            else:
+                self._step += 1
+        else:
+            self._return = np.zeros(len(policies))
+        states = np.full(len(policies), -1, dtype=np.int64)
+        if before is not None and self._step > 0:
+            states = before.ticket[before.member != START]
+        mapping = self._draw(policies, states)
+        last = self._step == self._parts.steps_per_episode - 1
+        start = self._setting.start[0]
+        if before is None and start is not None:
+            mapping = np.concatenate([start[None], mapping])
+            policies = np.concatenate([[START], policies])
+            states = np.concatenate([[-1], states])
+        return _Round.of(mapping, policies, states, last)
+
+    def _draw(self, policies: NDArray[np.int64], states: NDArray[np.int64]) -> Mapping16:
+        """Mappings [R, N, H] of policies [R], each setting out from its state."""
+        parts = []
+        for state in np.unique(states):
+            rows = np.flatnonzero(states == state)
+            parts.append((rows, self._probabilities(policies[rows], self._observe(int(state)))))
+        shape = (len(policies), *self._problem.num_choices.shape, self._choices)
+        probabilities = np.zeros(shape, dtype=np.float32)
+        for rows, values in parts:
+            probabilities[rows] = values
+        first = len(self._previous)
+        keys = run_keys(self._setting.seed, np.arange(first, first + len(policies)), SAMPLE)
+        return self._problem.sample(probabilities, keys)
+
+    def _probabilities(self, policies: NDArray[np.int64], observation: Observation) -> NDArray[np.float32]:
+        """Float32 [R, N, H, C] of some policies in one state."""
+        parts = []
+        members = policies[policies >= 0]
+        if self._population is not None and len(members):
+            parts.append(self._population.probabilities(observation, members))
+        rollouts = int((policies == LEARNER).sum())
+        if self._sac is not None and self._parts.learner is not None and rollouts:
+            clean = self._sac.probabilities(observation.x)
+            noise = self._rng.standard_normal((rollouts, *clean.shape), dtype=np.float32)
+            noisy = clean * np.exp(np.float32(self._parts.learner.rollout_noise) * noise)
+            parts.append(noisy / np.maximum(noisy.sum(axis=-1, keepdims=True), np.float32(1e-30)))
+        return np.concatenate(parts)
+
+    def _observe(self, state: int) -> Observation:
+        if state < 0:
+            return self._observation
+        return observe(self._problem, self._setting.archive.mappings(np.array([state]))[0])
+
+    def _evolve(self, fitness: NDArray[np.float64]) -> None:
+        if self._population is None:
+            return
+        weights = None if self._sac is None else self._sac.actor_weights()
+        self._population.evolve(fitness, weights, self._rng, self._observation)
+
+    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """Store what was measured; once a round is whole, its rows enter the replay buffer and steps are owed.
+
+        (Not earlier: how a round is sliced must not change what the learner sees.)
+        """
+        current = self._current
+        if current is None:
+            raise ValueError("tell: expected results of rows that were asked for, received others")
+        rows = slice(current.told, current.told + len(proposals))
+        current.ticket[rows] = proposals.tickets
+        current.reward[rows] = evaluation.reward
+        current.speedup[rows] = evaluation.speedup
+        current.told = rows.stop
+        self._previous = np.concatenate([self._previous, current.state[rows]])
+        self._done = np.concatenate([self._done, np.full(len(proposals), current.last)])
+        current.usable[rows] = (evaluation.status <= Status.INVALID) & np.isfinite(evaluation.reward)
+        if current.measured:
+            self._replay.add(current.ticket[current.usable])
+            if self._parts.learner is not None:
+                self._owed += len(current.ticket) * self._parts.learner.gradient_steps
+            self._note(current)
+
+    def _note(self, current: _Round) -> None:
+        """Metrics of a measured round."""
+        if self._population is None:
+            learners = current.speedup[current.member == LEARNER]
+            self._metrics["deployable_speedup"] = float(learners.mean()) if len(learners) else np.nan
+            return
+        acted = current.member >= 0
+        reward, member = current.reward[acted], current.member[acted]
+        best = int(np.argmax(np.where(np.isfinite(reward), reward, -np.inf)))
+        self._metrics["deployable_speedup"] = float(current.speedup[acted][best])
+        encodings = np.array([self._population.members[m].encoding for m in member])
+        for encoding in ("gnn", "boltzmann"):
+            chosen = reward[encodings == encoding]
+            self._metrics[f"{encoding}_fitness"] = float(chosen.mean()) if len(chosen) else np.nan
+
+    def learn(self) -> None:
+        """The gradient steps owed for what has been told."""
+        if self._sac is None or not len(self._replay):
+            self._owed = 0
+            return
+        totals = dict.fromkeys(LEARNER_METRICS, 0.0)
+        steps, self._owed = self._owed, 0
+        for _ in range(steps):
+            losses = self._sac.update(self._transitions(self._sac.config.batch), self._rng)
+            for name in LEARNER_METRICS:
+                totals[name] += losses[name] / steps
+        if steps:
+            self._metrics.update(totals)
+
+    def _transitions(self, batch: int) -> Transitions:
+        """A random minibatch of the replay buffer."""
+        archive = self._setting.archive
+        tickets = self._replay.sample(self._rng, batch)
+        action = archive.mappings(tickets)
+        reward = archive.column("reward")[tickets].astype(np.float32)
+        states, done = self._previous[tickets], self._done[tickets]
+        x = next_x = self._observation.x
+        if (states >= 0).any():
+            x = np.stack([self._observe(int(state)).x for state in states])
+        if not done.all():
+            next_x = np.stack([observe(self._problem, mapping).x for mapping in action])
+        return Transitions(x, action, reward, next_x, done)
+
+    def metrics(self) -> Mapping[str, float]:
+        """See `metric_names`; losses and entropy are means over the last gradient steps."""
+        return {name: self._metrics.get(name, np.nan) for name in self.metric_names}
+
+    def policy(self) -> StoredPolicy | None:
+        """The top-ranked GNN of the population, or the learner where there is no population."""
+        weights: NDArray[np.float32] | None = None
+        if self._population is not None:
+            ranked = [self._population.members[i].genome for i in self._population.ranking()]
+            weights = next((genome.weights for genome in ranked if isinstance(genome, Gnn)), None)
+        elif self._sac is not None:
+            weights = self._sac.actor_weights()
+        if weights is None:
+            return None
+        metadata = self._policy_metadata()
+        del metadata["config"]
+        return actor_policy(weights, self._parts.network, seed=self._setting.seed, **metadata)
+
+    # ---- checkpoints
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Population, learner, replay, generator and the round under way."""
+        return {
+            "population": None if self._population is None else self._population.state_dict(),
+            "sac": None if self._sac is None else self._sac.state_dict(),
+            "replay": self._replay.state_dict(),
+            "rng": self._rng.bit_generator.state,
+            "owed": self._owed,
+            "previous": self._previous,
+            "done": self._done,
+            "step": self._step,
+            "return": self._return,
+            "round": None if self._current is None else dict(vars(self._current)),
+            "metrics": self._metrics,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        if self._population is not None:
+            self._population.load_state_dict(state["population"])
+        if self._sac is not None:
+            self._sac.load_state_dict(state["sac"])
+        self._replay.load_state_dict(state["replay"])
+        self._rng.bit_generator.state = state["rng"]
+        self._owed, self._step = state["owed"], state["step"]
+        self._previous, self._done, self._return = state["previous"], state["done"], state["return"]
+        self._current = None if state["round"] is None else _Round(**state["round"])
+        self._metrics = dict(state["metrics"])
+
+
+def _observation(problem: Problem) -> Observation:
+    if problem.observation is None:
+        raise ValueError(f"problem: expected one with an observation, received {problem.name}")
+    return problem.observation

@@ -1,0 +1,33 @@
+"""PG: the discrete SAC learner alone (EGRL's ablation, section 4).
+
+A round is 21 rollouts, so that the learner makes as many gradient steps a generation as in `egrl`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from annotated_types import Ge
+
+from egrl.methods import Definition, needs_graph
+from egrl.methods.hybrid import Hybrid, LearnerConfig, Parts
+from egrl.types import GENERATION, Setting
+from policies.graph_unet import GraphUNetConfig
+
+
+@dataclass(frozen=True)
+class PgConfig:
+    """Settings of PG; see `egrl.methods.hybrid.Parts`."""
+
+    learner: LearnerConfig = field(default_factory=lambda: LearnerConfig(rollouts=GENERATION))
+    network: GraphUNetConfig = field(default_factory=GraphUNetConfig)
+    steps_per_episode: Annotated[int, Ge(1)] = 1
+
+
+def build(setting: Setting, config: PgConfig) -> Hybrid:
+    """Learner, no population."""
+    return Hybrid(setting, Parts(config.network, None, config.learner, config.steps_per_episode))
+
+
+DEFINITION = Definition(PgConfig, build, needs_graph, {})

@@ -1,0 +1,64 @@
+"""The registry of problems: how one is built from a workload, a chip and its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hwsim.problem import Problem
+from workloads.errors import InputError
+
+
+@dataclass(frozen=True)
+class Definition:
+    """How the command line builds a problem.
+
+    Attributes:
+        config: dataclass of its settings.
+        build: (workload name or file, chip name or file, config) -> Problem; InputError where they are wrong.
+        chips: names of the chips that ship with it; the first is the default.
+        paper: the settings of `--preset paper`.
+    """
+
+    config: type
+    build: Callable[[str, str, Any], Problem]
+    chips: Callable[[], Sequence[str]]
+    paper: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A problem in the registry: one line about it, its files in a run folder, and how to import it."""
+
+    summary: str
+    workload_file: str
+    chip_file: str
+    load: Callable[[], Definition]
+
+
+def _nnpi() -> Definition:
+    from hwsim.nnpi.chip import chip_names, load_chip
+    from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
+    from workloads.load import load
+
+    return Definition(
+        NnpiConfig,
+        lambda workload, chip, config: NnpiProblem(load(workload), load_chip(chip), config),
+        lambda: sorted(chip_names(), key=lambda name: (name != "nnpi", name)),
+        {"invalid": "penalise"},
+    )
+
+
+PROBLEMS: dict[str, Entry] = {
+    "nnpi": Entry(
+        "memory placement on the NNP-I, in seconds an inference", "workload.json", "chip.toml", _nnpi
+    ),
+}
+
+
+def find(name: str) -> Entry:
+    """The problem called `name`; InputError listing the names where there is none."""
+    if name not in PROBLEMS:
+        raise InputError(f"--problem: expected one of {', '.join(PROBLEMS)}, found {name!r}")
+    return PROBLEMS[name]

@@ -1,0 +1,65 @@
+"""The live progress line of a run, on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Protocol
+
+from egrl.config import Budget
+from egrl.types import GENERATION
+
+
+class Observer(Protocol):
+    """Hears of each generation."""
+
+    def generation(self, row: dict[str, Any]) -> None: ...
+
+
+class Silent:
+    """Says nothing."""
+
+    def generation(self, row: dict[str, Any]) -> None:
+        """Ignore the row."""
+
+
+class ProgressBar:
+    """Generation, best speedup, valid share, champion, evaluations a second, time left."""
+
+    def __init__(self, title: str, budget: Budget, done: int) -> None:
+        from tqdm import tqdm
+
+        self._generations, self._started = 0, time.monotonic()
+        self._bar = tqdm(
+            total=budget.generations,
+            initial=done,
+            desc=title,
+            unit="gen",
+            file=sys.stderr,
+            dynamic_ncols=True,
+            mininterval=0.1 if sys.stderr.isatty() else 10.0,
+            bar_format="{desc}: {n_fmt}/{total_fmt} gens |{bar:16}| {postfix} [{elapsed}<{remaining}]"
+            if budget.generations is not None
+            else "{desc}: {n_fmt} gens {postfix} [{elapsed} of " + f"{budget.seconds:g} s]",
+        )
+
+    def generation(self, row: dict[str, Any]) -> None:
+        """Show the latest generation."""
+        self._generations += 1
+        rate = self._generations * GENERATION / max(1e-9, time.monotonic() - self._started)
+        champion = row["champion_source"] or "nobody"
+        self._bar.set_postfix_str(
+            f"best {row['best_speedup']:.3f}x by {champion}, {row['valid_fraction']:.0%} valid, "
+            f"{rate:.0f} evals/s",
+            refresh=False,
+        )
+        self._bar.update(1)
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.close()

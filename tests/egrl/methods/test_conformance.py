@@ -1,0 +1,222 @@
+"""What every method must do, on every problem that it serves."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from egrl import checkpoint, config, loop
+from egrl.archive import Archive
+from egrl.config import Budget
+from egrl.executor import InProcess
+from egrl.methods import METHODS, find
+from egrl.progress import Silent
+from egrl.run_folder import RunFolder
+from egrl.types import GENERATION, Method, Proposals, Setting
+from hwsim.problem import Evaluation, Keys, Problem, Status
+from subjects import PROBLEMS, VARIANTS, served
+
+EVERYWHERE = ("nnpi", "nnpi-penalise", "toy-ragged", "toy-game", "toy-grammar")
+CASES = [
+    (variant, name)
+    for variant in VARIANTS
+    for name in (EVERYWHERE if variant in METHODS else ("toy-ragged", "toy-grammar"))
+    if served(variant, PROBLEMS[name]())
+]
+
+
+@pytest.fixture(scope="module")
+def problems() -> dict[str, Problem]:
+    return {name: build() for name, build in PROBLEMS.items()}
+
+
+@pytest.fixture(params=CASES, ids=lambda case: "-".join(case))
+def case(request: pytest.FixtureRequest, problems: dict[str, Problem]) -> tuple[str, Problem]:
+    variant, name = request.param
+    return variant, problems[name]
+
+
+def build(variant: str, problem: Problem, archive: Archive, seed: int = 0, start: Any = None) -> Method:
+    name, settings = VARIANTS[variant]
+    definition = find(name)
+    return definition.build(
+        Setting([problem], archive, seed, [start], None, 1),
+        config.build(definition.config, settings, variant),
+    )
+
+
+class Narrow:
+    """A method that is only ever asked for one row."""
+
+    def __init__(self, method: Method) -> None:
+        self._method = method
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._method, name)
+
+    def ask(self, room: int) -> Proposals | None:
+        return self._method.ask(1)
+
+
+class Shuffled(InProcess):
+    """Gives results back row by row, the last ones first, a few at a time."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(problems)
+        self._rows: list[tuple[Proposals, Evaluation]] = []
+
+    def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
+        for proposals, evaluation in super().ready(timeout_s):
+            rows = [slice(i, i + 1) for i in range(len(proposals))]
+            self._rows.extend((proposals.rows(at), evaluation.rows(at)) for at in rows)
+        return [self._rows.pop() for _ in range(min(4, len(self._rows)))]
+
+
+class Failing(InProcess):
+    """A board on which two of three measurements fail."""
+
+    def submit(self, proposals: Proposals, key: Keys) -> None:
+        super().submit(proposals, key)
+        part, evaluation = self._done.pop()
+        failed = part.tickets % 3 != 0
+        self._done.append((part, fail(evaluation, failed)))
+
+
+def fail(evaluation: Evaluation, failed: np.ndarray) -> Evaluation:
+    return Evaluation(
+        np.where(failed, np.nan, evaluation.reward),
+        np.where(failed, np.nan, evaluation.cost),
+        np.where(failed, 0.0, evaluation.speedup),
+        evaluation.epsilon,
+        np.where(failed, Status.FAILED, evaluation.status).astype(np.int8),
+        evaluation.partial,
+        evaluation.repaired,
+    )
+
+
+def run(
+    variant: str,
+    problem: Problem,
+    path: Path,
+    gens: int,
+    *,
+    seed: int = 0,
+    executor: type[InProcess] = InProcess,
+    narrow: bool = False,
+    resume: bool = False,
+    start: Any = None,
+) -> tuple[Archive, list[dict[str, str]], loop.SearchState]:
+    archive = Archive([problem])
+    method = build(variant, problem, archive, seed, start)
+    folder = RunFolder.reopen(path) if resume else RunFolder.create(path)
+    try:
+        if not resume:
+            folder.write_inputs("kind = 'config'\n", [problem], {})
+        state = loop.resume(method, folder, archive, [problem]) if resume else None
+        reached = loop.search(
+            Narrow(method) if narrow else method,
+            [problem],
+            executor([problem]),
+            Budget(gens, None),
+            folder,
+            archive=archive,
+            seed=seed,
+            observer=Silent(),
+            state=state,
+        )
+    finally:
+        folder.close()
+    with open(path / "metrics.csv") as stream:
+        rows = [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(stream)]
+    return archive, rows, reached
+
+
+def assert_equal(a: tuple[Archive, Any, Any], b: tuple[Archive, Any, Any]) -> None:
+    for name in ("reward", "cost", "speedup", "epsilon", "status", "source"):
+        np.testing.assert_array_equal(a[0].column(name), b[0].column(name), err_msg=name)
+    tickets = np.arange(len(a[0]))
+    np.testing.assert_array_equal(a[0].mappings(tickets), b[0].mappings(tickets))
+    assert a[1] == b[1]
+
+
+def test_every_registered_method_takes_part() -> None:
+    assert {name for name, _ in VARIANTS.values()} == set(METHODS)
+
+
+def test_it_proposes_legal_mappings_and_spends_the_budget(case, tmp_path):
+    variant, problem = case
+    archive, rows, state = run(variant, problem, tmp_path / "r", 3)
+    assert len(archive) == 3 * GENERATION
+    assert [int(row["generation"]) for row in rows] == [1, 2, 3]
+    for ticket in range(len(archive)):
+        assert (archive.mappings(np.array([ticket])) < problem.num_choices).all()
+    champion = state.champions[0]
+    best = np.nanmax(
+        np.where(archive.column("status") == Status.OK, archive.column("reward"), np.nan), initial=-np.inf
+    )
+    assert champion is None or champion.reward == best
+    method = build(variant, problem, Archive([problem]))
+    assert set(method.metrics()) == set(method.metric_names) <= set(rows[0])
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another(case, tmp_path):
+    variant, problem = case
+    first = run(variant, problem, tmp_path / "a", 2)
+    assert_equal(first, run(variant, problem, tmp_path / "b", 2))
+    other = run(variant, problem, tmp_path / "c", 2, seed=1)
+    assert (first[0].mappings(np.arange(42)) != other[0].mappings(np.arange(42))).any()
+
+
+def test_neither_slicing_nor_the_order_of_results_changes_a_run(case, tmp_path):
+    variant, problem = case
+    whole = run(variant, problem, tmp_path / "a", 3)
+    shuffled = run(variant, problem, tmp_path / "c", 3, executor=Shuffled)
+    assert_equal(whole, shuffled)
+    assert_equal(whole, run(variant, problem, tmp_path / "b", 3, narrow=True))
+
+
+def test_a_resumed_run_equals_a_longer_one(case, tmp_path):
+    variant, problem = case
+    whole = run(variant, problem, tmp_path / "a", 5)
+    run(variant, problem, tmp_path / "b", 2)
+    assert_equal(whole, run(variant, problem, tmp_path / "b", 5, resume=True))
+
+
+def test_its_state_survives_a_checkpoint(case):
+    variant, problem = case
+    method = build(variant, problem, Archive([problem]))
+    state = method.state_dict()
+    if state is not None:
+        tree = checkpoint.loads(checkpoint.dumps({"method": state}), "memory")
+        build(variant, problem, Archive([problem])).load_state_dict(tree["method"])
+        assert checkpoint.dumps(tree) == checkpoint.dumps({"method": state})
+
+
+def test_the_start_mapping_is_measured_first(case, tmp_path):
+    variant, problem = case
+    start = problem.repair(
+        problem.sample(np.ones((1, *problem.num_choices.shape, 4)), np.array([3], np.uint64)),
+        np.zeros(1, np.uint64),
+    )
+    archive, _, _ = run(variant, problem, tmp_path / "r", 1, start=start[0])
+    assert archive.column("source")[0] == "start"
+    expected = problem.evaluate(start, np.zeros(1, np.uint64))
+    np.testing.assert_array_equal(archive.mappings(np.array([0])), expected.repaired)
+
+
+def test_failed_measurements_end_nothing_and_are_never_champions(case, tmp_path):
+    variant, problem = case
+    archive, _, state = run(variant, problem, tmp_path / "r", 4, executor=Failing)
+    assert len(archive) == 4 * GENERATION
+    assert (archive.column("status") == Status.FAILED).sum() == 56
+    assert state.champions[0] is None or state.champions[0].ticket % 3 == 0
+
+
+def test_a_method_says_why_it_cannot_serve_a_problem(problems):
+    assert "graph" in str(find("egrl").serves(problems["toy-grammar"]))
+    assert find("random").serves(problems["toy-grammar"]) is None

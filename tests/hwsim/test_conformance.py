@@ -1,0 +1,229 @@
+"""What every problem must do, real or toy."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from egrl import mapping_file
+from hwsim.problem import HasDerivation, HasGame, Problem, Status
+from subjects import PROBLEMS
+from workloads.errors import InputError
+
+
+@pytest.fixture(scope="module", params=PROBLEMS)
+def problem(request: pytest.FixtureRequest) -> Problem:
+    return PROBLEMS[request.param]()
+
+
+def keys(rows: int, first: int = 0) -> np.ndarray:
+    return np.arange(first, first + rows, dtype=np.uint64)
+
+
+def draws(problem: Problem, rows: int, first: int = 0) -> np.ndarray:
+    shape = (rows, *problem.num_choices.shape, int(problem.num_choices.max()))
+    return problem.sample(np.ones(shape, np.float32), keys(rows, first))
+
+
+def same(a, b) -> None:
+    for name in vars(a):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
+
+
+def test_its_arrays_agree_in_shape_and_type(problem):
+    nodes, heads = problem.num_choices.shape
+    assert problem.num_choices.dtype == np.int16
+    assert problem.size_bytes.shape == (nodes, heads)
+    assert problem.size_bytes.dtype == np.int64
+    assert (len(problem.nodes), len(problem.heads), len(problem.labels)) == (nodes, heads, heads)
+    assert len(set(problem.nodes)) == nodes
+    live = problem.size_bytes > 0
+    assert (problem.num_choices[live] >= 1).all()
+    for head, labels in enumerate(problem.labels):
+        assert len(labels) >= problem.num_choices[:, head].max()
+    assert problem.choice_rank.shape == (heads, int(problem.num_choices.max()))
+    assert problem.choice_rank.min() >= 0
+    assert problem.choice_rank.max() <= 1
+    assert (problem.initial[~live] == -1).all()
+    if problem.observation is not None:
+        assert problem.observation.x.dtype == np.float32
+        assert problem.observation.x.shape[0] == nodes
+        assert np.isfinite(problem.observation.x).all()
+        assert problem.observation.edge_index.shape[0] == 2
+
+
+def test_the_baseline_has_speedup_one_and_no_violation(problem):
+    found = problem.evaluate(problem.baseline.mapping[None], keys(1))
+    assert found.status[0] == Status.OK
+    assert problem.judge(problem.baseline.mapping) == []
+    if not _noisy(problem):
+        assert found.speedup[0] == 1.0
+        assert found.cost[0] == problem.baseline.cost
+        assert found.reward[0] == 1.0
+
+
+def _noisy(problem: Problem) -> bool:
+    mapping = problem.baseline.mapping[None]
+    return problem.evaluate(mapping, keys(1, 1)).cost[0] != problem.evaluate(mapping, keys(1, 2)).cost[0]
+
+
+def test_evaluating_twice_or_row_by_row_gives_the_same(problem):
+    mapping = draws(problem, 9)
+    whole = problem.evaluate(mapping, keys(9))
+    same(whole, problem.evaluate(mapping.copy(), keys(9)))
+    for row in range(9):
+        at = slice(row, row + 1)
+        same(whole.rows(at), problem.evaluate(mapping[at], keys(9)[at]))
+
+
+def test_evaluating_leaves_its_arguments_alone(problem):
+    mapping, key = draws(problem, 4), keys(4)
+    before = mapping.copy()
+    problem.evaluate(mapping, key)
+    problem.repair(mapping, key)
+    np.testing.assert_array_equal(mapping, before)
+    np.testing.assert_array_equal(key, keys(4))
+
+
+def test_what_ran_has_a_finite_cost_and_no_violation_and_is_a_fixed_point(problem):
+    found = problem.evaluate(draws(problem, 12), keys(12))
+    ok = found.status == Status.OK
+    assert np.isfinite(found.cost[ok]).all()
+    assert (found.cost[ok] > 0).all()
+    assert np.isfinite(found.reward).all()
+    assert (found.speedup[~ok] == 0).all()
+    assert np.isnan(found.cost[~ok]).all()
+    assert ((found.epsilon >= 0) & (found.epsilon <= 1)).all()
+    assert found.repaired.dtype == np.int16
+    for mapping in found.repaired[ok]:
+        assert problem.judge(mapping) == []
+    again = problem.evaluate(found.repaired, keys(12))
+    np.testing.assert_array_equal(again.repaired, found.repaired)
+    np.testing.assert_array_equal(again.cost[ok], found.cost[ok])
+    assert (again.epsilon[ok] == 0).all()
+
+
+def test_a_cheaper_mapping_has_a_greater_reward(problem):
+    found = problem.evaluate(draws(problem, 20), keys(20))
+    ok = np.flatnonzero(found.status == Status.OK)
+    order = ok[np.argsort(found.cost[ok])]
+    for cheap, dear in pairwise(order):
+        assert found.reward[cheap] >= found.reward[dear]
+        assert found.speedup[cheap] >= found.speedup[dear]
+
+
+def test_samples_are_canonical_legal_and_keyed(problem):
+    mapping = draws(problem, 30)
+    live = problem.size_bytes > 0
+    assert mapping.dtype == np.int16
+    assert (mapping[:, ~live] == -1).all()
+    assert (mapping < problem.num_choices).all()
+    np.testing.assert_array_equal(mapping, draws(problem, 30))
+    np.testing.assert_array_equal(mapping[7:9], draws(problem, 2, 7))
+    assert len(np.unique(mapping.reshape(30, -1), axis=0)) > 1
+
+
+def test_certain_probabilities_return_the_mapping_they_name(problem):
+    wanted = problem.baseline.mapping
+    certain = np.zeros((3, *wanted.shape, int(problem.num_choices.max())), np.float32)
+    for n, h in np.argwhere(wanted >= 0):
+        certain[:, n, h, wanted[n, h]] = 1.0
+    np.testing.assert_array_equal(problem.sample(certain, keys(3)), np.stack([wanted] * 3))
+
+
+def test_repairing_twice_changes_nothing_more(problem):
+    once = problem.repair(draws(problem, 8), keys(8))
+    np.testing.assert_array_equal(problem.repair(once, keys(8)), once)
+
+
+@pytest.mark.parametrize("wrong", ["dtype", "shape", "choice", "key"])
+def test_wrong_arrays_are_refused(problem, wrong):
+    mapping, key = draws(problem, 2), keys(2)
+    if wrong == "dtype":
+        mapping = mapping.astype(np.int64)
+    elif wrong == "shape":
+        mapping = mapping[:, :-1]
+    elif wrong == "choice":
+        mapping[0][problem.size_bytes > 0] = 99
+    else:
+        key = key[:1]
+    with pytest.raises(ValueError, match="expected"):
+        problem.evaluate(mapping, key)
+
+
+def test_it_survives_pickling(problem):
+    mapping = draws(problem, 5)
+    copy = pickle.loads(pickle.dumps(problem))
+    same(copy.evaluate(mapping, keys(5)), problem.evaluate(mapping, keys(5)))
+    assert copy.fingerprint() == problem.fingerprint()
+
+
+def test_a_mapping_file_gives_back_its_mapping(problem):
+    for mapping in problem.evaluate(draws(problem, 3), keys(3)).repaired:
+        text = mapping_file.dumps(problem, mapping)
+        np.testing.assert_array_equal(mapping_file.loads(text, "f.json", problem), mapping)
+
+
+def test_a_mapping_file_of_another_workload_is_refused(problem):
+    text = mapping_file.dumps(problem, problem.initial).replace(f'"{problem.workload}"', '"other"', 1)
+    with pytest.raises(InputError, match=r"f\.json: workload: expected .* found 'other'"):
+        mapping_file.loads(text, "f.json", problem)
+
+
+def test_it_names_its_inputs(problem):
+    assert problem.files()
+    assert all(isinstance(text, str) for text in problem.files().values())
+    assert len(problem.fingerprint()) == 64
+
+
+def test_its_game_is_pure_and_ends(problem):
+    if not isinstance(problem, HasGame):
+        return
+    game, rng = problem.game, np.random.default_rng(0)
+    state = game.reset(5)
+    moves = 0
+    done = np.zeros(5, np.bool_)
+    while not done.all():
+        legal = game.legal(state)
+        assert legal.shape == (5, game.num_actions)
+        assert legal.any(axis=1).all()
+        action = np.array([rng.choice(np.flatnonzero(row)) for row in legal], np.int16)
+        before = {k: v.copy() for k, v in game.observe(state).items()}
+        after, reward, done = game.step(state, action)
+        again, reward_again, _ = game.step(game.take(state, np.arange(5)), action)
+        for name, value in game.observe(state).items():
+            np.testing.assert_array_equal(value, before[name])
+        for name, value in game.observe(after).items():
+            np.testing.assert_array_equal(value, game.observe(again)[name])
+        np.testing.assert_array_equal(reward, reward_again)
+        state, moves = after, moves + 1
+        assert moves <= game.max_moves
+    assert not game.legal(state).any()
+
+
+def test_its_derivation_shares_vertices_and_its_plans_are_valid(problem):
+    if not isinstance(problem, HasDerivation):
+        return
+    graph = problem.derivation
+    seen, edges, plans, dead = {graph.root}, 0, 0, 0
+    frontier = [graph.root]
+    while frontier:
+        vertex = frontier.pop()
+        plan, following = graph.mapping(vertex), graph.successors(vertex)
+        if plan is not None:
+            plans += 1
+            assert problem.judge(plan) == []
+            assert problem.evaluate(plan[None], keys(1)).status[0] == Status.OK
+        elif not following:
+            dead += 1
+        for successor in following:
+            edges += 1
+            if successor not in seen:
+                seen.add(successor)
+                frontier.append(successor)
+    assert edges > len(seen) - 1
+    assert plans > 1
+    assert dead > 0

@@ -1,0 +1,63 @@
+"""Who takes part in the conformance suites: every problem and every method, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from egrl.methods import METHODS, find
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
+from hwsim.problem import Problem
+from toys import TOYS
+from workloads.load import load
+
+
+def _noisy() -> Problem:
+    chip = load_chip("nnpi")
+    return NnpiProblem(
+        load("alexnet"), replace(chip, effects=replace(chip.effects, noise=True)), NnpiConfig()
+    )
+
+
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "nnpi": lambda: NnpiProblem(load("alexnet"), load_chip("nnpi"), NnpiConfig()),
+    "nnpi-penalise": lambda: NnpiProblem(load("resnet18"), load_chip("nnpi"), NnpiConfig(invalid="penalise")),
+    "nnpi-noisy": _noisy,
+    **{f"toy-{name}": toy for name, toy in TOYS.items()},
+}
+
+SMALL: dict[str, dict[str, Any]] = {
+    "egrl": {
+        "network.width": 8,
+        "network.depth": 2,
+        "network.attention_heads": 2,
+        "learner.critic.width": 8,
+        "learner.sac.batch": 4,
+    },
+    "ea": {"network.width": 8, "network.depth": 2, "network.attention_heads": 2},
+    "pg": {
+        "network.width": 8,
+        "network.depth": 2,
+        "network.attention_heads": 2,
+        "learner.critic.width": 8,
+        "learner.sac.batch": 4,
+    },
+}
+"""Settings that make the learning methods small enough for tests."""
+
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, SMALL.get(name, {})) for name in METHODS},
+    "annealing-chains": ("annealing", {"chains": 4}),
+    "egrl-episodes": ("egrl", {**SMALL["egrl"], "steps_per_episode": 3}),
+    "egrl-ragged-rounds": ("egrl", {**SMALL["egrl"], "evolution.population": 7, "learner.rollouts": 2}),
+    "ea-boltzmann": ("ea", {**SMALL["ea"], "evolution.boltzmann_fraction": 1.0}),
+    "ea-gnn": ("ea", {**SMALL["ea"], "evolution.boltzmann_fraction": 0.0}),
+}
+"""Method variants that the suite runs: name -> (method, settings)."""
+
+
+def served(variant: str, problem: Problem) -> bool:
+    """Whether the variant's method works on the problem."""
+    return find(VARIANTS[variant][0]).serves(problem) is None
