@@ -91,7 +91,9 @@ class Annealing:
     def ask(self, room: int) -> Proposals | None:
         """The next step of every chain up to the first that waits for a result."""
         problem, _ = self._chain(self._asked)
-        first, batch, sources = self._asked, [], []
+        first = self._asked
+        batch: list[NDArray[np.int16]] = []
+        sources: list[str] = []
         while (
             len(batch) < room
             and self._chain(self._asked)[0] == problem

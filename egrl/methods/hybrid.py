@@ -182,13 +182,9 @@ class Hybrid:
         if init is not None and evolution.boltzmann_count < evolution.population:
             start.append(Gnn(init))
         mapping = self._setting.start[0]
-        seeds = (
-            [boltzmann_from_mapping(mapping, problem.num_choices, self._choices)]
-            if mapping is not None
-            else []
-        )
-        genomes = [*start, *seeds[: evolution.boltzmann_count]]
-        return Population.create(self._rng, evolution, decisions, self._parts.network, genomes)
+        if mapping is not None and evolution.boltzmann_count:
+            start.append(boltzmann_from_mapping(mapping, problem.num_choices, self._choices))
+        return Population.create(self._rng, evolution, decisions, self._parts.network, start)
 
     def _create_learner(self, learner: LearnerConfig, init: NDArray[np.float32] | None) -> Sac:
         problem, x = self._problem, self._observation.x
