@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from workloads.errors import InputError
+from workloads.load import load, names
+from workloads.serialize import to_json
+from workloads.zoo import resnet
+
+
+@pytest.mark.parametrize("name", ["resnet50", "ResNet-50", "resnet_50"])
+def test_a_network_is_found_by_its_name_however_it_is_spelled(name):
+    assert load(name) == resnet(50)
+
+
+def test_every_listed_name_loads_a_workload_of_that_name():
+    assert len(names()) == 11
+    for name in names():
+        assert load(name).name == name
+
+
+def test_a_file_is_loaded_by_its_path(tmp_path, chain):
+    file = tmp_path / "chain.json"
+    file.write_text("\ufeff" + to_json(chain), encoding="utf-8")
+    assert load(str(file)) == chain
+
+
+def test_a_file_without_a_suffix_is_loaded_from_here(tmp_path, chain, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").write_text(to_json(chain), encoding="utf-8")
+    assert load("mine") == chain
+
+
+def test_a_zoo_name_wins_over_a_file(tmp_path, chain, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "alexnet").write_text(to_json(chain), encoding="utf-8")
+    assert load("alexnet").name == "alexnet"
+
+
+def refusal(name: str) -> str:
+    with pytest.raises(InputError) as caught:
+        load(name)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_an_unknown_name_is_answered_with_close_ones_and_with_how_to_list_all():
+    message = refusal("resnet51")
+    assert "'resnet51'" in message
+    assert "resnet50" in message
+    assert "egrl list workloads" in message
+    assert "did you mean" not in refusal("zzzzzz")
+
+
+def test_a_missing_file_is_named():
+    assert "'no/such.json': expected a .json file, found no such file" in refusal("no/such.json")
+
+
+def test_a_directory_is_no_workload(tmp_path):
+    assert "found a directory" in refusal(str(tmp_path))
+
+
+def test_a_pipe_is_refused_without_waiting_for_it(tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    assert "found a special file" in refusal(str(tmp_path / "pipe.json"))
+
+
+def test_binary_garbage_is_refused_with_its_offset(tmp_path):
+    (tmp_path / "g.json").write_bytes(b"{ \xff\xfe\x00")
+    assert "UTF-8, found other bytes at offset 2" in refusal(str(tmp_path / "g.json"))
+
+
+def test_a_broken_file_is_named_with_line_and_column(tmp_path):
+    file = tmp_path / "b.json"
+    file.write_text("{\n  oops", encoding="utf-8")
+    assert refusal(str(file)).startswith(f"{file}: line 2, column 3")
+
+
+def test_an_oversized_file_is_refused_before_it_is_read(tmp_path):
+    with open(tmp_path / "big.json", "wb") as file:
+        file.truncate(2**30)
+    assert "at most 536870912 bytes, found 1073741824" in refusal(str(tmp_path / "big.json"))
+
+
+@pytest.mark.parametrize("name", ["", "\n", "a\0b.json", "x" * 5000 + ".json", "x" * 5000])
+def test_strange_names_are_refused_in_one_line(name):
+    assert refusal(name).startswith("workload ")
+
+
+def test_listing_names_imports_neither_a_parser_nor_a_learning_framework():
+    code = "import sys, workloads.load as l; l.names(); print({'pydantic', 'torch'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,84 @@
+"""A workload by its name in the zoo or from a file."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from workloads.errors import InputError
+from workloads.graph import Workload
+from workloads.zoo import ZOO, canonical_name
+
+MAX_FILE_BYTES = 512 * 2**20
+"""Largest workload file that is read."""
+
+
+def names() -> tuple[str, ...]:
+    """Names of all workloads in the zoo, sorted."""
+    return tuple(sorted(ZOO))
+
+
+def load(name_or_file: str) -> Workload:
+    """The workload called `name_or_file` in the zoo ("resnet50", "ResNet-50"), or the one in that .json file.
+
+    A name of the zoo wins over a file of the same name.
+
+    Raises:
+        InputError: neither a name nor a readable workload file; one line that says which and why.
+    """
+    name = canonical_name(name_or_file)
+    if name is not None:
+        return ZOO[name]()
+    if name_or_file.lower().endswith(".json") or "/" in name_or_file or "\\" in name_or_file:
+        return _from_file(name_or_file)
+    if _exists(name_or_file):
+        return _from_file(name_or_file)
+    raise InputError(_unknown(name_or_file))
+
+
+def _unknown(name: str) -> str:
+    close = difflib.get_close_matches(name.lower(), names(), n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(close)}? " if close else ""
+    return (
+        f"workload {name!r}: expected a name from the zoo or a .json file, found neither; "
+        f"{hint}`egrl list workloads` lists all names"
+    )
+
+
+def _exists(path: str) -> bool:
+    try:
+        return bool(path) and Path(path).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _from_file(file: str) -> Workload:
+    from workloads.serialize import from_json  # pydantic is slow to import, and names need none of it
+
+    return from_json(_read_text(file), file)
+
+
+def _read_text(file: str) -> str:
+    path = Path(file)
+    try:
+        if path.is_dir():
+            raise InputError(f"workload {file!r}: expected a .json file, found a directory")
+        if path.exists() and not path.is_file():
+            raise InputError(f"workload {file!r}: expected a .json file, found a special file")
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise InputError(f"workload {file!r}: expected at most {MAX_FILE_BYTES} bytes, found {size}")
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"workload {file!r}: expected JSON in UTF-8, found other bytes at offset {error.start}"
+        ) from None
+    except FileNotFoundError:
+        raise InputError(f"workload {file!r}: expected a .json file, found no such file") from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"workload {file!r}: expected a readable file, found: {reason}") from None
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(f"workload {file!r}: expected a path, found: {error}") from None

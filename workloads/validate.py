@@ -1,0 +1,192 @@
+"""What every workload must satisfy, and what follows: when each activation is read for the last time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.errors import InputError
+from workloads.graph import KINDS, Op, Workload
+
+MAX_OPS = 100_000
+"""Ops in a workload."""
+MAX_EDGES = 1_000_000
+"""Edges in a workload."""
+MAX_COUNT = 2**50
+"""Exclusive bound of a number of bytes, parameters or operations of one op (a pebibyte)."""
+MAX_DIMENSION = 2**31
+"""Exclusive bound of one axis of a feature map and of a convolution attribute."""
+MAX_TOTAL = 2**60
+"""Exclusive bound of sums over the ops, so that int64 arithmetic never overflows."""
+MAX_NAME = 200
+"""Characters in a workload's name (it becomes part of file names)."""
+
+_KINDS = frozenset(KINDS)
+_COUNTS = ("output_bytes", "external_bytes", "weight_bytes", "weight_read_bytes", "parameters", "vector_ops")
+_ATTRIBUTES = ("stride", "pad", "dilation", "groups")
+_VECTORS = (("ifm", 3), ("ofm", 3), ("kernel", 2))
+_GEMM = ("groups", "rows", "cols", "reduction")
+
+
+def check(workload: Workload) -> Workload:
+    """Return the workload if it is sound.
+
+    Raises:
+        InputError: naming the workload, the field and the op, what was expected and what was found.
+    """
+    where = f"workload {workload.name!r}"
+    try:
+        _check_header(workload)
+        positions = _positions(workload)
+        for i, op in enumerate(workload.ops):
+            _check_op(op, f"ops[{i}]")
+        _check_edges(workload, positions)
+        _check_totals(workload)
+    except _Fault as fault:
+        raise InputError(f"{where}: {fault}") from None
+    return workload
+
+
+def last_consumer(workload: Workload) -> NDArray[np.int64]:
+    """int64 [N]: position of the last op that reads op i (closed: i's activation is alive while it runs).
+
+    Where nobody reads op i it is i itself. Expects a checked workload.
+    """
+    last = np.arange(len(workload), dtype=np.int64)
+    for producer, consumer, _ in workload.edges():
+        last[producer] = max(last[producer], consumer)
+    return last
+
+
+class _Fault(Exception):
+    """What is wrong, without the name of the workload."""
+
+
+def _fault(field: str, expected: str, found: object) -> _Fault:
+    return _Fault(f"{field}: expected {expected}, found {_short(found)}")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _integer(value: object, field: str, low: int, high: int) -> None:
+    """Half-open: low <= value < high."""
+    if type(value) is not int or not low <= value < high:
+        raise _fault(field, f"an integer from {low} to {high - 1}", value)
+
+
+def _text(value: object, field: str) -> None:
+    if type(value) is not str or not value or not value.isprintable():
+        raise _fault(field, "a non-empty printable name", value)
+
+
+def _check_header(workload: Workload) -> None:
+    name = workload.name
+    _text(name, "name")
+    if len(name) > MAX_NAME:
+        raise _fault("name", f"at most {MAX_NAME} characters", name)
+    if "/" in name or "\\" in name or name in (".", ".."):
+        raise _fault("name", "a name without path separators", name)
+    if type(workload.source) is not str or not _encodes(workload.source):
+        raise _fault("source", "text", workload.source)
+    for field in ("weight", "activation"):
+        width = getattr(workload.element_bytes, field)
+        if not _is_positive(width):
+            raise _fault(f"element_bytes.{field}", "a finite number of bytes > 0", width)
+    if not workload.ops:
+        raise _fault("ops", "at least one op", "none")
+    if len(workload.ops) > MAX_OPS:
+        raise _fault("ops", f"at most {MAX_OPS} ops", len(workload.ops))
+
+
+def _encodes(text: str) -> bool:
+    """Whether the text can be written to a file (it holds no lone surrogate)."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and type(value) is not bool and value > 0 and math.isfinite(value)
+
+
+def _positions(workload: Workload) -> dict[str, int]:
+    at: dict[str, int] = {}
+    for i, op in enumerate(workload.ops):
+        _text(op.name, f"ops[{i}].name")
+        if op.name in at:
+            raise _Fault(f"ops[{i}].name: expected a new name, found {op.name!r} of ops[{at[op.name]}]")
+        at[op.name] = i
+    return at
+
+
+def _check_op(op: Op, field: str) -> None:
+    field = f"{field} ({_short(op.name)})"
+    if op.kind not in _KINDS:
+        raise _fault(f"{field}.kind", f"one of {', '.join(KINDS)}", op.kind)
+    for attribute in _COUNTS:
+        _integer(getattr(op, attribute), f"{field}.{attribute}", 0, MAX_COUNT)
+    if op.weight_read_bytes > op.weight_bytes:
+        expected = f"at most weight_bytes = {op.weight_bytes}"
+        raise _fault(f"{field}.weight_read_bytes", expected, op.weight_read_bytes)
+    for attribute, length in _VECTORS:
+        value = getattr(op, attribute)
+        if type(value) is not tuple or len(value) != length:
+            raise _fault(f"{field}.{attribute}", f"{length} integers", value)
+        for axis, size in enumerate(value):
+            _integer(size, f"{field}.{attribute}[{axis}]", 0, MAX_DIMENSION)
+    for attribute in _ATTRIBUTES:
+        _integer(getattr(op, attribute), f"{field}.{attribute}", 0, MAX_DIMENSION)
+    _integer(op.batch, f"{field}.batch", 1, MAX_DIMENSION)
+    if op.gemm is not None:
+        for attribute in _GEMM:
+            _integer(getattr(op.gemm, attribute), f"{field}.gemm.{attribute}", 1, MAX_COUNT)
+        _integer(op.gemm.macs, f"{field}.gemm (multiply-accumulates)", 1, MAX_TOTAL)
+    if op.latency_s is not None and not _is_positive(op.latency_s):
+        raise _fault(f"{field}.latency_s", "a finite number of seconds > 0", op.latency_s)
+    if type(op.is_output) is not bool:
+        raise _fault(f"{field}.is_output", "true or false", op.is_output)
+
+
+def _check_edges(workload: Workload, positions: dict[str, int]) -> None:
+    if sum(len(op.inputs) for op in workload.ops) > MAX_EDGES:
+        raise _fault("ops", f"at most {MAX_EDGES} edges", sum(len(op.inputs) for op in workload.ops))
+    for i, op in enumerate(workload.ops):
+        seen: set[str] = set()
+        for j, edge in enumerate(op.inputs):
+            field = f"ops[{i}] ({_short(op.name)}).inputs[{j}]"
+            producer = positions.get(edge.source)
+            if producer is None:
+                raise _fault(f"{field}.source", "the name of an earlier op", edge.source)
+            if producer >= i:
+                raise _Fault(
+                    f"{field}.source: cycle or wrong order: expected an earlier op, found {edge.source!r} at "
+                    f"ops[{producer}], read by {op.name!r} at ops[{i}]"
+                )
+            if edge.source in seen:
+                raise _fault(f"{field}.source", "one edge from each op", f"{edge.source} twice")
+            seen.add(edge.source)
+            held = workload.ops[producer].output_bytes
+            if type(edge.read_bytes) is not int or not 0 <= edge.read_bytes <= held:
+                expected = f"0 to {held} (output_bytes of {edge.source!r})"
+                raise _fault(f"{field}.read_bytes", expected, edge.read_bytes)
+
+
+def _check_totals(workload: Workload) -> None:
+    for name, total in _totals(workload):
+        if total >= MAX_TOTAL:
+            raise _fault("ops", f"{name} below {MAX_TOTAL} in total", total)
+
+
+def _totals(workload: Workload) -> Iterator[tuple[str, int]]:
+    for attribute in _COUNTS:
+        yield attribute, sum(getattr(op, attribute) for op in workload.ops)
+    yield "inputs.read_bytes", sum(edge.read_bytes for op in workload.ops for edge in op.inputs)
+    yield "multiply-accumulates", workload.macs

@@ -1,0 +1,39 @@
+"""Networks by name. Each is built when it is asked for; builders take parameters for other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from workloads.graph import Workload
+from workloads.zoo.cnn import alexnet, mobilenet_v2, resnet, vgg16
+from workloads.zoo.transformer import bert, gpt2
+from workloads.zoo.unet import unet
+
+ZOO: dict[str, Callable[[], Workload]] = {
+    "resnet18": partial(resnet, 18),
+    "resnet34": partial(resnet, 34),
+    "resnet50": partial(resnet, 50),
+    "resnet101": partial(resnet, 101),
+    "resnet152": partial(resnet, 152),
+    "vgg16": vgg16,
+    "alexnet": alexnet,
+    "mobilenet_v2": mobilenet_v2,
+    "bert": bert,
+    "gpt2": gpt2,
+    "unet": unet,
+}
+"""Name -> builder at its published size."""
+
+
+def canonical_name(name: str) -> str | None:
+    """The name in `ZOO` that is meant ("ResNet-50" is resnet50); None where there is none."""
+    wanted = _bare(name)
+    return next((known for known in ZOO if _bare(known) == wanted), None)
+
+
+def _bare(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+__all__ = ["ZOO", "alexnet", "bert", "canonical_name", "gpt2", "mobilenet_v2", "resnet", "unet", "vgg16"]

@@ -1,0 +1,201 @@
+"""Transformers, unfused: the graph a framework exports, a matmul and its bias being two ops.
+
+Sources:
+- BERT: Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers …", 2019 (base, classifier).
+- GPT-2: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019 (124M).
+
+Shapes (x, y, z): a sequence is (length, 1, hidden); split by heads (length, heads, head size), transposed
+(heads, length, head size), for the keys (heads, head size, length); scores are (heads, length, length).
+
+Deviations:
+- No dropout: it does nothing at inference.
+- The tied output matrix of GPT-2 counts once in `parameters` (at the embedding), but the head *holds* a copy:
+  a gather wants whole rows and reads a few of them, a matmul wants tiles and reads all, and the two are
+  placed by independent decisions. Capacity is therefore asked for twice.
+- GPT-2's causal mask is computed from positions and holds no bytes; the products are computed in full.
+"""
+
+from __future__ import annotations
+
+from workloads.graph import Gemm, Workload
+from workloads.zoo.builder import ID_BYTES, Builder, Tensor, variant_name
+
+
+def bert(
+    *,
+    batch: int = 1,
+    length: int = 128,
+    layers: int = 12,
+    hidden: int = 768,
+    heads: int = 12,
+    intermediate: int = 3072,
+    vocabulary: int = 30522,
+    positions: int = 512,
+    classes: int = 2,
+) -> Workload:
+    """BERT with a sequence classification head: 16 + 30 x layers ops.
+
+    Raises ValueError where heads do not divide hidden or the sequence is longer than `positions`.
+    """
+    _check_sizes(length, positions, hidden, heads)
+    net = Builder(batch)
+    ids = net.input((length, 1, 1), ID_BYTES)
+    word = net.gather("embeddings.word", [ids], vocabulary, hidden, length)
+    position = net.gather("embeddings.position", [], positions, hidden, length)
+    token_type = net.gather("embeddings.token_type", [ids], 2, hidden, length)
+    x = net.pointwise("embeddings.add_token_type", "elementwise", [word, token_type], "add")
+    x = net.pointwise("embeddings.add_position", "elementwise", [x, position], "add")
+    x = _layernorm(net, "embeddings.layernorm", x)
+    mask = net.pointwise("mask.cast", "elementwise", [ids], "cast")
+    mask = net.pointwise("mask.invert", "elementwise", [mask], "mask")
+    mask = net.pointwise("mask.scale", "elementwise", [mask], "scale")
+    for layer in range(layers):
+        x = _encoder_layer(net, f"layer{layer}", x, mask, heads, intermediate)
+    first = x.part((1, 1, hidden))
+    y = net.pointwise("pooler.slice", "split", [first], "copy")
+    y = _projection(net, "pooler", y, hidden)
+    y = net.pointwise("pooler.tanh", "activation", [y], "tanh")
+    y = _projection(net, "classifier", y, classes)
+    y = net.pointwise("classifier.softmax", "softmax", [y], "softmax")
+    name = variant_name(
+        "bert",
+        bert,
+        batch=batch,
+        length=length,
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        intermediate=intermediate,
+        vocabulary=vocabulary,
+        positions=positions,
+        classes=classes,
+    )
+    return net.build(name, [y], "Devlin et al. 2019, base, int8")
+
+
+def gpt2(
+    *,
+    batch: int = 1,
+    length: int = 128,
+    layers: int = 12,
+    hidden: int = 768,
+    heads: int = 12,
+    vocabulary: int = 50257,
+    positions: int = 1024,
+) -> Workload:
+    """GPT-2 with its language head, logits of every position: 5 + 27 x layers ops.
+
+    Raises ValueError where heads do not divide hidden or the sequence is longer than `positions`.
+    """
+    _check_sizes(length, positions, hidden, heads)
+    net = Builder(batch)
+    word = net.gather("wte", [net.input((length, 1, 1), ID_BYTES)], vocabulary, hidden, length)
+    position = net.gather("wpe", [], positions, hidden, length)
+    x = net.pointwise("embeddings.add", "elementwise", [word, position], "add")
+    for layer in range(layers):
+        x = _decoder_layer(net, f"h{layer}", x, heads)
+    x = _layernorm(net, "ln_f", x)
+    x = net.matmul("lm_head", x, vocabulary, parameters=0)
+    name = variant_name(
+        "gpt2",
+        gpt2,
+        batch=batch,
+        length=length,
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        vocabulary=vocabulary,
+        positions=positions,
+    )
+    return net.build(name, [x], "Radford et al. 2019, 124M, int8")
+
+
+def _check_sizes(length: int, positions: int, hidden: int, heads: int) -> None:
+    if not 1 <= length <= positions:
+        raise ValueError(f"length: expected 1 to {positions} (positions), received {length}")
+    if heads < 1 or hidden % heads:
+        raise ValueError(f"heads: expected a divisor of hidden = {hidden}, received {heads}")
+
+
+def _encoder_layer(
+    net: Builder, prefix: str, x: Tensor, mask: Tensor, heads: int, intermediate: int
+) -> Tensor:
+    """30 ops: normalisation after each residual add."""
+    hidden = x.shape[2]
+    q, k, v = (
+        _split_heads(net, f"{prefix}.{role}", _projection(net, f"{prefix}.{role}", x, hidden), heads)
+        for role in ("query", "key", "value")
+    )
+    y = _attention(net, f"{prefix}.attention", q, k, v, [mask])
+    y = _projection(net, f"{prefix}.output", y, hidden)
+    y = net.pointwise(f"{prefix}.output.add", "elementwise", [y, x], "add")
+    x = _layernorm(net, f"{prefix}.output.layernorm", y)
+    y = _projection(net, f"{prefix}.intermediate", x, intermediate)
+    y = net.pointwise(f"{prefix}.intermediate.gelu", "activation", [y], "gelu")
+    y = _projection(net, f"{prefix}.feedforward", y, hidden)
+    y = net.pointwise(f"{prefix}.feedforward.add", "elementwise", [y, x], "add")
+    return _layernorm(net, f"{prefix}.feedforward.layernorm", y)
+
+
+def _decoder_layer(net: Builder, prefix: str, x: Tensor, heads: int) -> Tensor:
+    """27 ops: normalisation before attention and before the feed-forward part; one matmul for q, k and v."""
+    length, _, hidden = x.shape
+    y = _layernorm(net, f"{prefix}.ln_1", x)
+    y = _projection(net, f"{prefix}.c_attn", y, 3 * hidden)
+    each = (length, 1, hidden)
+    one = net.add(
+        f"{prefix}.split", "split", [y], each, outputs=3, vector_ops=net.batch * length * 3 * hidden
+    )
+    q, k, v = (_split_heads(net, f"{prefix}.{role}", one, heads) for role in ("query", "key", "value"))
+    y = _attention(net, f"{prefix}.attention", q, k, v, [])
+    y = _projection(net, f"{prefix}.c_proj", y, hidden)
+    x = net.pointwise(f"{prefix}.add_attention", "elementwise", [y, x], "add")
+    y = _layernorm(net, f"{prefix}.ln_2", x)
+    y = _projection(net, f"{prefix}.mlp.c_fc", y, 4 * hidden)
+    y = net.pointwise(f"{prefix}.mlp.gelu", "activation", [y], "gelu")
+    y = _projection(net, f"{prefix}.mlp.c_proj", y, hidden)
+    return net.pointwise(f"{prefix}.add_mlp", "elementwise", [y, x], "add")
+
+
+def _projection(net: Builder, prefix: str, x: Tensor, features: int) -> Tensor:
+    """Matmul and bias add."""
+    y = net.matmul(f"{prefix}.matmul", x, features)
+    return net.pointwise(f"{prefix}.bias", "elementwise", [y], "add", weights=features)
+
+
+def _layernorm(net: Builder, name: str, x: Tensor) -> Tensor:
+    return net.pointwise(name, "norm", [x], "layernorm", weights=2 * x.shape[2])
+
+
+def _split_heads(net: Builder, prefix: str, x: Tensor, heads: int) -> Tensor:
+    """Reshape and transpose; keys are transposed further, so that scores are a plain product."""
+    length, _, hidden = x.shape
+    size = hidden // heads
+    y = net.pointwise(f"{prefix}.reshape", "reshape", [x], "view", ofm=(length, heads, size))
+    ofm = (heads, size, length) if prefix.endswith("key") else (heads, length, size)
+    return net.pointwise(f"{prefix}.transpose", "transpose", [y], "copy", ofm=ofm)
+
+
+def _attention(net: Builder, prefix: str, q: Tensor, k: Tensor, v: Tensor, mask: list[Tensor]) -> Tensor:
+    """Seven ops: scores, scale, mask, softmax, context, transpose, reshape."""
+    heads, length, size = q.shape
+    groups = net.batch * heads
+    y = net.add(
+        f"{prefix}.scores",
+        "attention_matmul",
+        [q, k],
+        (heads, length, length),
+        gemm=Gemm(groups, length, length, size),
+    )
+    y = net.pointwise(f"{prefix}.scale", "elementwise", [y], "scale")
+    y = net.pointwise(f"{prefix}.mask", "elementwise", [y, *mask], "mask")
+    y = net.pointwise(f"{prefix}.softmax", "softmax", [y], "softmax")
+    y = net.add(
+        f"{prefix}.context",
+        "attention_matmul",
+        [y, v],
+        (heads, length, size),
+        gemm=Gemm(groups, length, size, length),
+    )
+    y = net.pointwise(f"{prefix}.transpose", "transpose", [y], "copy", ofm=(length, heads, size))
+    return net.pointwise(f"{prefix}.reshape", "reshape", [y], "view", ofm=(length, 1, heads * size))
