@@ -1,0 +1,1 @@
+"""What learns by gradient: replay and soft actor-critic."""

@@ -1,0 +1,62 @@
+"""Boltzmann chromosome: a policy without a network, one prior and one temperature a decision.
+
+Source: EGRL, section 3 and appendix E: probabilities = softmax(prior / temperature), each decision by itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.choices import legal_choices
+
+Floats = NDArray[np.float32]
+
+COLDEST, HOTTEST = 0.01, 10.0
+"""Closed interval of temperatures that `temperature_of_same_entropy` looks in."""
+
+
+def boltzmann(prior: Floats, temperature: Floats, num_choices: NDArray[np.int16]) -> Floats:
+    """Probabilities float32 [..., N, H, C] of prior [..., N, H, C] and temperature [..., N, H] > 0.
+
+    0 where choice >= num_choices [N, H]. Raises ValueError where shapes differ or a temperature is not
+    positive.
+    """
+    if temperature.shape != prior.shape[:-1] or prior.shape[-3:-1] != num_choices.shape:
+        raise ValueError(
+            f"temperature: expected shape {list(prior.shape[:-1])} ending in {list(num_choices.shape)}, "
+            f"received {list(temperature.shape)}"
+        )
+    if not (temperature > 0).all():
+        raise ValueError(f"temperature: expected positive values, received {temperature.min()}")
+    return _softmax(prior, temperature, legal_choices(num_choices, prior.shape[-1]))
+
+
+def _softmax(prior: Floats, temperature: Floats, legal: NDArray[np.bool_]) -> Floats:
+    with np.errstate(over="ignore"):
+        energy = np.where(legal, prior / temperature[..., None], -np.inf)
+        share = np.exp(energy - energy.max(axis=-1, keepdims=True))
+    probabilities: Floats = (share / share.sum(axis=-1, keepdims=True)).astype(np.float32)
+    return probabilities
+
+
+def entropy(probabilities: Floats) -> Floats:
+    """Entropy in nats over the last axis; 0 log 0 = 0."""
+    nats: Floats = -(probabilities * np.log(np.where(probabilities > 0, probabilities, 1))).sum(axis=-1)
+    return nats
+
+
+def temperature_of_same_entropy(probabilities: Floats, num_choices: NDArray[np.int16]) -> Floats:
+    """Temperatures [N, H] at which softmax(p / T) is as uncertain as p [N, H, C] itself, by bisection.
+
+    Clipped to [COLDEST, HOTTEST], where a decision is certain or uniform.
+    """
+    wanted = entropy(probabilities)
+    legal = legal_choices(num_choices, probabilities.shape[-1])
+    low = np.full(wanted.shape, np.log(COLDEST), dtype=np.float32)
+    high = np.full(wanted.shape, np.log(HOTTEST), dtype=np.float32)
+    for _ in range(24):
+        middle = (low + high) / 2
+        colder = entropy(_softmax(probabilities, np.exp(middle), legal)) > wanted
+        low, high = np.where(colder, low, middle), np.where(colder, middle, high)
+    return np.clip(np.exp((low + high) / 2), COLDEST, HOTTEST).astype(np.float32)

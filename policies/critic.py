@@ -1,0 +1,137 @@
+"""Twin critic: two estimates of the return of a whole mapping, from node features and a (soft) action.
+
+Source: EGRL, appendix D (two Q heads after Fujimoto et al. 2018, noisy one-hot actions). Message passing
+follows Kipf and Welling, "Semi-supervised classification with graph convolutional
+networks" (ICLR 2017), equation 2.
+
+Deviations:
+- EGRL does not give the critic's shape. Here: width 64, 3 layers, mean over the nodes, a two-layer
+  perceptron; the two critics share no weights but run as one batched pass.
+- Edges are undirected, layers residual; no attention: a batch of mappings needs many critic passes, and the
+  critic must be cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from policies.graph import Graph
+from policies.layout import Layout, Weights, layout_of
+from policies.weights import assign
+
+TWINS = 2
+
+
+@dataclass(frozen=True)
+class CriticConfig:
+    """Shape of each critic: state size of a node, number of message-passing layers."""
+
+    width: int = 64
+    layers: int = 3
+
+    def __post_init__(self) -> None:
+        if self.width < 1 or self.layers < 0:
+            raise ValueError(
+                f"critic: expected width >= 1 and layers >= 0, received {self.width} and {self.layers}"
+            )
+
+
+class Critic(nn.Module):
+    """Q1 and Q2 over (graph, action). F features, H decisions a node, C choices a decision."""
+
+    def __init__(
+        self,
+        config: CriticConfig,
+        features: int,
+        heads: int,
+        choices: int,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        """Weights are drawn from `rng`; without one they are left undefined for the caller to assign."""
+        super().__init__()
+        self.config, self.features, self.action_size = config, features, heads * choices
+        width, layers = config.width, config.layers
+
+        def empty(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(TWINS, *shape))
+
+        self.node_weight, self.action_weight = empty(features, width), empty(self.action_size, width)
+        self.entry_bias = empty(1, width)
+        self.layer_weight = nn.ParameterList(empty(width, width) for _ in range(layers))
+        self.layer_bias = nn.ParameterList(empty(1, width) for _ in range(layers))
+        self.hidden_weight, self.hidden_bias = empty(width, width), empty(1, width)
+        self.value_weight, self.value_bias = empty(width, 1), empty(1, 1)
+        if rng is not None:
+            assign(self, draw_critic_weights(layout_of(self.named_parameters()), rng))
+
+    def forward(self, x: Tensor, graph: Graph, action: Tensor) -> Tensor:
+        """Values [2, B] of actions [B, N, H*C] in one state x [N, F] or in states x [B, N, F].
+
+        Rows of an action are (noisy) one-hots or probabilities, all zero where a decision is unused. The part
+        that depends on x alone is computed once a state.
+        Raises ValueError where shapes do not fit.
+        """
+        nodes, batch = graph.nodes, len(action)
+        if action.dim() != 3 or action.shape[1:] != (nodes, self.action_size):
+            raise ValueError(
+                f"action: expected shape [B, {nodes}, {self.action_size}], received {list(action.shape)}"
+            )
+        if x.shape not in ((nodes, self.features), (batch, nodes, self.features)):
+            raise ValueError(
+                f"x: expected shape [{nodes}, {self.features}] or [{batch}, {nodes}, {self.features}], "
+                f"received {list(x.shape)}"
+            )
+        width = self.config.width
+        states = x.unsqueeze(1) if x.dim() == 2 else x.transpose(0, 1)
+        node = torch.baddbmm(self.entry_bias, _twice(states), self.node_weight)
+        h = torch.bmm(_twice(action.transpose(0, 1)), self.action_weight).view(TWINS, nodes, batch, width)
+        h = torch.relu(h + node.view(TWINS, nodes, -1, width))
+        adjacency = graph.adjacency(TWINS)
+        for weight, bias in zip(self.layer_weight, self.layer_bias, strict=True):
+            message = _neighbours(h.reshape(TWINS * nodes, -1), adjacency)
+            message = torch.baddbmm(bias, message.view(TWINS, -1, width), weight)
+            h = h + torch.relu(message).view_as(h)
+        pooled = h.mean(dim=1)
+        hidden = torch.relu(torch.baddbmm(self.hidden_bias, pooled, self.hidden_weight))
+        value: Tensor = torch.baddbmm(self.value_bias, hidden, self.value_weight).squeeze(-1)
+        return value
+
+
+def _twice(rows: Tensor) -> Tensor:
+    """[N, B, K] as [2, N*B, K], one copy a critic."""
+    return rows.reshape(1, -1, rows.shape[-1]).expand(TWINS, -1, -1)
+
+
+class _Neighbours(torch.autograd.Function):
+    """Product of a symmetric sparse matrix with dense rows; being symmetric, it is its own backward."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, adjacency: Tensor) -> Tensor:
+        ctx.save_for_backward(adjacency)
+        product: Tensor = torch.sparse.mm(adjacency, rows)
+        return product
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (adjacency,) = ctx.saved_tensors
+        return torch.sparse.mm(adjacency, gradients[0].contiguous()), None
+
+
+_neighbours: Callable[[Tensor, Tensor], Tensor] = cast(Any, _Neighbours).apply
+
+
+def draw_critic_weights(layout: Layout, rng: np.random.Generator) -> Weights:
+    """Initial weights float32 [P] of a `Critic`: Glorot-uniform matrices, zero biases."""
+    weights = np.zeros(layout.size, dtype=np.float32)
+    for segment in layout.segments:
+        if "bias" not in segment.name:
+            bound = np.float32((6.0 / (segment.shape[-1] + segment.shape[-2])) ** 0.5)
+            values = rng.random(segment.size, dtype=np.float32) * 2 - 1
+            weights[segment.offset : segment.end] = values * bound
+    return weights

@@ -1,0 +1,114 @@
+"""A whole population of actors in one pass: M networks of one shape on one observation.
+
+The networks are stacked: linear maps are batched matrix products, the M graphs (each pools its own nodes) are
+one union of disjoint graphs. The result is what each `GraphUNet` gives alone, up to rounding.
+
+Source: as `policies.graph_unet`; the attention layer is Brody et al. (ICLR 2022), equations 4 and 7.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from policies.graph import Graph, induced, square, union
+from policies.graph_unet import GraphUNet, GraphUNetConfig
+from policies.layout import Layout
+from policies.masking import masked_log_probs
+from policies.pooling import choose, pool, pooled_size, projection, union_numbers, unpool
+
+NODES_A_PASS = 4096
+"""Nodes of all members together in one pass: larger populations go in several, so that caches are not missed."""
+_SLOPE = 0.2
+"""Negative slope of the leaky rectifier in the attention."""
+
+
+class StackedActor:
+    """Evaluates M actors of one shape, given as weight vectors [M, P]."""
+
+    def __init__(self, config: GraphUNetConfig, features: int, heads: int, choices: int) -> None:
+        self.config, self.features, self.heads, self.choices = config, features, heads, choices
+        self.layout: Layout = GraphUNet(config, features, heads, choices).layout
+
+    def probabilities(
+        self,
+        weights: NDArray[np.float32],
+        x: NDArray[np.float32],
+        graph: Graph,
+        num_choices: NDArray[np.int16],
+    ) -> NDArray[np.float32]:
+        """Probabilities float32 [M, N, H, C] of weights [M, P] on x [N, F]; 0 for illegal choices.
+
+        A choice is legal where it is below num_choices [N, H]. Raises ValueError where a shape does not fit.
+        """
+        self.layout.check(weights)
+        counts = torch.from_numpy(num_choices)
+        step = max(1, NODES_A_PASS // graph.nodes)
+        with torch.inference_mode():
+            parts = [
+                masked_log_probs(self.logits(weights[first : first + step], x, graph), counts).exp()
+                for first in range(0, len(weights), step)
+            ]
+            return torch.cat(parts).numpy()
+
+    def logits(self, weights: NDArray[np.float32], x: NDArray[np.float32], graph: Graph) -> Tensor:
+        """Logits [M, N, H, C] of weights [M, P] on x [N, F]. Raises ValueError where a shape does not fit."""
+        self.layout.check(weights)
+        if x.shape != (graph.nodes, self.features):
+            raise ValueError(f"x: expected shape [{graph.nodes}, {self.features}], received {list(x.shape)}")
+        w = self.layout.views(torch.from_numpy(np.atleast_2d(weights)))
+        members, nodes = len(w["decide.bias"]), graph.nodes
+        edges, near = union(graph.edges, members, nodes), union(graph.two_hop, members, nodes)
+        h = _linear(torch.from_numpy(x).expand(members, -1, -1), w, "encode")
+        h = self._layer(h, edges, w, "down", 0)
+        path: list[tuple[Tensor, Tensor, Tensor]] = []
+        for level in range(1, self.config.depth + 1):
+            keep = pooled_size(nodes, self.config.pool_ratio)
+            score = projection(h, w[f"pool_direction.{level - 1}"][:, 0])
+            chosen = choose(score, keep)
+            path.append((h, edges, chosen))
+            h = pool(h, score, chosen)
+            near = square(edges, members, nodes) if level > 1 else near
+            edges = induced(near, union_numbers(chosen, nodes), members * nodes)
+            nodes = keep
+            h = self._layer(h, edges, w, "down", level)
+        for level, (skip, edges, chosen) in enumerate(reversed(path)):
+            h = self._layer(unpool(h, chosen, skip), edges, w, "up", level)
+        h = _linear(_normalise(h, w, "last_norm"), w, "decide")
+        return h.view(members, graph.nodes, self.heads, self.choices)
+
+    def _layer(self, h: Tensor, edges: Tensor, w: dict[str, Tensor], side: str, level: int) -> Tensor:
+        message = _attend(h, edges, w, f"{side}.{level}", self.config.attention_heads)
+        return h + F.elu(_normalise(message, w, f"{side}_norm.{level}"))
+
+
+def _linear(h: Tensor, w: dict[str, Tensor], name: str) -> Tensor:
+    return torch.baddbmm(w[f"{name}.bias"].unsqueeze(1), h, w[f"{name}.weight"].transpose(1, 2))
+
+
+def _normalise(h: Tensor, w: dict[str, Tensor], name: str) -> Tensor:
+    gain, shift = w[f"{name}.weight"].unsqueeze(1), w[f"{name}.bias"].unsqueeze(1)
+    return torch.addcmul(shift, F.layer_norm(h, h.shape[-1:]), gain)
+
+
+def _attend(h: Tensor, edges: Tensor, w: dict[str, Tensor], name: str, heads: int) -> Tensor:
+    """One GATv2 layer of every member: h [M, n, width] -> [M, n, width]."""
+    members, nodes, width = h.shape
+    source, target = edges
+    left = _linear(h, w, f"{name}.lin_l").view(members * nodes, heads, -1)
+    right = _linear(h, w, f"{name}.lin_r").view(members * nodes, heads, -1)
+    given = left.index_select(0, source)
+    mixed = F.leaky_relu_(right.index_select(0, target).add_(given), _SLOPE)
+    attention = w[f"{name}.att"].view(members, heads, -1)
+    score = mixed.mul_(attention.index_select(0, target // nodes)).sum(dim=-1)
+    greatest = score.new_full((members * nodes, heads), -torch.inf)
+    greatest.scatter_reduce_(0, target.unsqueeze(1).expand(-1, heads), score, "amax")
+    share = (score - greatest.index_select(0, target)).exp_()
+    total = share.new_zeros(members * nodes, heads).index_add_(0, target, share)
+    share = share / total.index_select(0, target)
+    out = left.new_zeros(members * nodes, heads, width // heads)
+    out.index_add_(0, target, given.mul_(share.unsqueeze(-1)))
+    return out.view(members, nodes, width) + w[f"{name}.bias"].unsqueeze(1)

@@ -1,0 +1,193 @@
+"""Policies on disk: named arrays and JSON, in one safetensors file that runs no code on loading.
+
+The metadata of every policy says what it can be used for:
+
+    kind            "gnn" (a `GraphUNet`), "boltzmann" (prior, temperature) or a method's own
+    version         of this file format
+    feature_schema  version of the node features (whatever the writer compares it with)
+    features        number of features, F
+    heads           names of the H decisions of a node
+    choices         most choices a decision has, C
+    config          the network's settings
+
+and anything else that JSON can hold (workload, generation, seed …).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from policies.graph_unet import GraphUNet, GraphUNetConfig
+from policies.layout import Weights
+from policies.weights import assign
+from workloads.errors import InputError
+
+VERSION = 1
+_FIELD = "egrl_policy"
+_REQUIRED: dict[str, type] = {
+    "kind": str,
+    "feature_schema": int,
+    "features": int,
+    "heads": list,
+    "choices": int,
+    "config": dict,
+}
+
+
+@dataclass(frozen=True)
+class StoredPolicy:
+    """A policy as it lies on disk: named arrays and metadata (see the module)."""
+
+    weights: Mapping[str, NDArray[Any]]
+    metadata: Mapping[str, Any]
+
+
+def save_policy(path: Path, weights: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> None:
+    """Write a policy; the file appears whole or not at all. `version` is added to the metadata.
+
+    Raises ValueError where metadata lacks a required field or JSON cannot hold it.
+    """
+    whole = {**metadata, "version": VERSION}
+    whole["heads"] = list(whole.get("heads", ()))
+    problem = _defect(whole)
+    if problem:
+        raise ValueError(f"metadata: {problem}")
+    text = json.dumps(whole, sort_keys=True, allow_nan=False)
+    data = save({name: np.ascontiguousarray(a) for name, a in weights.items()}, metadata={_FIELD: text})
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load_policy(
+    path: Path,
+    *,
+    kind: str | None = None,
+    feature_schema: int | None = None,
+    features: int | None = None,
+    heads: Sequence[str] | None = None,
+    choices: int | None = None,
+) -> StoredPolicy:
+    """Read a policy. What is given is demanded of it.
+
+    Raises InputError where the file is missing, damaged, of another version, or not what is demanded.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: expected a policy file: {error.strerror}") from error
+    try:
+        metadata = json.loads(_header(data)["__metadata__"][_FIELD])
+        weights = load(data)
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: not a policy, or damaged ({type(error).__name__}: {error})") from error
+    if not isinstance(metadata, dict) or metadata.get("version") != VERSION:
+        found = metadata.get("version") if isinstance(metadata, dict) else metadata
+        raise InputError(f"{path}: version: expected {VERSION}, found {found!r}")
+    problem = _defect(metadata)
+    if problem:
+        raise InputError(f"{path}: {problem}")
+    demanded = {
+        "kind": kind,
+        "feature_schema": feature_schema,
+        "features": features,
+        "heads": None if heads is None else list(heads),
+        "choices": choices,
+    }
+    for name, expected in demanded.items():
+        if expected is not None and metadata[name] != expected:
+            raise InputError(f"{path}: {name}: expected {expected!r}, found {metadata[name]!r}")
+    broken = [name for name, a in weights.items() if a.dtype.kind == "f" and not np.isfinite(a).all()]
+    if broken:
+        raise InputError(f"{path}: {broken[0]}: expected finite values, found others")
+    return StoredPolicy(weights, metadata)
+
+
+def actor_policy(
+    weights: Weights,
+    config: GraphUNetConfig,
+    *,
+    features: int,
+    heads: Sequence[str],
+    choices: int,
+    feature_schema: int,
+    **free: Any,
+) -> StoredPolicy:
+    """A `GraphUNet` with weights float32 [P] as a policy of kind "gnn"; `free` goes to the metadata."""
+    layout = GraphUNet(config, features, len(heads), choices).layout
+    layout.check(weights)
+    arrays = {s.name: weights[s.offset : s.end].reshape(s.shape) for s in layout.segments}
+    metadata = {
+        **free,
+        "kind": "gnn",
+        "feature_schema": feature_schema,
+        "features": features,
+        "heads": list(heads),
+        "choices": choices,
+        "config": asdict(config),
+    }
+    return StoredPolicy(arrays, metadata)
+
+
+def actor_of(policy: StoredPolicy, where: str = "policy") -> GraphUNet:
+    """The network of a policy of kind "gnn" (its weights, flat: `policies.weights.flatten`).
+
+    Raises InputError naming `where` where it is of another kind or arrays and config disagree.
+    """
+    meta = policy.metadata
+    if meta["kind"] != "gnn":
+        raise InputError(f"{where}: kind: expected 'gnn', found {meta['kind']!r}")
+    known = {f.name for f in fields(GraphUNetConfig)}
+    if set(meta["config"]) != known:
+        raise InputError(f"{where}: config: expected fields {sorted(known)}, found {sorted(meta['config'])}")
+    try:
+        config = GraphUNetConfig(**meta["config"])
+        actor = GraphUNet(config, meta["features"], len(meta["heads"]), meta["choices"])
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{where}: config: {error}") from error
+    expected = {s.name: s.shape for s in actor.layout.segments}
+    found = {name: a.shape for name, a in policy.weights.items()}
+    if expected != found:
+        name = next(n for n in sorted({*expected, *found}) if expected.get(n) != found.get(n))
+        raise InputError(f"{where}: {name}: expected shape {expected.get(name)}, found {found.get(name)}")
+    flat = np.concatenate([np.asarray(policy.weights[n], dtype=np.float32).reshape(-1) for n in expected])
+    assign(actor, flat)
+    return actor
+
+
+def _header(data: bytes) -> Any:
+    """The JSON at the head of a safetensors file."""
+    length = int.from_bytes(data[:8], "little")
+    if len(data) < 8 + length:
+        raise ValueError(f"expected a header of {length} bytes, found {max(0, len(data) - 8)}")
+    return json.loads(data[8 : 8 + length])
+
+
+def _defect(metadata: Mapping[str, Any]) -> str | None:
+    """What is wrong with metadata, or None."""
+    for name, kind in _REQUIRED.items():
+        value = metadata.get(name)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            return f"{name}: expected {kind.__name__}, found {value!r}"
+    if not all(isinstance(h, str) for h in metadata["heads"]):
+        return f"heads: expected names, found {metadata['heads']!r}"
+    for name in ("features", "choices"):
+        if metadata[name] < 1:
+            return f"{name}: expected at least 1, found {metadata[name]}"
+    return None

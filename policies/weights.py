@@ -1,0 +1,25 @@
+"""A network's parameters as one float32 vector and back: what evolution works on."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from policies.layout import Weights, layout_of
+
+
+def flatten(module: nn.Module) -> Weights:
+    """A copy of the module's parameters, float32 [P], in the order of `named_parameters`."""
+    return torch.cat([p.detach().reshape(-1) for p in module.parameters()]).numpy()
+
+
+def assign(module: nn.Module, weights: Weights) -> None:
+    """Copy float32 [P] into the module's parameters in place. Raises ValueError where the shape differs."""
+    layout = layout_of(module.named_parameters())
+    layout.check(weights)
+    if weights.ndim != 1:
+        raise ValueError(f"weights: expected one vector, received shape {list(weights.shape)}")
+    vector = torch.from_numpy(weights)
+    with torch.no_grad():
+        for segment, parameter in zip(layout.segments, module.parameters(), strict=True):
+            parameter.copy_(vector[segment.offset : segment.end].view(segment.shape))

@@ -1,0 +1,104 @@
+"""How an open slot of the next generation is filled.
+
+Source: EGRL, Algorithm 2 lines 10-20.
+
+Deviations:
+- As printed, lines 11-17 are never reached, because the tournament already fills S. Here each of the k - e
+  open slots is, with `crossover_prob`, a cross between an elite and a tournament winner, else a tournament
+  winner as it is; then it is mutated with `mutation_prob`.
+- Every slot has an encoding, and the shares of the encodings never change: the tournament for a slot is held
+  among members of its encoding. If the elite is a GNN and the slot a chromosome, the chromosome's prior
+  becomes the GNN's posterior (lines 16-17). If the elite is a chromosome and the slot a GNN, which cannot
+  inherit from it, a second tournament winner takes the elite's place.
+- A winner that is not mutated is a new individual, too: the elites are the only ones that persist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from deap import base
+from numpy.typing import NDArray
+
+from policies.layout import Layout
+from population.config import Decisions, EvolutionConfig
+from population.genome import Genome, Individual, Origin, boltzmann_from_probabilities
+from population.selection import tournament
+from population.variation import cross_boltzmann, cross_gnn, mutate_boltzmann, mutate_gnn
+
+Posterior = Callable[[Individual], NDArray[np.float32]]
+"""Probabilities [N, H, C] of an individual in a state of the environment."""
+
+
+@dataclass(frozen=True)
+class Child:
+    """A genome and where it comes from; `origin` names crossover or seeding even if mutation followed."""
+
+    genome: Genome
+    parents: tuple[int, ...]
+    origin: Origin
+    mutated: bool
+
+
+class Breeder:
+    """The operators of one generation, registered in a DEAP toolbox."""
+
+    def __init__(
+        self,
+        config: EvolutionConfig,
+        decisions: Decisions,
+        layout: Layout | None,
+        rng: np.random.Generator,
+    ) -> None:
+        """`layout` may be None where there are no GNNs; every random draw comes from `rng`."""
+        self.config, self.decisions, self.rng = config, decisions, rng
+        toolbox: Any = base.Toolbox()
+        toolbox.register("select", tournament, winners=1, size=config.tournament, rng=rng)
+        toolbox.register("mate_boltzmann", cross_boltzmann, rng=rng)
+        toolbox.register(
+            "mutate_boltzmann",
+            mutate_boltzmann,
+            num_choices=decisions.num_choices,
+            live=decisions.live,
+            settings=config.boltzmann_mutation,
+            rng=rng,
+        )
+        if layout is not None:
+            toolbox.register("mate_gnn", cross_gnn, layout=layout, rng=rng)
+            toolbox.register("mutate_gnn", mutate_gnn, layout=layout, settings=config.gnn_mutation, rng=rng)
+        self._toolbox = toolbox
+
+    def child(
+        self, peers: Sequence[Individual], elites: Sequence[Individual], posterior: Posterior | None
+    ) -> Child:
+        """One child of the peers' encoding; without `posterior` nothing is seeded."""
+        winner = self._winner(peers)
+        child = Child(winner.genome, (winner.id,), winner.origin, mutated=False)
+        if self.rng.random() < self.config.crossover_prob:
+            elite = elites[int(self.rng.integers(len(elites)))]
+            if winner.encoding == "boltzmann" and elite.encoding == "gnn":
+                child = child if posterior is None else self._seeded(elite, posterior(elite))
+            else:
+                child = self._crossed(
+                    elite if elite.encoding == winner.encoding else self._winner(peers), winner
+                )
+        if self.rng.random() < self.config.mutation_prob:
+            genome = getattr(self._toolbox, f"mutate_{winner.encoding}")(child.genome)
+            copied = child.genome is winner.genome
+            child = Child(genome, child.parents, "mutation" if copied else child.origin, mutated=True)
+        return child
+
+    def _winner(self, peers: Sequence[Individual]) -> Individual:
+        winner: Individual = self._toolbox.select(peers)[0]
+        return winner
+
+    def _seeded(self, elite: Individual, probabilities: NDArray[np.float32]) -> Child:
+        genome = boltzmann_from_probabilities(probabilities, self.decisions.num_choices)
+        return Child(genome, (elite.id,), "seeded", mutated=False)
+
+    def _crossed(self, first: Individual, second: Individual) -> Child:
+        mate = getattr(self._toolbox, f"mate_{first.encoding}")
+        return Child(mate(first.genome, second.genome), (first.id, second.id), "crossover", mutated=False)

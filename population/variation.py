@@ -1,0 +1,119 @@
+"""Mutation and crossover within an encoding, and seeding from one to the other.
+
+Source: EGRL, Algorithm 2 lines 11-20 and appendix E. The paper names the operators; their numbers are those
+of a published dump of the authors' code (weight mutation after Khadka and Tumer, "Evolution-guided policy
+gradient", 2018).
+
+Deviations:
+- Every tensor is mutated, attention vectors and biases too, in one vectorised draw.
+- Crossover cuts weights between rows (the inputs of one unit stay together), chromosomes between nodes in
+  execution order.
+- P x N(1, 0.1) hardly ever changes which choice is preferred, so a chromosome's mutation also exchanges two
+  priors in a few decisions (Poisson, mean `flips`; 0 gives the printed form).
+- Dead decisions are not counted: exchanges are drawn among decisions with at least two choices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.layout import Layout
+from population.genome import Boltzmann, Gnn
+
+
+@dataclass(frozen=True)
+class GnnMutation:
+    """Settings of weight mutation.
+
+    Attributes:
+        fraction: at most this share of each tensor's weights changes.
+        strength: a changed weight moves by N(0, (strength |w|)^2).
+        super_probability, super_factor: some move this much further.
+        reset_probability, reset_sigma: some are drawn anew from N(0, sigma^2).
+    """
+
+    fraction: float = 0.05
+    strength: float = 0.1
+    super_probability: float = 0.05
+    super_factor: float = 10.0
+    reset_probability: float = 0.02
+    reset_sigma: float = 0.1
+
+
+@dataclass(frozen=True)
+class BoltzmannMutation:
+    """Settings of chromosome mutation.
+
+    Attributes:
+        prior_sigma: P x N(1, sigma^2).
+        temperature_mean, temperature_sigma: T x N(mean, sigma^2).
+        coldest, hottest: temperatures are clipped to this closed interval.
+        flips: mean number of decisions in which two priors change places.
+    """
+
+    prior_sigma: float = 0.1
+    temperature_mean: float = 0.95
+    temperature_sigma: float = 0.1
+    coldest: float = 0.02
+    hottest: float = 10.0
+    flips: float = 1.0
+
+
+def mutate_gnn(parent: Gnn, layout: Layout, settings: GnnMutation, rng: np.random.Generator) -> Gnn:
+    """A copy of the parent with some weights of every tensor changed."""
+    sizes = np.array([s.size for s in layout.segments])
+    offsets = np.array([s.offset for s in layout.segments])
+    most = np.floor(settings.fraction * sizes).astype(np.int64)
+    most = np.where(settings.fraction > 0, np.maximum(most, 1), 0)
+    counts = rng.integers(0, most, endpoint=True)
+    within = np.floor(rng.random(int(counts.sum())) * sizes.repeat(counts)).astype(np.int64)
+    at = offsets.repeat(counts) + within
+    old = parent.weights[at]
+    kind = rng.random(len(at))
+    reset = kind < settings.reset_probability
+    further = ~reset & (kind < settings.reset_probability + settings.super_probability)
+    noise = rng.standard_normal(len(at), dtype=np.float32)
+    scale = np.abs(old) * settings.strength * np.where(further, settings.super_factor, 1.0)
+    weights = parent.weights.copy()
+    weights[at] = np.where(reset, noise * settings.reset_sigma, old + noise * scale).astype(np.float32)
+    return Gnn(weights)
+
+
+def cross_gnn(first: Gnn, second: Gnn, layout: Layout, rng: np.random.Generator) -> Gnn:
+    """First's weights before a random row boundary, second's from there on; never a mere copy of one."""
+    starts = layout.row_starts[1:]
+    cut = int(rng.choice(starts)) if len(starts) else 0
+    return Gnn(np.concatenate([first.weights[:cut], second.weights[cut:]]))
+
+
+def mutate_boltzmann(
+    parent: Boltzmann,
+    num_choices: NDArray[np.int16],
+    live: NDArray[np.bool_],
+    settings: BoltzmannMutation,
+    rng: np.random.Generator,
+) -> Boltzmann:
+    """The parent with every prior and temperature a little changed and a few preferences exchanged."""
+    prior = parent.prior * rng.normal(1.0, settings.prior_sigma, parent.prior.shape)
+    factor = rng.normal(settings.temperature_mean, settings.temperature_sigma, parent.temperature.shape)
+    temperature = np.clip(parent.temperature * factor, settings.coldest, settings.hottest)
+    open_decisions = np.argwhere(live & (num_choices >= 2))
+    if len(open_decisions):
+        count = min(int(rng.poisson(settings.flips)), len(open_decisions))
+        for node, head in rng.choice(open_decisions, size=count, replace=False):
+            a, b = rng.choice(int(num_choices[node, head]), size=2, replace=False)
+            prior[node, head, [a, b]] = prior[node, head, [b, a]]
+    return Boltzmann(prior.astype(np.float32), temperature.astype(np.float32))
+
+
+def cross_boltzmann(first: Boltzmann, second: Boltzmann, rng: np.random.Generator) -> Boltzmann:
+    """First's decisions for the nodes before a random one, second's from there on."""
+    nodes = len(first.temperature)
+    cut = int(rng.integers(1, nodes)) if nodes > 1 else 0
+    return Boltzmann(
+        np.concatenate([first.prior[:cut], second.prior[cut:]]),
+        np.concatenate([first.temperature[:cut], second.temperature[cut:]]),
+    )

@@ -1,0 +1,256 @@
+"""The mixed population over generations."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hwsim.problem import Observation
+from policies.graph_unet import GraphUNetConfig
+from population.evolve import Decisions, EvolutionConfig, Population
+from population.genome import Boltzmann, Gnn, boltzmann_from_mapping
+from population.migration import weakest_gnn
+
+NODES = 7
+ACTOR = GraphUNetConfig(depth=1, width=4, attention_heads=1)
+COUNTS = np.array([[3, 2]] * NODES, dtype=np.int16)
+DECISIONS = Decisions(COUNTS, np.ones((NODES, 2), dtype=bool), 3, 5)
+OBSERVATION = Observation(
+    np.random.default_rng(0).random((NODES, 5), dtype=np.float32),
+    np.stack([np.arange(NODES - 1), np.arange(1, NODES)]),
+)
+FITNESS = st.one_of(st.floats(-5, 5), st.sampled_from([np.nan, np.inf, -np.inf, 1.0]))
+
+
+def create(size: int = 20, fraction: float = 0.2, seed: int = 0, **other) -> Population:
+    config = EvolutionConfig(population=size, boltzmann_fraction=fraction, **other)
+    actor = None if fraction == 1.0 else ACTOR
+    return Population.create(np.random.default_rng(seed), config, DECISIONS, actor)
+
+
+def bits(population: Population) -> dict[int, bytes]:
+    return {
+        m.id: m.genome.weights.tobytes()
+        if isinstance(m.genome, Gnn)
+        else m.genome.prior.tobytes() + m.genome.temperature.tobytes()
+        for m in population.members
+    }
+
+
+def shares(population: Population) -> tuple[int, int]:
+    gnns = sum(m.encoding == "gnn" for m in population.members)
+    return gnns, len(population) - gnns
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from([(4, 0.0), (4, 0.5), (4, 1.0), (5, 0.2), (20, 0.2), (11, 0.9)]),
+    st.integers(0, 2**32 - 1),
+    st.booleans(),
+    st.data(),
+)
+def test_elites_are_never_changed_never_lost_and_shares_never_move(kind, seed, learner, data):
+    size, fraction = kind
+    population = create(size, fraction, seed)
+    rng, expected = np.random.default_rng(seed), shares(population)
+    for _ in range(6):
+        fitness = np.array(data.draw(st.lists(FITNESS, min_size=size, max_size=size)))
+        before, ids = bits(population), np.array([m.id for m in population.members])
+        weights = np.full(population.layout.size, 9, dtype=np.float32) if learner and fraction < 1 else None
+        population.evolve(fitness, weights, rng, OBSERVATION)
+        usable = np.where(np.isfinite(fitness), fitness, -np.inf)
+        best = ids[np.lexsort((ids, -usable))[: population.config.elites]]
+        assert [m.id for m in population.members[: population.elites]] == best.tolist()
+        after = bits(population)
+        assert all(after[i] == before[i] for i in best)
+        assert shares(population) == expected
+        assert len(after) == size
+        assert np.isfinite(population.probabilities(OBSERVATION)).all()
+
+
+def test_the_learner_takes_the_place_of_the_weakest_gnn_that_is_no_elite():
+    population = create(6, 0.0, crossover_prob=0, mutation_prob=0, tournament=1)
+    learner = np.full(population.layout.size, 0.5, dtype=np.float32)
+    fitness = np.arange(6.0)
+    stats = population.evolve(fitness, learner, np.random.default_rng(0), OBSERVATION)
+    assert stats["migrated"] == 1
+    entered = [m for m in population.members if m.origin == "learner"]
+    assert len(entered) == 1
+    assert np.array_equal(entered[0].genome.weights, learner)
+    kept = [m.parents[0] for m in population.members[2:] if m.parents]
+    unmigrated = create(6, 0.0, crossover_prob=0, mutation_prob=0, tournament=1)
+    unmigrated.evolve(fitness, None, np.random.default_rng(0), OBSERVATION)
+    drawn = [m.parents[0] for m in unmigrated.members[2:]]
+    assert sorted(drawn) == sorted([*kept, min(drawn)])
+
+
+def test_the_weakest_is_found_among_gnns_behind_the_elites_by_what_its_parents_reached():
+    population = create(8, 0.25)
+    order = [m.encoding for m in population.members]
+    scores = {m.id: float(i) for i, m in enumerate(population.members)}
+    assert weakest_gnn(population.members, 2, scores) == 2
+    assert order[2] == "gnn"
+    assert weakest_gnn(population.members, 6, scores) is None
+
+
+def test_learner_weights_are_copied():
+    population = create(6, 0.0)
+    learner = np.zeros(population.layout.size, dtype=np.float32)
+    population.evolve(np.arange(6.0), learner, np.random.default_rng(0), OBSERVATION)
+    learner[:] = 7
+    assert not any((m.genome.weights == 7).all() for m in population.members)
+
+
+def test_crossover_happens_as_often_as_asked_and_its_children_have_both_parents():
+    rng, crossed, slots = np.random.default_rng(0), 0, 0
+    for _ in range(30):
+        population = create(20, 0.0, crossover_prob=0.3, mutation_prob=0)
+        stats = population.evolve(rng.random(20), None, rng, OBSERVATION)
+        crossed, slots = crossed + int(stats["crossovers"]), slots + 18
+    assert crossed / slots == pytest.approx(0.3, abs=0.06)
+    population = create(20, 0.0, crossover_prob=1, mutation_prob=0)
+    before = {m.id: m.genome.weights for m in population.members}
+    population.evolve(rng.random(20), None, rng, OBSERVATION)
+    for child in population.members[2:]:
+        first, second = (before[p] for p in child.parents)
+        weights = child.genome.weights
+        assert ((weights == first) | (weights == second)).all()
+        if first is not second:
+            assert not np.array_equal(weights, first)
+
+
+def test_mutation_happens_as_often_as_asked():
+    rng = np.random.default_rng(0)
+    counts = []
+    for probability in (0.0, 0.5, 1.0):
+        total = 0
+        for _ in range(20):
+            population = create(20, 0.5, mutation_prob=probability)
+            total += int(population.evolve(rng.random(20), None, rng, OBSERVATION)["mutations"])
+        counts.append(total / (20 * 18))
+    assert counts == [0.0, pytest.approx(0.5, abs=0.1), 1.0]
+
+
+def test_a_gnn_elite_seeds_a_chromosome_with_its_posterior():
+    population = create(8, 0.5, crossover_prob=1, mutation_prob=0)
+    posterior = population.probabilities(OBSERVATION)
+    gnn = [i for i, m in enumerate(population.members) if m.encoding == "gnn"]
+    fitness = np.zeros(8)
+    fitness[gnn[:2]] = 1.0
+    ids = {m.id: i for i, m in enumerate(population.members)}
+    stats = population.evolve(fitness, None, np.random.default_rng(0), OBSERVATION)
+    assert stats["seeded"] == 4
+    for m in population.members:
+        if isinstance(m.genome, Boltzmann):
+            assert m.origin == "seeded"
+            assert np.allclose(m.genome.prior, posterior[ids[m.parents[0]]], atol=1e-6)
+
+
+def test_a_population_with_selection_climbs_a_toy_reward():
+    target = np.random.default_rng(3).integers(0, 2, (NODES, 2))
+    rng, population = np.random.default_rng(1), create(20, 0.5)
+    score = []
+    for _ in range(60):
+        p = population.probabilities(OBSERVATION)
+        fitness = np.take_along_axis(p, target[None, ..., None], axis=-1).mean(axis=(1, 2, 3))
+        score.append(fitness.max())
+        population.evolve(fitness, None, rng, OBSERVATION)
+    assert score[-1] > score[0] + 0.15
+    assert (np.diff(score) >= -1e-6).all()
+
+
+def test_probabilities_come_in_the_order_of_the_members_and_are_masked():
+    population = create(10, 0.5)
+    together = population.probabilities(OBSERVATION)
+    assert together.shape == (10, NODES, 2, 3)
+    assert not together[..., 1, 2].any()
+    some = population.probabilities(OBSERVATION, np.array([7, 3]))
+    assert np.allclose(some, together[[7, 3]], atol=1e-6)
+
+
+def test_ranking_follows_the_last_measurement_and_puts_the_unmeasured_last():
+    population = create(6, 0.5)
+    population.evolve(np.array([0.1, 0.9, 0.2, 0.8, 0.3, 0.4]), None, np.random.default_rng(0), OBSERVATION)
+    assert population.ranking()[:2].tolist() == [0, 1]
+    assert [m.id for m in population.members[:2]] == [1, 3]
+    assert sorted(population.ranking().tolist()) == list(range(6))
+
+
+def test_start_genomes_take_slots_of_their_encoding():
+    genome = boltzmann_from_mapping(np.zeros((NODES, 2), np.int16), COUNTS, 3)
+    config = EvolutionConfig(population=5, boltzmann_fraction=0.2)
+    population = Population.create(np.random.default_rng(0), config, DECISIONS, ACTOR, [genome])
+    assert [m.origin for m in population.members] == ["random"] * 4 + ["start"]
+    with pytest.raises(ValueError, match="start: expected at most 1 boltzmann genomes, received 2"):
+        Population.create(np.random.default_rng(0), config, DECISIONS, ACTOR, [genome, genome])
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.4, 1.0])
+def test_a_restored_population_goes_on_bit_for_bit(fraction):
+    def go(population: Population, rng: np.random.Generator, generations: int) -> None:
+        for _ in range(generations):
+            fitness = population.probabilities(OBSERVATION)[..., 0].mean(axis=(1, 2)).astype(np.float64)
+            learner = None if fraction == 1 else rng.random(population.layout.size, dtype=np.float32)
+            population.evolve(fitness, learner, rng, OBSERVATION)
+
+    rng = np.random.default_rng(5)
+    population = create(8, fraction)
+    go(population, rng, 3)
+    actor = None if fraction == 1 else ACTOR
+    restored = Population(population.config, DECISIONS, actor, ())
+    restored.load_state_dict(population.state_dict())
+    other = np.random.default_rng()
+    other.bit_generator.state = rng.bit_generator.state
+    assert restored.ranking().tolist() == population.ranking().tolist()
+    go(population, rng, 3)
+    go(restored, other, 3)
+    assert bits(restored) == bits(population)
+    assert [(m.id, m.parents, m.origin) for m in restored.members] == [
+        (m.id, m.parents, m.origin) for m in population.members
+    ]
+
+
+def test_a_population_of_chromosomes_needs_no_torch():
+    code = """
+import sys, numpy as np
+from hwsim.problem import Observation
+from population.evolve import Decisions, EvolutionConfig, Population
+d = Decisions(np.full((4, 2), 3, np.int16), np.ones((4, 2), bool), 3, 5)
+rng = np.random.default_rng(0)
+p = Population.create(rng, EvolutionConfig(boltzmann_fraction=1.0), d)
+o = Observation(np.zeros((4, 5), np.float32), np.zeros((2, 0), np.int64))
+p.evolve(p.probabilities(o)[..., 0].mean((1, 2)), None, rng, o)
+assert "torch" not in sys.modules, "torch was imported"
+"""
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given_settings", "names"),
+    [
+        ({"population": 3}, "population: expected at least 4"),
+        ({"tournament": 0}, "tournament"),
+        ({"mutation_prob": 1.5}, "mutation_prob: expected 0..1, received 1.5"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(given_settings, names):
+    with pytest.raises(ValueError, match=names):
+        EvolutionConfig(**given_settings)
+
+
+def test_fitness_and_learners_that_do_not_fit_are_refused():
+    population = create(6, 0.0)
+    with pytest.raises(ValueError, match=r"fitness: expected shape \[6\], received \[5\]"):
+        population.evolve(np.zeros(5), None, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="genome weights: expected float32"):
+        population.evolve(np.zeros(6), np.zeros(3, dtype=np.float32), np.random.default_rng(0))
+    with pytest.raises(ValueError, match="actor: expected a GraphUNetConfig"):
+        Population.create(np.random.default_rng(0), EvolutionConfig(), DECISIONS)
