@@ -120,7 +120,7 @@ def search(
             )
         return _resume(Path(resume), given, quiet)
     resolved = resolve(RunOptions(workload=workload, **given), settings, preset)
-    problem = _problem(resolved, resolved.run.workload, resolved.run.chip)
+    problem = _problem(resolved)
     prepared = _prepare(resolved, problem)
     path = (
         Path(out)
@@ -145,8 +145,9 @@ def _copies(options: RunOptions) -> dict[str, str]:
     return {**start, **({INIT_FILE: options.init} if options.init else {})}
 
 
-def _problem(resolved: RunConfig, workload: str, chip: str) -> Problem:
-    return problems.find(resolved.run.problem).load().build(workload, chip, resolved.problem)
+def _problem(resolved: RunConfig) -> Problem:
+    definition = problems.find(resolved.run.problem).load()
+    return definition.build(resolved.run.workload, resolved.run.chip, resolved.problem)
 
 
 @dataclass(frozen=True)
@@ -200,12 +201,21 @@ def _resume(path: Path, given: Mapping[str, Any], quiet: bool) -> Result:
             config.build(entry.load().config, tables["problem"], f"{where}: problem"),
             config.build(methods.find(options.method).config, tables["method"], f"{where}: method"),
         )
-        problem = _problem(resolved, str(path / entry.workload_file), str(path / entry.chip_file))
-        copies = {name: str(path / name) for name in _copies(options)}
-        own = replace(
-            options, start=copies.get(START_FILE, options.start), init=copies.get(INIT_FILE, options.init)
-        )
-        prepared = _prepare(replace(resolved, run=own), problem)
+        own = resolved
+        if folder.begun:
+            copies = {name: str(path / name) for name in _copies(options)}
+            inputs = replace(
+                options,
+                workload=str(path / entry.workload_file),
+                chip=str(path / entry.chip_file),
+                start=copies.get(START_FILE, options.start),
+                init=copies.get(INIT_FILE, options.init),
+            )
+            own = replace(resolved, run=inputs)
+        problem = _problem(own)
+        prepared = _prepare(own, problem)
+        if not folder.begun:
+            folder.write_inputs(config.to_toml(resolved), [problem], _copies(options))
         state = loop.resume(prepared.method, folder, prepared.archive, [problem])
         if options != old:
             atomic.write(path / run_folder.CONFIG, config.to_toml(resolved))

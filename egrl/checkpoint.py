@@ -41,11 +41,11 @@ def _pack(node: Any, arrays: dict[str, NDArray[Any]], path: str) -> Any:
         return {"strings": node.tolist(), "dtype": node.dtype.str}
     if hasattr(node, "detach"):
         name = str(len(arrays))
-        arrays[name] = np.ascontiguousarray(node.detach().cpu().numpy())
+        arrays[name] = np.asarray(node.detach().cpu().numpy(), order="C")
         return {"tensor": name}
     if isinstance(node, np.ndarray) and node.dtype.kind in "biuf":
         name = str(len(arrays))
-        arrays[name] = np.ascontiguousarray(node)
+        arrays[name] = np.asarray(node, order="C")
         return {"array": name}
     raise ValueError(
         f"{path}: expected dict, list, number, string, None or array, received {type(node).__name__}"

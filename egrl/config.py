@@ -119,7 +119,7 @@ def _resolve(key: str, kind: type, where: str) -> str:
         return matches[0]
     if matches:
         raise InputError(f"{where}: {key!r} is ambiguous: expected one of {', '.join(matches)}")
-    near = difflib.get_close_matches(key, [*names, *(n.rsplit(".", 1)[-1] for n in names)], 3)
+    near = difflib.get_close_matches(key, dict.fromkeys(n.rsplit(".", 1)[-1] for n in names), 3)
     hint = f"did you mean {', '.join(near)}?" if near else f"expected one of {', '.join(names) or 'none'}"
     raise InputError(f"{where}: unknown key {key!r}; {hint}")
 
@@ -135,13 +135,13 @@ def _flatten(table: Mapping[str, Any], kind: type, prefix: str = "") -> Iterator
 
 
 def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
-    """A dataclass from a table of (possibly nested or dotted) keys, types checked.
+    """A dataclass from its defaults and a table of (possibly nested or dotted) keys, types checked.
 
     Raises InputError naming the key, what was expected and what was found.
     """
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-    tree: dict[str, Any] = {}
+    tree: dict[str, Any] = _plain(kind())
     for key, value in _flatten(table, kind):
         *parents, leaf = _resolve(key, kind, where).split(".")
         node = tree

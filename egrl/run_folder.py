@@ -10,6 +10,8 @@ import csv
 import io
 import json
 import os
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -59,7 +61,7 @@ class RunFolder:
         """A new folder. InputError where it is not empty, not writable or in use."""
         try:
             path.mkdir(parents=True, exist_ok=True)
-            leftovers = [p for p in path.iterdir() if p.name != LOCK]
+            leftovers = [p for p in path.iterdir() if p.name not in (LOCK, CONFIG + atomic.TEMPORARY)]
         except OSError as error:
             raise InputError(
                 f"--out {path}: expected a folder that can be written: {error.strerror}"
@@ -98,7 +100,11 @@ class RunFolder:
     # ---- inputs
 
     def write_inputs(self, config: str, problems: Sequence[Problem], copies: Mapping[str, str]) -> None:
-        """The problems' files and copies of the user's (name -> file); config.toml last: it makes a run folder."""
+        """config.toml first (it makes a run folder), then copies of the user's files (name -> file), the problems' own.
+
+        A run that dies before its first checkpoint begins anew from config.toml, so that the rest may be missing.
+        """
+        atomic.write(self.path / CONFIG, config)
         for name, source in copies.items():
             atomic.write(self.path / name, Path(source).read_bytes())
         for number, problem in enumerate(problems):
@@ -106,7 +112,11 @@ class RunFolder:
             folder.mkdir(parents=True, exist_ok=True)
             for name, text in problem.files().items():
                 atomic.write(folder / name, text)
-        atomic.write(self.path / CONFIG, config)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the run has reached its first checkpoint, so that its inputs are complete."""
+        return bool(checkpoint.listing(self.path / "checkpoint"))
 
     # ---- growing files
 
@@ -249,12 +259,10 @@ def read_chunks(paths: Sequence[Path]) -> dict[str, Any]:
     columns: dict[str, list[Any]] = {name: [] for name in ("evaluation", "mapping", *SCALARS)}
     for path in paths:
         try:
-            with np.load(path, allow_pickle=False) as chunk:
+            with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as chunk:
                 for name, parts in columns.items():
                     parts.extend(chunk[name])
-        except (OSError, ValueError, KeyError, EOFError) as error:
-            raise InputError(f"{path}: damaged chunk of mappings: {error}") from error
-        except Exception as error:  # zipfile and zlib raise their own types for damaged bytes
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise InputError(f"{path}: damaged chunk of mappings: {error}") from error
     order = np.argsort(np.array(columns["evaluation"], dtype=np.int64), kind="stable")
     return {name: [parts[i] for i in order] for name, parts in columns.items()}

@@ -1,0 +1,34 @@
+# Two commands do everything on a machine with Python >= 3.11: make run, make test.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+ARGS ?= --workload bert --gens 200
+JOBS ?= 2
+
+.PHONY: run test check format clean
+
+run: $(STAMP)
+	$(BIN)/egrl run $(ARGS)
+
+test: $(STAMP) check
+	$(BIN)/python -m pytest -n $(JOBS)
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,115 @@
+"""egrl evaluate: score and explain one mapping."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+import numpy as np
+
+from hwsim.problem import HasExplanation, Mapping16, Problem, Status
+
+
+@click.command(name="evaluate", short_help="score and explain one mapping, op by op")
+@click.option(
+    "--workload", required=True, help="a workload of `egrl list workloads`, or a workload file (.json)"
+)
+@click.option(
+    "--mapping", default="compiler", help="a mapping file (best_mapping.json), or compiler [compiler]"
+)
+@click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
+@click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="problem.KEY=VALUE")
+@click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
+def command(
+    workload: str, mapping: str, problem: str, chip: str, settings: tuple[str, ...], as_json: bool
+) -> int:
+    """Score one mapping and say, op by op, where its time goes.
+
+    egrl evaluate --workload bert --mapping runs/bert-egrl-s0-1/best_mapping.json
+    """
+    from egrl import config, mapping_file, problems
+
+    definition = problems.find(problem).load()
+    settled = config.build(definition.config, config.parse_set(settings)["problem"], "--set problem")
+    subject = definition.build(workload, chip or definition.chips()[0], settled)
+    chosen = subject.baseline.mapping if mapping == "compiler" else mapping_file.read(mapping, subject)
+    report = evaluation_report(subject, chosen, mapping)
+    click.echo(json.dumps(report) if as_json else text_of(report))
+    return 0
+
+
+def evaluation_report(problem: Problem, mapping: Mapping16, name: str) -> dict[str, Any]:
+    """What one mapping [N, H] costs, what it breaks as given, and where the cost of what runs comes from."""
+    found = problem.evaluate(mapping[None], np.zeros(1, np.uint64))
+    ran = found.status[0] == Status.OK
+    explanation = problem.explain(mapping) if isinstance(problem, HasExplanation) else None
+    return {
+        "kind": "evaluation",
+        "version": 1,
+        "problem": problem.name,
+        "workload": problem.workload,
+        "chip": problem.chip,
+        "mapping": name,
+        "status": Status(int(found.status[0])).name.lower(),
+        "cost": float(found.cost[0]) if ran else None,
+        "unit": problem.unit,
+        "speedup": float(found.speedup[0]),
+        "reward": float(found.reward[0]),
+        "epsilon": float(found.epsilon[0]),
+        "baseline": {"cost": problem.baseline.cost, "rule": problem.baseline.name},
+        "violations": [str(violation) for violation in problem.judge(mapping)],
+        "explanation": None if explanation is None else dataclasses.asdict(explanation),
+    }
+
+
+def text_of(report: Mapping[str, Any]) -> str:
+    """The report for people: the explanation as a table, then the score."""
+    lines: list[str] = []
+    explanation = report["explanation"]
+    if explanation is not None:
+        lines += [*_table([_op_row(op) for op in explanation["ops"]]), ""]
+        lines += [
+            f"bound by {name}: {s * 1e6:.1f} us"
+            for name, s in sorted(explanation["seconds_bound_by"].items())
+        ]
+    for violation in report["violations"]:
+        lines.append(f"not valid as given: {violation}")
+    cost = "did not run" if report["cost"] is None else f"{report['cost'] * 1e6:.2f} us"
+    lines.append(
+        f"{report['workload']} on {report['chip']}, {report['mapping']}: {cost}, {report['speedup']:.4f}x the compiler"
+        f" ({report['baseline']['rule']}, {report['baseline']['cost'] * 1e6:.2f} us), status {report['status']},"
+        f" epsilon {report['epsilon']:.4f}"
+    )
+    return "\n".join(lines)
+
+
+def _op_row(op: Mapping[str, Any]) -> dict[str, str]:
+    row = {
+        "op": op["name"],
+        "weight": op["weight"] or "-",
+        "activation": op["activation"] or "-",
+        "start us": f"{op['start_s'] * 1e6:.2f}",
+        "us": f"{op['duration_s'] * 1e6:.2f}",
+        "bound by": op["bound_by"],
+    }
+    row |= {f"{memory} KiB": f"{size / 1024:.1f}" for memory, size in op["traffic_bytes"].items()}
+    return row | {"prefetched KiB": f"{op['prefetched_bytes'] / 1024:.1f}"}
+
+
+def _table(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """Lines of aligned columns; numbers to the right."""
+    names = list(rows[0])
+    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in names]
+    words = {"op", "weight", "activation", "bound by"}
+    lines = []
+    for row in [dict(zip(names, names, strict=True)), *rows]:
+        cells = [
+            row[name].ljust(width) if name in words else row[name].rjust(width)
+            for name, width in zip(names, widths, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines

@@ -1,0 +1,379 @@
+"""The command line, in-process: real workloads, exit codes, one-line errors, bad run folders."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from egrl import __version__
+from egrl.cli import main
+
+FAST = ["--method", "annealing", "--quiet"]
+TINY = [
+    "--set", "method.network.width=8", "--set", "method.network.depth=2", "--set", "method.network.attention_heads=2",
+    "--set", "method.critic.width=8",
+]  # fmt: skip
+
+
+def metrics(run: Path) -> list[dict[str, str]]:
+    with open(run / "metrics.csv") as stream:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(stream)]
+
+
+def outcome(run: Path) -> tuple[list[dict[str, str]], str, dict]:
+    summary = json.loads((run / "summary.json").read_text())
+    del summary["seconds"]
+    return metrics(run), (run / "best_mapping.json").read_text(), summary
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    """A finished run of two generations; copy it before changing it."""
+    out = tmp_path_factory.mktemp("runs") / "r"
+    assert main(["run", "--workload", "alexnet", "--gens", "2", "--out", str(out), *FAST]) == 0
+    return out
+
+
+@pytest.fixture
+def run(finished, tmp_path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "r"))
+
+
+def refuse(capsys, argv: list[str], *words: str, code: int = 2) -> str:
+    assert main(argv) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("egrl: error: ")
+    assert captured.err.count("\n") == 1
+    for word in words:
+        assert word in captured.err
+    return captured.err
+
+
+# ---- what a run leaves
+
+
+@pytest.mark.parametrize("method", ["egrl", "ea", "pg"])
+def test_bert_runs_end_to_end_and_leaves_a_run_folder(method, tmp_path, capsys):
+    out = tmp_path / "r"
+    settings = TINY if method == "egrl" else [s for s in TINY if method == "pg" or "critic" not in s]
+    if method == "ea":
+        settings = settings[:6]
+    argv = [
+        "run",
+        "--workload",
+        "bert",
+        "--method",
+        method,
+        "--gens",
+        "2",
+        "--out",
+        str(out),
+        "--json",
+        "--quiet",
+    ]
+    assert main([*argv, *settings]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary == json.loads((out / "summary.json").read_text())
+    assert (summary["workload"], summary["method"], summary["problem"]) == ("bert", method, "nnpi")
+    assert (summary["generations"], summary["evaluations"], summary["complete"]) == (2, 42, True)
+    assert summary["best"]["speedup"] >= 1.0
+    assert summary["best"]["valid"]
+    best = json.loads((out / "best_mapping.json").read_text())
+    assert len(best["mapping"]) == 376
+    assert {"weight", "activation"} >= set(best["mapping"][0]) - {"node"}
+    for name in ("config.toml", "workload.json", "chip.toml", "metrics.csv", "mappings", "checkpoint"):
+        assert (out / name).exists()
+    assert list(out.glob("events.*"))
+    assert list((out / "policies").glob("*.safetensors"))
+    assert len(metrics(out)) == 2
+
+
+def test_the_best_mapping_evaluates_to_the_cost_in_the_summary(run, capsys):
+    summary = json.loads((run / "summary.json").read_text())
+    assert (
+        main(["evaluate", "--workload", "alexnet", "--mapping", str(run / "best_mapping.json"), "--json"])
+        == 0
+    )
+    report = json.loads(capsys.readouterr().out)
+    assert report["cost"] == summary["best"]["cost"]
+    assert report["speedup"] == summary["best"]["speedup"]
+    assert report["violations"] == []
+    assert sum(op["duration_s"] for op in report["explanation"]["ops"]) == pytest.approx(report["cost"])
+
+
+def test_a_best_mapping_can_start_another_run(run, tmp_path):
+    best = run / "best_mapping.json"
+    argv = [
+        "run",
+        "--workload",
+        "alexnet",
+        "--start",
+        str(best),
+        "--gens",
+        "1",
+        "--out",
+        str(tmp_path / "s"),
+        *FAST,
+    ]
+    assert main(argv) == 0
+    best.unlink()
+    assert main(["run", "--resume", str(tmp_path / "s"), "--gens", "2", "--quiet"]) == 0
+
+
+def test_a_saved_policy_can_start_another_run(tmp_path, capsys):
+    argv = ["run", "--workload", "alexnet", "--method", "ea", "--gens", "1", "--quiet", *TINY[:6]]
+    assert main([*argv, "--out", str(tmp_path / "a")]) == 0
+    policy = str(tmp_path / "a" / "policies" / "generation-00000001.safetensors")
+    argv[2] = "resnet18"
+    assert main([*argv, "--out", str(tmp_path / "b"), "--init", policy]) == 0
+    argv = [*argv[:-2], "--set", "method.network.width=16"]
+    refuse(
+        capsys, [*argv, "--out", str(tmp_path / "c"), "--init", policy], "--init: config", "expected", "found"
+    )
+    assert not (tmp_path / "c").exists()
+
+
+def test_quiet_prints_nothing_and_otherwise_progress_goes_to_stderr(tmp_path, capsys):
+    argv = ["run", "--workload", "alexnet", "--method", "random", "--gens", "1", "--out"]
+    assert main([*argv, str(tmp_path / "a"), "--quiet"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out + captured.err == ""
+    assert main([*argv, str(tmp_path / "b")]) == 0
+    captured = capsys.readouterr()
+    assert "alexnet on nnpi, random: 1.0000x the compiler" in captured.out
+    for word in ("1/1 gens", "best 1.000x by start", "valid", "evals/s"):
+        assert word in captured.err
+
+
+def test_lists_and_help_and_version(capsys):
+    for kind, name in (("workloads", "bert"), ("chips", "nnpi"), ("methods", "egrl"), ("problems", "nnpi")):
+        assert main(["list", kind, "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert name in {entry["name"] for entry in document["entries"]}
+    assert main(["list", "methods"]) == 0
+    assert "annealing" in capsys.readouterr().out
+    assert main(["--help"]) == 0
+    assert "run" in capsys.readouterr().out
+    assert main(["--version"]) == 0
+    assert __version__ in capsys.readouterr().out
+
+
+def test_curves_are_drawn_and_the_same_each_time(run, tmp_path, capsys):
+    for name in ("a.png", "b.png", "c.svg"):
+        assert main(["plot", "curves", str(run), str(run), "-o", str(tmp_path / name)]) == 0
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert "alexnet on nnpi" in (tmp_path / "c.svg").read_text()
+    refuse(capsys, ["plot", "curves", str(tmp_path), "-o", "x.png"], "summary.json")
+    refuse(capsys, ["plot", "curves", str(run), "-o", "x.bmp"], ".png")
+
+
+# ---- reproducible, resumable
+
+
+def test_workers_never_change_a_result(tmp_path):
+    for workers in ("1", "2"):
+        argv = ["run", "--workload", "alexnet", "--gens", "3", "--workers", workers, "--quiet"]
+        assert main([*argv, "--out", str(tmp_path / workers), *TINY]) == 0
+    assert outcome(tmp_path / "1") == outcome(tmp_path / "2")
+
+
+def test_resuming_with_a_larger_budget_equals_the_longer_run(tmp_path):
+    argv = ["run", "--workload", "alexnet", "--quiet", *TINY]
+    assert main([*argv, "--gens", "4", "--out", str(tmp_path / "whole")]) == 0
+    assert main([*argv, "--gens", "2", "--out", str(tmp_path / "parts")]) == 0
+    assert main(["run", "--resume", str(tmp_path / "parts"), "--gens", "4", "--quiet"]) == 0
+    assert outcome(tmp_path / "whole") == outcome(tmp_path / "parts")
+    policies = [sorted((tmp_path / p / "policies").iterdir()) for p in ("whole", "parts")]
+    assert [p.name for p in policies[0]] == [p.name for p in policies[1]]
+    assert [p.read_bytes() for p in policies[0]] == [p.read_bytes() for p in policies[1]]
+
+
+def test_resuming_a_finished_run_changes_nothing(run):
+    before = outcome(run)
+    assert main(["run", "--resume", str(run), "--quiet"]) == 0
+    assert outcome(run) == before
+
+
+def test_control_c_leaves_a_checkpoint_and_says_how_to_go_on(tmp_path):
+    out = tmp_path / "r"
+    argv = [
+        sys.executable,
+        "-m",
+        "egrl",
+        "run",
+        "--workload",
+        "alexnet",
+        "--method",
+        "annealing",
+        "--out",
+        str(out),
+    ]
+    process = subprocess.Popen([*argv, "--gens", "100000"], stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 90
+        while not (out / "metrics.csv").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert f"go on with: egrl run --resume {out}" in errors
+    assert "Traceback" not in errors
+    done = len(metrics(out))
+    summary = json.loads((out / "summary.json").read_text())
+    assert (summary["generations"], summary["complete"]) == (done, False)
+    assert main(["run", "--resume", str(out), "--gens", "100001", "--seconds", "1", "--quiet"]) == 2
+
+
+# ---- bad input
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["run", "--workload", "brt"], ["brt", "bert"]),
+        (["run", "--workload", ""], ["--workload"]),
+        (["run", "--workload", "bert", "--method", "x"], ["--method", "egrl", "'x'"]),
+        (["run", "--workload", "bert", "--problem", "x"], ["--problem", "nnpi", "'x'"]),
+        (["run", "--workload", "bert", "--chip", "x"], ["x", "nnpi"]),
+        (["run", "--workload", "bert", "--gens", "x"], ["--gens", "x"]),
+        (["run", "--workload", "bert", "--gens", "0"], ["--gens", "at least 1"]),
+        (["run", "--workload", "bert", "--gens", "1", "--evals", "50"], ["--gens", "--evals"]),
+        (["run", "--workload", "bert", "--workers", "0"], ["--workers", "at least 1"]),
+        (["run", "--workload", "bert", "--seed", "-1"], ["--seed", "at least 0"]),
+        (["run", "--workload", "bert", "--start", "nowhere.json"], ["nowhere.json"]),
+        (["run", "--workload", "bert", "--init", "nowhere.safetensors"], ["nowhere.safetensors"]),
+        (["run", "--workload", "bert", "--preset", "x"], ["--preset", "paper"]),
+        (["run", "--workload", "bert", "--set", "method.alhpa=1"], ["alhpa", "alpha"]),
+        (["run", "--workload", "bert", "--set", "problem.invalid=x"], ["invalid", "repair", "penalise"]),
+        (["run", "--workload", "bert", "--set", "problem.baseline=x"], ["x", "execution-order"]),
+        (["run", "--workload", "bert", "--frobnicate"], ["--frobnicate"]),
+        (["run", "--resume", "nowhere"], ["nowhere", "config.toml"]),
+        (["run", "--resume", "nowhere", "--workload", "bert"], ["--resume", "expected no other flags"]),
+        (["frobnicate"], ["frobnicate"]),
+        (["list", "frobs"], ["frobs", "workloads"]),
+        (["evaluate", "--workload", "bert", "--mapping", "nowhere.json"], ["nowhere.json"]),
+    ],
+)
+def test_wrong_arguments_end_in_one_line_and_leave_nothing(argv, words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    refuse(capsys, argv, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", ["expected"]),
+        ("{", ["w.json"]),
+        ('{"kind": "workload", "version": 99}', ["version"]),
+        ('{"kind": "workload", "version": 1, "name": "w", "ops": []}', ["op"]),
+        ("\x00\x01\x02", ["w.json"]),
+    ],
+)
+def test_a_broken_workload_file_ends_in_one_line(content, words, capsys, tmp_path):
+    path = tmp_path / "w.json"
+    path.write_text(content)
+    refuse(capsys, ["run", "--workload", str(path), "--out", str(tmp_path / "r")], "w.json", *words)
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("content", ["", "x = ", "name = 3", "\x00", "name = 'x'\nmemories = nan"])
+def test_a_broken_chip_file_ends_in_one_line(content, capsys, tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text(content)
+    argv = ["run", "--workload", "alexnet", "--chip", str(path), "--out", str(tmp_path / "r")]
+    refuse(capsys, argv, "c.toml")
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_folder_that_is_not_empty_is_left_alone(run, capsys):
+    before = sorted(p.name for p in run.iterdir())
+    refuse(capsys, ["run", "--workload", "alexnet", "--out", str(run)], str(run), "--resume")
+    assert sorted(p.name for p in run.iterdir()) == before
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    out = tmp_path / "file" / "r"
+    refuse(
+        capsys, ["run", "--workload", "alexnet", "--out", str(out)], str(out), "folder that can be written"
+    )
+
+
+def test_a_run_in_use_is_refused(run, capsys):
+    with FileLock(run / ".lock"):
+        refuse(capsys, ["run", "--resume", str(run), "--gens", "5"], str(run), "in use by another process")
+
+
+def test_a_smaller_budget_is_refused_on_resume(run, capsys):
+    refuse(capsys, ["run", "--resume", str(run), "--gens", "1"], "larger budget", "--gens of at least 2")
+    refuse(capsys, ["run", "--resume", str(run), "--seconds", "9"], "larger budget")
+    refuse(capsys, ["run", "--resume", str(run), "--seed", "9"], "expected no other flags")
+
+
+def test_a_run_of_another_version_is_refused(run, capsys):
+    path = run / "config.toml"
+    path.write_text(path.read_text().replace("version = 1", "version = 2"))
+    refuse(capsys, ["run", "--resume", str(run), "--gens", "5"], "config.toml", "version 1", "version 2")
+
+
+def test_a_run_of_another_simulator_is_refused(run, capsys, monkeypatch):
+    monkeypatch.setattr("hwsim.nnpi.problem.SIMULATOR_VERSION", 999)
+    refuse(capsys, ["run", "--resume", str(run), "--gens", "5"], str(run), "another simulator")
+
+
+def test_a_damaged_checkpoint_loses_nothing(run, capsys):
+    files = sorted((run / "checkpoint").iterdir())
+    assert len(files) == 2
+    good = files[-1].read_bytes()
+    files[-1].write_bytes(good[: len(good) // 2])
+    before = (run / "metrics.csv").read_bytes()
+    refuse(capsys, ["run", "--resume", str(run), "--gens", "5"], files[-1].name, "damaged", files[0].name)
+    assert (run / "metrics.csv").read_bytes() == before
+    files[-1].unlink()
+    assert main(["run", "--resume", str(run), "--gens", "2", "--quiet"]) == 0
+    assert (run / "metrics.csv").read_text().count("\n") == 3
+
+
+@pytest.mark.parametrize("damage", ["truncate", "garbage", "delete"])
+def test_a_damaged_chunk_of_mappings_is_named(run, capsys, damage):
+    chunk = next((run / "mappings").iterdir())
+    if damage == "truncate":
+        chunk.write_bytes(chunk.read_bytes()[:100])
+    elif damage == "garbage":
+        chunk.write_bytes(b"garbage")
+    else:
+        chunk.unlink()
+    refuse(capsys, ["run", "--resume", str(run), "--gens", "5"], "mappings")
+
+
+def test_a_full_disk_ends_with_one_line_and_a_good_checkpoint(run, capsys, monkeypatch):
+    import errno
+    import os
+
+    real = os.replace
+
+    def full(source, target):
+        if "checkpoint" in str(target):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    argv = ["run", "--resume", str(run), "--gens", "4", "--quiet"]
+    refuse(capsys, argv, "No space left on device", "checkpoint", code=1)
+    monkeypatch.undo()
+    assert main(argv) == 0
+    assert [row["generation"] for row in metrics(run)] == ["1", "2", "3", "4"]

@@ -1,0 +1,105 @@
+"""The typed configuration and its messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+import pytest
+from annotated_types import Ge
+
+from egrl import config
+from egrl.config import Budget, RunConfig, RunOptions
+from workloads.errors import InputError
+
+
+@dataclass(frozen=True)
+class Inner:
+    alpha: float = 0.05
+    width: Annotated[int, Ge(1)] = 8
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner = field(default_factory=Inner)
+    other: Inner = field(default_factory=lambda: Inner(0.5, 3))
+    mode: Literal["a", "b"] = "a"
+    beta: float = 1.0
+
+
+def test_nested_keys_are_reached_in_full_and_keep_their_neighbours_defaults():
+    built = config.build(Outer, {"inner.alpha": 0.1, "other": {"width": 9}}, "--set method")
+    assert built == Outer(inner=Inner(alpha=0.1), other=Inner(0.5, 9))
+
+
+def test_a_nested_key_that_is_unique_may_be_named_alone():
+    @dataclass(frozen=True)
+    class Single:
+        inner: Inner = field(default_factory=Inner)
+
+    assert config.build(Single, {"alpha": 0.2}, "--set method") == Single(Inner(alpha=0.2))
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"gamma": 1}, r"--set method: unknown key 'gamma'"),
+        ({"bta": 1}, r"unknown key 'bta'; did you mean beta\?"),
+        ({"alpha": 1}, r"'alpha' is ambiguous: expected one of inner\.alpha, other\.alpha"),
+        ({"inner.width": 0}, r"inner\.width: .*greater than or equal to 1, found '0'"),
+        ({"inner.width": "x"}, r"inner\.width: .*valid integer.*, found 'x'"),
+        ({"beta": float("nan")}, r"beta: .*finite number, found 'nan'"),
+        ({"mode": "c"}, r"mode: .*'a' or 'b', found 'c'"),
+        ({"inner": 3}, r"unknown key 'inner'"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_was_expected_and_found(table, message):
+    with pytest.raises(InputError, match=message):
+        config.build(Outer, table, "--set method")
+
+
+@pytest.mark.parametrize("setting", ["alpha=1", "method.alpha", "other.alpha=1", "method.=1", ""])
+def test_a_malformed_set_is_refused(setting):
+    with pytest.raises(InputError, match=r"expected problem\.KEY=VALUE or method\.KEY=VALUE"):
+        config.parse_set([setting])
+
+
+def test_values_are_toml_or_plain_words():
+    parsed = config.parse_set(
+        ["method.a=1", "method.b=0.5", "method.c=penalise", "problem.d=[1, 2]", "method.e=true"]
+    )
+    assert parsed == {"method": {"a": 1, "b": 0.5, "c": "penalise", "e": True}, "problem": {"d": [1, 2]}}
+
+
+def test_the_config_file_gives_back_the_config():
+    resolved = RunConfig(RunOptions(workload="bert", gens=3, seed=7), Inner(), Outer(inner=Inner(alpha=0.25)))
+    tables = config.read_toml(config.to_toml(resolved), "config.toml")
+    assert config.build(RunOptions, tables["run"], "run") == resolved.run
+    assert config.build(Inner, tables["problem"], "problem") == resolved.problem
+    assert config.build(Outer, tables["method"], "method") == resolved.method
+
+
+@pytest.mark.parametrize(
+    "text", ["x = ", 'kind = "config"\nversion = 99', "", 'kind = "config"\nversion = 1\nrun = 3']
+)
+def test_a_config_file_that_is_none_is_refused_in_one_line(text):
+    with pytest.raises(InputError, match="config.toml") as caught:
+        config.read_toml(text, "config.toml")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "generations", "seconds"),
+    [({}, 200, None), ({"gens": 7}, 7, None), ({"evals": 62}, 2, None), ({"seconds": 1.5}, None, 1.5)],
+)
+def test_a_budget_stops_after_the_last_whole_generation(options, generations, seconds):
+    assert Budget.of(RunOptions(**options)) == Budget(generations, seconds)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"gens": 0}, {"evals": 20}, {"seconds": -1.0}, {"seconds": float("nan")}, {"gens": 1, "evals": 21}],
+)
+def test_a_budget_that_holds_no_generation_is_refused(options):
+    with pytest.raises(InputError, match="expected"):
+        Budget.of(RunOptions(**options))
