@@ -1,7 +1,7 @@
 """The central types between problems and methods: a mapping goes in, an `Evaluation` comes out.
 
 A *mapping* is an int16 array [N, H]: choice numbers of H decisions at each of N nodes; -1 where a decision
-is unused (dead: nothing there has a size) . Batches of mappings are [B, N, H].
+is unused (dead: nothing there has a size). Batches of mappings are [B, N, H].
 
 A *key* is a uint64 a row. Everything random in a problem (measurement noise, sampling) is a pure function of
 its arguments and the key: another key differs, the same key repeats.
@@ -213,6 +213,13 @@ class Derivation(Protocol):
     def successors(self, vertex: Hashable) -> Sequence[Hashable]: ...
     def mapping(self, vertex: Hashable) -> Mapping16 | None:
         """int16 [N, H] of a complete plan; None for a partial one. No successors and None: a dead end."""
+
+
+@runtime_checkable
+class HasExplanation(Protocol):
+    """A problem that can say where the cost of a mapping [N, H] comes from: a dataclass with one row an op in `ops`."""
+
+    def explain(self, mapping: Mapping16) -> Any: ...
 
 
 @runtime_checkable

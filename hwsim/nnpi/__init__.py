@@ -1,0 +1,1 @@
+"""Memory placement on chips like Intel's NNP-I (Spring Hill): a simulator with stated assumptions."""

@@ -1,0 +1,195 @@
+"""What a chip is: memories from slowest to fastest, compute engines, overheads, and the effects that count.
+
+A chip file is TOML with the tables of `Chip`'s fields; `chips/nnpi.toml` is the example with all sources.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+import tomli_w
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic.dataclasses import dataclass
+
+from workloads.errors import InputError
+
+Count = Annotated[int, Field(strict=True, ge=1, lt=2**53)]
+Quantity = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
+Switch = Annotated[bool, Field(strict=True)]
+
+_CONFIG = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Memory:
+    """One memory: its name, bytes it holds, bytes a second it moves (reads and writes together)."""
+
+    name: Name
+    capacity_bytes: Count
+    bandwidth_Bps: Quantity
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Compute:
+    """The engines: `ices` of them, each with a multiply-accumulate grid and a vector unit.
+
+    In one cycle one grid takes mac_rows output pixels x mac_cols output channels x mac_depth steps of the
+    reduction, one vector unit dsp_lanes element operations.
+    """
+
+    ices: Count
+    mac_rows: Count
+    mac_cols: Count
+    mac_depth: Count
+    clock_Hz: Quantity
+    dsp_lanes: Count
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Overhead:
+    """Seconds every op costs whatever it does."""
+
+    launch_s: Quantity
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class ElementWidths:
+    """Bytes an element in which the chip computes."""
+
+    weight: Quantity
+    activation: Quantity
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Prefetch:
+    """Names of memories: the slowest one's weights are fetched `into` one, its traffic crosses `via` one."""
+
+    into: Name
+    via: Name
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Noise:
+    """Standard deviation of the logarithm of a measured latency."""
+
+    sigma: Quantity
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Effects:
+    """What the simulation counts; each can be switched off by itself (`docs/nnpi.md` has the equations)."""
+
+    cross: Switch = True
+    prefetch: Switch = True
+    contention: Switch = True
+    moves: Switch = True
+    overhead: Switch = True
+    noise: Switch = False
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Chip:
+    """A chip. `memories` are 2 to 8, slowest first; choice number m of a mapping is memories[m]."""
+
+    name: Name
+    memories: Annotated[tuple[Memory, ...], Field(min_length=2, max_length=8)]
+    compute: Compute
+    overhead: Overhead
+    element_bytes: ElementWidths
+    prefetch: Prefetch
+    noise: Noise
+    effects: Effects
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Chip:
+        names = self.memory_names
+        for slower, faster in zip(self.memories, self.memories[1:], strict=False):
+            if faster.bandwidth_Bps < slower.bandwidth_Bps:
+                raise ValueError(
+                    "memories: expected bandwidth_Bps that does not fall from first (slowest) to last, found "
+                    f"{slower.name} {slower.bandwidth_Bps:g} before {faster.name} {faster.bandwidth_Bps:g}"
+                )
+        if len(set(names)) < len(names):
+            raise ValueError(f"memories: expected different names, found {', '.join(names)}")
+        for key, name in (("into", self.prefetch.into), ("via", self.prefetch.via)):
+            if name not in names[1:]:
+                raise ValueError(
+                    f"prefetch.{key}: expected a memory other than the slowest ({', '.join(names[1:])}), "
+                    f"found {name!r}"
+                )
+        return self
+
+    @property
+    def memory_names(self) -> tuple[str, ...]:
+        """Names of the memories, slowest first."""
+        return tuple(memory.name for memory in self.memories)
+
+
+_ADAPTER: TypeAdapter[Chip] = TypeAdapter(Chip)
+_PACKAGED = files("hwsim.nnpi") / "chips"
+
+
+def chip_names() -> tuple[str, ...]:
+    """Names of the chips that come with the package, sorted."""
+    return tuple(
+        sorted(p.name.removesuffix(".toml") for p in _PACKAGED.iterdir() if p.name.endswith(".toml"))
+    )
+
+
+def load_chip(name_or_file: str | Path) -> Chip:
+    """A chip by its name in `chip_names()` or from a TOML file.
+
+    Raises:
+        InputError: neither a known name nor a readable file, or the file is not a chip.
+    """
+    given = str(name_or_file)
+    if given in chip_names():
+        return parse_chip((_PACKAGED / f"{given}.toml").read_text(encoding="utf-8"), f"{given}.toml")
+    if not given.endswith(".toml"):
+        raise InputError(f"chip {given!r}: expected one of {', '.join(chip_names())} or a .toml file")
+    try:
+        text = Path(given).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise InputError(f"{given}: expected a readable chip file, found: {reason}") from error
+    return parse_chip(text, given)
+
+
+def parse_chip(text: str, where: str) -> Chip:
+    """A chip from TOML text; `where` (a file name) opens the message of an error.
+
+    Raises:
+        InputError: malformed TOML (with its line), or an unknown, missing or impossible value (with its key).
+    """
+    try:
+        return _ADAPTER.validate_python(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{where}: expected TOML, found an error: {error}") from error
+    except ValidationError as error:
+        raise InputError(f"{where}: {_first(error)}") from error
+
+
+def chip_toml(chip: Chip) -> str:
+    """TOML text from which `parse_chip` makes an equal chip."""
+    return tomli_w.dumps(asdict(chip))
+
+
+def _first(error: ValidationError) -> str:
+    """The first problem that pydantic found, as `key: expected …, found …`."""
+    problem: Any = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in problem["loc"])
+    match problem["type"]:
+        case "missing":
+            return f"{key}: expected a value, found none"
+        case "unexpected_keyword_argument":
+            return f"{key}: expected no such key, found {problem['input']!r}"
+        case "value_error":
+            return str(problem["ctx"]["error"])
+        case _:
+            expected = problem["msg"].removeprefix("Input should be ")
+            return f"{key}: expected {expected}, found {problem['input']!r}"

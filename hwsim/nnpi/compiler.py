@@ -1,0 +1,72 @@
+"""The compiler's side of a mapping: make it one that the chip can hold.
+
+Source: EGRL paper, section 3 and algorithm 1, lines 6 and 7: the compiler moves what cannot be placed, and
+the share of moved bytes is the mapping error epsilon. How it moves them is not published.
+
+Deviations (*assumptions*): ops are taken in execution order, each with its weight before its activation; a
+tensor that does not fit goes to the next slower memory, and on, until it fits; nothing already placed moves
+again.
+
+A weight outside the slowest memory is pinned there during the whole inference; an activation is held from its
+op to its last consumer (closed interval). While op i is placed, bytes live from earlier ops can only fall
+later, so three numbers a memory decide: pinned bytes, live bytes now, and the peak of live bytes so far.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.jit import kernel
+from hwsim.nnpi.tables import Tables
+from hwsim.problem import Mapping16
+
+
+@kernel
+def rectify(tables: Tables, mapping: Mapping16) -> tuple[Mapping16, NDArray[np.int64]]:
+    """The maps that run, int16 [B, N, 2], and the bytes that had to move, int64 [B].
+
+    `mapping` is int16 [B, N, 2], canonical and in range. A map that fits comes back unchanged.
+    """
+    size = (tables.weight_bytes, tables.activation_bytes)
+    capacity = tables.capacity_bytes
+    levels = len(capacity)
+    out = mapping.copy()
+    moved = np.zeros(len(mapping), np.int64)
+    pinned = np.zeros(levels, np.int64)
+    live = np.zeros(levels, np.int64)
+    peak = np.zeros(levels, np.int64)
+    for b in range(len(mapping)):
+        pinned[:] = 0
+        live[:] = 0
+        peak[:] = 0
+        for i in range(mapping.shape[1]):
+            weight = size[0][i]
+            if weight > 0:
+                m = out[b, i, 0]
+                while m > 0 and pinned[m] + peak[m] + weight > capacity[m]:
+                    m -= 1
+                pinned[m] += weight
+                if m != out[b, i, 0]:
+                    moved[b] += weight
+                    out[b, i, 0] = m
+            activation = size[1][i]
+            if activation > 0:
+                m = out[b, i, 1]
+                while m > 0 and pinned[m] + live[m] + activation > capacity[m]:
+                    m -= 1
+                live[m] += activation
+                peak[m] = max(peak[m], live[m])
+                if m != out[b, i, 1]:
+                    moved[b] += activation
+                    out[b, i, 1] = m
+            for k in range(tables.free_start[i], tables.free_start[i + 1]):
+                j = tables.free_op[k]
+                live[out[b, j, 1]] -= size[1][j]
+    return out, moved
+
+
+def epsilon(tables: Tables, moved_bytes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Share of the mapped bytes that had to move, float64 [B] in 0..1 (closed)."""
+    total = int(tables.weight_bytes.sum() + tables.activation_bytes.sum())
+    return moved_bytes / max(total, 1)

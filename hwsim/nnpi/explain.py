@@ -1,0 +1,98 @@
+"""Where the time of one inference goes, op by op, from the same recurrence that gives the latency."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hwsim.nnpi.latency import trace_latency
+from hwsim.nnpi.tables import Tables
+from hwsim.problem import Mapping16
+
+
+@dataclass(frozen=True)
+class OpTime:
+    """One op of one inference.
+
+    Attributes:
+        name: of the op.
+        weight, activation: memories they lie in; None where there is no such tensor.
+        start_s, duration_s: seconds since the inference began, and how long.
+        bound_by: what set the duration: "mac", "dsp", "measured", a memory's name, or "overhead" (the
+            launch takes longer than the work).
+        traffic_bytes: by memory name, what the op moved over it, crossing traffic included.
+        prefetched_bytes: bytes of the weight that had been fetched before the op began.
+        fetched_bytes: bytes of later weights that were fetched while it ran.
+    """
+
+    name: str
+    weight: str | None
+    activation: str | None
+    start_s: float
+    duration_s: float
+    bound_by: str
+    traffic_bytes: dict[str, int]
+    prefetched_bytes: int
+    fetched_bytes: int
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One inference: its ops in execution order and their totals (seconds, and bytes by memory name).
+
+    `seconds_bound_by` shares out the latency over what bound the ops.
+    """
+
+    latency_s: float
+    ops: tuple[OpTime, ...]
+    traffic_bytes: dict[str, int]
+    prefetched_bytes: int
+    seconds_bound_by: dict[str, float]
+
+
+def explain(
+    tables: Tables, mapping: Mapping16, nodes: tuple[str, ...], memories: tuple[str, ...]
+) -> Explanation:
+    """The noise-free inference of one valid canonical mapping int16 [N, 2]."""
+    latency_s, trace = trace_latency(tables, mapping)
+    ops = []
+    start_s = 0.0
+    seconds: dict[str, float] = {}
+    for i, name in enumerate(nodes):
+        traffic = [int(b) for b in trace.traffic_bytes[i]]
+        op = OpTime(
+            name=name,
+            weight=_memory(memories, int(mapping[i, 0])),
+            activation=_memory(memories, int(mapping[i, 1])),
+            start_s=start_s,
+            duration_s=float(trace.duration_s[i]),
+            bound_by=_bound_by(tables, i, traffic, memories),
+            traffic_bytes=dict(zip(memories, traffic, strict=True)),
+            prefetched_bytes=int(trace.prefetched_bytes[i]),
+            fetched_bytes=int(trace.fetched_bytes[i]),
+        )
+        ops.append(op)
+        start_s += op.duration_s
+        seconds[op.bound_by] = seconds.get(op.bound_by, 0.0) + op.duration_s
+    return Explanation(
+        latency_s=latency_s,
+        ops=tuple(ops),
+        traffic_bytes={m: sum(op.traffic_bytes[m] for op in ops) for m in memories},
+        prefetched_bytes=sum(op.prefetched_bytes for op in ops),
+        seconds_bound_by=seconds,
+    )
+
+
+def _memory(memories: tuple[str, ...], choice: int) -> str | None:
+    return memories[choice] if choice >= 0 else None
+
+
+def _bound_by(tables: Tables, i: int, traffic: list[int], memories: tuple[str, ...]) -> str:
+    """The largest term of the op's roofline; of equal ones compute, then the slower memory."""
+    if tables.measured[i]:
+        terms = {"measured": float(tables.compute_s[i])}
+    else:
+        terms = {"mac": float(tables.mac_s[i]), "dsp": float(tables.dsp_s[i])}
+    for m, name in enumerate(memories):
+        terms[name] = traffic[m] * float(tables.inverse_bandwidth[m])
+    largest = max(terms, key=terms.__getitem__)
+    return "overhead" if tables.launch_s > terms[largest] else largest

@@ -1,0 +1,174 @@
+"""Memory placement of a network's tensors on an NNP-I-like chip, as a `hwsim.problem.Problem`.
+
+Source: EGRL paper, section 3 (state, actions, rewards) and algorithm 1.
+
+Deviations: with `invalid = "repair"` (the default) the rectified map runs and is rewarded, so that every
+proposal is a measurement; `"penalise"` is the paper's: no inference where anything had to move, and reward
+-epsilon.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.canonical import canonical, check_mapping, choice_columns, independent_sample
+from hwsim.keys import derive, normals
+from hwsim.nnpi.chip import Chip, chip_toml
+from hwsim.nnpi.compiler import epsilon, rectify
+from hwsim.nnpi.explain import Explanation, explain
+from hwsim.nnpi.judge import judge
+from hwsim.nnpi.latency import latencies, trace_latency
+from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
+from hwsim.nnpi.tables import build_tables
+from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
+from workloads.errors import InputError
+from workloads.features import SCHEMA_VERSION, edge_index, static_features
+from workloads.graph import Workload
+from workloads.serialize import to_json
+
+SIMULATOR_VERSION = 1
+"""Goes up with every change that changes a cost."""
+
+_NOISE_STREAM = 0x6E6F697365
+
+
+@dataclass(frozen=True)
+class NnpiConfig:
+    """Settings of the problem.
+
+    Attributes:
+        invalid: "repair" runs the rectified map; "penalise" runs nothing where a map had to be rectified.
+        baseline: the compiler rule that speedups are relative to, one of `rules.RULES`.
+    """
+
+    invalid: Literal["repair", "penalise"] = "repair"
+    baseline: str = DEFAULT_RULE
+
+
+class NnpiProblem:
+    """Place each op's weight and activation in one of the chip's memories.
+
+    mapping   int16 [N, 2]: memory of the weight, memory of the activation; 0 = slowest; -1 = no such tensor
+    cost      seconds of one inference (batch and precision as the workload and the chip say)
+    reward    (baseline cost / cost)^2 where it ran; -epsilon where it did not (`invalid = "penalise"`)
+    valid     at every step every memory holds what is pinned or live in it
+
+    >>> problem = NnpiProblem(load("resnet50"), load_chip("nnpi"))
+    >>> problem.evaluate(problem.initial[None], np.zeros(1, np.uint64)).speedup
+    """
+
+    def __init__(self, workload: Workload, chip: Chip, config: NnpiConfig | None = None) -> None:
+        """Build the tables and compile the baseline.
+
+        Raises:
+            InputError: unknown baseline or `invalid`, or the slowest memory cannot hold the workload.
+        """
+        self.config = config or NnpiConfig()
+        if self.config.invalid not in ("repair", "penalise"):
+            raise InputError(f"problem.invalid: expected repair or penalise, found {self.config.invalid!r}")
+        rule = rule_named(self.config.baseline)
+        self._workload, self._chip = workload, chip
+        self.tables = build_tables(workload, chip)
+        levels = len(chip.memories)
+
+        self.name = "nnpi"
+        self.workload = workload.name
+        self.chip = chip.name
+        self.nodes = tuple(op.name for op in workload)
+        self.heads: tuple[str, ...] = ("weight", "activation")
+        self.labels: tuple[tuple[str, ...], ...] = (chip.memory_names, chip.memory_names)
+        self.size_bytes: NDArray[np.int64] = np.stack(
+            [self.tables.weight_bytes, self.tables.activation_bytes], axis=1
+        )
+        self.live: NDArray[np.bool_] = self.size_bytes > 0
+        self.num_choices: NDArray[np.int16] = np.full(self.size_bytes.shape, levels, np.int16)
+        self.choice_rank: NDArray[np.float32] = np.tile(np.linspace(0, 1, levels, dtype=np.float32), (2, 1))
+        self.initial: Mapping16 = canonical(np.zeros(self.size_bytes.shape, np.int16), self.live)
+        x = np.concatenate(
+            [static_features(workload), choice_columns(self.choice_rank, self.initial)], axis=1
+        )
+        self.observation: Observation | None = Observation(
+            x.astype(np.float32), edge_index(workload), SCHEMA_VERSION
+        )
+        self.unit = "s"
+        compiled = compile_map(self.tables, rule)
+        self.baseline = Baseline(compiled, trace_latency(self.tables, compiled)[0], rule.name)
+
+    def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
+        """Measure mappings int16 [B, N, 2] with keys uint64 [B] (noise, where the chip's effect is on).
+
+        Raises:
+            ValueError: where shape, dtype or a choice number is out of range.
+        """
+        check_mapping(self, mapping, key)
+        proposed = np.ascontiguousarray(canonical(mapping, self.live))
+        rectified, moved = rectify(self.tables, proposed)
+        share = epsilon(self.tables, moved)
+        cost = latencies(self.tables, rectified, normals(derive(key, _NOISE_STREAM)))
+        runs = (moved == 0) | (self.config.invalid == "repair")
+        speedup = self.baseline.cost / cost
+        return Evaluation(
+            reward=np.where(runs, speedup * speedup, -share),
+            cost=np.where(runs, cost, np.nan),
+            speedup=np.where(runs, speedup, 0.0),
+            epsilon=share,
+            status=np.where(runs, Status.OK, Status.INVALID).astype(np.int8),
+            partial=np.zeros(len(cost), np.bool_),
+            repaired=np.where(runs[:, None, None], rectified, proposed),
+        )
+
+    def sample(self, probabilities: NDArray[np.floating[Any]], key: Keys) -> Mapping16:
+        """Draw every decision by itself: [B, N, 2, C] -> int16 [B, N, 2]; see `independent_sample`."""
+        return independent_sample(probabilities, self.num_choices, self.live, key)
+
+    def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
+        """The canonical form of mappings [B, N, 2]: all can be expressed, the compiler does the rest.
+
+        Raises:
+            ValueError: where shape, dtype or a choice number is out of range.
+        """
+        check_mapping(self, mapping, key)
+        return canonical(mapping, self.live)
+
+    def rectify(self, mapping: Mapping16) -> Mapping16:
+        """What the compiler makes of mappings int16 [B, N, 2]: the maps that run.
+
+        Raises:
+            ValueError: where shape, dtype or a choice number is out of range.
+        """
+        check_mapping(self, mapping, np.zeros(len(mapping), np.uint64))
+        rectified: Mapping16 = rectify(self.tables, np.ascontiguousarray(canonical(mapping, self.live)))[0]
+        return rectified
+
+    def judge(self, mapping: Mapping16) -> list[Violation]:
+        """Every constraint that one mapping [N, 2] breaks, by code that shares nothing with `evaluate`."""
+        memories = [(memory.name, memory.capacity_bytes) for memory in self._chip.memories]
+        widths = self._chip.element_bytes
+        return judge(self._workload, memories, widths.weight, widths.activation, mapping)
+
+    def explain(self, mapping: Mapping16) -> Explanation:
+        """Op by op, the noise-free inference of what the compiler makes of one mapping int16 [N, 2].
+
+        Raises:
+            ValueError: where shape, dtype or a choice number is out of range.
+        """
+        return explain(self.tables, self.rectify(mapping[None])[0], self.nodes, self.labels[0])
+
+    def bound(self) -> Bound | None:
+        """None: this problem does not compute its own bound."""
+        return None
+
+    def fingerprint(self) -> str:
+        """Hex digest of simulator version, chip, workload and settings."""
+        parts = {"version": SIMULATOR_VERSION, "config": asdict(self.config), "files": dict(self.files())}
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def files(self) -> dict[str, str]:
+        """The workload and the chip as text."""
+        return {"workload.json": to_json(self._workload), "chip.toml": chip_toml(self._chip)}

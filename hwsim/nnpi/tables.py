@@ -1,0 +1,180 @@
+"""A workload on a chip as flat arrays, the only thing the kernels see.
+
+Source: the tile count is the NNP-I's 32 x 32 x 4 grid an ICE (WikiChip, Spring Hill) taken at its word.
+
+Deviations (*assumptions*): the tiles of one op are spread over the ICEs whole, a partly filled tile costs
+as much as a full one, and the vector work of an op overlaps with its multiply-accumulates.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.nnpi.chip import Chip, Compute
+from workloads.errors import InputError
+from workloads.graph import Gemm, Op, Workload
+
+REARRANGING = frozenset({"reshape", "concat", "split"})
+"""Kinds of op that only rearrange bytes, so that what already lies in the right memory need not move."""
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+class Tables(NamedTuple):
+    """N ops, E edges, L memories (slowest first). Bytes are at the chip's element widths.
+
+    Attributes:
+        weight_bytes, activation_bytes: int64 [N], held; 0 = dead decision.
+        weight_read_bytes, external_bytes: int64 [N], moved an inference.
+        passes: int64 [N], how many whole times an inference reads the weight; 0 where only rows are gathered.
+        is_output, rearranges: bool [N].
+        edge_start: int64 [N + 1]; the inputs of op i are edges edge_start[i] .. edge_start[i + 1] - 1.
+        edge_source, edge_bytes: int64 [E].
+        last_use: int64 [N], last op that reads the activation (the op itself where none does).
+        free_start, free_op: int64 [N + 1] and [<= N]: activations that die with op i, as edge_start does it.
+        mac_s, dsp_s: float64 [N]; compute_s: float64 [N], their maximum, or the measured time instead.
+        measured: bool [N].
+        capacity_bytes: int64 [L]; bandwidth_Bps, inverse_bandwidth: float64 [L].
+        launch_s, sigma: 0 where the effect is off.
+        into, via: positions of memories.
+        cross, prefetch, contention, moves: switches.
+    """
+
+    weight_bytes: Ints
+    activation_bytes: Ints
+    weight_read_bytes: Ints
+    external_bytes: Ints
+    passes: Ints
+    is_output: Bools
+    rearranges: Bools
+    edge_start: Ints
+    edge_source: Ints
+    edge_bytes: Ints
+    last_use: Ints
+    free_start: Ints
+    free_op: Ints
+    mac_s: Floats
+    dsp_s: Floats
+    compute_s: Floats
+    measured: Bools
+    capacity_bytes: Ints
+    bandwidth_Bps: Floats
+    inverse_bandwidth: Floats
+    launch_s: float
+    sigma: float
+    into: int
+    via: int
+    cross: bool
+    prefetch: bool
+    contention: bool
+    moves: bool
+
+
+def mac_seconds(gemm: Gemm, compute: Compute) -> float:
+    """Seconds of the multiply-accumulate grids: whole tiles, dealt out to the ICEs."""
+    tiles = gemm.groups * _up(gemm.rows, compute.mac_rows) * _up(gemm.cols, compute.mac_cols)
+    return _up(tiles, compute.ices) * _up(gemm.reduction, compute.mac_depth) / compute.clock_Hz
+
+
+def dsp_seconds(vector_ops: int, compute: Compute) -> float:
+    """Seconds of the vector units of all ICEs together."""
+    return vector_ops / (compute.ices * compute.dsp_lanes * compute.clock_Hz)
+
+
+def build_tables(workload: Workload, chip: Chip) -> Tables:
+    """Flat arrays of a workload on a chip.
+
+    Raises:
+        InputError: the slowest memory cannot hold everything (the all-slowest mapping would not run), or no
+            op takes time whatever the mapping (a mapping could cost nothing: no speedup would be defined).
+    """
+    weight_scale = _scale(chip.element_bytes.weight, workload.element_bytes.weight)
+    activation_scale = _scale(chip.element_bytes.activation, workload.element_bytes.activation)
+    held = _rescaled([op.weight_bytes for op in workload], weight_scale)
+    read = _rescaled([op.weight_read_bytes if op.weight_bytes else 0 for op in workload], weight_scale)
+    edges = workload.edges()
+    last_use = np.arange(len(workload), dtype=np.int64)
+    for source, consumer, _ in edges:
+        last_use[source] = max(last_use[source], consumer)
+    activation = _rescaled([op.output_bytes for op in workload], activation_scale)
+    dying = np.array([i for i in np.argsort(last_use, kind="stable") if activation[i] > 0], np.int64)
+    steps = np.arange(len(workload) + 1)
+    mac_s = np.array([mac_seconds(op.gemm, chip.compute) if op.gemm else 0.0 for op in workload], np.float64)
+    dsp_s = np.array([dsp_seconds(op.vector_ops, chip.compute) for op in workload], np.float64)
+    bandwidth = np.array([memory.bandwidth_Bps for memory in chip.memories], np.float64)
+    names, effects = chip.memory_names, chip.effects
+    tables = Tables(
+        weight_bytes=held,
+        activation_bytes=activation,
+        weight_read_bytes=read,
+        external_bytes=_rescaled([op.external_bytes for op in workload], activation_scale),
+        passes=read // np.maximum(held, 1),
+        is_output=np.array([op.is_output for op in workload], np.bool_),
+        rearranges=np.array([op.kind in REARRANGING for op in workload], np.bool_),
+        edge_start=np.searchsorted([consumer for _, consumer, _ in edges], steps).astype(np.int64),
+        edge_source=np.array([source for source, _, _ in edges], np.int64),
+        edge_bytes=_rescaled([read_bytes for _, _, read_bytes in edges], activation_scale),
+        last_use=last_use,
+        free_start=np.searchsorted(last_use[dying], steps).astype(np.int64),
+        free_op=dying,
+        mac_s=mac_s,
+        dsp_s=dsp_s,
+        compute_s=np.array([_compute(op, m, d) for op, m, d in zip(workload, mac_s, dsp_s, strict=True)]),
+        measured=np.array([op.latency_s is not None for op in workload], np.bool_),
+        capacity_bytes=np.array([memory.capacity_bytes for memory in chip.memories], np.int64),
+        bandwidth_Bps=bandwidth,
+        inverse_bandwidth=1.0 / bandwidth,
+        launch_s=chip.overhead.launch_s if effects.overhead else 0.0,
+        sigma=chip.noise.sigma if effects.noise else 0.0,
+        into=names.index(chip.prefetch.into),
+        via=names.index(chip.prefetch.via),
+        cross=effects.cross,
+        prefetch=effects.prefetch,
+        contention=effects.contention,
+        moves=effects.moves,
+    )
+    demanded, available = slowest_demand_bytes(tables), chip.memories[0].capacity_bytes
+    if demanded > available:
+        raise InputError(
+            f"workload {workload.name!r} on chip {chip.name!r}: expected {names[0]} to hold all, "
+            f"found demanded {demanded} bytes, available {available} bytes"
+        )
+    if tables.launch_s + tables.compute_s.sum() == 0:
+        raise InputError(
+            f"workload {workload.name!r} on chip {chip.name!r}: expected an op with compute time or "
+            "the overhead effect on, found neither"
+        )
+    return tables
+
+
+def slowest_demand_bytes(tables: Tables) -> int:
+    """Bytes the slowest memory holds at its fullest step when everything lies there."""
+    usage = np.cumsum(tables.activation_bytes)
+    freed = np.zeros(len(usage), np.int64)
+    np.add.at(freed, tables.last_use, tables.activation_bytes)
+    before = np.concatenate([[0], np.cumsum(freed)[:-1]])
+    return int(tables.weight_bytes.sum() + (usage - before).max(initial=0))
+
+
+def _compute(op: Op, mac_s: float, dsp_s: float) -> float:
+    return max(mac_s, dsp_s) if op.latency_s is None else op.latency_s
+
+
+def _scale(chip: float, workload: float) -> Fraction:
+    return Fraction(chip) / Fraction(workload)
+
+
+def _rescaled(sizes: list[int], scale: Fraction) -> Ints:
+    """Sizes at the chip's width, rounded up."""
+    return np.array([ceil(size * scale) for size in sizes], np.int64)
+
+
+def _up(value: int, step: int) -> int:
+    return -(-value // step)

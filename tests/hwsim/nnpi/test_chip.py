@@ -1,0 +1,95 @@
+"""Chip files."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+import tomli_w
+from hypothesis import given, settings
+
+from hwsim.nnpi.chip import Chip, chip_names, chip_toml, load_chip, parse_chip
+from strategies import chips
+from workloads.errors import InputError
+
+TEXT = chip_toml(load_chip("nnpi"))
+
+
+@settings(max_examples=50, deadline=None)
+@given(chips())
+def test_toml_text_of_a_chip_gives_the_chip_back(chip: Chip):
+    assert parse_chip(chip_toml(chip), "x.toml") == chip
+
+
+def test_nnpi_has_the_published_memories_and_peak():
+    chip = load_chip("nnpi")
+    assert chip.memory_names == ("dram", "llc", "sram")
+    assert [m.capacity_bytes for m in chip.memories] == [32 * 2**30, 24 * 2**20, 4 * 2**20]
+    assert [m.bandwidth_Bps for m in chip.memories] == [67.2e9, 680e9, 6.8e12]
+    c = chip.compute
+    peak = 2 * c.ices * c.mac_rows * c.mac_cols * c.mac_depth * c.clock_Hz
+    assert peak == pytest.approx(92e12, rel=0.01)
+    assert "nnpi" in chip_names()
+
+
+def test_every_packaged_chip_loads():
+    for name in chip_names():
+        assert load_chip(name).name == name
+
+
+def test_a_chip_loads_from_a_file(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(TEXT)
+    assert load_chip(file) == load_chip("nnpi")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('name = "nnpi"', "name =", "x.toml: expected TOML.*line 1"),
+        ("clock_Hz = 940000000.0", "clock_Hz = nan", "compute.clock_Hz.*found nan"),
+        ("clock_Hz = 940000000.0", "clock_Hz = inf", "compute.clock_Hz.*found inf"),
+        ("clock_Hz = 940000000.0", "clock_Hz = -1", "compute.clock_Hz.*greater than 0.*found -1"),
+        ("clock_Hz = 940000000.0", "clock_Hz = 0", "compute.clock_Hz.*greater than 0.*found 0"),
+        ("clock_Hz = 940000000.0", 'clock_Hz = "1"', "compute.clock_Hz.*number.*found '1'"),
+        ("clock_Hz = 940000000.0", "clock_hz = 1.0", "compute.clock_[Hh]z: expected"),
+        ("ices = 12", "ices = 1.5", "compute.ices.*integer.*found 1.5"),
+        ("ices = 12", "ices = true", "compute.ices.*integer.*found True"),
+        ("ices = 12", "", "compute.ices: expected a value, found none"),
+        ("cross = true", "cross = 1", "effects.cross.*boolean.*found 1"),
+        ("cross = true", "cross = true\ncrosss = true", "effects.crosss: expected no such key"),
+        ("capacity_bytes = 25165824", "capacity_bytes = 0", r"memories.1.capacity_bytes.*found 0"),
+        ("bandwidth_Bps = 680000000000.0", "bandwidth_Bps = 1.0", "memories.*does not fall.*dram.*llc"),
+        ('name = "sram"', 'name = "llc"', "memories: expected different names"),
+        ('into = "llc"', 'into = "cache"', "prefetch.into: expected.*llc, sram.*found 'cache'"),
+        ('via = "llc"', 'via = "dram"', "prefetch.via: expected.*found 'dram'"),
+    ],
+)
+def test_a_wrong_chip_file_is_one_line_that_names_file_key_expected_and_found(
+    old: str, new: str, message: str
+):
+    assert old in TEXT
+    with pytest.raises(InputError, match=message) as caught:
+        parse_chip(TEXT.replace(old, new, 1), "x.toml")
+    assert str(caught.value).startswith("x.toml: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("count", [0, 1, 9])
+def test_a_chip_has_two_to_eight_memories(count: int):
+    fields = tomllib.loads(TEXT)
+    fields["memories"] = [{"name": f"m{i}", "capacity_bytes": 1, "bandwidth_Bps": 1.0} for i in range(count)]
+    with pytest.raises(
+        InputError, match=r"x.toml: memories: expected Tuple should have at (least 2|most 8) items"
+    ):
+        parse_chip(tomli_w.dumps(fields), "x.toml")
+
+
+def test_unknown_names_and_unreadable_files_are_the_users_error(tmp_path):
+    with pytest.raises(InputError, match=r"chip 'nnpj': expected one of .*nnpi.* or a .toml file"):
+        load_chip("nnpj")
+    with pytest.raises(InputError, match=r"absent.toml: expected a readable chip file"):
+        load_chip(tmp_path / "absent.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="not UTF-8"):
+        load_chip(tmp_path / "binary.toml")

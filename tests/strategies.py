@@ -1,0 +1,99 @@
+"""Hypothesis strategies: small workloads, chips with 2 to 5 memories, and batches of mappings.
+
+Sizes are drawn so that memories fill up: a few kilobytes to place, and about as much room.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from hwsim.nnpi.chip import Chip, Compute, Effects, ElementWidths, Memory, Noise, Overhead, Prefetch
+from hwsim.problem import Mapping16
+from workloads.graph import KINDS, Edge, ElementBytes, Gemm, Op, Workload
+
+SLOWEST_BYTES = 2**30
+
+
+def mostly(*usual: float) -> st.SearchStrategy[float]:
+    """One of a few values that make things happen, now and then any between the least and the largest."""
+    least, most = min(usual), max(usual)
+    if isinstance(least, int):
+        return st.sampled_from(usual * 3) | st.integers(least, most)
+    return st.sampled_from(usual * 3) | st.floats(least, most)
+
+
+@st.composite
+def workloads(draw: st.DrawFn, max_ops: int = 10) -> Workload:
+    """A valid workload of 1 to `max_ops` ops: any DAG, dead tensors, views, gathers, several outputs."""
+    ops: list[Op] = []
+    for i in range(draw(st.sampled_from(range(1, max_ops + 1)))):
+        sources = draw(st.lists(st.integers(0, i - 1), max_size=3)) if i else []
+        inputs = tuple(
+            Edge(ops[s].name, draw(st.integers(0, ops[s].output_bytes)))
+            for s in sources
+            if ops[s].output_bytes
+        )
+        weight = draw(mostly(0, 100, 500, 1000, 3000))
+        reads = st.sampled_from((weight, weight, 3 * weight)) | st.integers(0, 4 * weight)
+        gemm = draw(st.none() | st.builds(Gemm, *[st.integers(1, 200)] * 4))
+        size = st.integers(1, 64)
+        ops.append(
+            Op(
+                name=f"op{i}",
+                kind=draw(st.sampled_from((*KINDS, "reshape", "concat", "split"))),
+                inputs=inputs,
+                ifm=(draw(size), draw(size), draw(size)),
+                ofm=(draw(size), draw(size), draw(size)),
+                output_bytes=draw(mostly(0, 100, 500, 1000, 3000)),
+                external_bytes=draw(st.just(0) | st.integers(0, 1000)),
+                weight_bytes=weight,
+                weight_read_bytes=draw(reads) if weight else 0,
+                parameters=weight,
+                gemm=gemm,
+                vector_ops=draw(mostly(0 if i else 1, 100, 1000, 10_000)),
+                is_output=draw(st.booleans()),
+                latency_s=draw(st.none() | mostly(1e-9, 1e-7, 1e-5)),
+            )
+        )
+    widths = st.sampled_from((0.5, 1.0, 2.0, 4.0))
+    return Workload("drawn", tuple(ops), ElementBytes(draw(widths), draw(widths)))
+
+
+def effects() -> st.SearchStrategy[Effects]:
+    """Any of the effects on or off."""
+    return st.builds(Effects, *[st.sampled_from((True, True, False))] * 6)
+
+
+@st.composite
+def chips(draw: st.DrawFn, switches: st.SearchStrategy[Effects] | None = None) -> Chip:
+    """A chip of 2 to 5 memories of a few kilobytes each, the slowest of which holds everything."""
+    levels = draw(st.integers(2, 5))
+    bandwidths = sorted(draw(mostly(1e8, 1e9, 3e9, 1e10, 1e12)) for _ in range(levels))
+    capacities = [SLOWEST_BYTES, *(draw(mostly(1, 500, 1500, 4000, 10_000)) for _ in range(levels - 1))]
+    memories = tuple(Memory(f"m{k}", capacities[k], bandwidths[k]) for k in range(levels))
+    faster = st.sampled_from([m.name for m in memories[1:]])
+    count = st.integers(1, 16)
+    return Chip(
+        name="drawn",
+        memories=memories,
+        compute=Compute(
+            draw(count), draw(count), draw(count), draw(count), draw(st.floats(1e8, 1e10)), draw(count)
+        ),
+        overhead=Overhead(draw(mostly(1e-9, 1e-7, 1e-6, 1e-5))),
+        element_bytes=ElementWidths(*draw(st.tuples(*[st.sampled_from((0.5, 1.0, 1.5, 2.0))] * 2))),
+        prefetch=Prefetch(draw(faster), draw(faster)),
+        noise=Noise(draw(st.floats(1e-3, 0.5))),
+        effects=draw(switches if switches is not None else effects()),
+    )
+
+
+@st.composite
+def mappings(draw: st.DrawFn, nodes: int, choices: int, batch: int = 3) -> Mapping16:
+    """int16 [batch, nodes, 2] of choices 0 .. choices-1, dead decisions included; often all the same."""
+    same = st.integers(0, choices - 1).map(lambda c: np.full((batch, nodes, 2), c, np.int16))
+    seeds = st.integers(0, 2**32 - 1)
+    mixed = seeds.map(
+        lambda s: np.random.default_rng(s).integers(0, choices, (batch, nodes, 2)).astype(np.int16)
+    )
+    return draw(same | mixed)
