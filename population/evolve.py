@@ -2,9 +2,10 @@
 
 Source: EGRL, Algorithm 2 lines 1-20 and 32, Table 2.
 
-Deviations: how a slot is filled, see `population.offspring`; the learner's place, see `population.migration`.
-Elites (of any encoding) are carried over as the same individuals: never mutated, never replaced by the
-learner. They are measured again with everyone else, and the last measurement counts.
+Deviations: "plus" survival (the default), see `population.steady`. With "generational" survival: how a slot is
+filled, see `population.offspring`; the learner's place, see `population.migration`. Elites (of any encoding) are
+carried over as the same individuals: never mutated, never replaced by the learner; they are measured again with
+everyone else, and the last measurement counts.
 """
 
 from __future__ import annotations
@@ -23,20 +24,25 @@ from population.config import Decisions, EvolutionConfig
 from population.genome import Boltzmann, Encoding, Genome, Gnn, Individual, Origin, random_boltzmann
 from population.members import members_from_arrays, members_to_arrays
 from population.migration import weakest_gnn
-from population.offspring import Breeder
+from population.offspring import Breeder, Child
 from population.selection import ranked
+from population.steady import Guest, SteadyBreeder, as_chromosome, survivors
 
 if TYPE_CHECKING:
     from policies.graph_unet import GraphUNetConfig
     from policies.stacked import StackedActor
 
-__all__ = ["Decisions", "EvolutionConfig", "Population"]
+__all__ = ["Decisions", "EvolutionConfig", "Guest", "Population"]
 
 Floats = NDArray[np.float32]
 
 
 class Population:
-    """Members of two encodings. `members` lists the elites first, then GNNs, then chromosomes."""
+    """Members of two encodings.
+
+    `members` are to be measured next, GNNs before chromosomes; with "generational" survival the first `elites`
+    of them come first. `survivors` are the measured parents of "plus" survival, GNNs first, best first.
+    """
 
     def __init__(
         self,
@@ -48,6 +54,7 @@ class Population:
         """Use `create` or `load_state_dict`. `actor` may be None where there are no GNNs."""
         self.config, self.decisions, self.actor = config, decisions, actor
         self.members = list(members)
+        self.survivors: list[Individual] = []
         self.elites = 0
         self.generation = 0
         self._next_id = 1 + max((m.id for m in members), default=-1)
@@ -87,7 +94,18 @@ class Population:
                 population._append(genome, "start")
             for _ in range(slots - len(given[encoding])):
                 population._append(population._random(encoding, rng), "random")
+        if config.survival == "plus" and given["boltzmann"]:
+            population._surround(given["boltzmann"], rng)
         return population
+
+    def _surround(self, anchors: Sequence[Genome], rng: np.random.Generator) -> None:
+        """Let the chromosomes that were drawn at random begin in the neighbourhood of the given ones instead."""
+        breeder = SteadyBreeder(self.config, self.decisions, self._layout_or_none(), rng)
+        parents = [m.measured(0.0) for m in self.members if m.origin == "start" and m.encoding == "boltzmann"]
+        for place, member in enumerate(self.members):
+            if member.encoding == "boltzmann" and member.origin == "random":
+                child = breeder.chromosome(parents)
+                self.members[place] = Individual(child.genome, member.id, child.parents, child.origin)
 
     def __len__(self) -> int:
         return len(self.members)
@@ -108,25 +126,42 @@ class Population:
         return self.stacked.layout
 
     def probabilities(self, observation: Observation, chosen: NDArray[np.int64] | None = None) -> Floats:
-        """Probabilities float32 [M, N, H, C] of the members at positions `chosen` (default: all)."""
-        members = self.members if chosen is None else [self.members[i] for i in chosen]
-        return self._probabilities(members, observation)
+        """Probabilities float32 [M, N, H, C] of the members at positions `chosen` (default: all).
 
-    def ranking(self) -> NDArray[np.int64]:
-        """Positions in `members`, best last measured fitness first, unmeasured ones last and by age."""
-        position = {m.id: i for i, m in enumerate(self.members)}
-        return np.array([position[m.id] for m in ranked(self.members)], dtype=np.int64)
+        With `readout = "greedy"` a decision's most probable choice (of equal ones the first) has probability 1.
+        """
+        members = self.members if chosen is None else [self.members[i] for i in chosen]
+        probabilities = self._probabilities(members, observation)
+        if self.config.readout == "greedy":
+            best = probabilities.argmax(axis=-1)[..., None]
+            return (best == np.arange(probabilities.shape[-1])).astype(np.float32)
+        return probabilities
+
+    def standing(self) -> list[Individual]:
+        """Everyone that has been measured and may still have children, best first (of equal ones the older)."""
+        measured = [m for m in self.members if m.fitness.valid]
+        return ranked(list({m.id: m for m in [*self.survivors, *measured]}.values()))
 
     def evolve(
         self,
         fitness: NDArray[np.floating[Any]],
         learner_weights: Floats | None,
         rng: np.random.Generator,
+        *,
         observation: Observation | None = None,
+        ran: NDArray[np.int16] | None = None,
+        guests: Sequence[Guest] = (),
     ) -> dict[str, float]:
         """Take the members' fitness [M] (maximised; non-finite never wins) and make the next generation.
 
-        `observation` is where a GNN's posterior is taken for seeding; without it nothing is seeded.
+        Args:
+            fitness: of each member.
+            learner_weights: float32 [P] of the learner that joins, or None.
+            rng: of every draw.
+            observation: where a GNN's posterior is taken for seeding ("generational"; without it nothing is).
+            ran: int16 [M, N, H], what ran for each member ("plus" needs it).
+            guests: mappings that ran beside the population ("plus" seeds chromosomes from them).
+
         Returns statistics of what was measured and what was done. Raises ValueError where a shape differs.
         """
         if np.shape(fitness) != (len(self),):
@@ -134,11 +169,33 @@ class Population:
         if learner_weights is not None:
             self._check(Gnn(learner_weights))
         measured = [m.measured(float(f)) for m, f in zip(self.members, fitness, strict=True)]
-        order = ranked(measured)
-        scores = {m.id: m.score for m in measured}
-        elites = order[: self.config.elites]
-        self.members, self.elites = list(elites), len(elites)
         self.generation += 1
+        if self.config.survival == "generational":
+            done = self._generational(measured, learner_weights, rng, observation)
+        else:
+            if ran is None or ran.shape != (len(self), *self.decisions.num_choices.shape):
+                raise ValueError(
+                    f"ran: expected [{len(self)}, N, H], received {None if ran is None else ran.shape}"
+                )
+            done = self._steady(measured, learner_weights, rng, ran, guests)
+        scores = [m.score for m in measured if np.isfinite(m.score)]
+        return {
+            "best_fitness": max(scores, default=float("nan")),
+            "mean_fitness": float(np.mean(scores)) if scores else float("nan"),
+            **{name: float(count) for name, count in done.items()},
+        }
+
+    def _generational(
+        self,
+        measured: Sequence[Individual],
+        learner_weights: Floats | None,
+        rng: np.random.Generator,
+        observation: Observation | None,
+    ) -> dict[str, int]:
+        """Algorithm 2: elites stay, every other slot gets a child, the learner replaces the weakest."""
+        elites = ranked(measured)[: self.config.elites]
+        scores = {m.id: m.score for m in measured}
+        self.members, self.elites = list(elites), len(elites)
         breeder = Breeder(self.config, self.decisions, self._layout_or_none(), rng)
         done = dict.fromkeys(("crossovers", "seeded", "mutations"), 0)
         for encoding in ("gnn", "boltzmann"):
@@ -146,25 +203,50 @@ class Population:
             kept = sum(e.encoding == encoding for e in elites)
             posterior = None if observation is None else partial(self._posterior, observation)
             for _ in range(len(peers) - kept):
-                child = breeder.child(peers, elites, posterior)
-                self._append(child.genome, child.origin, child.parents)
-                done["crossovers"] += child.origin == "crossover"
-                done["seeded"] += child.origin == "seeded"
-                done["mutations"] += child.mutated
-        migrated = self._migrate(learner_weights, scores)
-        finite = [s for s in scores.values() if np.isfinite(s)]
-        return {
-            "best_fitness": order[0].score,
-            "mean_fitness": float(np.mean(finite)) if finite else float("nan"),
-            "champion": float(order[0].id),
-            "migrated": float(migrated),
-            **{name: float(count) for name, count in done.items()},
-        }
+                self._adopt(breeder.child(peers, elites, posterior), done)
+        done["migrated"] = self._migrate(learner_weights, scores)
+        return done
+
+    def _steady(
+        self,
+        measured: Sequence[Individual],
+        learner_weights: Floats | None,
+        rng: np.random.Generator,
+        ran: NDArray[np.int16],
+        guests: Sequence[Guest],
+    ) -> dict[str, int]:
+        """Plus survival: the best of parents and children stay as parents, every member is a new child."""
+        breeder = SteadyBreeder(self.config, self.decisions, self._layout_or_none(), rng)
+        gnns = [m for m in [*self.survivors, *measured] if m.encoding == "gnn"]
+        chromosomes = [m for m in self.survivors if m.encoding == "boltzmann"]
+        chromosomes += [as_chromosome(m, row, breeder) for m, row in zip(measured, ran, strict=True)]
+        for guest in guests:
+            visitor = Individual(breeder.anchored(guest.ran), self._next_id, (), "seeded")
+            chromosomes.append(visitor.measured(guest.fitness))
+            self._next_id += 1
+        gnns = survivors(gnns, self.config.gnn_survivors)
+        chromosomes = survivors(chromosomes, self.config.boltzmann_survivors)
+        if not chromosomes:  # nothing has ever run: go on from where we are
+            chromosomes = [m for m in measured if m.encoding == "boltzmann"]
+        self.survivors = [*gnns, *chromosomes]
+        done = dict.fromkeys(("crossovers", "seeded", "mutations", "migrated"), 0)
+        slots = {encoding: sum(m.encoding == encoding for m in measured) for encoding in ("gnn", "boltzmann")}
+        self.members = []
+        for slot in range(slots["gnn"]):
+            if slot == 0 and learner_weights is not None:
+                self._append(Gnn(learner_weights.copy()), "learner")
+                done["migrated"] = 1
+            else:
+                self._adopt(breeder.gnn(gnns, lambda: self._random_gnn(rng)), done)
+        for _ in range(slots["boltzmann"]):
+            self._adopt(breeder.chromosome(chromosomes), done)
+        return done
 
     def state_dict(self) -> dict[str, Any]:
         """The members as arrays (GNNs and chromosomes stacked apart, in order), history, counters."""
         return {
             "members": members_to_arrays(self.members),
+            "survivors": members_to_arrays(self.survivors),
             "generation": self.generation,
             "elites": self.elites,
             "next_id": self._next_id,
@@ -172,10 +254,10 @@ class Population:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`. Raises ValueError where a genome does not fit."""
-        members = members_from_arrays(state["members"])
-        for member in members:
+        members, parents = members_from_arrays(state["members"]), members_from_arrays(state["survivors"])
+        for member in [*members, *parents]:
             self._check(member.genome)
-        self.members = members
+        self.members, self.survivors = members, parents
         self.generation, self.elites = int(state["generation"]), int(state["elites"])
         self._next_id = int(state["next_id"])
 
@@ -187,14 +269,14 @@ class Population:
         posterior: Floats = self._probabilities([member], observation)[0]
         return posterior
 
-    def _migrate(self, learner_weights: Floats | None, scores: dict[int, float]) -> bool:
+    def _migrate(self, learner_weights: Floats | None, scores: dict[int, float]) -> int:
         """Put the learner into the weakest slot that it may take."""
         slot = weakest_gnn(self.members, self.elites, scores)
         if learner_weights is None or slot is None:
-            return False
+            return 0
         self._append(Gnn(learner_weights.copy()), "learner")
         self.members[slot] = self.members.pop()
-        return True
+        return 1
 
     def _append(self, genome: Genome, origin: Origin, parents: tuple[int, ...] = ()) -> None:
         self.members.append(Individual(genome, self._next_id, parents, origin))
@@ -203,10 +285,20 @@ class Population:
     def _random(self, encoding: Encoding, rng: np.random.Generator) -> Genome:
         if encoding == "boltzmann":
             return random_boltzmann(self.decisions.num_choices, self.decisions.choices, rng)
+        return self._random_gnn(rng)
+
+    def _random_gnn(self, rng: np.random.Generator) -> Gnn:
         from policies.graph_unet import draw_weights
 
         assert self.actor is not None
         return Gnn(draw_weights(self.layout, self.actor, rng))
+
+    def _adopt(self, child: Child, done: dict[str, int]) -> None:
+        """Append a child and count how it was made."""
+        self._append(child.genome, child.origin, child.parents)
+        done["crossovers"] += child.origin == "crossover"
+        done["seeded"] += child.origin == "seeded"
+        done["mutations"] += child.mutated
 
     def _check(self, genome: Genome) -> None:
         """Raises ValueError unless the genome fits the decisions or the actor."""

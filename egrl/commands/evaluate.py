@@ -34,7 +34,7 @@ def command(
     from egrl import config, mapping_file, problems
 
     definition = problems.find(problem).load()
-    settled = config.build(definition.config, config.parse_set(settings)["problem"], "--set problem")
+    settled: Any = config.build(definition.config, config.parse_set(settings)["problem"], "--set problem")
     subject = definition.build(workload, chip or definition.chips()[0], settled)
     chosen = subject.baseline.mapping if mapping == "compiler" else mapping_file.read(mapping, subject)
     report = evaluation_report(subject, chosen, mapping)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from egrl.keys import REPAIR, run_keys
 from egrl.methods import Definition, serves_all
-from egrl.moves import Moves
 from egrl.types import GENERATION, Proposals, Setting, proposals
 from hwsim.problem import Evaluation, Status
+from population.moves import Moves, MovesConfig
 
 if TYPE_CHECKING:
     from policies.store import StoredPolicy
@@ -41,13 +41,13 @@ class AnnealingConfig:
     Attributes:
         t0: first temperature, in units of log cost.
         tau: evaluations of one chain after which the temperature has halved.
-        mean_extra: mean number of moves beyond the first, a proposal.
+        moves: what a step is made of (flips and swaps in equal parts).
         chains: independent walks.
     """
 
     t0: Annotated[float, Gt(0)] = 0.02
     tau: Annotated[float, Gt(0)] = 300.0
-    mean_extra: Annotated[float, Ge(0)] = 0.5
+    moves: MovesConfig = field(default_factory=lambda: MovesConfig(0.5, 0.5, 0.0, extra=0.5))
     chains: Annotated[int, Ge(1)] = 1
 
 
@@ -69,7 +69,7 @@ class Annealing:
 
     def __init__(self, setting: Setting, config: AnnealingConfig) -> None:
         self._setting, self._config = setting, config
-        self._moves = [Moves(problem) for problem in setting.problems]
+        self._moves = [Moves(p.num_choices, p.size_bytes > 0, config.moves) for p in setting.problems]
         self._chains = [
             [
                 _Chain(
@@ -103,11 +103,7 @@ class Annealing:
             if chain.waiting:
                 break
             fresh = chain.steps == 0
-            batch.append(
-                chain.mapping
-                if fresh
-                else self._moves[problem].propose(chain.mapping, self._config.mean_extra, chain.rng)
-            )
+            batch.append(chain.mapping if fresh else self._moves[problem].propose(chain.mapping, chain.rng))
             sources.append("start" if fresh and self._setting.start[problem] is not None else "annealing")
             chain.waiting = True
             self._asked += 1

@@ -39,7 +39,7 @@ from policies.graph import prepare
 from policies.graph_unet import GraphUNetConfig
 from policies.store import StoredPolicy, actor_of, actor_policy
 from policies.weights import flatten
-from population.evolve import Decisions, EvolutionConfig, Population
+from population.evolve import Decisions, EvolutionConfig, Guest, Population
 from population.genome import Genome, Gnn, boltzmann_from_mapping
 from workloads.errors import InputError
 
@@ -145,6 +145,7 @@ class Hybrid:
         self._return = np.zeros(0)
         self._current: _Round | None = None
         self._metrics: dict[str, float] = {}
+        self._top = (-np.inf, 0.0)  # reward and speedup of the top-ranked policy
         self.metric_names: tuple[str, ...] = (
             "deployable_speedup",
             *(POPULATION_METRICS if parts.evolution else ()),
@@ -182,6 +183,8 @@ class Hybrid:
         if init is not None and evolution.boltzmann_count < evolution.population:
             start.append(Gnn(init))
         mapping = self._setting.start[0]
+        if mapping is None and evolution.survival == "plus":
+            mapping = problem.initial
         if mapping is not None and evolution.boltzmann_count:
             start.append(boltzmann_from_mapping(mapping, problem.num_choices, self._choices))
         return Population.create(self._rng, evolution, decisions, self._parts.network, start)
@@ -223,7 +226,7 @@ class Hybrid:
             acted = before.member != START
             self._return = self._return + before.reward[acted]
             if before.last:
-                self._evolve(self._return[:members] / self._parts.steps_per_episode)
+                self._evolve(before, self._return[:members] / self._parts.steps_per_episode)
                 self._step, self._return = 0, np.zeros(len(policies))
             else:
                 self._step += 1
@@ -274,11 +277,20 @@ class Hybrid:
             return self._observation
         return observe(self._problem, self._setting.archive.mappings(np.array([state]))[0])
 
-    def _evolve(self, fitness: NDArray[np.float64]) -> None:
+    def _evolve(self, last: _Round, fitness: NDArray[np.float64]) -> None:
+        """Make the next generation from the members' fitness [M] and what ran in the last round."""
         if self._population is None:
             return
-        weights = None if self._sac is None else self._sac.actor_weights()
-        self._population.evolve(fitness, weights, self._rng, self._observation)
+        ran = self._setting.archive.mappings(last.ticket)
+        others = np.flatnonzero((last.member < 0) & last.usable)
+        self._population.evolve(
+            fitness,
+            None if self._sac is None else self._sac.actor_weights(),
+            self._rng,
+            observation=self._observation,
+            ran=ran[last.member >= 0],
+            guests=[Guest(ran[row], float(last.reward[row])) for row in others],
+        )
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Store what was measured; once a round is whole, its rows enter the replay buffer and steps are owed.
@@ -311,7 +323,10 @@ class Hybrid:
         acted = current.member >= 0
         reward, member = current.reward[acted], current.member[acted]
         best = int(np.argmax(np.where(np.isfinite(reward), reward, -np.inf)))
-        self._metrics["deployable_speedup"] = float(current.speedup[acted][best])
+        kept = self._population.config.survival == "plus" and reward[best] <= self._top[0]
+        if not kept:
+            self._top = (float(reward[best]), float(current.speedup[acted][best]))
+        self._metrics["deployable_speedup"] = self._top[1]
         encodings = np.array([self._population.members[m].encoding for m in member])
         for encoding in ("gnn", "boltzmann"):
             chosen = reward[encodings == encoding]
@@ -353,8 +368,7 @@ class Hybrid:
         """The top-ranked GNN of the population, or the learner where there is no population."""
         weights: NDArray[np.float32] | None = None
         if self._population is not None:
-            ranked = [self._population.members[i].genome for i in self._population.ranking()]
-            weights = next((genome.weights for genome in ranked if isinstance(genome, Gnn)), None)
+            weights = self._top_gnn(self._population)
         elif self._sac is not None:
             weights = self._sac.actor_weights()
         if weights is None:
@@ -362,6 +376,17 @@ class Hybrid:
         metadata = self._policy_metadata()
         del metadata["config"]
         return actor_policy(weights, self._parts.network, seed=self._setting.seed, **metadata)
+
+    def _top_gnn(self, population: Population) -> NDArray[np.float32] | None:
+        """Weights of the best GNN among those measured in this round and before; None without GNNs."""
+        found = [(m.score, m.genome.weights) for m in population.standing() if isinstance(m.genome, Gnn)][:1]
+        current = self._current
+        if current is not None and current.measured:
+            rewards = zip(current.member.tolist(), current.reward.tolist(), strict=True)
+            for score, genome in ((r, population.members[m].genome) for m, r in rewards if m >= 0):
+                if isinstance(genome, Gnn) and np.isfinite(score):
+                    found.append((score, genome.weights))
+        return max(found, key=lambda pair: pair[0])[1] if found else None
 
     # ---- checkpoints
 
@@ -379,6 +404,7 @@ class Hybrid:
             "return": self._return,
             "round": None if self._current is None else dict(vars(self._current)),
             "metrics": self._metrics,
+            "top": list(self._top),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -393,6 +419,7 @@ class Hybrid:
         self._previous, self._done, self._return = state["previous"], state["done"], state["return"]
         self._current = None if state["round"] is None else _Round(**state["round"])
         self._metrics = dict(state["metrics"])
+        self._top = (state["top"][0], state["top"][1])
 
 
 def _observation(problem: Problem) -> Observation:

@@ -1,0 +1,89 @@
+"""Local moves: legal, never idle, and each kind does what its name says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from population.moves import Moves, MovesConfig
+
+NODES = 12
+LIVE = np.ones((NODES, 2), np.bool_)
+LIVE[[2, 5], [0, 1]] = False
+COUNTS = np.full((NODES, 2), 3, np.int16)
+
+
+def only(**shares) -> MovesConfig:
+    return MovesConfig(**{"flip": 0.0, "swap": 0.0, "block": 0.0, "extra": 0.0, **shares})
+
+
+def draw(rng: np.random.Generator, counts=COUNTS, live=LIVE) -> np.ndarray:
+    return np.where(live, rng.integers(0, counts), -1).astype(np.int16)
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([MovesConfig(), only(flip=1.0), only(swap=1.0), only(block=1.0)]),
+)
+def test_a_proposal_is_legal_differs_and_leaves_its_argument_alone(seed, config):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 5, (NODES, 2)).astype(np.int16)
+    counts[0] = 2
+    mapping = draw(rng, counts)
+    before = mapping.copy()
+    moves = Moves(counts, LIVE, config)
+    found = moves.propose(mapping, rng)
+    np.testing.assert_array_equal(mapping, before)
+    assert (found[~LIVE] == -1).all()
+    assert ((found >= 0) & (found < counts))[LIVE].all()
+    assert (found[counts == 1] == before[counts == 1]).all()
+    if config.extra == 0:
+        assert (found != before).any()
+
+
+def test_a_flip_changes_one_decision_a_swap_exchanges_two_and_a_block_levels_a_run():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        mapping = draw(rng)
+        assert (Moves(COUNTS, LIVE, only(flip=1.0)).propose(mapping, rng) != mapping).sum() == 1
+        swapped = Moves(COUNTS, LIVE, only(swap=1.0)).propose(mapping, rng)
+        changed = np.argwhere(swapped != mapping)
+        assert len(changed) == 2
+        assert changed[0, 1] == changed[1, 1]
+        assert sorted(swapped[LIVE]) == sorted(mapping[LIVE])
+        levelled = Moves(COUNTS, LIVE, only(block=1.0, length=3.0)).propose(mapping, rng)
+        changed = np.argwhere(levelled != mapping)
+        assert len({head for _, head in changed}) == 1
+        assert len({levelled[n, h] for n, h in changed}) == 1
+
+
+def test_the_number_of_moves_follows_its_mean():
+    rng = np.random.default_rng(1)
+    counts, live = np.full((500, 1), 4, np.int16), np.ones((500, 1), np.bool_)
+    moves = Moves(counts, live, only(flip=1.0, extra=2.0))
+    mapping = np.zeros((500, 1), np.int16)
+    sizes = [(moves.propose(mapping, rng) != mapping).sum() for _ in range(400)]
+    assert 2.7 < np.mean(sizes) < 3.3
+
+
+def test_where_nothing_can_move_the_mapping_comes_back():
+    mapping = np.zeros((3, 1), np.int16)
+    moves = Moves(np.ones((3, 1), np.int16), np.ones((3, 1), np.bool_))
+    np.testing.assert_array_equal(moves.propose(mapping, np.random.default_rng(0)), mapping)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"flip": -1.0},
+        {"flip": 0.0, "swap": 0.0, "block": 0.0},
+        {"near": 2.0},
+        {"length": 0.5},
+        {"extra": -1.0},
+    ],
+)
+def test_settings_that_cannot_be_are_refused(wrong):
+    with pytest.raises(ValueError, match="expected"):
+        MovesConfig(**wrong)

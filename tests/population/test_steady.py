@@ -1,0 +1,167 @@
+"""Plus survival: nothing good is lost, every evaluation goes to something new, encodings seed one another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hwsim.problem import Observation
+from policies.graph_unet import GraphUNetConfig
+from population.evolve import Decisions, EvolutionConfig, Guest, Population
+from population.genome import Boltzmann, Gnn, Individual, boltzmann_from_mapping
+from population.steady import mapping_of, survivors
+
+NODES = 6
+ACTOR = GraphUNetConfig(depth=1, width=4, attention_heads=1)
+COUNTS = np.full((NODES, 2), 3, dtype=np.int16)
+LIVE = np.ones((NODES, 2), dtype=np.bool_)
+DECISIONS = Decisions(COUNTS, LIVE, 3, 5)
+OBSERVATION = Observation(
+    np.random.default_rng(0).random((NODES, 5), dtype=np.float32),
+    np.stack([np.arange(NODES - 1), np.arange(1, NODES)]),
+)
+TARGET = np.random.default_rng(3).integers(0, 3, (NODES, 2))
+
+
+def create(size=12, fraction=0.5, start=(), **other) -> Population:
+    config = EvolutionConfig(population=size, boltzmann_fraction=fraction, gnn_survivors=3, **other)
+    return Population.create(
+        np.random.default_rng(0), config, DECISIONS, ACTOR if fraction < 1 else None, start
+    )
+
+
+def maps(population: Population) -> np.ndarray:
+    return population.probabilities(OBSERVATION).argmax(axis=-1).astype(np.int16)
+
+
+def reward(ran: np.ndarray) -> np.ndarray:
+    return (ran == TARGET).mean(axis=(1, 2)).astype(np.float64)
+
+
+def step(population: Population, rng: np.random.Generator, learner=None, guests=()) -> np.ndarray:
+    ran = maps(population)
+    fitness = reward(ran)
+    population.evolve(fitness, learner, rng, ran=ran, guests=guests)
+    return fitness
+
+
+def scored(scores: list[float]) -> list[Individual]:
+    return [Individual(Gnn(np.zeros(1, np.float32)), i).measured(score) for i, score in enumerate(scores)]
+
+
+@given(st.lists(st.one_of(st.floats(-3, 3), st.just(1.0), st.just(np.nan)), max_size=20), st.integers(1, 6))
+def test_survivors_are_the_best_distinct_ones_and_the_newest_of_equals(scores, room):
+    kept = survivors(scored(scores), room)
+    finite = sorted({s for s in scores if np.isfinite(s)}, reverse=True)
+    assert [m.score for m in kept] == finite[:room]
+    for m in kept:
+        assert m.id == max(i for i, s in enumerate(scores) if s == m.score)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.5, 1.0]), st.booleans())
+def test_the_best_ever_seen_of_each_encoding_stays_and_the_shares_too(seed, fraction, learns):
+    population = create(fraction=fraction)
+    rng = np.random.default_rng(seed)
+    shares = [m.encoding for m in population.members]
+    best = {"gnn": -np.inf, "boltzmann": -np.inf}
+    for _ in range(5):
+        before = list(population.members)
+        learner = rng.random(population.layout.size, dtype=np.float32) if learns and fraction < 1 else None
+        fitness = step(population, rng, learner)
+        for member, value in zip(before, fitness, strict=True):
+            best[member.encoding] = max(best[member.encoding], value)
+        best["boltzmann"] = max(best.values())  # a GNN's mapping becomes a chromosome, too
+        for encoding in {"boltzmann", *shares}:
+            kept = [m.score for m in population.survivors if m.encoding == encoding]
+            assert max(kept) == best[encoding]
+        assert [m.encoding for m in population.members] == shares
+        assert not {m.id for m in population.members} & {m.id for m in population.survivors}
+        assert population.standing()[0].score == max(best.values())
+
+
+def test_a_gnns_mapping_a_guest_and_a_sampled_chromosome_are_anchored_on_what_ran():
+    population = create(fraction=0.5)
+    ran = maps(population)
+    fitness = np.arange(len(ran), dtype=np.float64)
+    guest = Guest(TARGET.astype(np.int16), 99.0)
+    population.evolve(fitness, None, np.random.default_rng(0), ran=ran, guests=[guest])
+    chromosomes = [m for m in population.survivors if m.encoding == "boltzmann"]
+    np.testing.assert_array_equal(mapping_of(chromosomes[0].genome, LIVE), TARGET)
+    for m in chromosomes[1:]:
+        np.testing.assert_array_equal(mapping_of(m.genome, LIVE), ran[int(m.score)])
+    assert {m.origin for m in chromosomes} >= {"seeded"}
+
+
+def test_the_chromosomes_of_a_started_population_begin_around_the_start():
+    start = boltzmann_from_mapping(TARGET.astype(np.int16), COUNTS, 3)
+    population = create(size=40, fraction=1.0, start=[start])
+    distance = (maps(population) != TARGET).sum(axis=(1, 2))
+    assert distance[0] == 0
+    assert 0 < np.mean(distance[1:]) < 6
+
+
+def test_the_learner_joins_in_one_gnn_slot_each_generation():
+    population = create()
+    rng = np.random.default_rng(0)
+    weights = np.full(population.layout.size, 0.5, dtype=np.float32)
+    for _ in range(3):
+        step(population, rng, weights)
+        joined = [m for m in population.members if m.origin == "learner"]
+        assert len(joined) == 1
+        np.testing.assert_array_equal(joined[0].genome.weights, weights)
+        assert joined[0].genome.weights is not weights
+
+
+def test_failed_measurements_leave_the_survivors_alone():
+    population = create()
+    rng = np.random.default_rng(0)
+    step(population, rng)
+    before = [m.id for m in population.survivors]
+    population.evolve(np.full(len(population), np.nan), None, rng, ran=maps(population))
+    assert [m.id for m in population.survivors] == before
+    fresh = create()
+    fresh.evolve(np.full(len(fresh), np.nan), None, rng, ran=maps(fresh))
+    assert len(fresh.members) == 12
+    step(fresh, rng)
+    assert np.isfinite(fresh.standing()[0].score)
+
+
+def test_it_solves_a_toy_by_chromosomes_alone_and_a_mixed_one_does_not_fall_back():
+    for fraction in (1.0, 0.5):
+        population, rng = create(size=20, fraction=fraction), np.random.default_rng(1)
+        best = [step(population, rng).max() for _ in range(60)]
+        assert population.standing()[0].score == max(best)
+        assert max(best) > 0.9
+
+
+def test_a_restored_population_goes_on_bit_for_bit():
+    population, rng = create(), np.random.default_rng(2)
+    for _ in range(3):
+        step(population, rng)
+    restored = Population(population.config, DECISIONS, ACTOR, ())
+    restored.load_state_dict(population.state_dict())
+    other = np.random.default_rng()
+    other.bit_generator.state = rng.bit_generator.state
+    for _ in range(3):
+        np.testing.assert_array_equal(step(population, rng), step(restored, other))
+    assert [(m.id, m.parents, m.origin) for m in population.survivors] == [
+        (m.id, m.parents, m.origin) for m in restored.survivors
+    ]
+
+
+def test_what_ran_must_fit():
+    population = create()
+    with pytest.raises(ValueError, match="ran: expected"):
+        population.evolve(np.zeros(12), None, np.random.default_rng(0))
+
+
+def test_a_greedy_readout_is_certain_and_a_sampled_one_is_not():
+    greedy, sampled = create(), create(readout="sample")
+    certain, soft = greedy.probabilities(OBSERVATION), sampled.probabilities(OBSERVATION)
+    assert set(np.unique(certain)) == {0.0, 1.0}
+    np.testing.assert_array_equal(certain.argmax(axis=-1), soft.argmax(axis=-1))
+    gnns = [i for i, m in enumerate(sampled.members) if not isinstance(m.genome, Boltzmann)]
+    assert (soft[gnns].max(axis=-1) < 1).all()

@@ -1,0 +1,263 @@
+"""Documents say what is: commands run, programs run, tables agree with the code, what is named exists."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pkgutil
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+
+from egrl import api
+from egrl.cli import COMMANDS, cli, main
+from egrl.config import RunOptions
+from egrl.methods import METHODS
+from egrl.types import GENERATION
+from workloads.load import load, names
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl")
+FOLDERS = (*ROOMS, "tests", "docs", "benchmarks", "examples")
+SMALL = shlex.split(
+    "--threads 1 --set method.network.width=8 --set method.network.depth=2"
+    " --set method.network.attention_heads=2 --set method.critic.width=8"
+)
+"""Networks small enough for tests."""
+GIVEN_ONLY = {"start_mapping.json", "init_policy.safetensors"}
+"""Files of a run folder that are there only where a flag asks for them."""
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The fenced blocks in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def spans(text: str) -> list[str]:
+    """What stands in backticks outside fenced blocks."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE))
+
+
+def table(text: str, heading: str) -> list[list[str]]:
+    """Cells of the first table whose first heading is `heading`."""
+    lines = text.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith(f"| {heading} |"))
+    rows = []
+    for line in lines[first + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split(" | ")])
+    return rows
+
+
+def commands(text: str) -> list[list[str]]:
+    """Arguments of every `egrl …` line in shell blocks."""
+    lines = [line for block in blocks(text, "sh") for line in block.splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("egrl ")]
+
+
+def parse(argv: list[str]) -> click.Context:
+    """The command's context: everything but the execution."""
+    with click.Context(cli, info_name="egrl") as outer:
+        name, command, rest = cli.resolve_command(outer, list(argv))
+        assert name is not None
+        assert command is not None
+        return command.make_context(name, rest, parent=outer)
+
+
+def shortened(argv: list[str]) -> list[str]:
+    """The command with small networks and a budget of one generation, or of two where a run is resumed."""
+    if argv[0] != "run":
+        return argv
+    larger = "--resume" in argv
+    least = {"--gens": "2" if larger else "1", "--evals": str(GENERATION), "--seconds": "0.01"}
+    short = [re.sub(r"generation-\d+", "generation-00000001", word) for word in argv]
+    for flag, value in least.items():
+        if flag in short:
+            short[short.index(flag) + 1] = value
+    if larger:
+        return short
+    if not set(least) & set(short):
+        short += ["--gens", "1"]
+    return short if "--method" in short else [*short, *SMALL]
+
+
+@dataclass(frozen=True)
+class Story:
+    """The README's commands, run one after the other in one folder: arguments, exit code."""
+
+    folder: Path
+    codes: list[tuple[str, int]]
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    folder = tmp_path_factory.mktemp("story")
+    shutil.copy(ROOT / "hwsim" / "nnpi" / "chips" / "nnpi.toml", folder / "mine.toml")
+    example = blocks((ROOT / "docs" / "workloads.md").read_text(encoding="utf-8"), "json")[0]
+    (folder / "net.json").write_text(example, encoding="utf-8")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield Story(folder, [(shlex.join(argv), main(shortened(argv))) for argv in commands(README)])
+    finally:
+        os.chdir(before)
+
+
+def test_every_command_in_the_readme_runs_in_its_order(story):
+    assert len(story.codes) > 10
+    assert [line for line, code in story.codes if code != 0] == []
+    assert (story.folder / "curves.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "heading"), [(README, "file"), (ARCHITECTURE, "file")], ids=["README", "architecture"]
+)
+def test_the_tables_of_a_run_folder_name_what_a_run_leaves(story, text, heading):
+    run = story.folder / "runs" / "bert-egrl-s0-1"
+    left = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+    listed = [
+        re.sub(r"…|FIRST|END|PROBLEM", "*", name) for row in table(text, heading) for name in spans(row[0])
+    ]
+    patterns = [name + "*" if name.endswith("/") else name for name in listed if name not in GIVEN_ONLY]
+    assert [p for p in patterns if not any(fnmatch(name, p) for name in left)] == []
+    assert [n for n in left - {".lock"} if not any(fnmatch(n, p) for p in patterns)] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_command_parses_and_its_settings_exist(document):
+    options = set(RunOptions.__dataclass_fields__)
+    for argv in commands(document.read_text(encoding="utf-8")):
+        context = parse(argv)
+        workload = context.params.get("workload")
+        if workload and not workload.endswith(".json"):
+            assert len(load(workload)) > 0
+        if context.command.name == "run" and not context.params["resume"]:
+            given = {k: v for k, v in context.params.items() if k in options and v is not None}
+            resolved = api.resolve(RunOptions(**given), context.params["settings"], context.params["preset"])
+            assert resolved.run.workload == workload
+
+
+def test_the_readme_shows_every_command_and_every_kind_of_list():
+    shown = commands(README)
+    assert {argv[0] for argv in shown} == set(COMMANDS)
+    assert {argv[1] for argv in shown if argv[0] == "list"} == {"workloads", "chips", "methods", "problems"}
+
+
+def test_the_readme_lists_every_method():
+    assert [row[0].strip("`") for row in table(README, "method")] == list(METHODS)
+
+
+def test_every_flag_that_the_readme_names_exists():
+    with click.Context(cli, info_name="egrl") as outer:
+        flags = {
+            flag
+            for name in COMMANDS
+            for option in cli.get_command(outer, name).params
+            for flag in option.opts
+        }
+    named = {
+        word for span in spans(README) if span.startswith("--") for word in span.split() if word[:2] == "--"
+    }
+    assert named
+    assert named - flags == set()
+
+
+def test_the_readme_states_the_size_of_bert_and_of_a_generation():
+    assert f"places the {len(load('bert'))} ops of BERT-base" in README
+    assert f"A generation is {GENERATION} evaluations" in README
+    assert "bert" in names()
+
+
+def test_the_python_programs_of_the_readme_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    programs = blocks(README, "python")
+    assert programs
+    for program in programs:
+        exec(compile(program, "README.md", "exec"), {"__name__": "readme"})
+        assert capsys.readouterr().out.count("\n") >= 2
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_python_block_compiles(document):
+    for program in blocks(document.read_text(encoding="utf-8"), "python"):
+        compile(program, document.name, "exec")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_leads_to_a_file_and_a_heading(document):
+    for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8")):
+        if re.match(r"[a-z]+://", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (document.parent / name).resolve() if name else document
+        assert file.exists(), f"{document.name}: {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            slugs = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+            assert anchor in slugs, f"{document.name}: {target}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_path_and_every_name_of_the_code_exists(document):
+    text = document.read_text(encoding="utf-8")
+    for span in spans(text):
+        if re.fullmatch(rf"(?:{'|'.join(FOLDERS)})/[\w./-]*", span) and "NAME" not in span:
+            assert (ROOT / span).exists(), f"{document.name}: {span}"
+        elif match := re.fullmatch(rf"((?:{'|'.join(ROOMS)})(?:\.\w+)+)(?:\(.*\))?", span):
+            assert pkgutil.resolve_name(match.group(1)) is not None, f"{document.name}: {span}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_target_of_make_that_is_named_exists(document):
+    text = document.read_text(encoding="utf-8")
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    named = {span.split()[1] for span in spans(text) if re.fullmatch(r"make \w+", span)}
+    named |= {
+        line.split()[1] for block in blocks(text, "sh") for line in block.splitlines() if line[:5] == "make "
+    }
+    assert named - targets == set()
+
+
+def test_the_table_of_gates_states_what_make_runs():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    gates = [row[0].strip("`") for row in table(text, "command")]
+    recipe = [line.split("/", 1)[1] for line in makefile.splitlines() if line.startswith("\t$(BIN)/")]
+    check = recipe[recipe.index("ruff check .") : recipe.index("lint-imports") + 1]
+    assert gates == [*check, "pytest"]
+
+
+def quickstart() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("quickstart", ROOT / "examples" / "quickstart.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_quickstart_searches_and_shows_where_the_weights_went(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert quickstart().main(["alexnet", "1"]) == 0
+    first, folder, _, _, *rows = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"alexnet: \d+\.\d{3}x the compiler, \d+\.\d us, by \w+", first)
+    assert (tmp_path / folder.removeprefix("run folder: ") / "best_mapping.json").is_file()
+    net = load("alexnet")
+    cells = [row.split() for row in rows]
+    assert [row[0] for row in cells] == ["sram", "llc", "dram"]
+    assert sum(int(row[1]) for row in cells) == sum(op.weight_bytes > 0 for op in net)
+    held = sum(op.weight_bytes for op in net) / 2**20
+    for column in (2, 3):
+        assert sum(float(row[column]) for row in cells) == pytest.approx(held, abs=0.02)

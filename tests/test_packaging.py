@@ -1,0 +1,177 @@
+"""What is installed: packages, their data, what they depend on, and what starting the program loads."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import pkgutil
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import egrl
+
+ROOT = Path(__file__).resolve().parents[1]
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PACKAGES: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
+ROOMS = sorted({package.split(".")[0] for package in PACKAGES})
+NOT_PACKAGED = {"tests", "docs", "benchmarks", "examples", "build", "dist"}
+
+DISTRIBUTIONS = {"umap": "umap-learn", "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
+"""Modules whose distribution has another name."""
+PART_OF = {"annotated_types": "pydantic", "pydantic_core": "pydantic"}
+"""Modules of distributions that a declared one requires itself, and whose names are part of its interface."""
+HEAVY = (
+    "torch",
+    "torch_geometric",
+    "numba",
+    "matplotlib",
+    "umap",
+    "scipy",
+    "deap",
+    "pydantic",
+    "tensorboardX",
+)
+"""What takes long to import, and is therefore imported where it is used."""
+
+
+def normal(name: str) -> str:
+    """A distribution's name in the form in which names are compared."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def requirement(text: str) -> str:
+    """The distribution that a requirement names."""
+    return normal(re.split(r"[^A-Za-z0-9._-]", text, maxsplit=1)[0])
+
+
+def files_of(folder: Path) -> Iterator[Path]:
+    """The files below a folder, without caches and hidden ones."""
+    for path in sorted(folder.rglob("*")):
+        parts = path.relative_to(folder).parts
+        if path.is_file() and not any(part == "__pycache__" or part.startswith(".") for part in parts):
+            yield path
+
+
+def sources() -> list[Path]:
+    return [path for room in ROOMS for path in files_of(ROOT / room) if path.suffix == ".py"]
+
+
+def package_of(path: Path) -> str:
+    """The innermost package around a file."""
+    folder = path.parent
+    while not (folder / "__init__.py").is_file():
+        folder = folder.parent
+    return ".".join(folder.relative_to(ROOT).parts)
+
+
+def imported(path: Path) -> set[str]:
+    """Top-level modules that a file imports anywhere."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+def modules_after(program: str) -> set[str]:
+    """Top-level modules that are loaded when a program ends."""
+    code = f"{program}\nimport sys\nprint(chr(10) + ' '.join(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return {name.split(".")[0] for name in done.stdout.splitlines()[-1].split()}
+
+
+def test_every_package_in_the_tree_is_installed_and_nothing_else():
+    folders = [path.parent.relative_to(ROOT).parts for path in ROOT.rglob("__init__.py")]
+    found = {
+        ".".join(parts)
+        for parts in folders
+        if parts[0] not in NOT_PACKAGED and not any(part.startswith(".") for part in parts)
+    }
+    assert sorted(PACKAGES) == sorted(found)
+
+
+def test_every_source_file_lies_in_a_package():
+    bare = {path.parent for path in sources() if not (path.parent / "__init__.py").is_file()}
+    assert not bare, f"folders with sources that would not be installed: {sorted(map(str, bare))}"
+
+
+def test_every_data_file_is_installed_and_every_pattern_finds_one():
+    patterns: dict[str, list[str]] = PYPROJECT["tool"]["setuptools"]["package-data"]
+    covered: set[Path] = set()
+    for package, globs in patterns.items():
+        folder = ROOT.joinpath(*package.split("."))
+        for pattern in globs:
+            found = set(folder.glob(pattern))
+            assert found, f"package-data of {package}: {pattern} finds nothing"
+            covered |= found
+    data = {path for room in ROOMS for path in files_of(ROOT / room) if path.suffix != ".py"}
+    missing = [f"{path.relative_to(ROOT)} (package {package_of(path)})" for path in sorted(data - covered)]
+    assert not missing, f"not in package-data: {missing}"
+
+
+def test_every_room_tells_type_checkers_that_it_is_typed():
+    assert [room for room in ROOMS if not (ROOT / room / "py.typed").is_file()] == []
+
+
+def test_every_import_is_of_a_declared_distribution():
+    project = PYPROJECT["project"]
+    declared = {requirement(text) for text in project["dependencies"]}
+    for name, texts in project["optional-dependencies"].items():
+        if name != "dev":
+            declared |= {requirement(text) for text in texts}
+    undeclared: dict[str, list[str]] = {}
+    for path in sources():
+        for module in imported(path) - set(sys.stdlib_module_names) - set(ROOMS):
+            name = PART_OF.get(module) or DISTRIBUTIONS.get(module, module)
+            if normal(name) not in declared:
+                undeclared.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    assert not undeclared
+
+
+@pytest.mark.parametrize("module", PART_OF)
+def test_what_comes_with_a_distribution_is_required_by_it(module):
+    required = {requirement(text) for text in importlib.metadata.requires(PART_OF[module]) or []}
+    assert normal(module) in required
+
+
+def test_what_is_declared_for_running_is_not_declared_for_developing_again():
+    project = PYPROJECT["project"]
+    running = {requirement(text) for text in project["dependencies"]}
+    assert not running & {requirement(text) for text in project["optional-dependencies"]["dev"]}
+
+
+def test_the_console_script_names_a_function():
+    for target in PYPROJECT["project"]["scripts"].values():
+        assert callable(pkgutil.resolve_name(target))
+
+
+def test_the_files_that_the_project_names_exist():
+    project = PYPROJECT["project"]
+    for name in (project["readme"], *project["license-files"]):
+        assert (ROOT / name).is_file()
+
+
+def test_the_version_is_the_same_everywhere():
+    newest = re.search(r"^## (\S+?),? ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert newest is not None
+    assert PYPROJECT["project"]["version"] == egrl.__version__ == newest.group(1)
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["import egrl", "from egrl.cli import main\nassert main(['--help']) == 0"],
+    ids=["import egrl", "egrl --help"],
+)
+def test_starting_loads_nothing_heavy(program):
+    loaded = modules_after(program)
+    assert "egrl" in loaded
+    assert not loaded & set(HEAVY)
