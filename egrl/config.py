@@ -157,7 +157,8 @@ def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
         first = error.errors()[0]
         location = ".".join(str(part) for part in first["loc"]) or (key if len(hints) else "")
         message = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{where}: {location}: {message}, found {str(first['input'])[:60]!r}") from error
+        found = "" if first["type"] == "value_error" else f", found {str(first['input'])[:60]!r}"
+        raise InputError(f"{where}: {location}: {message}{found}") from error
 
 
 def parse_set(settings: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -36,9 +36,9 @@ class CriticConfig:
     layers: int = 3
 
     def __post_init__(self) -> None:
-        if self.width < 1 or self.layers < 0:
+        if not 1 <= self.width <= 4096 or not 0 <= self.layers <= 32:
             raise ValueError(
-                f"critic: expected width >= 1 and layers >= 0, received {self.width} and {self.layers}"
+                f"critic: expected width 1..4096 and layers 0..32, received {self.width} and {self.layers}"
             )
 
 

@@ -51,8 +51,10 @@ class GraphUNetConfig:
     output_gain: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.depth < 0:
-            raise ValueError(f"depth: expected at least 0, received {self.depth}")
+        if not 0 <= self.depth <= 32:
+            raise ValueError(f"depth: expected 0..32, received {self.depth}")
+        if self.width > 4096:
+            raise ValueError(f"width: expected at most 4096, received {self.width}")
         if self.attention_heads < 1 or self.width < 1 or self.width % self.attention_heads:
             raise ValueError(
                 "width: expected a positive multiple of attention_heads "

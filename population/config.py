@@ -51,8 +51,8 @@ class EvolutionConfig:
     boltzmann_mutation: BoltzmannMutation = field(default_factory=BoltzmannMutation)
 
     def __post_init__(self) -> None:
-        if self.population < 4:
-            raise ValueError(f"population: expected at least 4, received {self.population}")
+        if not 4 <= self.population <= 10_000:
+            raise ValueError(f"population: expected 4..10000, received {self.population}")
         for name in ("tournament", "gnn_survivors", "boltzmann_survivors"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, received {getattr(self, name)}")

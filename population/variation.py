@@ -42,6 +42,10 @@ class GnnMutation:
     reset_probability: float = 0.02
     reset_sigma: float = 0.1
 
+    def __post_init__(self) -> None:
+        _check(self, "fraction", "super_probability", "reset_probability", most=1.0)
+        _check(self, "strength", "super_factor", "reset_sigma")
+
 
 @dataclass(frozen=True)
 class BoltzmannMutation:
@@ -60,6 +64,21 @@ class BoltzmannMutation:
     coldest: float = 0.02
     hottest: float = 10.0
     flips: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self, "prior_sigma", "temperature_mean", "temperature_sigma")
+        _check(self, "flips", most=1e4)
+        if not 0 < self.coldest <= self.hottest < np.inf:
+            raise ValueError(
+                f"coldest, hottest: expected 0 < coldest <= hottest, received {self.coldest}, {self.hottest}"
+            )
+
+
+def _check(settings: object, *names: str, most: float = 1e6) -> None:
+    """Raises ValueError unless each named setting lies in 0..most (closed)."""
+    for name in names:
+        if not 0 <= getattr(settings, name) <= most:
+            raise ValueError(f"{name}: expected 0..{most:g}, received {getattr(settings, name)}")
 
 
 def mutate_gnn(parent: Gnn, layout: Layout, settings: GnnMutation, rng: np.random.Generator) -> Gnn:

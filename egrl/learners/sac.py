@@ -73,6 +73,24 @@ class SacConfig:
     actor_gradient: Literal["probabilities", "straight-through"] = "probabilities"
     clip_norm: float = 10.0
 
+    def __post_init__(self) -> None:
+        positive = ("actor_lr", "critic_lr", "reward_scale", "clip_norm")
+        ranges = {
+            **dict.fromkeys(positive, "> 0"),
+            "alpha": ">= 0",
+            "noise_sigma": ">= 0",
+            "noise_clip": ">= 0",
+        }
+        for name, expected in ranges.items():
+            value = getattr(self, name)
+            if not (value >= 0 and np.isfinite(value)) or (expected == "> 0" and value == 0):
+                raise ValueError(f"{name}: expected a finite number {expected}, received {value}")
+        for name in ("gamma", "tau"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name}: expected 0..1, received {getattr(self, name)}")
+        if not 1 <= self.batch <= 4096:
+            raise ValueError(f"batch: expected 1..4096, received {self.batch}")
+
 
 @dataclass(frozen=True)
 class Task:

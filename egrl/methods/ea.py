@@ -8,7 +8,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from egrl.methods import Definition, needs_graph
-from egrl.methods.hybrid import Hybrid, Parts
+from egrl.methods.hybrid import PAPER_POPULATION, Hybrid, Parts
 from egrl.types import Setting
 from policies.graph_unet import GraphUNetConfig
 from population.evolve import EvolutionConfig
@@ -28,4 +28,4 @@ def build(setting: Setting, config: EaConfig) -> Hybrid:
     return Hybrid(setting, Parts(config.network, config.evolution, None, config.steps_per_episode))
 
 
-DEFINITION = Definition(EaConfig, build, needs_graph, {})
+DEFINITION = Definition(EaConfig, build, needs_graph, PAPER_POPULATION)

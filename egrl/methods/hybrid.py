@@ -25,7 +25,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
 from egrl.keys import SAMPLE, run_keys
@@ -62,10 +62,19 @@ class LearnerConfig:
 
     sac: SacConfig = field(default_factory=SacConfig)
     critic: CriticConfig = field(default_factory=CriticConfig)
-    rollouts: Annotated[int, Ge(1)] = 1
+    rollouts: Annotated[int, Ge(1), Le(10_000)] = 1
     rollout_noise: Annotated[float, Ge(0)] = 0.5
-    gradient_steps: Annotated[int, Ge(0)] = 1
+    gradient_steps: Annotated[int, Ge(0), Le(1000)] = 1
     replay: Annotated[int, Ge(1)] = 100_000
+
+
+PAPER_POPULATION: dict[str, Any] = {
+    "evolution.boltzmann_fraction": 0.2,
+    "evolution.survival": "generational",
+    "evolution.readout": "sample",
+    "evolution.boltzmann_mutation.flips": 0.0,
+}
+"""What `--preset paper` sets in a population: Table 2 and Algorithm 2 as printed."""
 
 
 @dataclass(frozen=True)

@@ -238,7 +238,7 @@ assert "torch" not in sys.modules, "torch was imported"
 @pytest.mark.parametrize(
     ("given_settings", "names"),
     [
-        ({"population": 3}, "population: expected at least 4"),
+        ({"population": 3}, "population: expected 4..10000"),
         ({"tournament": 0}, "tournament"),
         ({"mutation_prob": 1.5}, "mutation_prob: expected 0..1, received 1.5"),
     ],
