@@ -47,6 +47,8 @@ METHODS: dict[str, Entry] = {
     ),
     "ea": Entry("egrl.methods.ea", "the population alone"),
     "pg": Entry("egrl.methods.pg", "discrete SAC alone"),
+    "es": Entry("egrl.methods.es", "evolution strategies on the weights of one Graph U-Net"),
+    "greedy-dp": Entry("egrl.methods.greedy_dp", "node after node, the best of all its joint choices"),
     "annealing": Entry("egrl.methods.annealing", "simulated annealing by flips and swaps"),
     "random": Entry("egrl.methods.random", "independent uniform draws"),
 }

@@ -10,7 +10,7 @@ rollout of the learner; after the last step of an episode the population evolves
 Deviations:
 - The learner trains while the following round is measured, so its weights are one round older when they act
   and migrate than in the paper (which trains between rounds).
-- The start mapping is measured once by itself, before the first round, and is the prior of one chromosome.
+- The start mapping is measured once by itself, in place of a rollout, and is the prior of one chromosome.
 - A rollout of the learner perturbs its log-probabilities with N(0, rollout_noise^2) and draws from the
   result; the paper says only that Gaussian noise is added in action space.
 - Fitness is the mean reward of the episode. Failed measurements never enter the replay buffer.
@@ -228,7 +228,7 @@ class Hybrid:
 
     def _next_round(self) -> _Round:
         """Everybody's next mapping; the population evolves first where an episode has ended."""
-        before = self._current
+        before, start = self._current, self._setting.start[0]
         members = 0 if self._population is None else len(self._population)
         policies = np.array([*range(members), *[LEARNER] * self._rollouts], dtype=np.int64)
         if before is not None:
@@ -240,13 +240,14 @@ class Hybrid:
             else:
                 self._step += 1
         else:
+            if start is not None and self._rollouts and self._parts.steps_per_episode == 1:
+                policies = policies[:-1]  # the start mapping takes the place of one rollout
             self._return = np.zeros(len(policies))
         states = np.full(len(policies), -1, dtype=np.int64)
         if before is not None and self._step > 0:
             states = before.ticket[before.member != START]
         mapping = self._draw(policies, states)
         last = self._step == self._parts.steps_per_episode - 1
-        start = self._setting.start[0]
         if before is None and start is not None:
             mapping = np.concatenate([start[None], mapping])
             policies = np.concatenate([[START], policies])
@@ -390,7 +391,7 @@ class Hybrid:
         """Weights of the best GNN among those measured in this round and before; None without GNNs."""
         found = [(m.score, m.genome.weights) for m in population.standing() if isinstance(m.genome, Gnn)][:1]
         current = self._current
-        if current is not None and current.measured:
+        if current is not None:
             rewards = zip(current.member.tolist(), current.reward.tolist(), strict=True)
             for score, genome in ((r, population.members[m].genome) for m, r in rewards if m >= 0):
                 if isinstance(genome, Gnn) and np.isfinite(score):
