@@ -100,7 +100,7 @@ def learning_curves(curves: Sequence[Curve], title: str) -> Figure:
             )
     axes.set_xlabel("evaluations (inferences measured)")
     axes.set_ylabel("speedup over the compiler")
-    axes.set_title(title)
+    axes.set_title(title, parse_math=False)
     axes.margins(x=0.01)
     axes.grid(color="0.9")
     axes.legend(frameon=False, fontsize=8)

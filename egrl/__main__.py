@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from egrl.cli import main
-
 
 def entry() -> None:
     """Console script."""
-    sys.exit(main(sys.argv[1:]))
+    try:
+        from egrl.cli import main
+
+        code = main(sys.argv[1:])
+    except KeyboardInterrupt:
+        print("egrl: error: interrupted", file=sys.stderr)
+        code = 130
+    sys.exit(code)
 
 
 if __name__ == "__main__":

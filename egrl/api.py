@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import signal
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from egrl import atomic, config, executor, loop, mapping_file, methods, problems, run_folder, summary
+from egrl import (
+    atomic,
+    config,
+    executor,
+    loop,
+    mapping_file,
+    methods,
+    problems,
+    progress,
+    run_folder,
+    summary,
+)
 from egrl.archive import Archive
 from egrl.config import Budget, RunConfig, RunOptions
-from egrl.progress import Observer, ProgressBar, Silent
+from egrl.stopping import Interrupted, StopSignal
 from egrl.types import Method, Setting
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
+from workloads.files import read_text
 
 if TYPE_CHECKING:
     from policies.store import StoredPolicy
@@ -29,14 +38,6 @@ RESUMABLE = ("gens", "evals", "seconds", "workers", "checkpoint_seconds")
 STARTS = ("cold", "compiler", "exact")
 START_FILE = "start_mapping.json"
 INIT_FILE = "init_policy.safetensors"
-
-
-class Interrupted(Exception):
-    """The user stopped the run; the checkpoint in `folder` stands."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(f"interrupted; go on with: egrl run --resume {folder}")
-        self.folder = folder
 
 
 @dataclass(frozen=True)
@@ -111,21 +112,22 @@ def search(
     unknown = sorted(set(options) - set(_option_names()))
     if unknown:
         raise InputError(f"unknown option {unknown[0]!r}; expected one of {', '.join(_option_names())}")
-    given = {k: v for k, v in options.items() if v is not None}
+    given = {k: _plain(v) for k, v in options.items() if v is not None}
+    workload = _plain(workload)
     if resume is not None:
         if workload or out is not None or settings or preset or set(given) - set(RESUMABLE):
-            raise InputError(
-                "--resume: expected no other flags than "
-                + ", ".join("--" + k.replace("_", "-") for k in RESUMABLE)
-            )
-        return _resume(Path(resume), given, quiet)
-    resolved = resolve(RunOptions(workload=workload, **given), settings, preset)
+            flags = ", ".join("--" + k.replace("_", "-") for k in RESUMABLE)
+            raise InputError(f"--resume: expected no other flags than {flags}")
+        config.build(RunOptions, given, "options")
+        return _resume(_path(resume, "--resume"), given, quiet)
+    chosen = config.build(RunOptions, {"workload": workload, **given}, "options")
+    resolved = resolve(chosen, settings or (), preset)
     problem = _problem(resolved)
     prepared = _prepare(resolved, problem)
     path = (
-        Path(out)
-        if out is not None
-        else run_folder.default_folder(problem.workload, resolved.run.method, resolved.run.seed)
+        run_folder.default_folder(problem.workload, resolved.run.method, resolved.run.seed)
+        if out is None
+        else _path(out, "--out")
     )
     folder = run_folder.RunFolder.create(path)
     try:
@@ -133,6 +135,17 @@ def search(
         return _run(resolved, problem, folder, prepared, None, quiet)
     finally:
         folder.close()
+
+
+def _plain(value: Any) -> Any:
+    """A path as text; anything else as it is, for the types to be checked."""
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def _path(value: Any, flag: str) -> Path:
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"{flag}: expected a path, found {value!r}")
+    return Path(value)
 
 
 def _option_names() -> list[str]:
@@ -189,10 +202,7 @@ def _resume(path: Path, given: Mapping[str, Any], quiet: bool) -> Result:
     folder = run_folder.RunFolder.reopen(path)
     try:
         where = str(path / run_folder.CONFIG)
-        try:
-            tables = config.read_toml((path / run_folder.CONFIG).read_text(), where)
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{where}: expected a config file: {error}") from error
+        tables = config.read_toml(read_text(where, "a config file"), where)
         options = config.build(RunOptions, tables["run"], f"{where}: run")
         old, options = options, _larger(options, given)
         entry = problems.find(options.problem)
@@ -247,14 +257,10 @@ def _run(
     budget = Budget.of(resolved.run)
     measure = executor.build([problem], resolved.run.workers)
     title = f"{problem.workload} {resolved.run.method}"
-    bar: AbstractContextManager[Observer] = (
-        nullcontext(Silent())
-        if quiet
-        else ProgressBar(title, budget, 0 if state is None else state.generation)
-    )
+    done = 0 if state is None else state.generation
     stopped = False
     try:
-        with StopSignal() as stop, bar as observer:
+        with StopSignal() as stop, progress.observer(title, budget, done, quiet) as observer:
             reached = loop.search(
                 prepared.method,
                 [problem],
@@ -269,6 +275,8 @@ def _run(
                 checkpoint_seconds=resolved.run.checkpoint_seconds,
             )
             stopped = stop()
+    except KeyboardInterrupt:
+        raise Interrupted(folder.path) from None
     finally:
         measure.close()
     complete = summary.is_complete(reached, budget) or (budget.seconds is not None and not stopped)
@@ -279,26 +287,3 @@ def _run(
     if not complete:
         raise Interrupted(folder.path)
     return Result(folder.path, document, mapping, problem)
-
-
-class StopSignal:
-    """Turns the first Ctrl-C (or SIGTERM) into a wish to stop after this generation; the second one ends at once."""
-
-    def __init__(self) -> None:
-        self._wished = False
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Callable[[], bool]:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._wish)
-        return lambda: self._wished
-
-    def _wish(self, number: int, frame: FrameType | None) -> None:
-        if self._wished:
-            raise KeyboardInterrupt
-        self._wished = True
-
-    def __exit__(self, *unused: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)

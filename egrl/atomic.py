@@ -34,6 +34,14 @@ def write(path: Path, data: bytes | str) -> None:
         raise disk_failure(path, error) from error
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and its parents where they do not exist. RunFailure where the disk refuses."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise disk_failure(path, error) from error
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames and deletions in a folder durable."""
     handle = os.open(folder, os.O_RDONLY)

@@ -6,6 +6,7 @@ by its number, and a SHA-256 over both. Nothing is executed on loading.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from egrl import atomic
 from workloads.errors import InputError
+from workloads.files import read_bytes
 
 KIND = "checkpoint"
 VERSION = 1
@@ -96,7 +98,9 @@ def loads(data: bytes, where: str) -> dict[str, Any]:
         length = int.from_bytes(data[:8], "little")
         metadata = json.loads(json.loads(data[8 : 8 + length])["__metadata__"][_FIELD])
         kind, version = metadata["kind"], metadata["version"]
-    except (ValueError, KeyError, TypeError) as error:
+        if not isinstance(metadata["tree"], str):
+            raise ValueError("no tree")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(
             f"{where}: damaged checkpoint: expected a safetensors header, found other bytes"
         ) from error
@@ -107,7 +111,7 @@ def loads(data: bytes, where: str) -> dict[str, Any]:
         if _digest(metadata["tree"], arrays) != metadata["sha256"]:
             raise InputError(f"{where}: damaged checkpoint: its SHA-256 is not the one it was written with")
         tree = _unpack(json.loads(metadata["tree"]), arrays)
-    except (SafetensorError, ValueError, KeyError) as error:
+    except (SafetensorError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{where}: damaged checkpoint: {error}") from error
@@ -120,7 +124,8 @@ def save(folder: Path, generation: int, tree: dict[str, Any]) -> None:
     """Write the checkpoint of a generation and drop all but the last `KEPT`. RunFailure where the disk refuses."""
     atomic.write(folder / f"generation-{generation:08d}.safetensors", dumps(tree))
     for _, old in listing(folder)[:-KEPT]:
-        old.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            old.unlink()
 
 
 def listing(folder: Path) -> list[tuple[int, Path]]:
@@ -142,11 +147,11 @@ def newest(folder: Path) -> dict[str, Any] | None:
         return None
     path = files[-1][1]
     try:
-        return loads(path.read_bytes(), str(path))
+        return loads(read_bytes(path, "a checkpoint"), str(path))
     except InputError as error:
         for _, older in reversed(files[:-1]):
             try:
-                loads(older.read_bytes(), str(older))
+                loads(read_bytes(older, "a checkpoint"), str(older))
             except InputError:
                 continue
             raise InputError(

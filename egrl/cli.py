@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 the board, the disk or the program failed; 2 the input is 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -16,6 +17,7 @@ from egrl import __version__
 
 COMMANDS: dict[str, str] = {
     "run": "search for the best mapping of a workload",
+    "compare": "compare methods: a table and curves over seeds",
     "evaluate": "score and explain one mapping, op by op",
     "plot": "draw figures from run folders",
     "list": "list workloads, chips, methods or problems",
@@ -64,13 +66,18 @@ def main(argv: Sequence[str]) -> int:
     except RunFailure as error:
         return _fail(str(error), 1)
     except (click.Abort, KeyboardInterrupt):
-        return _fail("interrupted; the last checkpoint stands", 130)
+        return _fail("interrupted", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        return _fail(f"{error.filename or 'output'}: {error.strerror or error}", 1)
+    except MemoryError:
+        return _fail("out of memory", 1)
     return result if isinstance(result, int) else 0
 
 
 def _fail(message: str, code: int) -> int:
-    click.echo("egrl: error: " + " ".join(message.split()), err=True)
+    with contextlib.suppress(OSError):
+        click.echo("egrl: error: " + " ".join(message.split()), err=True)
     return code

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from egrl.types import GENERATION
 from workloads.errors import InputError
+from workloads.files import parse_toml
 
 VERSION = 1
 T = TypeVar("T")
@@ -87,11 +88,16 @@ def check_options(options: RunOptions) -> RunOptions:
     Budget.of(options)
     if not options.workload:
         raise InputError("--workload: expected a name or a file; `egrl list workloads` shows the names")
-    for name, least in (("seed", 0), ("workers", 1), ("threads", 1)):
-        if getattr(options, name) < least:
-            raise InputError(f"--{name}: expected at least {least}, found {getattr(options, name)}")
-    if not options.checkpoint_seconds >= 0:
-        raise InputError(f"--checkpoint-seconds: expected at least 0, found {options.checkpoint_seconds}")
+    for name, least, most in (("seed", 0, 2**128), ("workers", 1, 1024), ("threads", 1, 1024)):
+        if not least <= getattr(options, name) <= most:
+            expected = f"at least {least}" if getattr(options, name) < least else f"at most {most}"
+            raise InputError(f"--{name}: expected {expected}, found {getattr(options, name)}")
+    if not 0 <= options.checkpoint_seconds < math.inf:
+        raise InputError(f"--checkpoint-seconds: expected a number >= 0, found {options.checkpoint_seconds}")
+    for name in ("workload", "chip", "start", "init"):
+        text = getattr(options, name)
+        if not text.isprintable():
+            raise InputError(f"--{name}: expected a name or path of printable UTF-8, found {text!r}")
     return options
 
 
@@ -151,7 +157,9 @@ def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     hints = dict(leaves(kind))
     try:
         for key, value in _flatten(tree, kind):
-            TypeAdapter(hints[key], config=ConfigDict(allow_inf_nan=False)).validate_python(value)
+            TypeAdapter(hints[key], config=ConfigDict(allow_inf_nan=False)).validate_python(
+                value, strict=True
+            )
         return TypeAdapter(kind).validate_python(tree)
     except ValidationError as error:
         first = error.errors()[0]
@@ -174,7 +182,7 @@ def parse_set(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
             raise InputError(f"--set {setting}: expected problem.KEY=VALUE or method.KEY=VALUE")
         try:
             value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):
             value = text.strip()
         tables[table][key] = value
     return tables
@@ -203,10 +211,7 @@ def to_toml(config: RunConfig) -> str:
 
 def read_toml(text: str, where: str) -> dict[str, dict[str, Any]]:
     """The tables run, problem and method of a config.toml; InputError where it is malformed or of another version."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{where}: expected TOML: {error}") from error
+    document = parse_toml(text, where)
     if document.get("kind") != "config" or document.get("version") != VERSION:
         found = f"{document.get('kind')!r} version {document.get('version')!r}"
         raise InputError(f"{where}: expected kind 'config' version {VERSION}, found {found}")

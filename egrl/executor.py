@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import multiprocessing
 import signal
-from collections.abc import Sequence
+import sys
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 
@@ -37,12 +41,29 @@ class InProcess:
         """Nothing to close."""
 
 
+PR_SET_PDEATHSIG = 1
 _held: Sequence[Problem] = ()
+
+
+@contextlib.contextmanager
+def _sigint_ignored() -> Iterator[None]:
+    """New processes inherit that Ctrl-C is ignored, until `_hold` says so itself."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _hold(problems: Sequence[Problem]) -> None:
     global _held
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    if sys.platform == "linux":  # a parent killed by SIGKILL cannot stop its workers
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     _held = problems
 
 
@@ -77,17 +98,22 @@ class ProcessPool:
 
     def _queue(self, proposals: Proposals, key: Keys) -> None:
         try:
-            future = self._pool.submit(_measure, proposals.problem, proposals.mapping, key)
+            future = self._submit(proposals, key)
         except BrokenProcessPool:
             self._restart()
-            future = self._pool.submit(_measure, proposals.problem, proposals.mapping, key)
+            future = self._submit(proposals, key)
         self._waiting[future] = (proposals, key)
+
+    def _submit(self, proposals: Proposals, key: Keys) -> Future[Evaluation]:
+        with _sigint_ignored():
+            return self._pool.submit(_measure, proposals.problem, proposals.mapping, key)
 
     def _restart(self) -> None:
         self._restarts += 1
         if self._restarts > MAX_RESTARTS:
             raise RunFailure(
-                f"worker processes died {self._restarts} times (out of memory?); expected {self._workers} to live"
+                f"worker processes died {self._restarts} times; expected {self._workers} to live (out of memory? "
+                "a script without `if __name__ == '__main__':`?)"
             )
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._pool = self._start()

@@ -24,7 +24,6 @@ from egrl.progress import Observer
 from egrl.run_folder import RunFolder
 from egrl.types import GENERATION, Executor, Method, Proposals
 from hwsim.problem import Evaluation, Problem, Status
-from workloads.errors import InputError
 
 WAIT_S = 0.2
 POLICY_EVERY = 10
@@ -203,17 +202,11 @@ def metrics_row(state: SearchState, archive: Archive, first: int, method: Method
 def resume(method: Method, folder: RunFolder, archive: Archive, problems: Sequence[Problem]) -> SearchState:
     """Bring a new method and an empty archive to where the folder's last checkpoint left them.
 
-    Raises InputError where the checkpoint is damaged. A method without state is replayed through the archive.
+    Raises InputError as `RunFolder.restore` does. A method without state is replayed through the archive.
     """
-    tree = folder.restore(archive)
+    tree = folder.restore(archive, [problem.fingerprint() for problem in problems])
     if tree is None:
         return SearchState(champions=[None] * len(problems))
-    found, expected = tree["loop"]["fingerprints"], [problem.fingerprint() for problem in problems]
-    if found != expected:
-        raise InputError(
-            f"{folder.path}: this run was made by another simulator, chip or workload: expected "
-            f"fingerprint {expected[0][:12]}, found {found[0][:12]}"
-        )
     if tree["method"] is not None:
         method.load_state_dict(tree["method"])
     else:

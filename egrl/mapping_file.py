@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
+from workloads.files import read_text
+from workloads.json_text import parse_document
 
 KIND = "mapping"
 VERSION = 1
@@ -42,15 +43,7 @@ def loads(text: str, where: str, problem: Problem) -> Mapping16:
         InputError: not JSON, another kind, version, problem or workload, an unknown node, head or choice, or a
             decision missing that the problem needs.
     """
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{where}: expected JSON, found {error}") from error
-    if not isinstance(document, dict) or document.get("kind") != KIND or document.get("version") != VERSION:
-        found = (
-            document if not isinstance(document, dict) else {k: document.get(k) for k in ("kind", "version")}
-        )
-        raise InputError(f"{where}: expected kind {KIND!r} version {VERSION}, found {str(found)[:80]}")
+    document = parse_document(text, where, KIND, VERSION)
     for key, expected in (("problem", problem.name), ("workload", problem.workload)):
         if document.get(key) != expected:
             raise InputError(f"{where}: {key}: expected {expected!r}, found {document.get(key)!r}")
@@ -95,9 +88,5 @@ def _read_row(
 
 def read(path: str, problem: Problem) -> Mapping16:
     """The mapping in a file; InputError in one line where it cannot be read or does not fit the problem."""
-    try:
-        text = Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise InputError(f"{path}: expected a mapping file (best_mapping.json): {reason}") from error
+    text = read_text(path, "a mapping file (best_mapping.json)")
     return loads(text, path, problem)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -54,7 +56,10 @@ class ProgressBar:
             f"{rate:.0f} evals/s",
             refresh=False,
         )
-        self._bar.update(1)
+        try:
+            self._bar.update(1)
+        except OSError:  # stderr is closed or full: the run matters more than its progress line
+            self._bar.disable = True
 
     def __enter__(self) -> ProgressBar:
         return self
@@ -62,4 +67,15 @@ class ProgressBar:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.close()
+        with contextlib.suppress(OSError):
+            self._bar.close()
+
+
+def observer(title: str, budget: Budget, done: int, quiet: bool) -> AbstractContextManager[Observer]:
+    """The progress bar; silence where it is not wanted or stderr cannot be written."""
+    if quiet or sys.stderr is None:
+        return contextlib.nullcontext(Silent())
+    try:
+        return ProgressBar(title, budget, done)
+    except OSError:
+        return contextlib.nullcontext(Silent())

@@ -7,24 +7,25 @@ resuming cuts them back to that point. docs/architecture.md, "The run folder", l
 from __future__ import annotations
 
 import csv
+import errno
+import hashlib
 import io
 import json
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from filelock import FileLock, Timeout
 
-from egrl import atomic, checkpoint, mapping_file
-from egrl.archive import SCALARS, Archive
-from egrl.types import Proposals
-from hwsim.problem import Evaluation, Mapping16, Problem
+from egrl import atomic, checkpoint, chunks, mapping_file
+from egrl.archive import Archive
+from egrl.events import EventFile
+from egrl.types import RunFailure
+from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
+from workloads.files import read_bytes
 
 if TYPE_CHECKING:
     from policies.store import StoredPolicy
@@ -37,12 +38,28 @@ LOCK = ".lock"
 
 
 def default_folder(workload: str, method: str, seed: int) -> Path:
-    """runs/<workload>-<method>-s<seed>-<n>, the first n that is free."""
-    stem = f"{Path(workload).stem}-{method}-s{seed}".replace(":", "-")
+    """Make runs/<workload>-<method>-s<seed>-<n> for the first n that is free. InputError where that fails."""
+    stem = f"{workload}-{method}-s{seed}".replace(":", "-")
     n = 1
-    while (path := Path("runs") / f"{stem}-{n}").exists():
-        n += 1
-    return path
+    while True:
+        path = Path("runs") / f"{stem}-{n}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError as error:
+            if not path.is_dir():
+                raise InputError(f"--out: expected that {path} can be made: {error.strerror}") from error
+            n += 1
+        except OSError as error:
+            raise _unwritable(f"--out {path}", path, error) from error
+        else:
+            return path
+
+
+def _unwritable(what: str, path: Path, error: OSError) -> InputError | RunFailure:
+    """A full disk is a failure; anything else that keeps a folder from being made is the user's to mend."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return atomic.disk_failure(path, error)
+    return InputError(f"{what}: expected a folder that can be written: {error.strerror}")
 
 
 class RunFolder:
@@ -52,7 +69,8 @@ class RunFolder:
         self.path = path
         self._lock = lock
         self._flushed = 0
-        self._events: Any = None
+        self._counted: list[int] = []  # evaluations that the kept checkpoints count
+        self._events: EventFile | None = None
 
     # ---- opening and closing
 
@@ -63,9 +81,9 @@ class RunFolder:
             path.mkdir(parents=True, exist_ok=True)
             leftovers = [p for p in path.iterdir() if p.name not in (LOCK, CONFIG + atomic.TEMPORARY)]
         except OSError as error:
-            raise InputError(
-                f"--out {path}: expected a folder that can be written: {error.strerror}"
-            ) from error
+            raise _unwritable(f"--out {path}", path, error) from error
+        except ValueError as error:
+            raise InputError(f"--out {str(path)!r}: expected a path: {error}") from error
         if leftovers:
             raise InputError(
                 f"--out {path}: expected a new or empty folder, found {len(leftovers)} entries"
@@ -76,8 +94,8 @@ class RunFolder:
     @classmethod
     def reopen(cls, path: Path) -> RunFolder:
         """The folder of an earlier run. InputError where there is none, or another process uses it."""
-        if not (path / CONFIG).is_file():
-            raise InputError(f"--resume {path}: expected a run folder with {CONFIG}, found none")
+        if "\0" in str(path) or not (path / CONFIG).is_file():
+            raise InputError(f"--resume {str(path)!r}: expected a run folder with {CONFIG}, found none")
         return cls._locked(path)
 
     @classmethod
@@ -88,7 +106,7 @@ class RunFolder:
         except Timeout as error:
             raise InputError(f"{path}: the run folder is in use by another process") from error
         except OSError as error:
-            raise InputError(f"{path}: expected a folder that can be written: {error.strerror}") from error
+            raise _unwritable(str(path), path, error) from error
         return cls(path, lock)
 
     def close(self) -> None:
@@ -106,63 +124,39 @@ class RunFolder:
         """
         atomic.write(self.path / CONFIG, config)
         for name, source in copies.items():
-            atomic.write(self.path / name, Path(source).read_bytes())
+            atomic.write(self.path / name, read_bytes(source, "a file to copy"))
         for number, problem in enumerate(problems):
             folder = self.path if len(problems) == 1 else self.path / "inputs" / str(number)
-            folder.mkdir(parents=True, exist_ok=True)
+            atomic.make_folder(folder)
             for name, text in problem.files().items():
                 atomic.write(folder / name, text)
 
     @property
     def begun(self) -> bool:
-        """Whether the run has reached its first checkpoint, so that its inputs are complete."""
-        return bool(checkpoint.listing(self.path / "checkpoint"))
+        """Whether the run has got beyond its inputs, so that these are complete."""
+        left = (self.path / SUMMARY, self.path / METRICS, self.path / "mappings")
+        return bool(checkpoint.listing(self.path / "checkpoint")) or any(path.exists() for path in left)
 
     # ---- growing files
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
-        """One generation; the header is written with the first row."""
+        """One generation; the header is written with the first row. RunFailure where the disk refuses."""
         path = self.path / METRICS
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
-        if not path.exists() or path.stat().st_size == 0:
-            writer.writerow(row.keys())
-        writer.writerow([_cell(value) for value in row.values()])
         try:
             with open(path, "ab") as stream:
+                if stream.tell() == 0:
+                    writer.writerow(row.keys())
+                writer.writerow([_cell(value) for value in row.values()])
                 stream.write(buffer.getvalue().encode())
         except OSError as error:
             raise atomic.disk_failure(path, error) from error
-        self._append_events(row)
-
-    def _append_events(self, row: Mapping[str, Any]) -> None:
+        step = int(row["generation"])
         if self._events is None:
-            from tensorboardX import SummaryWriter
-
-            self._events = SummaryWriter(str(self.path), purge_step=int(row["generation"]), flush_secs=30)
-        for name, value in row.items():
-            if isinstance(value, int | float) and name != "generation" and np.isfinite(value):
-                self._events.add_scalar(name, value, int(row["generation"]))
-
-    def _flush_mappings(self, archive: Archive) -> None:
-        """The evaluations since the last flush, a chunk a problem; chunks older than the window are dropped."""
-        first, end = self._flushed, len(archive)
-        if end == first:
-            return
-        folder = self.path / "mappings"
-        folder.mkdir(exist_ok=True)
-        tickets = np.arange(first, end)
-        for problem in np.unique(archive.column("problem")[first:end]).tolist():
-            rows = tickets[archive.column("problem")[first:end] == problem]
-            rows = rows[-archive.window :]
-            columns = {name: archive.column(name)[rows] for name in SCALARS}
-            buffer = io.BytesIO()
-            np.savez_compressed(buffer, evaluation=rows, mapping=archive.mappings(rows), **columns)
-            atomic.write(folder / f"{first:09d}-{end:09d}-p{problem}.npz", buffer.getvalue())
-        self._flushed = end
-        for path, _, old in chunk_files(folder):
-            if old <= end - archive.window:
-                path.unlink()
+            self._events = EventFile(self.path, step)
+        scalars = {k: v for k, v in row.items() if isinstance(v, int | float) and k != "generation"}
+        self._events.append(step, scalars)
 
     # ---- checkpoints
 
@@ -174,49 +168,88 @@ class RunFolder:
         archive: Archive,
     ) -> None:
         """Make everything so far durable: mappings, metrics, then the checkpoint that counts them."""
-        folder = self.path / "checkpoint"
+        folder, metrics = self.path / "checkpoint", self.path / METRICS
+        atomic.make_folder(folder)
+        chunks.write(self.path / "mappings", archive, self._flushed)
+        self._flushed = len(archive)
+        content = b""
         try:
-            folder.mkdir(exist_ok=True)
-            self._flush_mappings(archive)
-            metrics = self.path / METRICS
-            size = 0
             if metrics.exists():
                 with open(metrics, "rb") as stream:
+                    content = stream.read()
                     os.fsync(stream.fileno())
-                size = metrics.stat().st_size
         except OSError as error:
-            raise atomic.disk_failure(folder, error) from error
+            raise atomic.disk_failure(metrics, error) from error
         tree = {
             "loop": loop_state,
             "method": method_state,
             "evaluations": len(archive),
-            "metrics_bytes": size,
+            "metrics_bytes": len(content),
+            "metrics_sha256": hashlib.sha256(content).hexdigest(),
         }
         checkpoint.save(folder, generation, tree)
+        self._drop_old_chunks(archive)
 
-    def restore(self, archive: Archive) -> dict[str, Any] | None:
+    def _drop_old_chunks(self, archive: Archive) -> None:
+        """Delete what no kept checkpoint needs (after the new one is safe: until then the old ones need it)."""
+        self._counted = [*self._counted, len(archive)][-checkpoint.KEPT :]
+        if len(self._counted) < checkpoint.KEPT:
+            return
+        for chunk in chunks.listing(self.path / "mappings"):
+            if chunk.end <= self._counted[0] - archive.window:
+                chunk.path.unlink(missing_ok=True)
+
+    def restore(self, archive: Archive, fingerprints: Sequence[str]) -> dict[str, Any] | None:
         """The newest checkpoint, or None where none was reached; the folder is cut back to it, the archive filled.
 
-        Raises InputError where the checkpoint or a chunk of mappings is damaged; nothing is changed then.
+        Everything is checked before anything is changed.
+
+        Raises:
+            InputError: the checkpoint, metrics.csv or a chunk of mappings is damaged or missing, or the run was
+                made with problems of other `fingerprints`.
         """
         tree = checkpoint.newest(self.path / "checkpoint")
-        evaluations = 0 if tree is None else int(tree["evaluations"])
-        generation = 0 if tree is None else int(tree["loop"]["generation"])
-        folder = self.path / "mappings"
-        kept = [entry for entry in chunk_files(folder) if entry[2] <= evaluations]
-        _fill(archive, [path for path, _, _ in kept], evaluations)
-        for path, _, _ in set(chunk_files(folder)) - set(kept):
-            path.unlink()
-        for path in self.path.rglob(f"*{atomic.TEMPORARY}"):
-            path.unlink()
-        for path in (self.path / "policies").glob("generation-*.safetensors"):
-            if int(path.stem.removeprefix("generation-")) > generation:
-                path.unlink()
-        metrics = self.path / METRICS
-        if metrics.exists():
-            os.truncate(metrics, 0 if tree is None else int(tree["metrics_bytes"]))
-        self._flushed = evaluations
+        if tree is None:
+            if self.begun:
+                raise InputError(f"{self.path / 'checkpoint'}: expected a checkpoint of the run, found none")
+            return None
+        found = tree["loop"]["fingerprints"]
+        if found != list(fingerprints):
+            raise InputError(
+                f"{self.path}: this run was made by another simulator, chip or workload: expected fingerprint "
+                f"{fingerprints[0][:12]}, found {found[0][:12]}"
+            )
+        self._check_metrics(int(tree["metrics_bytes"]), tree["metrics_sha256"])
+        evaluations, folder = int(tree["evaluations"]), self.path / "mappings"
+        found_chunks = chunks.listing(folder)
+        kept = [chunk for chunk in found_chunks if chunk.end <= evaluations]
+        chunks.fill(archive, [chunk.path for chunk in kept], evaluations, folder)
+        newer = [chunk.path for chunk in found_chunks if chunk.end > evaluations]
+        self._cut_back(int(tree["metrics_bytes"]), newer, int(tree["loop"]["generation"]))
+        self._flushed, self._counted = evaluations, [evaluations]
         return tree
+
+    def _check_metrics(self, size: int, digest: str) -> None:
+        path = self.path / METRICS
+        content = read_bytes(path, "the metrics of the run") if size or path.exists() else b""
+        if hashlib.sha256(content[:size]).hexdigest() != digest:
+            raise InputError(
+                f"{path}: expected the {size} bytes that the checkpoint counts, found {len(content)} or others"
+            )
+
+    def _cut_back(self, metrics_bytes: int, newer: Sequence[Path], generation: int) -> None:
+        """Drop what is newer than a checkpoint. RunFailure where the disk refuses."""
+        policies = (self.path / "policies").glob("generation-*.safetensors")
+        numbers = {path: path.stem.removeprefix("generation-") for path in policies}
+        later = [path for path, number in numbers.items() if number.isdecimal() and int(number) > generation]
+        unfinished = [path for path in self.path.rglob(f"*{atomic.TEMPORARY}") if path.is_file()]
+        try:
+            for path in (*newer, *later, *unfinished):
+                path.unlink()
+            if (self.path / METRICS).exists():
+                os.truncate(self.path / METRICS, metrics_bytes)
+        except OSError as error:
+            raise atomic.disk_failure(self.path, error) from error
 
     # ---- results
 
@@ -224,72 +257,21 @@ class RunFolder:
         """summary.json and, where a valid mapping is known, best_mapping.json."""
         if best is not None:
             atomic.write(self.path / BEST, mapping_file.dumps(problem, best))
-        atomic.write(self.path / SUMMARY, json.dumps(summary, indent=1) + "\n")
+        atomic.write(self.path / SUMMARY, json.dumps(summary, indent=1, allow_nan=False) + "\n")
 
     def write_policy(self, generation: int, policy: StoredPolicy, problem: Problem) -> None:
-        """The deployable policy of a generation."""
+        """The deployable policy of a generation. RunFailure where the disk refuses."""
         from policies.store import save_policy
 
         folder = self.path / "policies"
-        folder.mkdir(exist_ok=True)
+        atomic.make_folder(folder)
         path = folder / f"generation-{generation:08d}.safetensors"
-        save_policy(
-            path, policy.weights, {**policy.metadata, "generation": generation, "workload": problem.workload}
-        )
+        metadata = {**policy.metadata, "generation": generation, "workload": problem.workload}
+        try:
+            save_policy(path, policy.weights, metadata)
+        except OSError as error:
+            raise atomic.disk_failure(path, error) from error
 
 
 def _cell(value: Any) -> Any:
     return repr(float(value)) if isinstance(value, float | np.floating) else value
-
-
-def chunk_files(folder: Path) -> list[tuple[Path, int, int]]:
-    """(file, first evaluation, end evaluation) of the chunks in mappings/, half-open, in order."""
-    found = []
-    for path in folder.glob("*.npz"):
-        first, end = path.name.split("-")[:2]
-        found.append((path, int(first), int(end)))
-    return sorted(found, key=lambda entry: (entry[1], entry[0].name))
-
-
-def read_chunks(paths: Sequence[Path]) -> dict[str, Any]:
-    """The columns of some chunks of one run, sorted by evaluation; mapping is a list of [N, H] arrays.
-
-    Raises InputError where a chunk is damaged.
-    """
-    columns: dict[str, list[Any]] = {name: [] for name in ("evaluation", "mapping", *SCALARS)}
-    for path in paths:
-        try:
-            with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as chunk:
-                for name, parts in columns.items():
-                    parts.extend(chunk[name])
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-            raise InputError(f"{path}: damaged chunk of mappings: {error}") from error
-    order = np.argsort(np.array(columns["evaluation"], dtype=np.int64), kind="stable")
-    return {name: [parts[i] for i in order] for name, parts in columns.items()}
-
-
-def _fill(archive: Archive, paths: Sequence[Path], evaluations: int) -> None:
-    """Put the evaluations of a checkpoint back into an empty archive; dropped old ones leave blank rows."""
-    columns = read_chunks(paths)
-    tickets = np.array(columns["evaluation"], dtype=np.int64)
-    first = int(tickets[0]) if len(tickets) else evaluations
-    if not np.array_equal(tickets, np.arange(first, evaluations)) or (
-        first > 0 and evaluations <= archive.window
-    ):
-        raise InputError(
-            f"{paths[0].parent if paths else 'mappings'}: expected evaluations up to {evaluations - 1} without gaps,"
-            f" found {len(tickets)}"
-        )
-    archive.skip(first)
-    if first == evaluations:
-        return
-    problem = np.array(columns["problem"], dtype=np.int16)
-    starts = [0, *(np.flatnonzero(np.diff(problem)) + 1).tolist(), len(problem)]
-    for start, end in pairwise(starts):
-        run = {name: np.array(columns[name][start:end], dtype=SCALARS[name]) for name in SCALARS}
-        mapping = np.array(columns["mapping"][start:end], dtype=np.int16)
-        fields = ("reward", "cost", "speedup", "epsilon", "status", "partial")
-        archive.append(
-            Proposals(mapping, run["source"], int(problem[start]), tickets[start:end]),
-            Evaluation(**{name: run[name] for name in fields}, repaired=mapping),
-        )

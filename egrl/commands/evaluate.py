@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from hwsim.problem import HasExplanation, Mapping16, Problem, Status
+from workloads.errors import InputError
 
 
 @click.command(name="evaluate", short_help="score and explain one mapping, op by op")
@@ -34,11 +35,14 @@ def command(
     from egrl import config, mapping_file, problems
 
     definition = problems.find(problem).load()
-    settled: Any = config.build(definition.config, config.parse_set(settings)["problem"], "--set problem")
+    tables = config.parse_set(settings)
+    if tables["method"]:
+        raise InputError(f"--set: expected problem.KEY=VALUE, found method.{next(iter(tables['method']))}")
+    settled: Any = config.build(definition.config, tables["problem"], "--set problem")
     subject = definition.build(workload, chip or definition.chips()[0], settled)
     chosen = subject.baseline.mapping if mapping == "compiler" else mapping_file.read(mapping, subject)
     report = evaluation_report(subject, chosen, mapping)
-    click.echo(json.dumps(report) if as_json else text_of(report))
+    click.echo(json.dumps(report, allow_nan=False) if as_json else text_of(report))
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,8 @@ import click
 import numpy as np
 
 from workloads.errors import InputError
+from workloads.files import read_text
+from workloads.json_text import parse_document
 
 if TYPE_CHECKING:
     from analysis.curves import Curve
@@ -40,7 +41,10 @@ def command(figure: str, runs: tuple[str, ...], output: str) -> int:
             f"plot {figure}: expected runs of one workload and chip, found {', '.join(subjects)}"
         )
     curves = [read_curve(Path(run), summary) for run, summary in zip(runs, summaries, strict=True)]
-    drawn = learning_curves(curves, f"{subjects[0]}: learning curve")
+    try:
+        drawn = learning_curves(curves, f"{subjects[0]}: learning curve")
+    except ValueError as error:
+        raise InputError(f"plot {figure}: {error}") from error
     try:
         style.save(drawn, path)
     except OSError as error:
@@ -53,14 +57,10 @@ def command(figure: str, runs: tuple[str, ...], output: str) -> int:
 def read_summary(run: Path) -> dict[str, Any]:
     """summary.json of a run folder; InputError where there is none or it is damaged."""
     path = run / "summary.json"
-    try:
-        summary = json.loads(path.read_text())
-    except OSError as error:
-        raise InputError(f"{run}: expected a run folder with a summary.json: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"{path}: expected JSON, found {error}") from error
-    if not isinstance(summary, dict) or summary.get("kind") != "summary" or summary.get("version") != 1:
-        raise InputError(f"{path}: expected kind 'summary' version 1, found another")
+    summary = parse_document(read_text(path, "the summary of a run"), str(path), "summary", 1)
+    for key in ("workload", "chip", "method", "start"):
+        if not isinstance(summary.get(key), str):
+            raise InputError(f"{path}: {key}: expected a name, found {summary.get(key)!r}")
     return summary
 
 
@@ -69,16 +69,16 @@ def read_curve(run: Path, summary: dict[str, Any]) -> Curve:
     from analysis.curves import Curve
 
     path = run / "metrics.csv"
+    text = read_text(path, "the metrics of a run")
     try:
-        with open(path, newline="") as stream:
-            rows = list(csv.DictReader(stream))
+        rows = list(csv.DictReader(text.splitlines()))
         evaluations = np.array([int(row["evaluations"]) for row in rows], dtype=np.int64)
         best = np.array([float(row["best_speedup"]) for row in rows])
         policy = [float(row["deployable_speedup"]) for row in rows if "deployable_speedup" in row]
-    except OSError as error:
-        raise InputError(f"{path}: expected the metrics of a run: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, csv.Error) as error:
         raise InputError(f"{path}: damaged metrics: {error}") from error
+    if not np.isfinite(best).all():
+        raise InputError(f"{path}: damaged metrics: expected finite speedups")
     if not rows:
         raise InputError(f"{path}: expected at least one generation, found none")
     label = f"{summary['method']}, {summary['start']} start"

@@ -56,18 +56,19 @@ def command(
     egrl run --workload bert --gens 200
     """
     from egrl import api, summary
+    from egrl.stopping import Interrupted
 
     workload = options.pop("workload") or ""
     try:
         result = api.search(
             workload, out=out, resume=resume, settings=settings, preset=preset, quiet=quiet, **options
         )
-    except api.Interrupted as stop:
+    except Interrupted as stop:
         if not quiet:
             click.echo(f"egrl: {stop}", err=True)
         return 130
     if as_json:
-        click.echo(json.dumps(result.summary))
+        click.echo(json.dumps(result.summary, allow_nan=False))
     elif not quiet:
         click.echo(summary.sentence(result.summary, str(result.folder)))
     return 0

@@ -14,14 +14,20 @@ from workloads.errors import InputError
 
 @dataclass(frozen=True)
 class Entry:
-    """A method in the registry: where it lives (nothing is imported until it is used) and one line about it."""
+    """A method in the registry: where it lives (nothing is imported until it is used) and one line about it.
+
+    A family of methods, `NAME:VARIANT`, names a function of its module that takes the variant ("": its default).
+    """
 
     module: str
     summary: str
+    family: str = ""
 
-    def load(self) -> Definition:
-        """Import the method."""
-        return importlib.import_module(self.module).DEFINITION
+    def load(self, variant: str = "") -> Definition:
+        """Import the method. InputError where a family has no such variant."""
+        module = importlib.import_module(self.module)
+        found: Definition = getattr(module, self.family)(variant) if self.family else module.DEFINITION
+        return found
 
 
 @dataclass(frozen=True)
@@ -51,14 +57,21 @@ METHODS: dict[str, Entry] = {
     "greedy-dp": Entry("egrl.methods.greedy_dp", "node after node, the best of all its joint choices"),
     "annealing": Entry("egrl.methods.annealing", "simulated annealing by flips and swaps"),
     "random": Entry("egrl.methods.random", "independent uniform draws"),
+    "nevergrad": Entry(
+        "egrl.methods.peers", "nevergrad:NAME, any optimiser of Nevergrad (extra peers)", "nevergrad"
+    ),
+    "optuna": Entry("egrl.methods.peers", "optuna:NAME, a sampler of Optuna (extra peers)", "optuna"),
+    "pymoo": Entry("egrl.methods.peers", "pymoo:GA, a genetic algorithm on integers (extra peers)", "pymoo"),
 }
 
 
 def find(name: str) -> Definition:
-    """The method called `name`; InputError listing the names where there is none."""
-    if name not in METHODS:
+    """The method called `name`, NAME or NAME:VARIANT; InputError listing the names where there is none."""
+    own, colon, variant = name.partition(":")
+    entry = METHODS.get(own)
+    if entry is None or (colon and not (entry.family and variant)):
         raise InputError(f"--method: expected one of {', '.join(METHODS)}, found {name!r}")
-    return METHODS[name].load()
+    return entry.load(variant)
 
 
 def serves_all(problem: Problem) -> str | None:

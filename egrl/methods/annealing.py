@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 from numpy.typing import NDArray
 
 from egrl.keys import REPAIR, run_keys
@@ -45,10 +45,10 @@ class AnnealingConfig:
         chains: independent walks.
     """
 
-    t0: Annotated[float, Gt(0)] = 0.02
-    tau: Annotated[float, Gt(0)] = 300.0
+    t0: Annotated[float, Gt(0), Le(1e3)] = 0.02
+    tau: Annotated[float, Ge(1)] = 300.0
     moves: MovesConfig = field(default_factory=lambda: MovesConfig(0.5, 0.5, 0.0, extra=0.5))
-    chains: Annotated[int, Ge(1)] = 1
+    chains: Annotated[int, Ge(1), Le(10_000)] = 1
 
 
 @dataclass

@@ -57,8 +57,8 @@ class EsConfig:
     """
 
     pairs: Annotated[int, Ge(1), Le(10_000)] = 10
-    sigma: Annotated[float, Gt(0), Lt(100)] = 0.05
-    learning_rate: Annotated[float, Gt(0), Lt(100)] = 0.02
+    sigma: Annotated[float, Gt(0), Lt(100)] = 0.02
+    learning_rate: Annotated[float, Gt(0), Lt(100)] = 0.01
     readout: Literal["greedy", "sample"] = "greedy"
     network: GraphUNetConfig = field(default_factory=GraphUNetConfig)
 

@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from egrl.keys import REPAIR, SAMPLE, run_keys
 from egrl.methods import Definition, serves_all

@@ -63,7 +63,7 @@ class LearnerConfig:
     sac: SacConfig = field(default_factory=SacConfig)
     critic: CriticConfig = field(default_factory=CriticConfig)
     rollouts: Annotated[int, Ge(1), Le(10_000)] = 1
-    rollout_noise: Annotated[float, Ge(0)] = 0.5
+    rollout_noise: Annotated[float, Ge(0), Le(20)] = 0.5
     gradient_steps: Annotated[int, Ge(0), Le(1000)] = 1
     replay: Annotated[int, Ge(1)] = 100_000
 

@@ -1,0 +1,350 @@
+"""egrl compare: several methods on several workloads, a run folder each, and a table of what they reached."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from egrl.config import RunConfig
+    from hwsim.problem import Problem
+
+POLL_S = 0.05
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+@click.command(name="compare", short_help="compare methods: a table and curves over seeds")
+@click.option("--workload", "workloads", required=True, metavar="W[,W2…]", help="workloads or workload files")
+@click.option("--methods", required=True, metavar="A,B,…", help="methods of `egrl list methods`")
+@click.option("--seeds", type=click.IntRange(1), default=5, help="runs of each method: seeds 0, 1, … [5]")
+@click.option("--evals", type=int, default=4000, help="evaluations of each run [4000]")
+@click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
+@click.option("--start", default=None, help="begin with: cold, compiler, exact, or a mapping FILE [compiler]")
+@click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="problem.KEY=VALUE, or NAME.KEY=VALUE for the method called NAME",
+)
+@click.option("--preset", default="", metavar="paper", help="the paper's values")
+@click.option("--out", required=True, help="folder of all runs and of the comparison; goes on where it is")
+@click.option("--workers", type=click.IntRange(1), default=1, help="runs at once, a process each [1]")
+@click.option("--json", "as_json", is_flag=True, help="print comparison.json instead of the table")
+def command(
+    workloads: str,
+    methods: str,
+    seeds: int,
+    out: str,
+    workers: int,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Run every method on every workload with the same seeds, start and budget, and compare what they reach.
+
+    egrl compare --workload resnet50 --methods egrl,annealing,random --seeds 5 --evals 4000 --out comparison
+    """
+    from egrl import atomic, comparison
+    from egrl.types import RunFailure
+
+    folder = Path(out)
+    subjects = plan(_names(workloads, "--workload"), _names(methods, "--methods"), seeds, folder, options)
+    jobs = [job for subject in subjects for job in subject.jobs]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {out}: expected a folder that can be written: {error.strerror}") from error
+    failures, interrupted = run_all(
+        [job for job in jobs if job.argv], workers, lambda line: click.echo(line, err=True)
+    )
+    if interrupted:
+        click.echo("egrl: interrupted; the same command goes on", err=True)
+        return 130
+    document = {
+        "kind": "comparison",
+        "version": 1,
+        "methods": _names(methods, "--methods"),
+        "seeds": seeds,
+        "evaluations": options["evals"],
+        "start": subjects[0].start,
+        "workloads": [report(subject, folder, failures) for subject in subjects],
+    }
+    text = comparison.markdown(document)
+    atomic.write(folder / "comparison.json", json.dumps(document, indent=1) + "\n")
+    atomic.write(folder / "comparison.md", text)
+    click.echo(json.dumps(document) if as_json else text, nl=as_json)
+    if failures:
+        raise RunFailure(f"{len(failures)} of {len(jobs)} runs failed; the same command tries them again")
+    return 0
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: its folder, and the arguments of the `egrl run` that it still needs (none: it is finished)."""
+
+    label: str
+    method: str
+    path: Path
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A workload and its runs."""
+
+    name: str
+    problem: Problem
+    start: str
+    methods: tuple[str, ...]
+    jobs: tuple[Job, ...]
+
+
+def _names(text: str, flag: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise InputError(f"{flag}: expected different names with commas between, found {text!r}")
+    return names
+
+
+def plan(
+    workloads: Sequence[str], methods: Sequence[str], seeds: int, folder: Path, options: Mapping[str, Any]
+) -> list[Subject]:
+    """What is to be run. InputError where an option is wrong or the folder holds runs of another configuration."""
+    from egrl import api, problems
+    from egrl import methods as registry
+    from egrl.config import RunOptions
+
+    for setting in options["settings"]:
+        _settings_of(methods, methods[0], setting)
+    subjects = []
+    for workload in workloads:
+        name, jobs, problem, start = Path(workload).stem, [], None, ""
+        if any(subject.name == name for subject in subjects):
+            raise InputError(f"--workload: expected workloads of different names, found {name!r} twice")
+        for method in methods:
+            given = {k: options[k] for k in ("problem", "evals", "chip")}
+            given |= {"start": options["start"]} if options["start"] else {}
+            settings = [s for entry in options["settings"] for s in _settings_of(methods, method, entry)]
+            resolved = api.resolve(
+                RunOptions(workload=workload, method=method, threads=1, **given), settings, options["preset"]
+            )
+            if problem is None:
+                definition = problems.find(options["problem"]).load()
+                problem = definition.build(workload, resolved.run.chip, resolved.problem)
+                start = resolved.run.start
+            reason = registry.find(method).serves(problem)
+            if reason is not None:
+                raise InputError(f"--methods: {method} cannot serve problem {problem.name}: {reason}")
+            for seed in range(seeds):
+                path = folder / name / f"{method}-s{seed}".replace(":", "-")
+                run = dataclasses.replace(resolved, run=dataclasses.replace(resolved.run, seed=seed))
+                argv = _arguments(path, run, problem, settings, options["preset"])
+                jobs.append(Job(f"{name} {method} seed {seed}", method, path, argv))
+        assert problem is not None
+        subjects.append(Subject(name, problem, start, tuple(methods), tuple(jobs)))
+    return subjects
+
+
+def _settings_of(methods: Sequence[str], method: str, setting: str) -> list[str]:
+    """The setting as `egrl run --method METHOD --set` takes it; none where it is another method's."""
+    if setting.startswith(("problem.", "method.")):
+        return [setting]
+    for name in methods:
+        if setting.startswith(f"{name}."):
+            return ["method" + setting.removeprefix(name)] if name == method else []
+    raise InputError(
+        f"--set {setting}: expected problem.KEY=VALUE, or NAME.KEY=VALUE with NAME one of {', '.join(methods)}"
+    )
+
+
+def _arguments(
+    path: Path, run: RunConfig, problem: Problem, settings: Sequence[str], preset: str
+) -> tuple[str, ...]:
+    """Arguments of `egrl run` that make this run, or go on with it; none where it is finished."""
+    from egrl.run_folder import CONFIG
+
+    evals = ("--evals", str(run.run.evals), "--quiet")
+    if not (path / CONFIG).exists():
+        given = {"workload": run.run.workload, "problem": run.run.problem, "method": run.run.method}
+        given |= {
+            "chip": run.run.chip,
+            "start": run.run.start,
+            "seed": run.run.seed,
+            "threads": 1,
+            "out": path,
+        }
+        flags = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+        flags += [word for setting in settings for word in ("--set", setting)]
+        return ("run", *flags, *(("--preset", preset) if preset else ()), *evals)
+    _check_same(path, run)
+    return () if _finished(path, run, problem) else ("run", "--resume", str(path), *evals)
+
+
+def _check_same(path: Path, run: RunConfig) -> None:
+    """InputError where the run in the folder was not made with this configuration, or with a larger budget."""
+    import tomllib
+
+    from egrl import api, config
+    from egrl.run_folder import CONFIG
+
+    where = str(path / CONFIG)
+    try:
+        found = config.read_toml((path / CONFIG).read_text(), where)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{where}: expected a config file: {error}") from error
+    expected = tomllib.loads(config.to_toml(run))
+    for table, values in found.items():
+        left, right = (_leaves(tables, table) for tables in (values, expected[table]))
+        for key in sorted(left.keys() | right.keys()):
+            if key.removeprefix("run.") not in api.RESUMABLE and left.get(key) != right.get(key):
+                raise InputError(
+                    f"{where}: {key}: expected {right.get(key)!r} as in this comparison, found {left.get(key)!r};"
+                    " take another --out"
+                )
+    evals = found["run"].get("evals")
+    if not isinstance(evals, int) or evals > (run.run.evals or 0):
+        raise InputError(f"{where}: run.evals: expected at most --evals {run.run.evals}, found {evals}")
+
+
+def _leaves(value: Any, prefix: str) -> dict[str, Any]:
+    """Dotted key -> value of nested tables."""
+    if not isinstance(value, dict):
+        return {prefix: value}
+    return {k: v for name, part in value.items() for k, v in _leaves(part, f"{prefix}.{name}").items()}
+
+
+def _finished(path: Path, run: RunConfig, problem: Problem) -> bool:
+    """Whether the folder's run has spent this budget. InputError where it ran on another simulator."""
+    from egrl.commands.plot import read_summary
+    from egrl.run_folder import SUMMARY
+    from egrl.types import GENERATION
+
+    if not (path / SUMMARY).exists():
+        return False
+    summary = read_summary(path)
+    if summary["fingerprint"] != problem.fingerprint():
+        raise InputError(
+            f"{path}: this run was made by another simulator, chip or workload: expected fingerprint"
+            f" {problem.fingerprint()[:12]}, found {summary['fingerprint'][:12]}; take another --out"
+        )
+    return bool(summary["complete"]) and summary["generations"] == (run.run.evals or 0) // GENERATION
+
+
+def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tuple[dict[Path, str], bool]:
+    """Run the jobs, `workers` at once, each in a process of one thread.
+
+    Returns why which folders failed, and whether the user stopped it. A first Ctrl-C lets every run finish its
+    generation and save.
+    """
+    from egrl.api import StopSignal
+
+    waiting, failures, done = deque(jobs), dict[Path, str](), 0
+    running: list[tuple[Job, subprocess.Popen[bytes], IO[bytes]]] = []
+    with StopSignal() as stop, ExitStack() as files:
+        told = False
+        try:
+            while running or (waiting and not stop()):
+                while waiting and len(running) < workers and not stop():
+                    errors = files.enter_context(tempfile.TemporaryFile())
+                    running.append(_started(waiting.popleft(), errors))
+                if stop() and not told:
+                    told = True
+                    for _, process, _ in running:
+                        process.terminate()
+                for entry in [entry for entry in running if entry[1].poll() is not None]:
+                    running.remove(entry)
+                    job, process, errors = entry
+                    done += 1
+                    if process.returncode == 0:
+                        say(f"egrl compare: {done}/{len(jobs)} {job.label}: {_outcome(job.path)}")
+                    elif not stop():
+                        failures[job.path] = f"{job.label} failed: {_last_line(errors, process.returncode)}"
+                        say(f"egrl compare: {done}/{len(jobs)} {failures[job.path]}")
+                time.sleep(POLL_S)
+        finally:
+            for _, process, _ in running:
+                process.kill()
+                process.wait()
+        return failures, stop()
+
+
+def _started(job: Job, errors: IO[bytes]) -> tuple[Job, subprocess.Popen[bytes], IO[bytes]]:
+    """A run in a session of its own, so that Ctrl-C reaches it once, from here."""
+    argv = [sys.executable, "-m", "egrl", *job.argv]
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=errors,
+        env={**os.environ, **ONE_THREAD},
+        start_new_session=True,
+    )
+    return job, process, errors
+
+
+def _outcome(path: Path) -> str:
+    from egrl.commands.plot import read_summary
+
+    summary = read_summary(path)
+    best = summary["best"]
+    return f"{0.0 if best is None else best['speedup']:.4f}x in {summary['seconds']:.0f} s"
+
+
+def _last_line(errors: IO[bytes], code: int) -> str:
+    """The last line that a process wrote to stderr, or how it ended."""
+    errors.seek(0)
+    lines = [line for line in errors.read().decode(errors="replace").splitlines() if line.strip()]
+    return lines[-1].removeprefix("egrl: error: ").strip() if lines else f"exit code {code}"
+
+
+def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict[str, Any]:
+    """A workload's part of comparison.json; its curves are written to curves-<workload>.png."""
+    from analysis import style
+    from analysis.curves import learning_curves
+    from egrl import comparison
+    from egrl.commands.plot import read_curve, read_summary
+
+    ended = [job.path for job in subject.jobs if job.path not in failures]
+    summaries = [read_summary(path) for path in ended]
+    curves = [read_curve(path, summary) for path, summary in zip(ended, summaries, strict=True)]
+    runs = [
+        comparison.run_of(summary, None if curve.deployable is None else curve.deployable.tolist())
+        for summary, curve in zip(summaries, curves, strict=True)
+    ]
+    problem = subject.problem
+    title = f"{problem.workload} on {problem.chip}"
+    if curves:
+        style.save(learning_curves(curves, title), folder / f"curves-{subject.name}.png")
+    bound = problem.bound()
+    best_known = comparison.best_known_cost(problem, runs)
+    table = comparison.rows(runs, subject.methods, best_known, None if bound is None else bound.cost)
+    return {
+        "workload": problem.workload,
+        "problem": problem.name,
+        "chip": problem.chip,
+        "unit": problem.unit,
+        "fingerprint": problem.fingerprint(),
+        "baseline": problem.baseline.cost,
+        "best_known": best_known,
+        "bound": None if bound is None else bound.cost,
+        "reference": comparison.reference_of(subject.methods),
+        "rows": [dataclasses.asdict(row) for row in table],
+        "runs": [dataclasses.asdict(run) for run in runs],
+        "failed": [failures[job.path] for job in subject.jobs if job.path in failures],
+    }

@@ -1,0 +1,240 @@
+"""The numbers behind `egrl compare`: methods on one workload, repeated with the same seeds.
+
+Source of the intervals: Student's t for paired samples, two-sided, 95%: the differences of final speedups, seed by
+seed, against one reference method. They speak of these seeds' spread, not of other workloads.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from hwsim.problem import Problem
+
+CONFIDENCE = 0.95
+REFERENCE = "egrl"
+UNKNOWN = "-"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run ended with.
+
+    Attributes:
+        method, seed: which run; a method runs a seed once.
+        speedup: of the champion over the compiler's map; 0 where nothing valid was found.
+        cost: of the champion, in the problem's unit; None where there is none.
+        source: who proposed the champion; None where there is none.
+        deployable: final speedup of the deployable policy; None where the method has none.
+        seconds: wall time of the search.
+        evaluations: made.
+    """
+
+    method: str
+    seed: int
+    speedup: float
+    cost: float | None
+    source: str | None
+    deployable: float | None
+    seconds: float
+    evaluations: int
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean difference and its closed 95% interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method on one workload, over its runs. None: undefined (one run, no bound, no policy, the reference).
+
+    Attributes:
+        method: its name.
+        runs: how many ended.
+        mean, deviation, best: of final speedups; the deviation is the sample's (n - 1).
+        against: paired by seed with the reference method's runs.
+        of_best_known, of_bound: mean over the runs of best known cost (bound) / cost, 1 being as good; a run without
+            a valid mapping counts 0.
+        seconds: mean.
+        champions: source -> number of runs whose champion it proposed.
+        deployable: mean final speedup of the deployable policy.
+    """
+
+    method: str
+    runs: int
+    mean: float
+    deviation: float | None
+    best: float
+    against: Interval | None
+    of_best_known: float | None
+    of_bound: float | None
+    seconds: float
+    champions: Mapping[str, int]
+    deployable: float | None
+
+
+def run_of(summary: Mapping[str, Any], deployable: Sequence[float] | None) -> Run:
+    """A run from its summary.json and the deployable policy's speedups, a generation each (None: no policy)."""
+    best = summary["best"]
+    known = [float(value) for value in deployable or () if np.isfinite(value)]
+    return Run(
+        method=summary["method"],
+        seed=int(summary["seed"]),
+        speedup=0.0 if best is None else float(best["speedup"]),
+        cost=None if best is None else float(best["cost"]),
+        source=None if best is None else str(best["source"]),
+        deployable=known[-1] if known else None,
+        seconds=float(summary["seconds"]),
+        evaluations=int(summary["evaluations"]),
+    )
+
+
+def paired_interval(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Interval | None:
+    """Mean and 95% interval of ours - theirs over the seeds that both have; None for fewer than two."""
+    seeds = sorted(ours.keys() & theirs.keys())
+    if len(seeds) < 2:
+        return None
+    difference = np.array([ours[seed] - theirs[seed] for seed in seeds])
+    mean = float(difference.mean())
+    error = float(difference.std(ddof=1)) / len(seeds) ** 0.5
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(seeds) - 1)) * error
+    return Interval(mean, mean - half, mean + half)
+
+
+def best_known_cost(problem: Problem, runs: Sequence[Run]) -> float | None:
+    """The least cost known on the problem: that of the best run compared; None where none found a valid mapping."""
+    return min((run.cost for run in runs if run.cost is not None), default=None)
+
+
+def reference_of(methods: Sequence[str]) -> str:
+    """The method that the others are held against: egrl where it takes part, or the first."""
+    return REFERENCE if REFERENCE in methods else methods[0]
+
+
+def rows(
+    runs: Sequence[Run], methods: Sequence[str], best_known: float | None, bound: float | None
+) -> list[Row]:
+    """A row for each method that has runs, in the order of `methods`. ValueError where a run is there twice."""
+    by_method: dict[str, dict[int, Run]] = {}
+    for run in runs:
+        seeds = by_method.setdefault(run.method, {})
+        if run.seed in seeds:
+            raise ValueError(
+                f"runs: expected a seed once a method, received {run.method} seed {run.seed} twice"
+            )
+        seeds[run.seed] = run
+    reference = reference_of(methods)
+    held = {seed: run.speedup for seed, run in by_method.get(reference, {}).items()}
+    found = []
+    for method in methods:
+        if method in by_method:
+            own = by_method[method]
+            against = None
+            if method != reference:
+                against = paired_interval({seed: run.speedup for seed, run in own.items()}, held)
+            found.append(_row(method, list(own.values()), against, best_known, bound))
+    return found
+
+
+def _row(
+    method: str,
+    runs: Sequence[Run],
+    against: Interval | None,
+    best_known: float | None,
+    bound: float | None,
+) -> Row:
+    speedup = np.array([run.speedup for run in runs])
+    policies = [run.deployable for run in runs if run.deployable is not None]
+    return Row(
+        method=method,
+        runs=len(runs),
+        mean=float(speedup.mean()),
+        deviation=float(speedup.std(ddof=1)) if len(runs) > 1 else None,
+        best=float(speedup.max()),
+        against=against,
+        of_best_known=_share(best_known, runs),
+        of_bound=_share(bound, runs),
+        seconds=float(np.mean([run.seconds for run in runs])),
+        champions=dict(Counter(run.source for run in runs if run.source is not None).most_common()),
+        deployable=float(np.mean(policies)) if policies else None,
+    )
+
+
+def _share(least: float | None, runs: Sequence[Run]) -> float | None:
+    if least is None:
+        return None
+    return float(np.mean([0.0 if run.cost is None else least / run.cost for run in runs]))
+
+
+def markdown(document: Mapping[str, Any]) -> str:
+    """The document of comparison.json for people: a table a workload."""
+    lines: list[str] = []
+    for entry in document["workloads"]:
+        lines += [f"## {entry['workload']} on {entry['chip']}", ""]
+        lines += [_setting_line(document, entry), ""]
+        if entry["rows"]:
+            lines += [*_table([_cells(row, entry["reference"]) for row in entry["rows"]]), ""]
+        lines += [f"- {failure}" for failure in entry["failed"]]
+        lines += [""] if entry["failed"] else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _setting_line(document: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
+    known, bound = entry["best_known"], entry["bound"]
+    return (
+        f"Speedup over the compiler ({entry['baseline']:.6g} {entry['unit']}) after {document['evaluations']}"
+        f" evaluations, start {document['start']}, {document['seeds']} seeds. Best of these runs: "
+        + (UNKNOWN if known is None else f"{known:.6g} {entry['unit']}")
+        + (f"; proven bound: {bound:.6g} {entry['unit']}." if bound is not None else "; no proven bound.")
+    )
+
+
+def _cells(row: Mapping[str, Any], reference: str) -> dict[str, str]:
+    against = row["against"]
+    return {
+        "method": row["method"],
+        "runs": str(row["runs"]),
+        "mean": f"{row['mean']:.4f}",
+        "s.d.": _number(row["deviation"], ".4f"),
+        "best": f"{row['best']:.4f}",
+        f"against {reference} (95%)": UNKNOWN
+        if against is None
+        else f"{against['mean']:+.4f} [{against['low']:+.4f}, {against['high']:+.4f}]",
+        "of best known": _number(row["of_best_known"], ".2%"),
+        "of bound": _number(row["of_bound"], ".2%"),
+        "policy": _number(row["deployable"], ".4f"),
+        "seconds": f"{row['seconds']:.1f}",
+        "champions by": ", ".join(f"{name} {count}" for name, count in row["champions"].items()) or UNKNOWN,
+    }
+
+
+def _number(value: float | None, form: str) -> str:
+    return UNKNOWN if value is None else format(value, form)
+
+
+def _table(cells: Sequence[Mapping[str, str]]) -> list[str]:
+    """Aligned lines of a Markdown table; the first and the last column to the left, figures to the right."""
+    names = list(cells[0])
+    left = {names[0], names[-1]}
+    widths = {name: max(3, len(name), *(len(row[name]) for row in cells)) for name in names}
+    lines = [names, ["-" * (widths[n] - 1) + ("-" if n in left else ":") for n in names]]
+    lines += [[row[name] for name in names] for row in cells]
+    return [
+        "| "
+        + " | ".join(
+            cell.ljust(widths[name]) if name in left else cell.rjust(widths[name])
+            for cell, name in zip(line, names, strict=True)
+        )
+        + " |"
+        for line in lines
+    ]
