@@ -192,7 +192,8 @@ class RunFolder:
 
     def _drop_old_chunks(self, archive: Archive) -> None:
         """Delete what no kept checkpoint needs (after the new one is safe: until then the old ones need it)."""
-        self._counted = [*self._counted, len(archive)][-checkpoint.KEPT :]
+        if len(archive) not in self._counted:
+            self._counted = [*self._counted, len(archive)][-checkpoint.KEPT :]
         if len(self._counted) < checkpoint.KEPT:
             return
         for chunk in chunks.listing(self.path / "mappings"):

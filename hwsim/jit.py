@@ -6,6 +6,7 @@ written it refuses to define the function at all; then the function is compiled 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -26,5 +27,29 @@ def kernel(function: F) -> F:
         compiled = njit(cache=True)(function)
     except RuntimeError:  # numba: "no locator available"
         compiled = njit(function)
+    else:
+        compiled._cache = _Forgiving(compiled._cache)
     result: F = compiled
     return result
+
+
+class _Forgiving:
+    """Numba's cache of one function, for which a full or unreadable disk is no reason to stop."""
+
+    def __init__(self, cache: Any) -> None:
+        self._wrapped = cache
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wrapped, name)
+
+    def load_overload(self, *arguments: Any) -> Any:
+        """Machine code from disk, or None."""
+        try:
+            return self._wrapped.load_overload(*arguments)
+        except (OSError, EOFError):
+            return None
+
+    def save_overload(self, *arguments: Any) -> None:
+        """Keep machine code on disk where that is possible."""
+        with contextlib.suppress(OSError):
+            self._wrapped.save_overload(*arguments)

@@ -31,6 +31,7 @@ from policies.graph_unet import GraphUNet, GraphUNetConfig
 from policies.layout import Weights
 from policies.weights import assign
 from workloads.errors import InputError
+from workloads.files import read_bytes
 
 VERSION = 1
 _FIELD = "egrl_policy"
@@ -88,14 +89,11 @@ def load_policy(
 
     Raises InputError where the file is missing, damaged, of another version, or not what is demanded.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: expected a policy file: {error.strerror}") from error
+    data = read_bytes(path, "a policy file")
     try:
         metadata = json.loads(_header(data)["__metadata__"][_FIELD])
         weights = load(data)
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not a policy, or damaged ({type(error).__name__}: {error})") from error
     if not isinstance(metadata, dict) or metadata.get("version") != VERSION:
         found = metadata.get("version") if isinstance(metadata, dict) else metadata
@@ -113,7 +111,7 @@ def load_policy(
     for name, expected in demanded.items():
         if expected is not None and metadata[name] != expected:
             raise InputError(f"{path}: {name}: expected {expected!r}, found {metadata[name]!r}")
-    broken = [name for name, a in weights.items() if a.dtype.kind == "f" and not np.isfinite(a).all()]
+    broken = [name for name, a in weights.items() if a.dtype.kind == "f" and not (np.abs(a) < 1e12).all()]
     if broken:
         raise InputError(f"{path}: {broken[0]}: expected finite values, found others")
     return StoredPolicy(weights, metadata)

@@ -37,6 +37,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "learner.sac.batch": 4,
     },
     "ea": {"network.width": 8, "network.depth": 2, "network.attention_heads": 2},
+    "es": {"network.width": 8, "network.depth": 2, "network.attention_heads": 2},
     "pg": {
         "network.width": 8,
         "network.depth": 2,
@@ -52,6 +53,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "annealing-chains": ("annealing", {"chains": 4}),
     "egrl-episodes": ("egrl", {**SMALL["egrl"], "steps_per_episode": 3}),
     "egrl-ragged-rounds": ("egrl", {**SMALL["egrl"], "evolution.population": 7, "learner.rollouts": 2}),
+    "es-ragged-rounds": ("es", {**SMALL["es"], "pairs": 3, "readout": "sample"}),
     "ea-boltzmann": ("ea", {**SMALL["ea"], "evolution.boltzmann_fraction": 1.0}),
     "ea-gnn": ("ea", {**SMALL["ea"], "evolution.boltzmann_fraction": 0.0}),
 }

@@ -96,8 +96,8 @@ def _check_header(workload: Workload) -> None:
         raise _fault("source", "text", workload.source)
     for field in ("weight", "activation"):
         width = getattr(workload.element_bytes, field)
-        if not _is_positive(width):
-            raise _fault(f"element_bytes.{field}", "a finite number of bytes > 0", width)
+        if not _is_positive(width) or not 1 / 64 <= width <= 64:
+            raise _fault(f"element_bytes.{field}", "a number of bytes from 1/64 to 64", width)
     if not workload.ops:
         raise _fault("ops", "at least one op", "none")
     if len(workload.ops) > MAX_OPS:
@@ -149,8 +149,8 @@ def _check_op(op: Op, field: str) -> None:
         for attribute in _GEMM:
             _integer(getattr(op.gemm, attribute), f"{field}.gemm.{attribute}", 1, MAX_COUNT)
         _integer(op.gemm.macs, f"{field}.gemm (multiply-accumulates)", 1, MAX_TOTAL)
-    if op.latency_s is not None and not _is_positive(op.latency_s):
-        raise _fault(f"{field}.latency_s", "a finite number of seconds > 0", op.latency_s)
+    if op.latency_s is not None and not (_is_positive(op.latency_s) and op.latency_s <= 1000):
+        raise _fault(f"{field}.latency_s", "a number of seconds > 0, at most 1000", op.latency_s)
     if type(op.is_output) is not bool:
         raise _fault(f"{field}.is_output", "true or false", op.is_output)
 

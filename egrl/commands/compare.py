@@ -132,7 +132,7 @@ def plan(
 
     for setting in options["settings"]:
         _settings_of(methods, methods[0], setting)
-    subjects = []
+    subjects: list[Subject] = []
     for workload in workloads:
         name, jobs, problem, start = Path(workload).stem, [], None, ""
         if any(subject.name == name for subject in subjects):
@@ -181,7 +181,11 @@ def _arguments(
 
     evals = ("--evals", str(run.run.evals), "--quiet")
     if not (path / CONFIG).exists():
-        given = {"workload": run.run.workload, "problem": run.run.problem, "method": run.run.method}
+        given: dict[str, object] = {
+            "workload": run.run.workload,
+            "problem": run.run.problem,
+            "method": run.run.method,
+        }
         given |= {
             "chip": run.run.chip,
             "start": run.run.start,
@@ -252,7 +256,7 @@ def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tu
     Returns why which folders failed, and whether the user stopped it. A first Ctrl-C lets every run finish its
     generation and save.
     """
-    from egrl.api import StopSignal
+    from egrl.stopping import StopSignal
 
     waiting, failures, done = deque(jobs), dict[Path, str](), 0
     running: list[tuple[Job, subprocess.Popen[bytes], IO[bytes]]] = []
@@ -261,8 +265,8 @@ def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tu
         try:
             while running or (waiting and not stop()):
                 while waiting and len(running) < workers and not stop():
-                    errors = files.enter_context(tempfile.TemporaryFile())
-                    running.append(_started(waiting.popleft(), errors))
+                    stderr = files.enter_context(tempfile.TemporaryFile())
+                    running.append(_started(waiting.popleft(), stderr))
                 if stop() and not told:
                     told = True
                     for _, process, _ in running:

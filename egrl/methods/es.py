@@ -8,12 +8,12 @@ with mirrored (antithetic) perturbations and rank-shaped fitness (section 2.1), 
     w moves by one step of Adam along g
 
 Deviations:
-- The mean is measured every round, as the deployable policy; its reward does not enter the estimate.
+- The mean is measured every round, as the policy to deploy; its reward does not enter the estimate.
 - Equal rewards share their mean rank, so that a round in which nothing differs moves nothing (the paper's ranking
   breaks ties by position). Failed measurements share the last rank.
 - No weight decay, no virtual batch normalisation (layers are normalised by themselves).
 - A network proposes its most probable choices (`readout = "greedy"`), or draws from its probabilities ("sample").
-- The start mapping is measured once by itself, before the first round; weights learn nothing from it.
+- The start mapping is measured once, in the place of the first round's mean; weights learn nothing from it.
 """
 
 from __future__ import annotations
@@ -74,8 +74,7 @@ def estimate(reward: NDArray[np.float64], noise: Weights, sigma: float) -> Weigh
     shaped = centred_ranks(reward)
     pairs = len(noise)
     difference = (shaped[:pairs] - shaped[pairs:]).astype(np.float32)
-    direction: Weights = difference @ noise / np.float32(2 * pairs * sigma)
-    return direction
+    return np.asarray(difference @ noise / np.float32(2 * pairs * sigma), dtype=np.float32)
 
 
 @dataclass
@@ -89,16 +88,16 @@ class _Adam:
     def step(self, gradient: Weights, learning_rate: float) -> Weights:
         """By how much the weights move, float32 [P]; upwards."""
         self.steps += 1
-        self.first = np.float32(BETA1) * self.first + np.float32(1 - BETA1) * gradient
-        self.second = np.float32(BETA2) * self.second + np.float32(1 - BETA2) * gradient**2
-        rate = np.float32(learning_rate * (1 - BETA2**self.steps) ** 0.5 / (1 - BETA1**self.steps))
-        move: Weights = rate * self.first / (np.sqrt(self.second) + np.float32(EPSILON))
+        self.first = self.first + np.float32(1 - BETA1) * (gradient - self.first)
+        self.second = self.second + np.float32(1 - BETA2) * (gradient * gradient - self.second)
+        rate = learning_rate * (1 - BETA2**self.steps) ** 0.5 / (1 - BETA1**self.steps)
+        move: Weights = np.float32(rate) * self.first / (np.sqrt(self.second) + np.float32(EPSILON))
         return move
 
 
 @dataclass
 class _Round:
-    """R mappings: the start mapping where it is the first round, the mean, all w + sigma e, all w - sigma e."""
+    """R mappings: of the mean (where `start`: the start mapping), of all w + sigma e, of all w - sigma e."""
 
     mapping: Mapping16
     start: bool
@@ -187,7 +186,7 @@ class Es:
         start = self._setting.start[0] if self._proposed == 0 else None
         self._proposed += len(weights)
         if start is not None:
-            mapping = np.concatenate([start[None], mapping])
+            mapping[0] = start
         unknown = np.full(len(mapping), np.nan)
         return _Round(mapping, start is not None, unknown, unknown.copy())
 
@@ -196,8 +195,7 @@ class Es:
         current = self._current
         if current is None:
             return
-        reward = current.reward[-2 * self._config.pairs :]
-        direction = estimate(reward, self._noise(self._rounds), self._config.sigma)
+        direction = estimate(current.reward[1:], self._noise(self._rounds), self._config.sigma)
         self._weights = self._weights + self._adam.step(direction, self._config.learning_rate)
         self._metrics["estimate_norm"] = float(np.linalg.norm(direction))
         self._rounds += 1
@@ -216,9 +214,10 @@ class Es:
         current.speedup[rows] = evaluation.speedup
         current.told = rows.stop
         if current.measured:
-            perturbed = current.reward[-2 * self._config.pairs :]
+            perturbed = current.reward[1:]
             finite = perturbed[np.isfinite(perturbed)]
-            self._metrics["deployable_speedup"] = float(current.speedup[int(current.start)])
+            if not current.start:
+                self._metrics["deployable_speedup"] = float(current.speedup[0])
             self._metrics["perturbed_reward"] = float(finite.mean()) if len(finite) else np.nan
 
     def metrics(self) -> Mapping[str, float]:

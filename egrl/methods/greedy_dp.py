@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,8 +73,8 @@ class _Walk:
     told: int = 0
     passes: int = 0
     walks: int = 1
-    improved: bool = True
-    speedup: float = field(default=0.0)
+    improved: bool = False
+    speedup: float = 0.0
 
     def state(self) -> dict[str, Any]:
         return {**vars(self), "rng": self.rng.bit_generator.state}
@@ -121,6 +121,8 @@ class GreedyDp:
         problem, walk = self._setting.problems[turn], self._walks[turn]
         if walk.best is not None:
             walk.mapping, walk.best = walk.best, None
+        if walk.node < 0:
+            walk.improved = False
         nodes = len(problem.nodes)
         walk.asked = walk.told = 0
         for _ in range(nodes + 1):
@@ -142,7 +144,7 @@ class GreedyDp:
         key = run_keys(self._setting.seed, np.array([self._asked]), SAMPLE)
         walk.batch = problem.sample(np.ones(shape, dtype=np.float32), key)
         walk.mapping, walk.reward, walk.speedup = walk.batch[0].copy(), -np.inf, 0.0
-        walk.node, walk.improved = -1, True
+        walk.node = -1
         walk.walks += 1
 
     def learn(self) -> None:

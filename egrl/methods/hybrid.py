@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from egrl.keys import SAMPLE, run_keys
 from egrl.learners.replay import Replay
 from egrl.learners.sac import Sac, SacConfig, Task, Transitions
-from egrl.types import Proposals, Setting, proposals
+from egrl.types import Proposals, RunFailure, Setting, proposals
 from hwsim.canonical import observe
 from hwsim.problem import Evaluation, Mapping16, Observation, Problem, Status
 from policies.critic import CriticConfig
@@ -280,7 +280,12 @@ class Hybrid:
             noise = self._rng.standard_normal((rollouts, *clean.shape), dtype=np.float32)
             noisy = clean * np.exp(np.float32(self._parts.learner.rollout_noise) * noise)
             parts.append(noisy / np.maximum(noisy.sum(axis=-1, keepdims=True), np.float32(1e-30)))
-        return np.concatenate(parts)
+        probabilities = np.concatenate(parts)
+        if not np.isfinite(probabilities).all():
+            raise RunFailure(
+                "a policy's weights have diverged to values that are not finite; try a smaller method.actor_lr"
+            )
+        return probabilities
 
     def _observe(self, state: int) -> Observation:
         if state < 0:

@@ -163,11 +163,9 @@ def _known(method: str, name: str, names: Sequence[str]) -> str:
     """The name, or InputError with those like it."""
     if name in names:
         return name
-    near = difflib.get_close_matches(name, names, 5, 0.4)
-    lower = {entry.lower(): entry for entry in names}
-    near = (
-        near or [lower[n] for n in difflib.get_close_matches(name.lower(), list(lower), 5, 0.3)] or names[:5]
-    )
+    folded = {entry.lower(): entry for entry in names}
+    near = [folded[entry] for entry in difflib.get_close_matches(name.lower(), list(folded), 5, 0.3)]
+    near = near or list(names[:5])
     raise InputError(
         f"--method {method}:{name}: expected an optimiser of {method}, such as {', '.join(near)}"
     )

@@ -5,7 +5,6 @@ A chip file is TOML with the tables of `Chip`'s fields; `chips/nnpi.toml` is the
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
@@ -16,9 +15,16 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_vali
 from pydantic.dataclasses import dataclass
 
 from workloads.errors import InputError
+from workloads.files import parse_toml, read_text
+
+KIND, VERSION = "chip", 1
+MAX_FILE_BYTES = 1 << 20
 
 Count = Annotated[int, Field(strict=True, ge=1, lt=2**53)]
-Quantity = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(strict=True, ge=1, le=1e18, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(strict=True, gt=0, le=1e3, allow_inf_nan=False)]
+Width = Annotated[float, Field(strict=True, ge=1 / 64, le=64, allow_inf_nan=False)]
+Sigma = Annotated[float, Field(strict=True, gt=0, le=2, allow_inf_nan=False)]
 Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
 Switch = Annotated[bool, Field(strict=True)]
 
@@ -31,7 +37,7 @@ class Memory:
 
     name: Name
     capacity_bytes: Count
-    bandwidth_Bps: Quantity
+    bandwidth_Bps: Rate
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -46,7 +52,7 @@ class Compute:
     mac_rows: Count
     mac_cols: Count
     mac_depth: Count
-    clock_Hz: Quantity
+    clock_Hz: Rate
     dsp_lanes: Count
 
 
@@ -54,15 +60,15 @@ class Compute:
 class Overhead:
     """Seconds every op costs whatever it does."""
 
-    launch_s: Quantity
+    launch_s: Seconds
 
 
 @dataclass(frozen=True, config=_CONFIG)
 class ElementWidths:
     """Bytes an element in which the chip computes."""
 
-    weight: Quantity
-    activation: Quantity
+    weight: Width
+    activation: Width
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -77,7 +83,7 @@ class Prefetch:
 class Noise:
     """Standard deviation of the logarithm of a measured latency."""
 
-    sigma: Quantity
+    sigma: Sigma
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -152,12 +158,7 @@ def load_chip(name_or_file: str | Path) -> Chip:
         return parse_chip((_PACKAGED / f"{given}.toml").read_text(encoding="utf-8"), f"{given}.toml")
     if not given.endswith(".toml"):
         raise InputError(f"chip {given!r}: expected one of {', '.join(chip_names())} or a .toml file")
-    try:
-        text = Path(given).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise InputError(f"{given}: expected a readable chip file, found: {reason}") from error
-    return parse_chip(text, given)
+    return parse_chip(read_text(given, "a chip file", MAX_FILE_BYTES), given)
 
 
 def parse_chip(text: str, where: str) -> Chip:
@@ -166,17 +167,25 @@ def parse_chip(text: str, where: str) -> Chip:
     Raises:
         InputError: malformed TOML (with its line), or an unknown, missing or impossible value (with its key).
     """
+    table = parse_toml(text, where)
+    for key, expected in (("kind", KIND), ("version", VERSION)):
+        found = table.pop(key, expected)
+        if type(found) is not type(expected) or found != expected:
+            raise InputError(f"{where}: {key}: expected {expected!r}, found {found!r}")
     try:
-        return _ADAPTER.validate_python(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{where}: expected TOML, found an error: {error}") from error
+        return _ADAPTER.validate_python(table)
     except ValidationError as error:
         raise InputError(f"{where}: {_first(error)}") from error
 
 
 def chip_toml(chip: Chip) -> str:
-    """TOML text from which `parse_chip` makes an equal chip."""
+    """TOML text of a chip's values alone, from which `parse_chip` makes an equal chip."""
     return tomli_w.dumps(asdict(chip))
+
+
+def chip_file(chip: Chip) -> str:
+    """`chip_toml` with the kind and version that a file carries."""
+    return tomli_w.dumps({"kind": KIND, "version": VERSION, **asdict(chip)})
 
 
 def _first(error: ValidationError) -> str:

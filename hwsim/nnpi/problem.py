@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hwsim.canonical import canonical, check_mapping, choice_columns, independent_sample
 from hwsim.keys import derive, normals
-from hwsim.nnpi.chip import Chip, chip_toml
+from hwsim.nnpi.chip import Chip, chip_file
 from hwsim.nnpi.compiler import epsilon, rectify
 from hwsim.nnpi.explain import Explanation, explain
 from hwsim.nnpi.judge import judge
@@ -171,4 +171,4 @@ class NnpiProblem:
 
     def files(self) -> dict[str, str]:
         """The workload and the chip as text."""
-        return {"workload.json": to_json(self._workload), "chip.toml": chip_toml(self._chip)}
+        return {"workload.json": to_json(self._workload), "chip.toml": chip_file(self._chip)}

@@ -8,7 +8,7 @@ from workloads.graph import KINDS, Edge, ElementBytes, Gemm, Op, Workload
 NAMES = st.text(min_size=1, max_size=8).filter(str.isprintable)
 BYTES = st.integers(0, 2**40)
 DIMENSIONS = st.integers(0, 2**20)
-WIDTHS = st.floats(min_value=1e-3, max_value=16.0, allow_nan=False)
+WIDTHS = st.floats(1 / 64, 64)
 
 
 @st.composite
@@ -41,7 +41,7 @@ def _workloads(draw: st.DrawFn) -> Workload:
                 groups=draw(DIMENSIONS),
                 batch=draw(st.integers(1, 512)),
                 is_output=draw(st.booleans()),
-                latency_s=draw(st.none() | st.floats(min_value=0, exclude_min=True, allow_infinity=False)),
+                latency_s=draw(st.none() | st.floats(min_value=0, max_value=1e3, exclude_min=True)),
             )
         )
     name = draw(NAMES.filter(lambda n: "/" not in n and "\\" not in n and n not in (".", "..")))

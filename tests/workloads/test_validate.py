@@ -36,11 +36,11 @@ FAULTS: dict[str, tuple[Callable[[Workload], Workload], list[str]]] = {
     "lone surrogate in the source": (lambda w: replace(w, source="\ud800"), ["source"]),
     "element of no bytes": (
         lambda w: replace(w, element_bytes=ElementBytes(weight=0.0)),
-        ["element_bytes.weight", "> 0"],
+        ["element_bytes.weight", "1/64 to 64"],
     ),
     "element of infinite bytes": (
         lambda w: replace(w, element_bytes=ElementBytes(activation=float("inf"))),
-        ["element_bytes.activation", "finite"],
+        ["element_bytes.activation", "1/64 to 64"],
     ),
     "empty op name": (lambda w: with_op(w, 1, name=""), ["ops[1].name"]),
     "name used twice": (lambda w: with_op(w, 2, name="b"), ["ops[2].name", "'b'", "ops[1]"]),

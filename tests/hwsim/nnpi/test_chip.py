@@ -8,7 +8,7 @@ import pytest
 import tomli_w
 from hypothesis import given, settings
 
-from hwsim.nnpi.chip import Chip, chip_names, chip_toml, load_chip, parse_chip
+from hwsim.nnpi.chip import Chip, chip_file, chip_names, chip_toml, load_chip, parse_chip
 from strategies import chips
 from workloads.errors import InputError
 
@@ -49,8 +49,8 @@ def test_a_chip_loads_from_a_file(tmp_path):
         ('name = "nnpi"', "name =", "x.toml: expected TOML.*line 1"),
         ("clock_Hz = 940000000.0", "clock_Hz = nan", "compute.clock_Hz.*found nan"),
         ("clock_Hz = 940000000.0", "clock_Hz = inf", "compute.clock_Hz.*found inf"),
-        ("clock_Hz = 940000000.0", "clock_Hz = -1", "compute.clock_Hz.*greater than 0.*found -1"),
-        ("clock_Hz = 940000000.0", "clock_Hz = 0", "compute.clock_Hz.*greater than 0.*found 0"),
+        ("clock_Hz = 940000000.0", "clock_Hz = -1", "compute.clock_Hz.*greater than or equal to 1.*found -1"),
+        ("clock_Hz = 940000000.0", "clock_Hz = 0", "compute.clock_Hz.*greater than or equal to 1.*found 0"),
         ("clock_Hz = 940000000.0", 'clock_Hz = "1"', "compute.clock_Hz.*number.*found '1'"),
         ("clock_Hz = 940000000.0", "clock_hz = 1.0", "compute.clock_[Hh]z: expected"),
         ("ices = 12", "ices = 1.5", "compute.ices.*integer.*found 1.5"),
@@ -88,8 +88,16 @@ def test_a_chip_has_two_to_eight_memories(count: int):
 def test_unknown_names_and_unreadable_files_are_the_users_error(tmp_path):
     with pytest.raises(InputError, match=r"chip 'nnpj': expected one of .*nnpi.* or a .toml file"):
         load_chip("nnpj")
-    with pytest.raises(InputError, match=r"absent.toml: expected a readable chip file"):
+    with pytest.raises(InputError, match=r"absent.toml: expected a chip file: No such file"):
         load_chip(tmp_path / "absent.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="not UTF-8"):
+    with pytest.raises(InputError, match="in UTF-8, found other bytes at offset 0"):
         load_chip(tmp_path / "binary.toml")
+
+
+def test_a_chip_file_of_another_kind_or_version_is_refused():
+    with pytest.raises(InputError, match=r"x.toml: version: expected 1, found 2"):
+        parse_chip("version = 2\n" + TEXT, "x.toml")
+    with pytest.raises(InputError, match=r"x.toml: kind: expected 'chip', found 'workload'"):
+        parse_chip("kind = 'workload'\n" + TEXT, "x.toml")
+    assert parse_chip(chip_file(load_chip("nnpi")), "x.toml") == load_chip("nnpi")

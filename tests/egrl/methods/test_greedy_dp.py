@@ -1,0 +1,165 @@
+"""Greedy-DP: what one node's turn tries, what it keeps, and where the walk goes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from egrl.archive import Archive
+from egrl.methods.greedy_dp import GreedyDp, GreedyDpConfig, joint_choices
+from egrl.types import GENERATION, Setting
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.problem import NnpiProblem
+from hwsim.problem import Mapping16, Problem, Status
+from toys import ToyRagged
+from workloads.load import load
+
+
+def build(*problems: Problem, start: Mapping16 | None = None, seed: int = 0) -> GreedyDp:
+    starts = [start] * len(problems)
+    return GreedyDp(Setting(problems, Archive(problems), seed, starts), GreedyDpConfig())
+
+
+def drive(method: GreedyDp, problems: list[Problem], evaluations: int) -> list[tuple[int, Mapping16, float]]:
+    """(problem, what ran, reward) of the first evaluations."""
+    found: list[tuple[int, Mapping16, float]] = []
+    while len(found) < evaluations:
+        batch = method.ask(min(GENERATION, evaluations - len(found)))
+        assert batch is not None
+        batch = batch.numbered(len(found))
+        key = np.zeros(len(batch), np.uint64)
+        evaluation = problems[batch.problem].evaluate(batch.mapping, key)
+        method.tell(batch, evaluation)
+        rows = zip(evaluation.repaired, evaluation.reward, strict=True)
+        found += [(batch.problem, mapping, float(reward)) for mapping, reward in rows]
+    return found
+
+
+def by_hand(problem: Problem, mapping: Mapping16) -> tuple[Mapping16, float]:
+    """The fixed point of passes that look at every joint choice of a node, by plain loops."""
+    key = np.zeros(1, np.uint64)
+    reward = float(problem.evaluate(mapping[None], key).reward[0])
+    moved = True
+    while moved:
+        moved = False
+        for node in range(len(problem.nodes)):
+            best = mapping
+            for joint in np.ndindex(*problem.num_choices[node].tolist()):
+                candidate = mapping.copy()
+                candidate[node] = np.where(problem.size_bytes[node] > 0, joint, -1)
+                found = float(problem.evaluate(candidate[None], key).reward[0])
+                if found > reward:
+                    best, reward, moved = candidate, found, True
+            mapping = best
+    return mapping, reward
+
+
+def test_a_node_of_the_chip_has_eight_other_joint_choices():
+    problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
+    sizes = [len(joint_choices(problem, n, problem.initial)) for n in range(len(problem.nodes))]
+    live = (problem.size_bytes > 0).sum(axis=1)
+    assert sizes == [3**heads - 1 for heads in live.tolist()]
+    assert 8 in sizes
+
+
+@given(st.integers(0, 6), st.integers(0, 2**32))
+@settings(max_examples=50, deadline=None)
+def test_a_nodes_candidates_are_all_different_and_touch_no_other_node(node, key):
+    problem = ToyRagged()
+    uniform = np.ones((1, *problem.num_choices.shape, 4))
+    mapping = problem.sample(uniform, np.array([key], np.uint64))[0]
+    candidates = joint_choices(problem, node, mapping)
+    live = problem.size_bytes[node] > 0
+    assert len(candidates) == np.prod(problem.num_choices[node][live], initial=1) - 1
+    assert len(np.unique(candidates, axis=0)) == len(candidates)
+    assert (np.delete(candidates, node, axis=1) == np.delete(mapping, node, axis=0)).all()
+    assert not (candidates == mapping).all(axis=(1, 2)).any()
+    assert (candidates[:, node, ~live] == -1).all()
+
+
+def test_it_stops_where_no_node_can_be_improved_alone():
+    problem = ToyRagged()
+    method = build(problem)
+    rewards: list[float] = []
+    while True:
+        rewards.append(drive(method, [problem], 1)[0][2])
+        if method.metrics()["walks"] > 1:
+            break
+    _, reward = by_hand(problem, problem.initial)
+    assert max(rewards[:-1]) == reward > 1
+    assert method.metrics()["passes"] >= 2
+
+
+def test_the_mapping_in_place_is_measured_once_and_kept_where_nothing_is_better():
+    problem = ToyRagged()
+    best, reward = by_hand(problem, problem.initial)
+    method = build(problem, start=best)
+    rows = drive(method, [problem], 40)
+    np.testing.assert_array_equal(rows[0][1], best)
+    first_pass = sum(len(joint_choices(problem, n, best)) for n in range(len(problem.nodes)))
+    assert all(value <= reward for _, _, value in rows[: 1 + first_pass])
+    assert not any((mapping == best).all() for _, mapping, _ in rows[1 : 1 + first_pass])
+
+
+def test_a_walk_that_is_stuck_begins_anew_somewhere_else():
+    problem = ToyRagged()
+    best, _ = by_hand(problem, problem.initial)
+    method = build(problem, start=best)
+    a_pass = sum(len(joint_choices(problem, n, best)) for n in range(len(problem.nodes)))
+    drive(method, [problem], 1 + a_pass)
+    assert (method.metrics()["walks"], method.metrics()["passes"]) == (1, 0)
+    _, mapping, reward = drive(method, [problem], 1)[0]
+    assert (method.metrics()["walks"], method.metrics()["passes"]) == (2, 1)
+    assert method.metrics()["walk_speedup"] ** 2 == pytest.approx(reward)
+    assert (mapping != best).any()
+
+
+def test_it_goes_on_from_what_the_compiler_made_of_the_best_candidate():
+    problem = NnpiProblem(load("resnet101"), load_chip("nnpi"))
+    method = build(problem)
+    rows = drive(method, [problem], 200)
+    moved = 0
+    mapping, reward = rows[0][1], rows[0][2]
+    at = 1
+    for node in range(10):
+        candidates = joint_choices(problem, node, mapping)
+        batch = rows[at : at + len(candidates)]
+        at += len(candidates)
+        asked = problem.evaluate(candidates, np.zeros(len(candidates), np.uint64))
+        expected = {row.tobytes() for row in asked.repaired}
+        assert {ran.tobytes() for _, ran, _ in batch} == expected
+        best = max(batch, key=lambda row: row[2])
+        if best[2] > reward:
+            moved += not any((best[1] == candidate).all() for candidate in candidates)
+            mapping, reward = best[1], best[2]
+    assert at > 60
+
+
+def test_a_failed_measurement_is_never_the_best():
+    problem = ToyRagged()
+    method = build(problem)
+    batch = method.ask(1)
+    assert batch is not None
+    method.tell(batch.numbered(0), problem.evaluate(batch.mapping, np.zeros(1, np.uint64)))
+    before = method.metrics()["walk_speedup"]
+    batch = method.ask(GENERATION)
+    assert batch is not None
+    evaluation = problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64))
+    lost = replace(
+        evaluation,
+        reward=np.full(len(batch), np.nan),
+        status=np.full(len(batch), Status.FAILED, np.int8),
+    )
+    method.tell(batch.numbered(1), lost)
+    assert method.metrics()["walk_speedup"] == before
+
+
+def test_several_problems_take_turns_of_a_generation():
+    problems: list[Problem] = [ToyRagged(), NnpiProblem(load("alexnet"), load_chip("nnpi"))]
+    rows = drive(build(*problems), problems, 4 * GENERATION)
+    turns = [problem for problem, _, _ in rows]
+    assert turns == [0] * GENERATION + [1] * GENERATION + [0] * GENERATION + [1] * GENERATION

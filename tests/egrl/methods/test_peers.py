@@ -1,0 +1,202 @@
+"""Other people's optimisers: what they are told, which names exist, and what a missing extra says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from egrl import config
+from egrl.archive import Archive
+from egrl.methods import find
+from egrl.methods.peers import FAILED, Peer, Points, Task
+from egrl.types import Method, Proposals, Setting
+from hwsim.problem import Evaluation, Mapping16, Problem, Status
+from toys import ToyGrammar, ToyRagged
+from workloads.errors import InputError
+
+NAMES = (
+    "nevergrad:DiscreteLenglerOnePlusOne",
+    "nevergrad:NGOpt",
+    "nevergrad:TwoPointsDE",
+    "nevergrad:PSO",
+    "nevergrad:CMA",
+    "optuna:TPESampler",
+    "optuna:NSGAIISampler",
+    "optuna:QMCSampler",
+    "optuna:RandomSampler",
+    "pymoo:GA",
+)
+
+
+def build(
+    name: str, problem: Problem, seed: int = 0, start: Mapping16 | None = None, **settings: object
+) -> Method:
+    definition = find(name)
+    own = config.build(definition.config, settings, name)
+    return definition.build(Setting([problem], Archive([problem]), seed, [start]), own)
+
+
+def play(
+    method: Method,
+    problem: Problem,
+    evaluations: int,
+    change: Callable[[Evaluation], Evaluation] = lambda evaluation: evaluation,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mappings and rewards of the first evaluations."""
+    mappings: list[np.ndarray] = []
+    rewards: list[float] = []
+    while len(rewards) < evaluations:
+        batch = method.ask(evaluations - len(rewards))
+        assert batch is not None
+        evaluation = change(problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64)))
+        method.tell(batch.numbered(len(rewards)), evaluation)
+        mappings += list(batch.mapping)
+        rewards += evaluation.reward.tolist()
+    return np.stack(mappings), np.array(rewards)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_begins_at_the_start_and_repeats_with_its_seed_whatever_the_global_state(name):
+    problem = ToyRagged()
+    uniform = np.ones((1, *problem.num_choices.shape, 4))
+    start = problem.sample(uniform, np.array([5], np.uint64))[0]
+    np.random.seed(1)  # noqa: NPY002
+    first, _ = play(build(name, problem, start=start), problem, 40)
+    np.random.seed(2)  # noqa: NPY002
+    again, _ = play(build(name, problem, start=start), problem, 40)
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(first[0], start)
+    other, _ = play(build(name, problem, seed=1, start=start), problem, 40)
+    assert name == "optuna:QMCSampler" or (first != other).any()
+
+
+@pytest.mark.parametrize("name", ["nevergrad:DiscreteLenglerOnePlusOne", "optuna:TPESampler", "pymoo:GA"])
+def test_it_finds_better_mappings_than_random_draws_do_on_average(name):
+    problem = ToyRagged()
+    _, rewards = play(build(name, problem), problem, 150)
+    assert rewards[75:].mean() > rewards[1:40].mean()
+
+
+@pytest.mark.parametrize("name", ["nevergrad", "optuna"])
+def test_both_encodings_begin_at_the_start(name):
+    problem = ToyRagged()
+    start = problem.sample(np.ones((1, *problem.num_choices.shape, 4)), np.array([9], np.uint64))[0]
+    for encoding in ("integer", "choice"):
+        mappings, _ = play(build(name, problem, start=start, encoding=encoding), problem, 30)
+        np.testing.assert_array_equal(mappings[0], start)
+        assert len(np.unique(mappings, axis=0)) > 3
+        assert (mappings < problem.num_choices).all()
+
+
+def test_a_genetic_algorithm_that_has_seen_every_point_goes_on():
+    problem = ToyGrammar()
+    mappings, _ = play(build("pymoo", problem, population=10), problem, 400)
+    assert len(mappings) == 400
+
+
+class Recorder:
+    """Proposes three points and keeps what it is told."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.loss: list[np.ndarray] = []
+
+    def ask(self) -> Points:
+        return np.stack([self.task.first, self.task.choices - 1, np.zeros_like(self.task.first)])
+
+    def tell(self, loss: np.ndarray) -> None:
+        self.loss.append(loss.copy())
+
+
+def recorded(problem: Problem) -> tuple[Peer, Recorder]:
+    made: list[Recorder] = []
+
+    def make(task: Task) -> Recorder:
+        made.append(Recorder(task))
+        return made[0]
+
+    peer = Peer(Setting([problem], Archive([problem]), 0, [None]), "recorder", make)
+    return peer, made[0]
+
+
+def test_an_optimiser_sees_the_open_decisions_and_the_negative_reward_of_its_own_points():
+    problem = ToyRagged()
+    peer, recorder = recorded(problem)
+    is_open = (problem.size_bytes > 0) & (problem.num_choices > 1)
+    np.testing.assert_array_equal(recorder.task.choices, problem.num_choices[is_open])
+    np.testing.assert_array_equal(recorder.task.first, problem.initial[is_open])
+    mappings, rewards = play(peer, problem, 3)
+    np.testing.assert_array_equal(mappings[0], problem.initial)
+    np.testing.assert_array_equal(mappings[1][is_open], problem.num_choices[is_open] - 1)
+    np.testing.assert_array_equal(recorder.loss[0], -rewards)
+
+
+def test_a_failed_measurement_is_told_as_a_very_bad_loss():
+    problem = ToyRagged()
+
+    def fail_second(evaluation: Evaluation) -> Evaluation:
+        reward, status = evaluation.reward.copy(), evaluation.status.copy()
+        reward[1], status[1] = np.nan, Status.FAILED
+        return replace(evaluation, reward=reward, status=status)
+
+    peer, recorder = recorded(problem)
+    play(peer, problem, 3, fail_second)
+    assert recorder.loss[0][1] == FAILED
+    assert (recorder.loss[0][[0, 2]] < 0).all()
+
+
+def test_an_optimiser_is_told_once_its_whole_batch_is_known():
+    problem = ToyRagged()
+    peer, recorder = recorded(problem)
+    parts: list[Proposals] = []
+    for number in range(3):
+        part = peer.ask(1)
+        assert part is not None
+        parts.append(part.numbered(number))
+    empty = peer.ask(5)
+    assert empty is not None
+    assert len(empty) == 0
+    for part in parts:
+        assert recorder.loss == []
+        peer.tell(part, problem.evaluate(part.mapping, np.zeros(1, np.uint64)))
+    assert len(recorder.loss) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("nevergrad:DiscreteLenglerOnePlus", "DiscreteLenglerOnePlusOne"),
+        ("nevergrad:twopointsde", "TwoPointsDE"),
+        ("optuna:TPE", "TPESampler"),
+        ("optuna:BruteForceSampler", "TPESampler"),
+        ("pymoo:NSGA2", "GA"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_close_ones(name, near):
+    with pytest.raises(InputError, match=rf"--method {name}: .*\b{near}\b"):
+        find(name)
+
+
+@pytest.mark.parametrize("name", ["annealing:fast", "nevergrad:", "scipy:powell"])
+def test_only_families_have_variants(name):
+    with pytest.raises(InputError, match="--method: expected one of egrl, "):
+        find(name)
+
+
+def test_a_missing_extra_says_what_to_install():
+    program = (
+        "import sys; sys.modules['nevergrad'] = None\n"
+        "from egrl.cli import main\n"
+        "sys.exit(main(['run', '--workload', 'alexnet', '--method', 'nevergrad:PSO', '--gens', '1']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "egrl: error: --method nevergrad:PSO: expected the extra: pip install 'egrl[peers]'"
+    )
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,90 @@
+"""The local search: always valid, never worse, the same for the same key."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from hwsim.nnpi import polish as module
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.compiler import rectify
+from hwsim.nnpi.judge import judge
+from hwsim.nnpi.latency import trace_latency
+from hwsim.nnpi.polish import polish
+from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
+from hwsim.nnpi.tables import build_tables
+from hwsim.problem import Mapping16
+from strategies import chips, workloads
+from workloads.errors import InputError
+from workloads.load import load
+
+
+def draw_mapping(tables, seed: int) -> Mapping16:
+    sizes = np.stack([tables.weight_bytes, tables.activation_bytes], axis=1)
+    drawn = np.random.default_rng(seed).integers(0, len(tables.capacity_bytes), sizes.shape)
+    return np.where(sizes > 0, drawn, -1).astype(np.int16)
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@given(workloads(), chips(), st.integers(0, 2**64 - 1))
+def test_polishing_keeps_a_map_valid_and_never_makes_it_slower(workload, chip, key):
+    chip = replace(chip, effects=replace(chip.effects, noise=False))
+    try:
+        tables = build_tables(workload, chip)
+    except InputError:
+        assume(False)
+        raise
+    start = draw_mapping(tables, key % 2**32)
+    with patch.object(module, "SLICE", 50):
+        mapping, cost_s = polish(tables, start, steps=300, key=key, restarts=2)
+    memories = [(memory.name, memory.capacity_bytes) for memory in chip.memories]
+    assert not judge(workload, memories, chip.element_bytes.weight, chip.element_bytes.activation, mapping)
+    assert cost_s == trace_latency(tables, mapping)[0]
+    assert cost_s <= trace_latency(tables, rectify(tables, start[None])[0][0])[0]
+
+
+@pytest.fixture(scope="module")
+def bert():
+    tables = build_tables(load("bert"), load_chip("nnpi"))
+    return tables, compile_map(tables, rule_named(DEFAULT_RULE))
+
+
+def test_a_walk_that_goes_uphill_between_two_looks_at_the_clock_still_returns_the_best_map(bert):
+    tables, start = bert
+    best = polish(tables, start, steps=5000, hot=2e-4)[0]
+    with patch.object(module, "SLICE", 20):
+        assert polish(tables, best, steps=400, hot=0.5)[1] <= trace_latency(tables, best)[0]
+
+
+def test_the_same_key_and_steps_give_the_same_map_and_another_key_another(bert):
+    tables, start = bert
+    first, second, other = (polish(tables, start, steps=5000, key=key)[0] for key in (3, 3, 4))
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first, other)
+
+
+def test_polishing_takes_a_tenth_off_the_compilers_slowest_rule_on_bert(bert):
+    tables, _ = bert
+    start = compile_map(tables, rule_named("execution-order"))
+    before_s = trace_latency(tables, start)[0]
+    assert polish(tables, start, steps=30_000, hot=2e-4)[1] < 0.9 * before_s
+
+
+def test_a_limit_in_seconds_ends_the_search(bert):
+    tables, start = bert
+    mapping, cost_s = polish(tables, start, steps=10**12, seconds=0.5)
+    assert cost_s <= trace_latency(tables, start)[0]
+    assert mapping.shape == start.shape
+
+
+def test_polish_refuses_what_it_cannot_search(bert):
+    tables, start = bert
+    with pytest.raises(ValueError, match=r"mapping: expected int16 of shape \(376, 2\)"):
+        polish(tables, start[:5])
+    with pytest.raises(ValueError, match="steps, restarts: expected positive"):
+        polish(tables, start, steps=0)
