@@ -1,0 +1,218 @@
+"""The best mappings known, as package data: one JSON file a workload and chip, with cost, command and hash.
+
+A file holds only for the simulator, chip and workload that its hash names: under any other the mapping has another
+cost, or does not run at all. Where only the names agree, `find` says so instead of comparing.
+
+    {"kind": "best_known", "version": 1, "workload": …, "chip": …, "hash": …, "cost_s": …, "command": …,
+     "memories": [slowest, …], "mapping": [[weight, activation], …]}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hwsim.nnpi.chip import Chip
+from hwsim.nnpi.compiler import rectify
+from hwsim.nnpi.latency import trace_latency
+from hwsim.nnpi.problem import SIMULATOR_VERSION
+from hwsim.nnpi.tables import Tables, build_tables
+from hwsim.problem import Mapping16
+from workloads.errors import InputError
+from workloads.graph import Workload
+
+KIND = "best_known"
+VERSION = 1
+
+PACKAGED = Path(str(files("hwsim.nnpi"))) / "best_known"
+"""Where the package keeps its files."""
+
+
+@dataclass(frozen=True)
+class BestKnown:
+    """The best mapping known of a workload on a chip.
+
+    Attributes:
+        mapping: int16 [N, 2], canonical and valid.
+        cost_s: its noise-free latency.
+        command: what found it.
+        hash: of simulator, chip and workload.
+    """
+
+    mapping: Mapping16
+    cost_s: float
+    command: str
+    hash: str
+
+
+@dataclass(frozen=True)
+class NotComparable:
+    """There is a best mapping under these names, but of another simulator, chip or workload."""
+
+    found: str
+    expected: str
+    where: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.where}: a best mapping is known under hash {self.found[:12]}, but simulator, chip and "
+            f"workload here have {self.expected[:12]}: not comparable"
+        )
+
+
+def identity(workload: Workload, chip: Chip) -> str:
+    """Hex digest of what a noise-free cost depends on, and of nothing else: neither settings nor names count.
+
+    That is the simulator's version and the tables that it makes of chip and workload (the noise aside).
+
+    Raises:
+        InputError: see `build_tables`.
+    """
+    return _digest(build_tables(workload, chip))
+
+
+def _digest(tables: Tables) -> str:
+    digest = hashlib.sha256(f"simulator {SIMULATOR_VERSION}".encode())
+    for name, value in tables._replace(sigma=0.0)._asdict().items():
+        array = np.ascontiguousarray(value)
+        little = array.astype(array.dtype.newbyteorder("<"))
+        digest.update(f"{name} {little.dtype.str} {little.shape}".encode() + little.tobytes())
+    return digest.hexdigest()
+
+
+def find(workload: Workload, chip: Chip, folder: Path = PACKAGED) -> BestKnown | NotComparable | None:
+    """What is known: a mapping, one that is not comparable, or None where the names are unknown.
+
+    Raises:
+        InputError: a file is there and is not a best mapping.
+    """
+    tables = build_tables(workload, chip)
+    expected = _digest(tables)
+    file = _file(workload, chip, expected, folder)
+    if not file.exists():
+        others = sorted(folder.glob(f"{_stem(workload, chip)}.*.json"))
+        if not others:
+            return None
+        return NotComparable(str(_read(others[0])["hash"]), expected, others[0].name)
+    document = _read(file)
+    if document["hash"] != expected:
+        return NotComparable(str(document["hash"]), expected, file.name)
+    mapping = _mapping(document, tables, file)
+    cost_s = trace_latency(tables, mapping)[0]
+    return BestKnown(mapping, cost_s, str(document["command"]), expected)
+
+
+def best_known(workload: Workload, chip: Chip, folder: Path = PACKAGED) -> BestKnown | None:
+    """The best mapping known, or None; `find` says why there is none."""
+    found = find(workload, chip, folder)
+    return found if isinstance(found, BestKnown) else None
+
+
+def record(
+    workload: Workload, chip: Chip, mapping: Mapping16, command: str, folder: Path = PACKAGED
+) -> BestKnown:
+    """Keep a mapping int16 [N, 2] if it is faster than the one known; the one that is then known.
+
+    Both are measured anew, so that a file never gets worse; it is replaced as a whole or not at all.
+
+    Raises:
+        ValueError: the mapping is not valid as it stands.
+        InputError: the file there is not a best mapping.
+    """
+    tables = build_tables(workload, chip)
+    _check(tables, mapping)
+    cost_s = trace_latency(tables, mapping)[0]
+    known = best_known(workload, chip, folder)
+    if known is not None and known.cost_s <= cost_s:
+        return known
+    best = BestKnown(mapping.copy(), cost_s, command, _digest(tables))
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(_file(workload, chip, best.hash, folder), _text(workload, chip, best))
+    return best
+
+
+def _check(tables: Tables, mapping: Mapping16) -> None:
+    sizes = np.stack([tables.weight_bytes, tables.activation_bytes], axis=1)
+    levels = len(tables.capacity_bytes)
+    if mapping.dtype != np.int16 or mapping.shape != sizes.shape:
+        raise ValueError(
+            f"mapping: expected int16 of shape {sizes.shape}, received {mapping.dtype} of shape {mapping.shape}"
+        )
+    if not np.where(sizes > 0, (mapping >= 0) & (mapping < levels), mapping == -1).all():
+        raise ValueError(f"mapping: expected memories 0..{levels - 1} (closed), -1 where there is no tensor")
+    moved = int(rectify(tables, np.ascontiguousarray(mapping)[None])[1][0])
+    if moved:
+        raise ValueError(f"mapping: expected one that fits, received one of which {moved} bytes do not")
+
+
+def _mapping(document: dict[str, Any], tables: Tables, file: Path) -> Mapping16:
+    try:
+        mapping = np.array(document["mapping"], np.int16)
+        _check(tables, mapping)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise InputError(f"{file}: mapping: expected a valid mapping, found: {error}") from error
+    return mapping
+
+
+def _stem(workload: Workload, chip: Chip) -> str:
+    return f"{_bare(chip.name)}.{_bare(workload.name)}"
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_+-]", "_", name)
+
+
+def _file(workload: Workload, chip: Chip, digest: str, folder: Path) -> Path:
+    return folder / f"{_stem(workload, chip)}.{digest[:12]}.json"
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file}: expected a readable best mapping in JSON, found: {error}") from error
+    if not isinstance(document, dict) or document.get("kind") != KIND or document.get("version") != VERSION:
+        raise InputError(f"{file}: expected kind {KIND!r}, version {VERSION}, found another document")
+    for field in ("hash", "command", "mapping"):
+        if field not in document:
+            raise InputError(f"{file}: {field}: expected a value, found none")
+    return document
+
+
+def _text(workload: Workload, chip: Chip, best: BestKnown) -> str:
+    document = {
+        "kind": KIND,
+        "version": VERSION,
+        "workload": workload.name,
+        "chip": chip.name,
+        "hash": best.hash,
+        "cost_s": best.cost_s,
+        "command": best.command,
+        "memories": list(chip.memory_names),
+        "mapping": best.mapping.tolist(),
+    }
+    lines = ",\n".join(f'"{key}": {json.dumps(value)}' for key, value in document.items())
+    return f"{{{lines}}}\n"
+
+
+def _write(file: Path, text: str) -> None:
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

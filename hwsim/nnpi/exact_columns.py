@@ -1,0 +1,238 @@
+"""What one op can do, as columns of a linear program: a joint placement of its tensors, and how much was prefetched.
+
+Source: the configuration (Dantzig-Wolfe) formulation of resource allocation: one variable for each joint choice, so
+that the roofline's maximum is taken before the program is made linear. `docs/exact.md` has the model and its proof.
+
+For a fixed placement the op's duration is a convex piecewise linear function of `b`, the bytes of its weight that were
+prefetched, and what it leaves idle for the DMA is linear between finitely many breakpoints. The columns of a
+placement are these breakpoints: every point in between is a mean of two of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.nnpi.tables import Tables
+
+WEIGHT, ACTIVATION = 0, 1
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The tensors that decide the duration of an op.
+
+    Attributes:
+        op: its number.
+        tensors: (op, head) of each, K of them: its weight, its activation, then what it reads.
+        read_bytes: int64 [K], bytes an edge reads; 0 for its own two.
+    """
+
+    op: int
+    tensors: tuple[tuple[int, int], ...]
+    read_bytes: NDArray[np.int64]
+
+    def column(self, op: int, head: int) -> int | None:
+        """Position of a tensor in `tensors`, None where it is dead."""
+        return self.tensors.index((op, head)) if (op, head) in self.tensors else None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """C columns of one op.
+
+    Attributes:
+        place: int8 [C, K], the memory of each tensor of the scope.
+        duration_s: float64 [C].
+        used_bytes: float64 [C], bytes of the op's weight that must have been prefetched before it begins.
+        idle_bytes: float64 [C], the most that the DMA can fetch meanwhile (not more than `into` holds).
+    """
+
+    place: Places
+    duration_s: Floats
+    used_bytes: Floats
+    idle_bytes: Floats
+
+
+def scope(tables: Tables, op: int) -> Scope:
+    """The tensors with a size that op number `op` touches; edges from one producer are added up."""
+    tensors: dict[tuple[int, int], int] = {}
+    if tables.weight_bytes[op] > 0:
+        tensors[op, WEIGHT] = 0
+    if tables.activation_bytes[op] > 0:
+        tensors[op, ACTIVATION] = 0
+    for e in range(tables.edge_start[op], tables.edge_start[op + 1]):
+        source = int(tables.edge_source[e])
+        if tables.activation_bytes[source] > 0 and tables.edge_bytes[e] > 0:
+            tensors[source, ACTIVATION] = tensors.get((source, ACTIVATION), 0) + int(tables.edge_bytes[e])
+    return Scope(op, tuple(tensors), np.array(list(tensors.values()), np.int64))
+
+
+def streams(tables: Tables, op: int) -> bool:
+    """Whether the op's weight, when it lies in the slowest memory, can be prefetched."""
+    return bool(tables.prefetch and tables.weight_bytes[op] > 0 and tables.passes[op] > 0)
+
+
+def traffic(tables: Tables, of: Scope, place: Places) -> NDArray[np.int64]:
+    """Bytes int64 [C, L] that the op moves over each memory where nothing was prefetched.
+
+    `place` is int8 [C, K]. The same sums as the simulator's, written for many placements at once.
+    """
+    rows = np.arange(len(place))
+    out: NDArray[np.int64] = np.zeros((len(place), len(tables.capacity_bytes)), np.int64)
+    i = of.op
+    own, weight = of.column(i, ACTIVATION), of.column(i, WEIGHT)
+    home = place[:, own] if own is not None else np.full(len(place), -1, np.int8)
+    stays: NDArray[np.int64] = np.zeros(len(place), np.int64)
+    for k, size in enumerate(of.read_bytes):
+        if size:
+            in_place = (place[:, k] == home) & bool(tables.moves and tables.rearranges[i])
+            out[rows, place[:, k]] += np.where(in_place, 0, size)
+            stays += np.where(in_place, size, 0)
+    if own is not None:
+        out[rows, home] += np.maximum(tables.activation_bytes[i] - stays, 0)
+    if weight is not None:
+        out[rows, place[:, weight]] += tables.weight_read_bytes[i]
+    if tables.moves:
+        out[:, 0] += tables.external_bytes[i]
+        if tables.is_output[i] and own is not None:
+            out[:, 0] += np.where(home > 0, tables.activation_bytes[i], 0)
+    if tables.cross:
+        out[:, tables.via] += out[:, 0]
+    return out
+
+
+def slope(tables: Tables, op: int) -> Floats:
+    """float64 [L]: how the op's traffic changes with each byte of its weight that was prefetched."""
+    change: Floats = np.zeros(len(tables.capacity_bytes), np.float64)
+    change[0] -= tables.passes[op]
+    change[tables.into] += tables.passes[op]
+    if tables.cross:
+        change[tables.via] -= tables.passes[op]
+    return change
+
+
+def watched(tables: Tables) -> tuple[int, ...]:
+    """The memories whose idle bandwidth limits the DMA."""
+    memories = {0}
+    if tables.contention:
+        memories.add(tables.into)
+        if tables.cross:
+            memories.add(tables.via)
+    return tuple(sorted(memories))
+
+
+def placements(levels: int, tensors: int) -> Places:
+    """Every joint placement, int8 [levels ** tensors, tensors]."""
+    number = np.arange(levels**tensors)[:, None]
+    return np.asarray(number // levels ** np.arange(tensors) % levels, np.int8)
+
+
+def columns(tables: Tables, of: Scope) -> Columns:
+    """All columns of an op, dominated ones left out.
+
+    A column is dominated by another of the same placement that is as fast, needs no more prefetched and leaves
+    at least as much idle after what it needs less: exchanging them never costs anything (`docs/exact.md`).
+    """
+    place = placements(len(tables.capacity_bytes), len(of.tensors))
+    moved = traffic(tables, of, place).astype(np.float64)
+    weight = of.column(of.op, WEIGHT)
+    if weight is None or not streams(tables, of.op):
+        return _without_stream(tables, of.op, place, moved)
+    streamed = place[:, weight] == 0
+    fixed = _without_stream(tables, of.op, place[~streamed], moved[~streamed])
+    room = _room(tables, of, place[streamed])
+    ahead = _with_stream(tables, of.op, place[streamed], moved[streamed], room)
+    return Columns(
+        np.concatenate([fixed.place, ahead.place]),
+        np.concatenate([fixed.duration_s, ahead.duration_s]),
+        np.concatenate([fixed.used_bytes, ahead.used_bytes]),
+        np.concatenate([fixed.idle_bytes, ahead.idle_bytes]),
+    )
+
+
+def _room(tables: Tables, of: Scope, place: Places) -> Floats:
+    """float64 [C]: bytes of `into` that the op's own tensors leave, none of which is its weight."""
+    sizes = np.array([0 if head == WEIGHT else tables.activation_bytes[op] for op, head in of.tensors])
+    held = ((place == tables.into) * sizes).sum(axis=1)
+    return np.asarray(np.maximum(tables.capacity_bytes[tables.into] - held, 0), np.float64)
+
+
+def _duration(tables: Tables, op: int, moved: Floats) -> Floats:
+    """Seconds [...] of traffic [..., L]."""
+    busiest = (moved * tables.inverse_bandwidth).max(axis=-1)
+    return np.asarray(tables.launch_s + np.maximum(busiest, tables.compute_s[op]))
+
+
+def _idle(tables: Tables, duration_s: Floats, moved: Floats) -> Floats:
+    """Bytes [..., 1 + number of watched memories] that each limit leaves to the DMA."""
+    limits = [duration_s * tables.bandwidth_Bps[m] - moved[..., m] for m in watched(tables)]
+    limits.append(np.full_like(duration_s, float(tables.capacity_bytes[tables.into])))
+    return np.stack(limits, axis=-1)
+
+
+def _without_stream(tables: Tables, op: int, place: Places, moved: Floats) -> Columns:
+    duration = _duration(tables, op, moved)
+    idle = np.maximum(_idle(tables, duration, moved).min(axis=-1), 0.0)
+    return Columns(place, duration, np.zeros(len(place)), idle)
+
+
+def _with_stream(tables: Tables, op: int, place: Places, moved: Floats, room: Floats) -> Columns:
+    """Columns of placements whose weight is streamed: one at every breakpoint of duration and idle bytes.
+
+    `room` float64 [C] is where the range of prefetched bytes ends.
+    """
+    most = np.minimum(float(tables.weight_bytes[op]), room)
+    change = slope(tables, op)
+
+    # Duration is the largest of lines in b; it can only bend where two of them cross.
+    start = np.concatenate(
+        [moved * tables.inverse_bandwidth, np.full((len(place), 1), tables.compute_s[op])], axis=1
+    )
+    rise = np.append(change * tables.inverse_bandwidth, 0.0)
+    bends = [np.zeros(len(place)), most]
+    for p, q in combinations(range(len(rise)), 2):
+        if rise[p] != rise[q]:
+            bends.append((start[:, q] - start[:, p]) / (rise[p] - rise[q]))
+    used = np.sort(np.clip(np.stack(bends, axis=1), 0.0, most[:, None]), axis=1)
+
+    # Between two bends each limit on the DMA is a line; the smallest changes only where two of them cross.
+    limits = _idle(tables, *_at(tables, op, moved, change, used))
+    crossings = [used]
+    for p, q in combinations(range(limits.shape[2]), 2):
+        gap = limits[:, :, p] - limits[:, :, q]
+        left, right = gap[:, :-1], gap[:, 1:]
+        share = np.divide(left, left - right, out=np.zeros_like(left), where=left * right < 0)
+        crossings.append(used[:, :-1] + share * (used[:, 1:] - used[:, :-1]))
+    used = np.concatenate(crossings, axis=1)
+
+    duration, at = _at(tables, op, moved, change, used)
+    idle = np.maximum(_idle(tables, duration, at).min(axis=-1), 0.0)
+    keep = ~_dominated(duration, used, idle)
+    row, _ = np.nonzero(keep)
+    return Columns(place[row], duration[keep], used[keep], idle[keep])
+
+
+def _at(tables: Tables, op: int, moved: Floats, change: Floats, used: Floats) -> tuple[Floats, Floats]:
+    """Durations [C, V] and traffic [C, V, L] where `used` [C, V] bytes were prefetched."""
+    at = moved[:, None, :] + used[:, :, None] * change
+    return _duration(tables, op, at), at
+
+
+def _dominated(duration: Floats, used: Floats, idle: Floats) -> NDArray[np.bool_]:
+    """bool [C, V]: another vertex of the row is no worse (of equal ones, the first stays)."""
+    net = idle - used
+    out: NDArray[np.bool_] = np.zeros(duration.shape, np.bool_)
+    for v in range(duration.shape[1]):
+        one = slice(v, v + 1)
+        better = (duration <= duration[:, one]) & (used <= used[:, one]) & (net >= net[:, one])
+        equal = (duration == duration[:, one]) & (used == used[:, one]) & (net == net[:, one])
+        equal[:, :v] = False
+        out[:, v] = (better & ~equal).any(axis=1)
+    return out

@@ -1,0 +1,127 @@
+"""A mixed-integer linear program: written down row by row, and a bound on it that needs no trust in the solver.
+
+Source of the bound: Neumaier and Shcherbina, *Safe bounds in linear and mixed-integer linear programming*, Math.
+Programming 99, 2004: where every variable lies between finite bounds, any vector of multipliers proves one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, vstack
+
+Floats = NDArray[np.float64]
+Terms = dict[int, float]
+"""Variable number -> coefficient."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """Minimise cost @ x + offset, row_lower <= matrix @ x <= row_upper, lower <= x <= upper, some x integer.
+
+    Attributes:
+        cost, lower, upper: float64 [V].
+        integer: uint8 [V], 1 where the variable is integer.
+        matrix: [R, V]; row_lower, row_upper: float64 [R].
+    """
+
+    cost: Floats
+    lower: Floats
+    upper: Floats
+    integer: NDArray[np.uint8]
+    matrix: csr_array
+    row_lower: Floats
+    row_upper: Floats
+
+
+class Draft:
+    """A program under construction; variables and rows are numbered in the order in which they are added."""
+
+    def __init__(self) -> None:
+        self._cost: list[Floats] = []
+        self._upper: list[Floats] = []
+        self._integer: list[NDArray[np.uint8]] = []
+        self._values: list[Floats] = []
+        self._columns: list[NDArray[np.int64]] = []
+        self._lengths: list[int] = []
+        self._bounds: list[tuple[float, float]] = []
+        self.variables = 0
+
+    @property
+    def rows(self) -> int:
+        """Number of rows so far."""
+        return len(self._bounds)
+
+    def add(self, upper: ArrayLike, cost: ArrayLike = 0.0, *, integer: bool = False) -> int:
+        """Add variables between 0 and `upper` [n] (closed); the number of the first."""
+        above = np.atleast_1d(np.asarray(upper, np.float64))
+        first = self.variables
+        self._upper.append(above)
+        self._cost.append(np.broadcast_to(np.asarray(cost, np.float64), above.shape))
+        self._integer.append(np.full(above.shape, integer, np.uint8))
+        self.variables += len(above)
+        return first
+
+    def row(self, terms: Terms, lower: float, upper: float) -> None:
+        """Add lower <= terms <= upper."""
+        self.row_of(
+            np.fromiter(terms, np.int64, len(terms)), np.fromiter(terms.values(), np.float64), lower, upper
+        )
+
+    def row_of(self, columns: NDArray[np.int64], values: Floats, lower: float, upper: float) -> None:
+        """Add lower <= sum of values [n] at variables `columns` [n], each named once, <= upper."""
+        self._columns.append(columns)
+        self._values.append(values)
+        self._lengths.append(len(columns))
+        self._bounds.append((lower, upper))
+
+    def finish(self) -> Program:
+        """The program."""
+        starts = np.concatenate([[0], np.cumsum(self._lengths, dtype=np.int64)])
+        matrix = csr_array(
+            (np.concatenate(self._values), np.concatenate(self._columns), starts),
+            shape=(self.rows, self.variables),
+        )
+        bounds = np.array(self._bounds, np.float64)
+        return Program(
+            cost=np.concatenate(self._cost),
+            lower=np.zeros(self.variables),
+            upper=np.concatenate(self._upper),
+            integer=np.concatenate(self._integer),
+            matrix=matrix,
+            row_lower=bounds[:, 0],
+            row_upper=bounds[:, 1],
+        )
+
+
+def linear_bound(program: Program, time_limit_s: float) -> float:
+    """A lower bound on the program's objective from its linear relaxation; -infinity where none came in time.
+
+    HiGHS only suggests multipliers y. For any y whose signs fit the rows, the sum over the rows of y * side plus the
+    least value of (cost - y @ matrix) @ x between the variables' bounds is a lower bound, optimal or not.
+    """
+    equal = program.row_lower == program.row_upper
+    above = np.isfinite(program.row_upper) & ~equal
+    below = np.isfinite(program.row_lower) & ~equal
+    matrix = vstack([program.matrix[above], -program.matrix[below], program.matrix[equal]]).tocsr()
+    side = np.concatenate([program.row_upper[above], -program.row_lower[below], program.row_upper[equal]])
+    inequalities = int(above.sum() + below.sum())
+    found = linprog(
+        program.cost,
+        A_ub=matrix[:inequalities],
+        b_ub=side[:inequalities],
+        A_eq=matrix[inequalities:],
+        b_eq=side[inequalities:],
+        bounds=np.stack([program.lower, program.upper], axis=1),
+        method="highs",
+        options={"time_limit": time_limit_s},
+    )
+    if found.status != 0:
+        return -float("inf")
+    multipliers = np.concatenate([np.minimum(found.ineqlin.marginals, 0.0), found.eqlin.marginals])
+    reduced = program.cost - multipliers @ matrix
+    least = np.minimum(reduced * program.lower, reduced * program.upper).sum()
+    return float(multipliers @ side + least)
