@@ -4,7 +4,7 @@
     python benchmarks/certificates.py --record --polish-seconds 300
 
 `--record` starts at the model's solution, at every rule of the compiler and at the mapping known so far, polishes the
-best of them, and writes what it found to the package's `best_known/` where it is an improvement.
+best of them, and writes mapping and bound to the package's `best_known/` where they are improvements.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hwsim.nnpi.chip import Chip, load_chip
 from hwsim.nnpi.exact import ExactResult, solve
 from hwsim.nnpi.latency import trace_latency
 from hwsim.nnpi.polish import polish
+from hwsim.nnpi.proved import record_bound
 from hwsim.nnpi.rules import RULES, compile_map
 from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.problem import Mapping16
@@ -60,6 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"--polish-seconds {args.polish_seconds:g} --seed {args.seed}"
             )
             record(workload, chip, mapping, command)
+            record_bound(tables, f"{name} on {chip.name}", result.as_bound(), command)
         known = best_known(workload, chip)
         best_s = result.model_cost_s if known is None else min(known.cost_s, result.model_cost_s)
         print(

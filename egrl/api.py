@@ -25,9 +25,9 @@ from egrl.archive import Archive
 from egrl.config import Budget, RunConfig, RunOptions
 from egrl.stopping import Interrupted, StopSignal
 from egrl.types import Method, Setting
-from hwsim.problem import Mapping16, Problem
+from hwsim.problem import HasModel, Mapping16, Problem
 from workloads.errors import InputError
-from workloads.files import read_text
+from workloads.files import read_bytes, read_text
 
 if TYPE_CHECKING:
     from policies.store import StoredPolicy
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 RESUMABLE = ("gens", "evals", "seconds", "workers", "checkpoint_seconds")
 """Options that may change when a run is resumed: a larger budget, and what changes no result."""
 
-STARTS = ("cold", "compiler", "exact")
+KEPT_STARTS = ("cold", "compiler")
+"""Starts that follow from the problem; others are copied into the run folder."""
 START_FILE = "start_mapping.json"
 INIT_FILE = "init_policy.safetensors"
 
@@ -131,7 +132,9 @@ def search(
     )
     folder = run_folder.RunFolder.create(path)
     try:
-        folder.write_inputs(config.to_toml(resolved), [problem], _copies(resolved.run))
+        folder.write_inputs(
+            config.to_toml(resolved), [problem], _copies(resolved.run, problem, prepared.start)
+        )
         return _run(resolved, problem, folder, prepared, None, quiet)
     finally:
         folder.close()
@@ -152,10 +155,14 @@ def _option_names() -> list[str]:
     return [entry.name for entry in dataclasses.fields(RunOptions)]
 
 
-def _copies(options: RunOptions) -> dict[str, str]:
-    """The user's own files that a resumed run needs: name in the run folder -> file."""
-    start = {} if options.start in STARTS else {START_FILE: options.start}
-    return {**start, **({INIT_FILE: options.init} if options.init else {})}
+def _copies(options: RunOptions, problem: Problem, start: Mapping16 | None) -> dict[str, bytes]:
+    """What a resumed run needs of what is not its own: name in the run folder -> content."""
+    copies = {}
+    if start is not None and options.start != "compiler":
+        copies[START_FILE] = mapping_file.dumps(problem, start).encode()
+    if options.init:
+        copies[INIT_FILE] = read_bytes(options.init, "a policy file")
+    return copies
 
 
 def _problem(resolved: RunConfig) -> Problem:
@@ -167,6 +174,7 @@ def _problem(resolved: RunConfig) -> Problem:
 class _Prepared:
     method: Method
     archive: Archive
+    start: Mapping16 | None
 
 
 def _prepare(resolved: RunConfig, problem: Problem) -> _Prepared:
@@ -181,21 +189,23 @@ def _prepare(resolved: RunConfig, problem: Problem) -> _Prepared:
         from policies.store import load_policy
 
         init = load_policy(Path(resolved.run.init))
-    start = _start(resolved.run.start, problem)
+    start = _start(resolved.run, problem)
     setting = Setting([problem], archive, resolved.run.seed, [start], init, resolved.run.threads)
-    return _Prepared(definition.build(setting, resolved.method), archive)
+    return _Prepared(definition.build(setting, resolved.method), archive, start)
 
 
-def _start(start: str, problem: Problem) -> Mapping16 | None:
-    if start == "cold":
+def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
+    if options.start == "cold":
         return None
-    if start == "compiler":
+    if options.start == "compiler":
         return problem.baseline.mapping
-    if start == "exact":
-        raise InputError(
-            f"--start exact: expected a problem with an exact model, found {problem.name} without one"
-        )
-    return mapping_file.read(start, problem)
+    if options.start == "exact":
+        if not isinstance(problem, HasModel):
+            raise InputError(
+                f"--start exact: expected a problem with a model to solve, found {problem.name} without one"
+            )
+        return problem.solve(options.exact_seconds, options.seed).mapping
+    return mapping_file.read(options.start, problem)
 
 
 def _resume(path: Path, given: Mapping[str, Any], quiet: bool) -> Result:
@@ -213,19 +223,20 @@ def _resume(path: Path, given: Mapping[str, Any], quiet: bool) -> Result:
         )
         own = resolved
         if folder.begun:
-            copies = {name: str(path / name) for name in _copies(options)}
             inputs = replace(
                 options,
                 workload=str(path / entry.workload_file),
                 chip=str(path / entry.chip_file),
-                start=copies.get(START_FILE, options.start),
-                init=copies.get(INIT_FILE, options.init),
+                start=str(path / START_FILE) if options.start not in KEPT_STARTS else options.start,
+                init=str(path / INIT_FILE) if options.init else "",
             )
             own = replace(resolved, run=inputs)
         problem = _problem(own)
         prepared = _prepare(own, problem)
         if not folder.begun:
-            folder.write_inputs(config.to_toml(resolved), [problem], _copies(options))
+            folder.write_inputs(
+                config.to_toml(resolved), [problem], _copies(options, problem, prepared.start)
+            )
         state = loop.resume(prepared.method, folder, prepared.archive, [problem])
         if options != old:
             atomic.write(path / run_folder.CONFIG, config.to_toml(resolved))

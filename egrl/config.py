@@ -45,6 +45,10 @@ class RunOptions:
     start: str = _flag("compiler", "begin with: cold, compiler, exact, or a mapping FILE")
     init: str = _flag("", "begin with this saved policy (RUN/policies/….safetensors)")
     threads: int = _flag(2, "threads of a learner's tensor operations (part of what makes runs equal)")
+    bound_seconds: float = _flag(
+        10.0, "seconds to spend on proving a bound at the end where none is known (0: none)"
+    )
+    exact_seconds: float = _flag(30.0, "time limit of the solve for --start exact")
     checkpoint_seconds: float = _flag(20.0, "write a checkpoint when this long has passed since the last")
 
 
@@ -92,8 +96,12 @@ def check_options(options: RunOptions) -> RunOptions:
         if not least <= getattr(options, name) <= most:
             expected = f"at least {least}" if getattr(options, name) < least else f"at most {most}"
             raise InputError(f"--{name}: expected {expected}, found {getattr(options, name)}")
-    if not 0 <= options.checkpoint_seconds < math.inf:
-        raise InputError(f"--checkpoint-seconds: expected a number >= 0, found {options.checkpoint_seconds}")
+    for name in ("checkpoint_seconds", "bound_seconds", "exact_seconds"):
+        value = getattr(options, name)
+        if not 0 <= value < math.inf or (name == "exact_seconds" and value == 0):
+            raise InputError(
+                f"--{name.replace('_', '-')}: expected a finite number of seconds, found {value}"
+            )
     for name in ("workload", "chip", "start", "init"):
         text = getattr(options, name)
         if not text.isprintable():

@@ -117,14 +117,14 @@ class RunFolder:
 
     # ---- inputs
 
-    def write_inputs(self, config: str, problems: Sequence[Problem], copies: Mapping[str, str]) -> None:
-        """config.toml first (it makes a run folder), then copies of the user's files (name -> file), the problems' own.
+    def write_inputs(self, config: str, problems: Sequence[Problem], copies: Mapping[str, bytes]) -> None:
+        """config.toml first (it makes a run folder), then copies of the user's files (by name), the problems' own.
 
         A run that dies before its first checkpoint begins anew from config.toml, so that the rest may be missing.
         """
         atomic.write(self.path / CONFIG, config)
-        for name, source in copies.items():
-            atomic.write(self.path / name, read_bytes(source, "a file to copy"))
+        for name, content in copies.items():
+            atomic.write(self.path / name, content)
         for number, problem in enumerate(problems):
             folder = self.path if len(problems) == 1 else self.path / "inputs" / str(number)
             atomic.make_folder(folder)

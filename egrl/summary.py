@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,7 +36,9 @@ def summarise(
             "source": champion.source,
             "evaluation": champion.ticket,
         }
-    bound = problem.bound()
+    begun = time.monotonic()
+    bound = problem.bound(config.run.bound_seconds) if config.run.bound_seconds > 0 else None
+    bound_seconds = time.monotonic() - begun
     kept = min(len(archive), archive.window)
     return {
         "kind": KIND,
@@ -54,6 +57,7 @@ def summarise(
         "best": best,
         "baseline": {"cost": problem.baseline.cost, "rule": problem.baseline.name},
         "bound": None if bound is None else bound.cost,
+        "bound_seconds": round(bound_seconds, 3),
         "gap": None if bound is None or champion is None else champion.cost / bound.cost - 1.0,
         "mappings": {"kept": kept, "dropped": len(archive) - kept},
         "fingerprint": problem.fingerprint(),

@@ -177,8 +177,11 @@ class Problem(Protocol):
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """Every constraint that one mapping [N, H] breaks, by code that shares nothing with `evaluate`."""
 
-    def bound(self) -> Bound | None:
-        """A proven lower bound on cost, or None where the problem has none."""
+    def bound(self, time_limit_s: float) -> Bound | None:
+        """A proven lower bound on the noise-free cost of every valid mapping, or None where there is none.
+
+        A time limit gives the bound reached by then.
+        """
 
     def fingerprint(self) -> str:
         """Hex digest of everything a cost depends on: simulator version, chip, workload, switches."""
@@ -213,6 +216,34 @@ class Derivation(Protocol):
     def successors(self, vertex: Hashable) -> Sequence[Hashable]: ...
     def mapping(self, vertex: Hashable) -> Mapping16 | None:
         """int16 [N, H] of a complete plan; None for a partial one. No successors and None: a dead end."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a solver made of a problem's model: a valid mapping int16 [N, H], its modelled cost, and a bound."""
+
+    mapping: Mapping16
+    cost: float
+    bound: Bound
+
+
+@runtime_checkable
+class HasModel(Protocol):
+    """A problem whose model can be solved, exactly or to a gap."""
+
+    def solve(self, time_limit_s: float, seed: int) -> Solution:
+        """A good mapping and a bound within about `time_limit_s`; `seed` is for the local search."""
+
+    def model_cost(self, mapping: Mapping16) -> float:
+        """The noise-free cost of what runs for one mapping [N, H]."""
+
+
+@runtime_checkable
+class HasBestKnown(Protocol):
+    """A problem that ships with the best mappings known."""
+
+    def best_known(self) -> tuple[Mapping16 | None, str]:
+        """The best mapping known, or None; and a remark for people ("" where there is nothing to say)."""
 
 
 @runtime_checkable

@@ -82,7 +82,7 @@ class _Toy:
             for n, h in wrong
         ]
 
-    def bound(self) -> Bound | None:
+    def bound(self, time_limit_s: float) -> Bound | None:
         return None
 
     def fingerprint(self) -> str:

@@ -55,6 +55,7 @@ METHODS: dict[str, Entry] = {
     "pg": Entry("egrl.methods.pg", "discrete SAC alone"),
     "es": Entry("egrl.methods.es", "evolution strategies on the weights of one Graph U-Net"),
     "greedy-dp": Entry("egrl.methods.greedy_dp", "node after node, the best of all its joint choices"),
+    "exact": Entry("egrl.methods.exact", "the solution of the problem's own model, where it has one"),
     "annealing": Entry("egrl.methods.annealing", "simulated annealing by flips and swaps"),
     "random": Entry("egrl.methods.random", "independent uniform draws"),
     "nevergrad": Entry(

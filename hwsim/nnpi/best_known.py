@@ -77,16 +77,17 @@ def identity(workload: Workload, chip: Chip) -> str:
     Raises:
         InputError: see `build_tables`.
     """
-    return _digest(build_tables(workload, chip))
+    return digest(build_tables(workload, chip))
 
 
-def _digest(tables: Tables) -> str:
-    digest = hashlib.sha256(f"simulator {SIMULATOR_VERSION}".encode())
+def digest(tables: Tables) -> str:
+    """`identity` of tables that are there already."""
+    found = hashlib.sha256(f"simulator {SIMULATOR_VERSION}".encode())
     for name, value in tables._replace(sigma=0.0)._asdict().items():
         array = np.ascontiguousarray(value)
         little = array.astype(array.dtype.newbyteorder("<"))
-        digest.update(f"{name} {little.dtype.str} {little.shape}".encode() + little.tobytes())
-    return digest.hexdigest()
+        found.update(f"{name} {little.dtype.str} {little.shape}".encode() + little.tobytes())
+    return found.hexdigest()
 
 
 def find(workload: Workload, chip: Chip, folder: Path = PACKAGED) -> BestKnown | NotComparable | None:
@@ -96,7 +97,7 @@ def find(workload: Workload, chip: Chip, folder: Path = PACKAGED) -> BestKnown |
         InputError: a file is there and is not a best mapping.
     """
     tables = build_tables(workload, chip)
-    expected = _digest(tables)
+    expected = digest(tables)
     file = _file(workload, chip, expected, folder)
     if not file.exists():
         others = sorted(folder.glob(f"{_stem(workload, chip)}.*.json"))
@@ -134,9 +135,9 @@ def record(
     known = best_known(workload, chip, folder)
     if known is not None and known.cost_s <= cost_s:
         return known
-    best = BestKnown(mapping.copy(), cost_s, command, _digest(tables))
+    best = BestKnown(mapping.copy(), cost_s, command, digest(tables))
     folder.mkdir(parents=True, exist_ok=True)
-    _write(_file(workload, chip, best.hash, folder), _text(workload, chip, best))
+    write_text(_file(workload, chip, best.hash, folder), _text(workload, chip, best))
     return best
 
 
@@ -204,7 +205,8 @@ def _text(workload: Workload, chip: Chip, best: BestKnown) -> str:
     return f"{{{lines}}}\n"
 
 
-def _write(file: Path, text: str) -> None:
+def write_text(file: Path, text: str) -> None:
+    """Replace a file as a whole or not at all."""
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name, suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as out:

@@ -25,8 +25,18 @@ from hwsim.nnpi.explain import Explanation, explain
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import latencies, trace_latency
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
-from hwsim.nnpi.tables import build_tables
-from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
+from hwsim.nnpi.tables import Tables, build_tables
+from hwsim.problem import (
+    Baseline,
+    Bound,
+    Evaluation,
+    Keys,
+    Mapping16,
+    Observation,
+    Solution,
+    Status,
+    Violation,
+)
 from workloads.errors import InputError
 from workloads.features import SCHEMA_VERSION, edge_index, static_features
 from workloads.graph import Workload
@@ -34,6 +44,9 @@ from workloads.serialize import to_json
 
 SIMULATOR_VERSION = 1
 """Goes up with every change that changes a cost."""
+
+POLISH_STEPS = 200_000
+"""Proposals of the local search that follows a solve."""
 
 _NOISE_STREAM = 0x6E6F697365
 
@@ -160,9 +173,42 @@ class NnpiProblem:
         """
         return explain(self.tables, self.rectify(mapping[None])[0], self.nodes, self.labels[0])
 
-    def bound(self) -> Bound | None:
-        """None: this problem does not compute its own bound."""
-        return None
+    def bound(self, time_limit_s: float) -> Bound | None:
+        """The bound that ships with the package for this workload and chip, else what a solve of that time gives."""
+        from hwsim.nnpi.exact import solve
+        from hwsim.nnpi.proved import proved
+
+        tables = self._noise_free()
+        return proved(tables) or solve(tables, time_limit_s=time_limit_s).as_bound()
+
+    def solve(self, time_limit_s: float, seed: int) -> Solution:
+        """Branch and cut for the bound and a first map; local search on the latency model from there."""
+        from hwsim.nnpi.exact import solve
+        from hwsim.nnpi.polish import polish
+        from hwsim.nnpi.proved import proved
+
+        tables = self._noise_free()
+        found = solve(tables, time_limit_s=time_limit_s)
+        first = self.baseline.mapping if found.mapping is None else found.mapping
+        mapping, cost = polish(tables, first, steps=POLISH_STEPS, key=seed % 2**64, restarts=2)
+        bound, before = found.as_bound(), proved(tables)
+        return Solution(mapping, cost, before if before is not None and before.cost > bound.cost else bound)
+
+    def model_cost(self, mapping: Mapping16) -> float:
+        """Noise-free latency (s) of what the compiler makes of one mapping int16 [N, 2]."""
+        return trace_latency(self.tables, self.rectify(mapping[None])[0])[0]
+
+    def best_known(self) -> tuple[Mapping16 | None, str]:
+        """The best mapping that ships with the package; or why none can be compared."""
+        from hwsim.nnpi.best_known import BestKnown, find
+
+        found = find(self._workload, self._chip)
+        if isinstance(found, BestKnown):
+            return found.mapping, ""
+        return None, "" if found is None else str(found)
+
+    def _noise_free(self) -> Tables:
+        return self.tables._replace(sigma=0.0)
 
     def fingerprint(self) -> str:
         """Hex digest of simulator version, chip, workload and settings."""

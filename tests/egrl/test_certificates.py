@@ -1,0 +1,146 @@
+"""Bounds from the command line: egrl bound, --start exact, the method exact, and the gap of every run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from egrl import mapping_file
+from egrl.cli import main
+from hwsim.nnpi.best_known import best_known
+from hwsim.nnpi.chip import chip_file, load_chip
+from hwsim.nnpi.problem import NnpiProblem
+from hwsim.nnpi.proved import FILE, proved, record_bound
+from hwsim.problem import Bound
+from workloads.errors import InputError
+from workloads.load import load, names
+
+
+def summary(run: Path) -> dict:
+    return json.loads((run / "summary.json").read_text())
+
+
+def other_chip(folder: Path, old: str = "67200000000.0", new: str = "60000000000.0") -> str:
+    """A chip file with slower DRAM, of which nothing is known beforehand."""
+    text = chip_file(load_chip("nnpi"))
+    assert old in text
+    path = folder / "slower.toml"
+    path.write_text(text.replace(old, new))
+    return str(path)
+
+
+def test_bound_prints_a_certificate_and_writes_the_best_mapping(tmp_path, capsys):
+    best = tmp_path / "best.json"
+    assert main(["bound", "--workload", "resnet18", "--seconds", "20", "--json", "-o", str(best)]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["kind"] == "bound"
+    assert 0 < report["bound"] <= report["best_known"]["cost"] <= report["baseline"]["cost"]
+    assert report["gap"] == pytest.approx(report["best_known"]["cost"] / report["bound"] - 1)
+    assert report["gap"] < 1e-3
+    problem = NnpiProblem(load("resnet18"), load_chip("nnpi"))
+    mapping = mapping_file.read(str(best), problem)
+    assert problem.judge(mapping) == []
+    assert problem.model_cost(mapping) == report["best_known"]["cost"]
+    assert main(["bound", "--workload", "resnet18", "--mapping", str(best), "--seconds", "20"]) == 0
+    text = capsys.readouterr().out
+    assert "no mapping is faster than" in text
+    assert "gap" in text
+
+
+def test_on_another_chip_the_mapping_that_ships_is_not_compared(tmp_path, capsys):
+    chip = other_chip(tmp_path)
+    assert main(["bound", "--workload", "resnet18", "--chip", chip, "--seconds", "20", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["best_known"]["source"] != "package"
+    assert any("not comparable" in remark for remark in report["remarks"])
+
+
+def test_every_run_reports_its_gap(tmp_path):
+    argv = ["run", "--workload", "resnet18", "--method", "annealing", "--gens", "2", "--quiet", "--out"]
+    assert main([*argv, str(tmp_path / "a")]) == 0
+    found = summary(tmp_path / "a")
+    assert found["gap"] == pytest.approx(found["best"]["cost"] / found["bound"] - 1)
+    assert found["gap"] >= 0
+    chip = other_chip(tmp_path)
+    assert main([*argv, str(tmp_path / "b"), "--chip", chip, "--bound-seconds", "5"]) == 0
+    found = summary(tmp_path / "b")
+    assert found["gap"] >= 0
+    assert found["bound_seconds"] > 0
+    assert main([*argv, str(tmp_path / "c"), "--bound-seconds", "0"]) == 0
+    assert summary(tmp_path / "c")["gap"] is None
+
+
+def test_a_run_can_start_from_the_exact_solution_and_be_resumed(tmp_path):
+    out = tmp_path / "r"
+    argv = ["run", "--workload", "resnet34", "--start", "exact", "--exact-seconds", "5", "--method", "annealing"]
+    assert main([*argv, "--gens", "1", "--quiet", "--out", str(out)]) == 0
+    first = summary(out)
+    assert first["best"]["speedup"] >= 1.0
+    assert first["gap"] < 0.01
+    assert (out / "start_mapping.json").exists()
+    assert main(["run", "--resume", str(out), "--gens", "2", "--quiet"]) == 0
+    assert summary(out)["start"] == "exact"
+
+
+def test_the_method_exact_proposes_the_solution_and_finishes(tmp_path):
+    out = tmp_path / "r"
+    argv = ["run", "--workload", "resnet18", "--method", "exact", "--set", "method.seconds=10", "--quiet"]
+    assert main([*argv, "--out", str(out)]) == 0
+    found = summary(out)
+    assert (found["evaluations"], found["complete"]) == (2, True)
+    assert found["gap"] < 1e-3
+    assert main(["run", "--resume", str(out), "--quiet"]) == 0
+    assert summary(out)["evaluations"] == 2
+    cold = tmp_path / "cold"
+    assert main([*argv, "--start", "cold", "--out", str(cold)]) == 0
+    assert summary(cold)["evaluations"] == 1
+    assert summary(cold)["best"]["source"] == "exact"
+
+
+@pytest.mark.parametrize(
+    "argv", [["--seconds", "0"], ["--seconds", "nan"], ["--workload", "brt"], ["--mapping", "nowhere.json"]]
+)
+def test_wrong_arguments_end_in_one_line(argv, capsys):
+    assert main(["bound", "--workload", "alexnet", *argv]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("egrl: error: ")
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_bound_and_the_mapping_that_ship_agree(name):
+    workload, chip = load(name), load_chip("nnpi")
+    problem = NnpiProblem(workload, chip)
+    bound, known = proved(problem.tables), best_known(workload, chip)
+    assert bound is not None
+    assert known is not None
+    assert problem.judge(known.mapping) == []
+    assert bound.cost <= known.cost_s <= problem.baseline.cost
+    assert known.cost_s / bound.cost - 1 < 0.05
+    assert problem.bound(1.0) == bound
+
+
+def test_a_recorded_bound_only_rises(tmp_path):
+    tables, file = NnpiProblem(load("alexnet"), load_chip("nnpi")).tables, tmp_path / "bounds.json"
+    assert proved(tables, file) is None
+    for cost, expected in ((2.0, 2.0), (1.0, 2.0), (3.0, 3.0)):
+        assert record_bound(tables, "alexnet", Bound(cost, "proof", 0.0), "cmd", file).cost == expected
+        assert proved(tables, file).cost == expected
+    assert proved(tables._replace(launch_s=1.0), file) is None
+    file.write_text(FILE.read_text()[:-9])
+    with pytest.raises(InputError, match=r"bounds\.json"):
+        proved(tables, file)
+
+
+def test_noise_changes_neither_bound_nor_model_cost():
+    chip = load_chip("nnpi")
+    from dataclasses import replace
+
+    noisy = NnpiProblem(load("alexnet"), replace(chip, effects=replace(chip.effects, noise=True)))
+    quiet = NnpiProblem(load("alexnet"), chip)
+    assert noisy.bound(5.0) == quiet.bound(5.0)
+    assert noisy.model_cost(noisy.initial) == quiet.evaluate(quiet.initial[None], np.zeros(1, np.uint64)).cost[0]
