@@ -1,9 +1,9 @@
 """What a rough model is worth to a search on a real board: evaluations that `--start exact` saves.
 
-    python benchmarks/exact_start.py --workloads resnet50,resnet101,bert --seeds 3 --evals 2100 --method ea
+    python benchmarks/exact_start.py --workloads resnet50,resnet101,bert --seeds 3 --evals 2100 --unknown prefetch
 
-The *model* is the NNP-I chip file with prefetch switched off: one effect it does not know. The *board* is the same
-simulator with prefetch, every bandwidth off by 20% (DRAM and SRAM slower, LLC faster) and 1% noise on each
+The *model* is the NNP-I chip file with one effect (`--unknown`) switched off: it does not know it. The *board* is the
+same simulator with every effect, every bandwidth off by 20% (DRAM and SRAM slower, LLC faster) and 1% noise on each
 measurement. A search on the board starts cold, at the compiler's map, or at the model's solution. Its champion by
 measured reward is judged by its noise-free cost on the board; what counts is how many evaluations it takes until the
 champion stays within `--within` of the best that any run found.
@@ -31,10 +31,10 @@ SCALES = (0.8, 1.2, 0.8)
 NOISE = 0.01
 
 
-def model_chip() -> Chip:
+def model_chip(unknown: str) -> Chip:
     """What the engineer knows."""
     chip = load_chip("nnpi")
-    return replace(chip, effects=replace(chip.effects, prefetch=False))
+    return replace(chip, effects=replace(chip.effects, **{unknown: False}))
 
 
 def board_chip() -> Chip:
@@ -75,6 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--workloads", default="resnet50,resnet101,bert")
+    parser.add_argument("--unknown", default="prefetch", choices=("prefetch", "moves", "contention", "cross"))
     parser.add_argument("--method", default="ea")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--evals", type=int, default=2100)
@@ -95,7 +96,7 @@ def table(name: str, board: Path, scratch: Path, args: argparse.Namespace) -> No
     """The rows of one workload: medians over seeds."""
     workload, chip = load(name), board_chip()
     quiet = NnpiProblem(workload, replace(chip, effects=replace(chip.effects, noise=False)))
-    model = NnpiProblem(workload, model_chip())
+    model = NnpiProblem(workload, model_chip(args.unknown))
     start = scratch / f"{name}-model.json"
     start.write_text(mapping_file.dumps(model, model.solve(args.model_seconds, 0).mapping))
     runs: dict[str, list[np.ndarray]] = {}

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from hwsim.problem import Problem
-
 CONFIDENCE = 0.95
 REFERENCE = "egrl"
 UNKNOWN = "-"
@@ -111,8 +109,8 @@ def paired_interval(ours: Mapping[int, float], theirs: Mapping[int, float]) -> I
     return Interval(mean, mean - half, mean + half)
 
 
-def best_known_cost(problem: Problem, runs: Sequence[Run]) -> float | None:
-    """The least cost known on the problem: that of the best run compared; None where none found a valid mapping."""
+def best_known_cost(runs: Sequence[Run]) -> float | None:
+    """The least cost that the compared runs found; None where none found a valid mapping."""
     return min((run.cost for run in runs if run.cost is not None), default=None)
 
 
@@ -190,12 +188,13 @@ def markdown(document: Mapping[str, Any]) -> str:
 
 
 def _setting_line(document: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
-    known, bound = entry["best_known"], entry["bound"]
+    known, bound, unit = entry["best_known"], entry["bound"], entry["unit"]
+    seeds = f"{document['seeds']} seed{'s' if document['seeds'] > 1 else ''}"
     return (
-        f"Speedup over the compiler ({entry['baseline']:.6g} {entry['unit']}) after {document['evaluations']}"
-        f" evaluations, start {document['start']}, {document['seeds']} seeds. Best of these runs: "
-        + (UNKNOWN if known is None else f"{known:.6g} {entry['unit']}")
-        + (f"; proven bound: {bound:.6g} {entry['unit']}." if bound is not None else "; no proven bound.")
+        f"Speedup over the compiler ({entry['baseline']:.6g} {unit}); {document['evaluations']} evaluations, {seeds},"
+        f" start {document['start']}. Best known: "
+        + (UNKNOWN if known is None else f"{known:.6g} {unit} (the best of these runs)")
+        + ("; no proven bound." if bound is None else f"; proven bound: {bound:.6g} {unit}.")
     )
 
 

@@ -321,7 +321,7 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
     """A workload's part of comparison.json; its curves are written to curves-<workload>.png."""
     from analysis import style
     from analysis.curves import learning_curves
-    from egrl import comparison
+    from egrl import atomic, comparison
     from egrl.commands.plot import read_curve, read_summary
 
     ended = [job.path for job in subject.jobs if job.path not in failures]
@@ -334,10 +334,14 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
     problem = subject.problem
     title = f"{problem.workload} on {problem.chip}"
     if curves:
-        style.save(learning_curves(curves, title), folder / f"curves-{subject.name}.png")
-    bound = problem.bound()
-    best_known = comparison.best_known_cost(problem, runs)
-    table = comparison.rows(runs, subject.methods, best_known, None if bound is None else bound.cost)
+        path = folder / f"curves-{subject.name}.png"
+        try:
+            style.save(learning_curves(curves, title), path)
+        except OSError as error:
+            raise atomic.disk_failure(path, error) from error
+    bound = max((s["bound"] for s in summaries if s["bound"] is not None), default=None)
+    best_known = comparison.best_known_cost(runs)
+    table = comparison.rows(runs, subject.methods, best_known, bound)
     return {
         "workload": problem.workload,
         "problem": problem.name,
@@ -346,7 +350,7 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
         "fingerprint": problem.fingerprint(),
         "baseline": problem.baseline.cost,
         "best_known": best_known,
-        "bound": None if bound is None else bound.cost,
+        "bound": bound,
         "reference": comparison.reference_of(subject.methods),
         "rows": [dataclasses.asdict(row) for row in table],
         "runs": [dataclasses.asdict(run) for run in runs],

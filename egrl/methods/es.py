@@ -91,8 +91,8 @@ class _Adam:
         self.first = self.first + np.float32(1 - BETA1) * (gradient - self.first)
         self.second = self.second + np.float32(1 - BETA2) * (gradient * gradient - self.second)
         rate = learning_rate * (1 - BETA2**self.steps) ** 0.5 / (1 - BETA1**self.steps)
-        move: Weights = np.float32(rate) * self.first / (np.sqrt(self.second) + np.float32(EPSILON))
-        return move
+        scale = np.float32(rate) / (np.sqrt(self.second) + np.float32(EPSILON))
+        return np.asarray(scale * self.first, dtype=np.float32)
 
 
 @dataclass

@@ -25,6 +25,7 @@ import importlib
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
@@ -197,10 +198,12 @@ def nevergrad(name: str) -> Definition:
     """The method `nevergrad:NAME`. InputError where the extra or the name is missing."""
     package = _load("nevergrad", f"nevergrad:{name}")
     chosen = _known("nevergrad", name or "DiscreteLenglerOnePlusOne", sorted(package.optimizers.registry))
-    return _definition("nevergrad", NevergradConfig, lambda task, own: _Nevergrad(task, chosen, own))
+    return _definition("nevergrad", NevergradConfig, lambda task, own: NevergradOptimiser(task, chosen, own))
 
 
-class _Nevergrad:
+class NevergradOptimiser:
+    """One point at a time; the first is a suggestion, and where the optimiser's search begins."""
+
     def __init__(self, task: Task, name: str, config: NevergradConfig) -> None:
         package = _load("nevergrad", f"nevergrad:{name}")
         self._groups = [np.flatnonzero(task.choices == count) for count in np.unique(task.choices)]
@@ -221,6 +224,7 @@ class _Nevergrad:
                 parameter = package.p.Tuple(*kinds)
                 first = tuple(tuple(task.first[g].tolist()) for g in self._groups)
                 parameter.value = first
+            self._refused = package.errors.TellNotAskedNotSupportedError
             parameter.random_state.seed(task.seed)
             self._optimiser = package.optimizers.registry[name](
                 parameter, budget=config.budget, num_workers=1
@@ -243,7 +247,10 @@ class _Nevergrad:
     def tell(self, loss: NDArray[np.float64]) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self._optimiser.tell(self._candidate, float(loss[0]))
+            with suppress(
+                self._refused
+            ):  # a few learn only from what they thought of: the start is no news to them
+                self._optimiser.tell(self._candidate, float(loss[0]))
 
 
 # ---- Optuna
@@ -264,7 +271,7 @@ def optuna(name: str) -> Definition:
     """The method `optuna:NAME`. InputError where the extra or the name is missing."""
     samplers = _load("optuna", f"optuna:{name}").samplers
     chosen = _known("optuna", name or "TPESampler", _seeded(samplers))
-    return _definition("optuna", OptunaConfig, lambda task, own: _Optuna(task, chosen, own))
+    return _definition("optuna", OptunaConfig, lambda task, own: OptunaOptimiser(task, chosen, own))
 
 
 def _seeded(samplers: Any) -> list[str]:
@@ -280,7 +287,9 @@ def _seeded(samplers: Any) -> list[str]:
     return found
 
 
-class _Optuna:
+class OptunaOptimiser:
+    """One trial at a time; the first is enqueued."""
+
     def __init__(self, task: Task, name: str, config: OptunaConfig) -> None:
         package = _load("optuna", f"optuna:{name}")
         package.logging.set_verbosity(package.logging.WARNING)
@@ -330,10 +339,10 @@ def pymoo(name: str) -> Definition:
     """The method `pymoo:GA`. InputError where the extra is missing or another name is given."""
     _load("pymoo", f"pymoo:{name}")
     _known("pymoo", name or "GA", ["GA"])
-    return _definition("pymoo", PymooConfig, _Pymoo)
+    return _definition("pymoo", PymooConfig, PymooOptimiser)
 
 
-class _Pymoo:
+class PymooOptimiser:
     """Simulated binary crossover and polynomial mutation, both rounded; children that are there already are dropped."""
 
     def __init__(self, task: Task, config: PymooConfig) -> None:

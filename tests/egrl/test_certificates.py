@@ -75,7 +75,17 @@ def test_every_run_reports_its_gap(tmp_path):
 
 def test_a_run_can_start_from_the_exact_solution_and_be_resumed(tmp_path):
     out = tmp_path / "r"
-    argv = ["run", "--workload", "resnet34", "--start", "exact", "--exact-seconds", "5", "--method", "annealing"]
+    argv = [
+        "run",
+        "--workload",
+        "resnet34",
+        "--start",
+        "exact",
+        "--exact-seconds",
+        "5",
+        "--method",
+        "annealing",
+    ]
     assert main([*argv, "--gens", "1", "--quiet", "--out", str(out)]) == 0
     first = summary(out)
     assert first["best"]["speedup"] >= 1.0
@@ -143,4 +153,6 @@ def test_noise_changes_neither_bound_nor_model_cost():
     noisy = NnpiProblem(load("alexnet"), replace(chip, effects=replace(chip.effects, noise=True)))
     quiet = NnpiProblem(load("alexnet"), chip)
     assert noisy.bound(5.0) == quiet.bound(5.0)
-    assert noisy.model_cost(noisy.initial) == quiet.evaluate(quiet.initial[None], np.zeros(1, np.uint64)).cost[0]
+    assert (
+        noisy.model_cost(noisy.initial) == quiet.evaluate(quiet.initial[None], np.zeros(1, np.uint64)).cost[0]
+    )

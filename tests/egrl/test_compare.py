@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import shutil
 import signal
@@ -109,6 +110,24 @@ def test_a_policys_last_known_speedup_counts():
     assert run_of(summary, [np.nan]).deployable is None
     found = run_of(summary, None)
     assert (found.speedup, found.cost, found.source, found.deployable) == (0.0, None, None, None)
+
+
+def test_the_table_shows_figures_and_a_dash_for_what_is_unknown():
+    runs = [run_("egrl", 0, 2.0, deployable=1.5), run_("random", 0, 0.0)]
+    entry = {
+        **{"workload": "w", "chip": "c", "unit": "s", "baseline": 1.0},
+        **{"best_known": 0.5, "bound": None, "reference": "egrl"},
+        "rows": [dataclasses.asdict(row) for row in rows(runs, ["egrl", "random"], 0.5, None)],
+        "failed": ["w random seed 1 failed: no memory"],
+    }
+    text = comparison.markdown({"evaluations": 42, "seeds": 1, "start": "cold", "workloads": [entry]})
+    cells = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line[:1] == "|"
+    ]
+    assert cells[2] == ["egrl", "1", "2.0000", "-", "2.0000", "-", "100.00%", "-", "1.5000", "2.0", "egrl 1"]
+    assert cells[3] == ["random", "1", "0.0000", "-", "0.0000", "-", "0.00%", "-", "-", "2.0", "-"]
+    assert "42 evaluations, 1 seed, start cold" in text
+    assert "- w random seed 1 failed: no memory" in text
 
 
 # ---- the command
@@ -254,8 +273,7 @@ def test_a_setting_reaches_the_method_it_names_only(tmp_path, capsys):
     assert main(argv) == 0
     assert "t0 = 0.5" in (tmp_path / "alexnet" / "annealing-s0" / "config.toml").read_text()
     (entry,) = json.loads((tmp_path / "comparison.json").read_text())["workloads"]
-    assert [row["against"] for row in entry["rows"]] == [None, None]
-    assert (tmp_path / "comparison.md").read_text().count(" - |") == 2 * 4
+    assert [(row["against"], row["deviation"]) for row in entry["rows"]] == [(None, None)] * 2
 
 
 def test_wrong_input_is_refused_before_anything_runs(tmp_path, capsys):

@@ -13,10 +13,22 @@ import pytest
 from egrl import config
 from egrl.archive import Archive
 from egrl.methods import find
-from egrl.methods.peers import FAILED, Peer, Points, Task
+from egrl.methods.peers import (
+    FAILED,
+    NevergradConfig,
+    NevergradOptimiser,
+    Optimiser,
+    OptunaConfig,
+    OptunaOptimiser,
+    Peer,
+    Points,
+    PymooConfig,
+    PymooOptimiser,
+    Task,
+)
 from egrl.types import Method, Proposals, Setting
 from hwsim.problem import Evaluation, Mapping16, Problem, Status
-from toys import ToyGrammar, ToyRagged
+from toys import ToyRagged
 from workloads.errors import InputError
 
 NAMES = (
@@ -61,18 +73,44 @@ def play(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_begins_at_the_start_and_repeats_with_its_seed_whatever_the_global_state(name):
+def test_it_begins_at_the_start_and_repeats_with_its_seed(name):
     problem = ToyRagged()
     uniform = np.ones((1, *problem.num_choices.shape, 4))
     start = problem.sample(uniform, np.array([5], np.uint64))[0]
-    np.random.seed(1)  # noqa: NPY002
-    first, _ = play(build(name, problem, start=start), problem, 40)
-    np.random.seed(2)  # noqa: NPY002
-    again, _ = play(build(name, problem, start=start), problem, 40)
+    small = {"population": 10} if name.startswith("pymoo") else {}
+    first, _ = play(build(name, problem, start=start, **small), problem, 40)
+    again, _ = play(build(name, problem, start=start, **small), problem, 40)
     np.testing.assert_array_equal(first, again)
     np.testing.assert_array_equal(first[0], start)
-    other, _ = play(build(name, problem, seed=1, start=start), problem, 40)
-    assert name == "optuna:QMCSampler" or (first != other).any()
+    other, _ = play(build(name, problem, seed=1, start=start, **small), problem, 40)
+    assert name == "optuna:QMCSampler" or (first != other).any()  # its points know no seed
+
+
+TASK = Task(np.array([3, 2, 3, 4, 2]), np.array([2, 0, 1, 3, 1]), 7)
+
+
+@pytest.mark.parametrize(
+    "optimiser",
+    [
+        *[
+            NevergradOptimiser(TASK, name, NevergradConfig(encoding))
+            for name in ("DiscreteLenglerOnePlusOne", "TwoPointsDE", "PSO", "CMA")
+            for encoding in ("integer", "choice")
+        ],
+        *[OptunaOptimiser(TASK, "TPESampler", OptunaConfig(encoding)) for encoding in ("integer", "choice")],
+        PymooOptimiser(TASK, PymooConfig(6)),
+    ],
+    ids=lambda optimiser: type(optimiser).__name__,
+)
+def test_the_first_point_an_optimiser_thinks_of_is_the_first_of_its_task(optimiser: Optimiser):
+    points = optimiser.ask()
+    np.testing.assert_array_equal(points[0], TASK.first)
+    for _ in range(10):
+        optimiser.tell(points.sum(axis=1).astype(float))
+        points = optimiser.ask()
+        assert points.shape[1] == len(TASK.choices)
+        assert (points >= 0).all()
+        assert (points < TASK.choices).all()
 
 
 @pytest.mark.parametrize("name", ["nevergrad:DiscreteLenglerOnePlusOne", "optuna:TPESampler", "pymoo:GA"])
@@ -94,9 +132,14 @@ def test_both_encodings_begin_at_the_start(name):
 
 
 def test_a_genetic_algorithm_that_has_seen_every_point_goes_on():
-    problem = ToyGrammar()
-    mappings, _ = play(build("pymoo", problem, population=10), problem, 400)
-    assert len(mappings) == 400
+    optimiser = PymooOptimiser(Task(np.array([2, 2, 2]), np.zeros(3, np.int64), 0), PymooConfig(4))
+    seen = []
+    for _ in range(12):
+        points = optimiser.ask()
+        assert len(points) > 0
+        optimiser.tell(points.sum(axis=1).astype(float))
+        seen += points.tolist()
+    assert len({tuple(point) for point in seen}) == 8
 
 
 class Recorder:
