@@ -83,7 +83,7 @@ def test_the_config_file_gives_back_the_config():
     "text", ["x = ", 'kind = "config"\nversion = 99', "", 'kind = "config"\nversion = 1\nrun = 3']
 )
 def test_a_config_file_that_is_none_is_refused_in_one_line(text):
-    with pytest.raises(InputError, match="config.toml") as caught:
+    with pytest.raises(InputError, match=r"config\.toml") as caught:
         config.read_toml(text, "config.toml")
     assert "\n" not in str(caught.value)
 
