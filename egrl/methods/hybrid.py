@@ -10,7 +10,8 @@ rollout of the learner; after the last step of an episode the population evolves
 Deviations:
 - The learner trains while the following round is measured, so its weights are one round older when they act
   and migrate than in the paper (which trains between rounds).
-- The start mapping is measured once by itself, in place of a rollout, and is the prior of one chromosome.
+- The start mapping is measured once by itself, in place of a rollout, and is the prior of one chromosome. Where it is
+  another than the compiler's, the compiler's is measured, too: what a rough model thinks best may be worse.
 - A rollout of the learner perturbs its log-probabilities with N(0, rollout_noise^2) and draws from the
   result; the paper says only that Gaussian noise is added in action space.
 - Fitness is the mean reward of the episode. Failed measurements never enter the replay buffer.
@@ -98,7 +99,7 @@ class Parts:
 class _Round:
     """One step of everybody: R mappings, who made them, and what has been heard of them.
 
-    `member` is the position in the population, -1 for the learner, -2 for the start mapping.
+    `member` is the position in the population, or LEARNER, START or COMPILER for their mappings.
     `state` is the ticket of the mapping a row set out from, -1 for the initial one.
     """
 
@@ -125,7 +126,7 @@ class _Round:
         return self.told == len(self.mapping)
 
 
-LEARNER, START = -1, -2
+LEARNER, START, COMPILER = -1, -2, -3
 
 
 class Hybrid:
@@ -222,6 +223,8 @@ class Hybrid:
     def _source(self, member: int) -> str:
         if member == LEARNER:
             return "learner"
+        if member == COMPILER:
+            return "compiler"
         if member == START or self._population is None:
             return "start"
         return self._population.members[member].encoding
@@ -232,7 +235,7 @@ class Hybrid:
         members = 0 if self._population is None else len(self._population)
         policies = np.array([*range(members), *[LEARNER] * self._rollouts], dtype=np.int64)
         if before is not None:
-            acted = before.member != START
+            acted = before.member >= LEARNER
             self._return = self._return + before.reward[acted]
             if before.last:
                 self._evolve(before, self._return[:members] / self._parts.steps_per_episode)
@@ -245,13 +248,17 @@ class Hybrid:
             self._return = np.zeros(len(policies))
         states = np.full(len(policies), -1, dtype=np.int64)
         if before is not None and self._step > 0:
-            states = before.ticket[before.member != START]
+            states = before.ticket[before.member >= LEARNER]
         mapping = self._draw(policies, states)
         last = self._step == self._parts.steps_per_episode - 1
         if before is None and start is not None:
-            mapping = np.concatenate([start[None], mapping])
-            policies = np.concatenate([[START], policies])
-            states = np.concatenate([[-1], states])
+            known, made_by = [start], [START]
+            if not np.array_equal(start, self._problem.baseline.mapping):
+                known.append(self._problem.baseline.mapping)
+                made_by.append(COMPILER)
+            mapping = np.concatenate([np.stack(known), mapping])
+            policies = np.concatenate([made_by, policies])
+            states = np.concatenate([[-1] * len(known), states])
         return _Round.of(mapping, policies, states, last)
 
     def _draw(self, policies: NDArray[np.int64], states: NDArray[np.int64]) -> Mapping16:
