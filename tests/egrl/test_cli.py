@@ -31,7 +31,7 @@ def metrics(run: Path) -> list[dict[str, str]]:
 
 def outcome(run: Path) -> tuple[list[dict[str, str]], str, dict]:
     summary = json.loads((run / "summary.json").read_text())
-    del summary["seconds"]
+    del summary["seconds"], summary["bound_seconds"]
     return metrics(run), (run / "best_mapping.json").read_text(), summary
 
 

@@ -22,7 +22,7 @@ def traces(out: Path) -> tuple[list[dict[str, str]], str, dict]:
     with open(out / "metrics.csv") as stream:
         rows = [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(stream)]
     summary = json.loads((out / "summary.json").read_text())
-    del summary["seconds"]
+    del summary["seconds"], summary["bound_seconds"]
     return rows, (out / "best_mapping.json").read_text(), summary
 
 
