@@ -73,8 +73,8 @@ def resolve(options: RunOptions, settings: Sequence[str] = (), preset: str = "")
     paper = preset == "paper"
     if not options.chip:
         options = replace(options, chip=problem.chips()[0])
-    if paper and options.start == RunOptions.start:
-        options = replace(options, start="cold")
+    if not options.start:
+        options = replace(options, start="cold" if paper else "compiler")
     return RunConfig(
         config.check_options(options),
         config.build(
@@ -185,6 +185,10 @@ def _prepare(resolved: RunConfig, problem: Problem) -> _Prepared:
         raise InputError(f"--method {resolved.run.method} cannot serve problem {problem.name}: {reason}")
     archive = Archive([problem])
     init: StoredPolicy | None = None
+    if resolved.run.init and not definition.takes_policy:
+        raise InputError(
+            f"--init: expected a method with a policy to begin with, found {resolved.run.method}"
+        )
     if resolved.run.init:
         from policies.store import load_policy
 

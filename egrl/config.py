@@ -42,7 +42,9 @@ class RunOptions:
     seconds: float | None = _flag(None, "stop after the last whole generation within this many seconds")
     seed: int = _flag(0, "seed of everything random")
     workers: int = _flag(1, "processes that measure; never changes a result")
-    start: str = _flag("compiler", "begin with: cold, compiler, exact, or a mapping FILE")
+    start: str = _flag(
+        "", "begin with: cold, compiler, exact, or a mapping FILE [compiler; cold with --preset paper]"
+    )
     init: str = _flag("", "begin with this saved policy (RUN/policies/….safetensors)")
     threads: int = _flag(2, "threads of a learner's tensor operations (part of what makes runs equal)")
     bound_seconds: float = _flag(

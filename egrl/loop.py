@@ -21,12 +21,11 @@ from egrl.archive import Archive
 from egrl.config import Budget
 from egrl.keys import EVALUATION, run_keys
 from egrl.progress import Observer
-from egrl.run_folder import RunFolder
+from egrl.run_folder import RunFolder, policy_is_due
 from egrl.types import GENERATION, Executor, Method, Proposals
 from hwsim.problem import Evaluation, Problem, Status
 
 WAIT_S = 0.2
-POLICY_EVERY = 10
 
 
 @dataclass(frozen=True)
@@ -91,6 +90,10 @@ def search(
             state.generation, method.state_dict(), {**state.to_tree(), "fingerprints": fingerprints}, archive
         )
 
+    def write_policy() -> None:
+        if policy := method.policy():
+            folder.write_policy(state.generation, policy, problems[0])
+
     if state.generation == 0:
         save()
     while not (state.finished or _spent(budget, state, last_generation_s) or stop()):
@@ -105,11 +108,13 @@ def search(
         row = metrics_row(state, archive, first, method)
         folder.append_metrics(row)
         observer.generation(row)
-        if (state.generation % POLICY_EVERY == 0 or state.generation == 1) and (policy := method.policy()):
-            folder.write_policy(state.generation, policy, problems[0])
+        if policy_is_due(state.generation):
+            write_policy()
         if time.monotonic() - saved_at >= checkpoint_seconds:
             save()
             saved_at = time.monotonic()
+    if state.generation and not policy_is_due(state.generation):
+        write_policy()
     save()
     return state
 

@@ -35,6 +35,12 @@ SUMMARY = "summary.json"
 METRICS = "metrics.csv"
 BEST = "best_mapping.json"
 LOCK = ".lock"
+POLICY_EVERY = 10
+
+
+def policy_is_due(generation: int) -> bool:
+    """Whether every run saves its policy at this generation; at its end it saves the last one, too."""
+    return generation == 1 or generation % POLICY_EVERY == 0
 
 
 def default_folder(workload: str, method: str, seed: int) -> Path:
@@ -242,7 +248,11 @@ class RunFolder:
         """Drop what is newer than a checkpoint. RunFailure where the disk refuses."""
         policies = (self.path / "policies").glob("generation-*.safetensors")
         numbers = {path: path.stem.removeprefix("generation-") for path in policies}
-        later = [path for path, number in numbers.items() if number.isdecimal() and int(number) > generation]
+        later = [
+            path
+            for path, number in numbers.items()
+            if number.isdecimal() and (int(number) > generation or not policy_is_due(int(number)))
+        ]
         unfinished = [path for path in self.path.rglob(f"*{atomic.TEMPORARY}") if path.is_file()]
         try:
             for path in (*newer, *later, *unfinished):

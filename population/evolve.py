@@ -140,7 +140,8 @@ class Population:
     def standing(self) -> list[Individual]:
         """Everyone that has been measured and may still have children, best first (of equal ones the older)."""
         measured = [m for m in self.members if m.fitness.valid]
-        return ranked(list({m.id: m for m in [*self.survivors, *measured]}.values()))
+        everyone = {(m.id, m.encoding): m for m in [*self.survivors, *measured]}
+        return ranked(list(everyone.values()))
 
     def evolve(
         self,
@@ -151,6 +152,7 @@ class Population:
         observation: Observation | None = None,
         ran: NDArray[np.int16] | None = None,
         guests: Sequence[Guest] = (),
+        ran_fitness: NDArray[np.floating[Any]] | None = None,
     ) -> dict[str, float]:
         """Take the members' fitness [M] (maximised; non-finite never wins) and make the next generation.
 
@@ -161,6 +163,8 @@ class Population:
             observation: where a GNN's posterior is taken for seeding ("generational"; without it nothing is).
             ran: int16 [M, N, H], what ran for each member ("plus" needs it).
             guests: mappings that ran beside the population ("plus" seeds chromosomes from them).
+            ran_fitness: fitness [M] of the mappings in `ran` themselves, where it is another than the members'
+                (episodes of several steps).
 
         Returns statistics of what was measured and what was done. Raises ValueError where a shape differs.
         """
@@ -177,7 +181,8 @@ class Population:
                 raise ValueError(
                     f"ran: expected [{len(self)}, N, H], received {None if ran is None else ran.shape}"
                 )
-            done = self._steady(measured, learner_weights, rng, ran, guests)
+            own = fitness if ran_fitness is None else ran_fitness
+            done = self._steady(measured, learner_weights, rng, ran, np.asarray(own, np.float64), guests)
         scores = [m.score for m in measured if np.isfinite(m.score)]
         return {
             "best_fitness": max(scores, default=float("nan")),
@@ -213,13 +218,17 @@ class Population:
         learner_weights: Floats | None,
         rng: np.random.Generator,
         ran: NDArray[np.int16],
+        ran_fitness: NDArray[np.float64],
         guests: Sequence[Guest],
     ) -> dict[str, int]:
         """Plus survival: the best of parents and children stay as parents, every member is a new child."""
         breeder = SteadyBreeder(self.config, self.decisions, self._layout_or_none(), rng)
         gnns = [m for m in [*self.survivors, *measured] if m.encoding == "gnn"]
         chromosomes = [m for m in self.survivors if m.encoding == "boltzmann"]
-        chromosomes += [as_chromosome(m, row, breeder) for m, row in zip(measured, ran, strict=True)]
+        chromosomes += [
+            as_chromosome(m.measured(float(own)), row, breeder)
+            for m, row, own in zip(measured, ran, ran_fitness, strict=True)
+        ]
         for guest in guests:
             visitor = Individual(breeder.anchored(guest.ran), self._next_id, (), "seeded")
             chromosomes.append(visitor.measured(guest.fitness))

@@ -39,12 +39,14 @@ class Definition:
         build: (Setting, config) -> Method.
         serves: why it cannot work on a problem, or None where it can.
         paper: the settings of `--preset paper`, as keys of the config.
+        takes_policy: whether it can begin with a saved policy (`--init`).
     """
 
     config: type
     build: Callable[[Any, Any], Method]
     serves: Callable[[Problem], str | None]
     paper: dict[str, Any]
+    takes_policy: bool = False
 
 
 METHODS: dict[str, Entry] = {

@@ -28,4 +28,4 @@ def build(setting: Setting, config: EaConfig) -> Hybrid:
     return Hybrid(setting, Parts(config.network, config.evolution, None, config.steps_per_episode))
 
 
-DEFINITION = Definition(EaConfig, build, needs_graph, PAPER_POPULATION)
+DEFINITION = Definition(EaConfig, build, needs_graph, PAPER_POPULATION, takes_policy=True)

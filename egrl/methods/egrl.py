@@ -33,4 +33,4 @@ def build(setting: Setting, config: EgrlConfig) -> Hybrid:
     return Hybrid(setting, Parts(config.network, config.evolution, config.learner, config.steps_per_episode))
 
 
-DEFINITION = Definition(EgrlConfig, build, needs_graph, PAPER_POPULATION)
+DEFINITION = Definition(EgrlConfig, build, needs_graph, PAPER_POPULATION, takes_policy=True)

@@ -247,4 +247,4 @@ class Es:
         self._metrics = dict(state["metrics"])
 
 
-DEFINITION = Definition(EsConfig, Es, needs_graph, {})
+DEFINITION = Definition(EsConfig, Es, needs_graph, {}, takes_policy=True)

@@ -152,6 +152,7 @@ class Hybrid:
         self._previous = np.zeros(0, dtype=np.int64)  # by ticket: the state it set out from
         self._done = np.zeros(0, dtype=np.bool_)  # by ticket: last step of its episode
         self._step = 0
+        self._guests: list[Guest] = []
         self._return = np.zeros(0)
         self._current: _Round | None = None
         self._metrics: dict[str, float] = {}
@@ -242,6 +243,7 @@ class Hybrid:
                 self._step, self._return = 0, np.zeros(len(policies))
             else:
                 self._step += 1
+                self._remember_guests(before)
         else:
             if start is not None and self._rollouts and self._parts.steps_per_episode == 1:
                 policies = policies[:-1]  # the start mapping takes the place of one rollout
@@ -299,19 +301,28 @@ class Hybrid:
             return self._observation
         return observe(self._problem, self._setting.archive.mappings(np.array([state]))[0])
 
+    def _remember_guests(self, current: _Round) -> None:
+        """Start and compiler mappings measured before the last step of an episode: the population hears at its end."""
+        rows = np.flatnonzero((current.member < LEARNER) & current.usable)
+        ran = self._setting.archive.mappings(current.ticket[rows])
+        self._guests += [Guest(r, float(current.reward[row])) for r, row in zip(ran, rows, strict=True)]
+
     def _evolve(self, last: _Round, fitness: NDArray[np.float64]) -> None:
         """Make the next generation from the members' fitness [M] and what ran in the last round."""
         if self._population is None:
             return
         ran = self._setting.archive.mappings(last.ticket)
         others = np.flatnonzero((last.member < 0) & last.usable)
+        guests = [*self._guests, *(Guest(ran[row], float(last.reward[row])) for row in others)]
+        self._guests = []
         self._population.evolve(
             fitness,
             None if self._sac is None else self._sac.actor_weights(),
             self._rng,
             observation=self._observation,
             ran=ran[last.member >= 0],
-            guests=[Guest(ran[row], float(last.reward[row])) for row in others],
+            guests=guests,
+            ran_fitness=last.reward[last.member >= 0],
         )
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
@@ -346,7 +357,7 @@ class Hybrid:
         reward, member = current.reward[acted], current.member[acted]
         best = int(np.argmax(np.where(np.isfinite(reward), reward, -np.inf)))
         kept = self._population.config.survival == "plus" and reward[best] <= self._top[0]
-        if not kept:
+        if np.isfinite(reward[best]) and not kept:
             self._top = (float(reward[best]), float(current.speedup[acted][best]))
         self._metrics["deployable_speedup"] = self._top[1]
         encodings = np.array([self._population.members[m].encoding for m in member])
@@ -361,17 +372,27 @@ class Hybrid:
             return
         totals = dict.fromkeys(LEARNER_METRICS, 0.0)
         steps, self._owed = self._owed, 0
+        done = 0
         for _ in range(steps):
-            losses = self._sac.update(self._transitions(self._sac.config.batch), self._rng)
-            for name in LEARNER_METRICS:
-                totals[name] += losses[name] / steps
-        if steps:
-            self._metrics.update(totals)
+            batch = self._transitions(self._sac.config.batch)
+            if batch is None:
+                continue
+            done += 1
+            for name, value in self._sac.update(batch, self._rng).items():
+                if name in totals:
+                    totals[name] += value
+        if done:
+            self._metrics.update({name: total / done for name, total in totals.items()})
 
-    def _transitions(self, batch: int) -> Transitions:
-        """A random minibatch of the replay buffer."""
+    def _transitions(self, batch: int) -> Transitions | None:
+        """A random minibatch of the replay buffer, less what the archive has let go; None where nothing is left."""
         archive = self._setting.archive
         tickets = self._replay.sample(self._rng, batch)
+        oldest = len(archive) - archive.window
+        states = self._previous[tickets]
+        tickets = tickets[(tickets >= oldest) & ((states < 0) | (states >= oldest))]
+        if not len(tickets):
+            return None
         action = archive.mappings(tickets)
         reward = archive.column("reward")[tickets].astype(np.float32)
         states, done = self._previous[tickets], self._done[tickets]
@@ -427,6 +448,7 @@ class Hybrid:
             "round": None if self._current is None else dict(vars(self._current)),
             "metrics": self._metrics,
             "top": list(self._top),
+            "guests": [{"ran": guest.ran, "fitness": guest.fitness} for guest in self._guests],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -442,6 +464,7 @@ class Hybrid:
         self._current = None if state["round"] is None else _Round(**state["round"])
         self._metrics = dict(state["metrics"])
         self._top = (state["top"][0], state["top"][1])
+        self._guests = [Guest(**guest) for guest in state["guests"]]
 
 
 def _observation(problem: Problem) -> Observation:

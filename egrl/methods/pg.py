@@ -30,4 +30,4 @@ def build(setting: Setting, config: PgConfig) -> Hybrid:
     return Hybrid(setting, Parts(config.network, None, config.learner, config.steps_per_episode))
 
 
-DEFINITION = Definition(PgConfig, build, needs_graph, {})
+DEFINITION = Definition(PgConfig, build, needs_graph, {}, takes_policy=True)

@@ -143,6 +143,41 @@ def test_a_saved_policy_can_start_another_run(tmp_path, capsys):
     assert not (tmp_path / "c").exists()
 
 
+def test_the_last_policy_is_kept_and_a_longer_run_has_only_those_of_an_uninterrupted_one(tmp_path):
+    argv = ["run", "--workload", "alexnet", "--method", "ea", "--quiet", *TINY[:6]]
+    assert main([*argv, "--gens", "3", "--out", str(tmp_path / "a")]) == 0
+    names = [p.name for p in sorted((tmp_path / "a" / "policies").iterdir())]
+    assert names == ["generation-00000001.safetensors", "generation-00000003.safetensors"]
+    assert main(["run", "--resume", str(tmp_path / "a"), "--gens", "4", "--quiet"]) == 0
+    names = [p.name for p in sorted((tmp_path / "a" / "policies").iterdir())]
+    assert names == ["generation-00000001.safetensors", "generation-00000004.safetensors"]
+
+
+def test_the_paper_s_preset_starts_cold_unless_told_otherwise(tmp_path):
+    argv = [
+        "run",
+        "--workload",
+        "alexnet",
+        "--method",
+        "random",
+        "--preset",
+        "paper",
+        "--gens",
+        "1",
+        "--quiet",
+    ]
+    for start, expected in (([], "cold"), (["--start", "compiler"], "compiler")):
+        out = tmp_path / expected
+        assert main([*argv, *start, "--out", str(out)]) == 0
+        assert json.loads((out / "summary.json").read_text())["start"] == expected
+        assert 'invalid = "penalise"' in (out / "config.toml").read_text()
+
+
+def test_a_method_without_a_policy_refuses_one(run, capsys):
+    argv = ["run", "--workload", "alexnet", "--method", "random", "--init", str(run / "config.toml")]
+    refuse(capsys, argv, "--init", "random")
+
+
 def test_quiet_prints_nothing_and_otherwise_progress_goes_to_stderr(tmp_path, capsys):
     argv = ["run", "--workload", "alexnet", "--method", "random", "--gens", "1", "--out"]
     assert main([*argv, str(tmp_path / "a"), "--quiet"]) == 0
@@ -254,7 +289,7 @@ def test_control_c_leaves_a_checkpoint_and_says_how_to_go_on(tmp_path):
         (["run", "--workload", "bert", "--workers", "0"], ["--workers", "at least 1"]),
         (["run", "--workload", "bert", "--seed", "-1"], ["--seed", "at least 0"]),
         (["run", "--workload", "bert", "--start", "nowhere.json"], ["nowhere.json"]),
-        (["run", "--workload", "bert", "--init", "nowhere.safetensors"], ["nowhere.safetensors"]),
+        (["run", "--workload", "bert", "--init", "nowhere.safetensors"], ["nowhere.safetensors", "policy"]),
         (["run", "--workload", "bert", "--preset", "x"], ["--preset", "paper"]),
         (["run", "--workload", "bert", "--set", "method.alhpa=1"], ["alhpa", "alpha"]),
         (["run", "--workload", "bert", "--set", "problem.invalid=x"], ["invalid", "repair", "penalise"]),

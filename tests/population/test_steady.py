@@ -95,6 +95,27 @@ def test_a_gnns_mapping_a_guest_and_a_sampled_chromosome_are_anchored_on_what_ra
     assert {m.origin for m in chromosomes} >= {"seeded"}
 
 
+def test_the_best_gnn_stays_in_the_standing_beside_the_chromosome_made_of_it():
+    population, rng = create(), np.random.default_rng(4)
+    best: tuple[float, bytes] = (-np.inf, b"")
+    for _ in range(8):
+        members, fitness = list(population.members), step(population, rng)
+        for member, value in zip(members, fitness, strict=True):
+            if isinstance(member.genome, Gnn) and value >= best[0]:
+                best = max(best, (value, member.genome.weights.tobytes()), key=lambda pair: pair[0])
+        gnns = [m for m in population.standing() if isinstance(m.genome, Gnn)]
+        assert gnns[0].score == best[0]
+
+
+def test_in_longer_episodes_a_chromosome_has_the_fitness_of_its_own_mapping():
+    population = create(fraction=0.5)
+    ran, own = maps(population), np.arange(12.0)
+    population.evolve(own / 2 + 1, None, np.random.default_rng(0), ran=ran, ran_fitness=own)
+    for m in population.survivors:
+        if isinstance(m.genome, Boltzmann):
+            np.testing.assert_array_equal(mapping_of(m.genome, LIVE), ran[int(m.score)])
+
+
 def test_the_chromosomes_of_a_started_population_begin_around_the_start():
     start = boltzmann_from_mapping(TARGET.astype(np.int16), COUNTS, 3)
     population = create(size=40, fraction=1.0, start=[start])

@@ -53,7 +53,9 @@ def test_it_has_what_the_protocol_asks_for(problem: NnpiProblem):
     assert as_problem.size_bytes.dtype == np.int64
     assert np.array_equal(as_problem.initial, np.where(as_problem.size_bytes > 0, 0, -1))
     assert as_problem.unit == "s"
-    assert as_problem.bound() is None
+    bound = as_problem.bound(5.0)
+    assert bound is not None
+    assert 0 < bound.cost <= as_problem.baseline.cost
 
 
 def test_observation_is_the_static_features_and_two_columns_of_the_current_mapping(problem: NnpiProblem):
