@@ -46,7 +46,7 @@ class RunOptions:
         "", "begin with: cold, compiler, exact, or a mapping FILE [compiler; cold with --preset paper]"
     )
     init: str = _flag("", "begin with this saved policy (RUN/policies/….safetensors)")
-    threads: int = _flag(2, "threads of a learner's tensor operations (part of what makes runs equal)")
+    threads: int = _flag(1, "threads of a learner's tensor operations (part of what makes runs equal)")
     bound_seconds: float = _flag(
         10.0, "seconds to spend on proving a bound at the end where none is known (0: none)"
     )

@@ -120,7 +120,7 @@ class Setting:
     seed: int
     start: Sequence[Mapping16 | None]
     init: StoredPolicy | None = None
-    threads: int = 2
+    threads: int = 1
 
     def generator(self, stream: str) -> np.random.Generator:
         """A generator of its own for each named stream of the run's seed."""
