@@ -1,14 +1,17 @@
-"""Time what EGRL's learning side spends a generation on, beside the naive form of each.
+"""Time what EGRL's learning side spends a generation on, beside a straightforward form of each.
 
-    python benchmarks/learning.py [--nodes 376] [--threads 2] [--repeat 15]
+    python benchmarks/learning.py [--nodes 376] [--threads 2] [--repeat 15] [--device cpu]
+    python benchmarks/learning.py --scale
 
 The graph is a chain with a fifth as many skip edges (376 nodes: the size of BERT). Times are the minimum and the
-median over the repetitions, naive and fast interleaved.
+median over the repetitions, both forms interleaved; a ratio is of the medians. `--scale` prints instead what a
+generation costs against the number of nodes.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -16,6 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from plain_pyg import PlainSac
 
 from egrl.learners.sac import Sac, SacConfig, Task, Transitions
 from policies.critic import CriticConfig
@@ -24,26 +28,132 @@ from policies.graph_unet import GraphUNet, GraphUNetConfig, draw_weights
 from policies.stacked import StackedActor
 from policies.weights import assign
 
-FEATURES, HEADS, CHOICES, MEMBERS = 21, 2, 3, 16
+FEATURES, HEADS, CHOICES, MEMBERS = 21, 2, 3, 10
+SCALE = (100, 376, 1000, 10_000, 30_000)
 
 
-def seconds(action: Callable[[], object]) -> float:
-    """Wall-clock seconds of one call."""
+def seconds(action: Callable[[], object], device: str) -> float:
+    """Wall-clock seconds of one call, the device's work included."""
     begin = time.perf_counter()
     action()
+    if device != "cpu":
+        torch.cuda.synchronize()
     return time.perf_counter() - begin
 
 
-def compare(name: str, fast: Callable[[], object], naive: Callable[[], object] | None, repeat: int) -> None:
-    """Print times of `fast` and how many times longer `naive` takes."""
+def compare(
+    name: str,
+    fast: Callable[[], object],
+    naive: Callable[[], object] | None,
+    options: argparse.Namespace,
+) -> float:
+    """Print times of `fast` and how many times longer `naive` takes. Returns the median seconds of `fast`."""
     times: dict[str, list[float]] = {"fast": [], "naive": []}
-    for _ in range(repeat + 1):
-        times["fast"].append(seconds(fast))
+    for _ in range(options.repeat + 1):
+        times["fast"].append(seconds(fast, options.device))
         if naive is not None:
-            times["naive"].append(seconds(naive))
+            times["naive"].append(seconds(naive, options.device))
     low, middle = min(times["fast"][1:]), statistics.median(times["fast"][1:])
-    ratio = "" if naive is None else f"   naive form: {statistics.median(times['naive'][1:]) / middle:.1f}x"
-    print(f"{name:<44} min {low * 1e3:7.1f} ms   median {middle * 1e3:7.1f} ms{ratio}")
+    ratio = (
+        "" if naive is None else f"   straightforward: {statistics.median(times['naive'][1:]) / middle:.1f}x"
+    )
+    print(f"{name:<40} min {low * 1e3:7.1f} ms   median {middle * 1e3:7.1f} ms{ratio}", flush=True)
+    return middle
+
+
+def chain(nodes: int, rng: np.random.Generator) -> np.ndarray:
+    """Edges [2, E] of a chain with a fifth as many skip edges."""
+    line = np.stack([np.arange(nodes - 1), np.arange(1, nodes)])
+    return np.concatenate([line, rng.integers(0, nodes, (2, nodes // 5))], axis=1)
+
+
+def minibatch(nodes: int, batch: int, rng: np.random.Generator) -> Transitions:
+    """Random one-step episodes of one state."""
+    x = rng.random((nodes, FEATURES), dtype=np.float32)
+    action = rng.integers(0, CHOICES, (batch, nodes, HEADS)).astype(np.int16)
+    return Transitions(x, action, rng.random(batch, dtype=np.float32), x, np.ones(batch, dtype=bool))
+
+
+def learner(nodes: int, graph: Graph, rng: np.random.Generator, device: str) -> Sac:
+    """A SAC learner of the paper's sizes."""
+    counts = np.full((nodes, HEADS), CHOICES, dtype=np.int16)
+    task = Task(graph, counts, np.ones((nodes, HEADS), dtype=bool))
+    return Sac(GraphUNetConfig(), CriticConfig(), SacConfig(), task, FEATURES, rng, device=device)
+
+
+def stages(options: argparse.Namespace) -> None:
+    """What a generation is made of."""
+    rng, nodes, device = np.random.default_rng(0), options.nodes, options.device
+    edges = chain(nodes, rng)
+    graph = Graph.build(edges, nodes).on(torch.device(device))
+    config = GraphUNetConfig()
+    net = GraphUNet(config, FEATURES, HEADS, CHOICES, rng).to(device)
+    print(
+        f"{nodes} nodes, {edges.shape[1]} edges, {net.layout.size} weights, {options.threads} threads, {device}"
+    )
+    batch = minibatch(nodes, SacConfig().batch, rng)
+    x = torch.from_numpy(batch.x).to(device)
+    compare("actor, forward", lambda: net(x, graph).detach(), None, options)
+    compare("actor, forward and backward", lambda: net(x, graph).sum().backward(), None, options)
+
+    stacked = StackedActor(config, FEATURES, HEADS, CHOICES, device)
+    weights = np.stack([draw_weights(stacked.layout, config, rng) for _ in range(MEMBERS)])
+    counts = np.full((nodes, HEADS), CHOICES, dtype=np.int16)
+
+    def one_by_one() -> None:
+        with torch.inference_mode():
+            for vector in weights:
+                assign(net, vector)
+                net(x, graph).softmax(-1).cpu()
+
+    compare(
+        f"{MEMBERS} actors, forward",
+        lambda: stacked.probabilities(weights, batch.x, graph, counts),
+        one_by_one,
+        options,
+    )
+    sac = learner(nodes, graph, rng, device)
+    plain = PlainSac(config, CriticConfig(), SacConfig(), FEATURES, HEADS, CHOICES, device)
+    ends = torch.from_numpy(edges).to(device)
+    action = torch.from_numpy(batch.action.astype(np.int64)).to(device)
+    reward = torch.from_numpy(batch.reward).to(device)
+    compare(
+        f"SAC update, batch {len(action)} of one state",
+        lambda: sac.update(batch, rng),
+        lambda: plain.update(x, ends, action, reward),
+        options,
+    )
+    going = replace(batch, done=~batch.done)
+    compare("SAC update, bootstrapping", lambda: sac.update(going, rng), None, options)
+
+
+def scale(options: argparse.Namespace) -> None:
+    """Seconds against nodes."""
+    print(f"{options.threads} threads, {options.device}; a generation: {MEMBERS} actors and 21 SAC updates")
+    print("|  nodes | actors, s | SAC update, s | generation, s | peak memory, GiB |")
+    print("|-------:|----------:|--------------:|--------------:|-----------------:|")
+    for nodes in SCALE:
+        rng = np.random.default_rng(0)
+        graph = Graph.build(chain(nodes, rng), nodes).on(torch.device(options.device))
+        batch = minibatch(nodes, SacConfig().batch, rng)
+        stacked = StackedActor(GraphUNetConfig(), FEATURES, HEADS, CHOICES, options.device)
+        weights = np.stack([draw_weights(stacked.layout, stacked.config, rng) for _ in range(MEMBERS)])
+        counts = np.full((nodes, HEADS), CHOICES, dtype=np.int16)
+        sac = learner(nodes, graph, rng, options.device)
+        repeat = max(1, min(5, 20_000 // nodes))
+        times = []
+        for action in (
+            lambda s=stacked, w=weights, b=batch, g=graph, c=counts: s.probabilities(w, b.x, g, c),
+            lambda s=sac, b=batch, r=rng: s.update(b, r),
+        ):
+            runs = [seconds(action, options.device) for _ in range(repeat + 1)]
+            times.append(statistics.median(runs[1:]))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(
+            f"| {nodes:>6} | {times[0]:>9.3f} | {times[1]:>13.3f} | {times[0] + 21 * times[1]:>13.2f} |"
+            f" {peak:>16.2f} |",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -54,54 +164,14 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=376)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=15)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--scale", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    rng, nodes = np.random.default_rng(0), options.nodes
-    chain = np.stack([np.arange(nodes - 1), np.arange(1, nodes)])
-    edges = np.concatenate([chain, rng.integers(0, nodes, (2, nodes // 5))], axis=1)
-    graph = Graph.build(edges, nodes)
-    x = rng.random((nodes, FEATURES), dtype=np.float32)
-    counts = np.full((nodes, HEADS), CHOICES, dtype=np.int16)
-    config = GraphUNetConfig()
-    net = GraphUNet(config, FEATURES, HEADS, CHOICES, rng)
-    print(f"{nodes} nodes, {edges.shape[1]} edges, {net.layout.size} weights, {options.threads} threads")
-
-    tensor = torch.from_numpy(x)
-    compare("actor, forward", lambda: net(tensor, graph).detach(), None, options.repeat)
-    compare("actor, forward and backward", lambda: net(tensor, graph).sum().backward(), None, options.repeat)
-
-    stacked = StackedActor(config, FEATURES, HEADS, CHOICES)
-    weights = np.stack([draw_weights(stacked.layout, config, rng) for _ in range(MEMBERS)])
-
-    def one_by_one() -> None:
-        with torch.inference_mode():
-            for vector in weights:
-                assign(net, vector)
-                net(tensor, graph).softmax(-1)
-
-    compare(
-        f"population of {MEMBERS}, forward",
-        lambda: stacked.probabilities(weights, x, graph, counts),
-        one_by_one,
-        options.repeat,
-    )
-
-    task = Task(graph, counts, np.ones((nodes, HEADS), dtype=bool))
-    settings = SacConfig()
-    action = rng.integers(0, CHOICES, (settings.batch, nodes, HEADS)).astype(np.int16)
-    reward, done = rng.random(settings.batch, dtype=np.float32), np.ones(settings.batch, dtype=bool)
-    shared = Transitions(x, action, reward, x, done)
-    copies = np.repeat(x[None], settings.batch, axis=0)
-    repeated = replace(shared, x=copies, next_x=copies)
-    sac = Sac(config, CriticConfig(), settings, task, FEATURES, rng)
-    compare(
-        f"SAC update, batch {settings.batch} of one state",
-        lambda: sac.update(shared, rng),
-        lambda: sac.update(repeated, rng),
-        options.repeat,
-    )
-    bootstrapping = replace(shared, done=~done)
-    compare("SAC update, bootstrapping", lambda: sac.update(bootstrapping, rng), None, options.repeat)
+    if options.scale:
+        scale(options)
+    else:
+        stages(options)
 
 
 if __name__ == "__main__":

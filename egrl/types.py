@@ -113,6 +113,7 @@ class Setting:
         start: for each problem a mapping int16 [N, H] to begin with, or None (cold).
         init: a saved policy to begin with, or None.
         threads: of a learner's tensor operations.
+        device: torch device of the networks.
     """
 
     problems: Sequence[Problem]
@@ -121,6 +122,7 @@ class Setting:
     start: Sequence[Mapping16 | None]
     init: StoredPolicy | None = None
     threads: int = 1
+    device: str = "cpu"
 
     def generator(self, stream: str) -> np.random.Generator:
         """A generator of its own for each named stream of the run's seed."""

@@ -46,6 +46,7 @@ class Graph:
     two_hop: Tensor
     normalisation: Tensor
     _adjacency: dict[int, Tensor] = field(default_factory=dict, repr=False)
+    _elsewhere: dict[str, Graph] = field(default_factory=dict, repr=False)
 
     @staticmethod
     def build(edge_index: NDArray[np.int64], nodes: int) -> Graph:
@@ -70,6 +71,16 @@ class Graph:
         degree = torch.bincount(edges[1], minlength=nodes).float()
         normalisation = (degree[edges[0]] * degree[edges[1]]).rsqrt()
         return Graph(nodes, edges, square(edges, 1, nodes), normalisation)
+
+    def on(self, device: torch.device) -> Graph:
+        """The graph with its tensors on a device; remembered."""
+        if self.edges.device == device:
+            return self
+        if str(device) not in self._elsewhere:
+            self._elsewhere[str(device)] = Graph(
+                self.nodes, self.edges.to(device), self.two_hop.to(device), self.normalisation.to(device)
+            )
+        return self._elsewhere[str(device)]
 
     def adjacency(self, copies: int) -> Tensor:
         """Symmetric normalised sparse adjacency [copies * N, copies * N] of disjoint copies; remembered."""
@@ -102,7 +113,7 @@ def union(edges: Tensor, copies: int, nodes: int) -> Tensor:
     """Edges [2, copies * E] of `copies` disjoint copies of a graph of `nodes` nodes with edges [2, E]."""
     if copies == 1:
         return edges
-    shift = torch.arange(copies).mul_(nodes)
+    shift = torch.arange(copies, device=edges.device).mul_(nodes)
     return (edges[:, None, :] + shift[None, :, None]).reshape(2, -1)
 
 
@@ -124,7 +135,7 @@ def square(edges: Tensor, copies: int, nodes: int) -> Tensor:
     start, centre = source[middle], target[middle]
     fan = degree[centre]
     begin = torch.cumsum(fan, 0) - fan
-    step = torch.arange(int(fan.sum())) + (first[centre] - begin).repeat_interleave(fan)
+    step = torch.arange(int(fan.sum()), device=edges.device) + (first[centre] - begin).repeat_interleave(fan)
     ends = source[step]
     starts = start.repeat_interleave(fan)
     return _unique_edges(torch.cat([starts, source]), torch.cat([ends, target]), copies, nodes)
@@ -134,7 +145,7 @@ def _unique_edges(source: Tensor, target: Tensor, copies: int, nodes: int) -> Te
     """Distinct edges within the copies, sorted by (target, source)."""
     key = target * nodes + source % nodes
     if copies * nodes * nodes <= _BITMAP_CELLS:
-        bitmap = torch.zeros(copies * nodes * nodes, dtype=torch.bool)
+        bitmap = torch.zeros(copies * nodes * nodes, dtype=torch.bool, device=key.device)
         bitmap[key] = True
         key = bitmap.nonzero().view(-1)
     else:
@@ -145,7 +156,7 @@ def _unique_edges(source: Tensor, target: Tensor, copies: int, nodes: int) -> Te
 
 def induced(edges: Tensor, chosen: Tensor, total: int) -> Tensor:
     """Edges between the `chosen` nodes (ascending int64 [K]) of `total`, renumbered 0 .. K-1, order kept."""
-    number = torch.full((total,), -1)
-    number[chosen] = torch.arange(len(chosen))
+    number = torch.full((total,), -1, device=edges.device)
+    number[chosen] = torch.arange(len(chosen), device=edges.device)
     renumbered = number[edges]
     return renumbered[:, (renumbered >= 0).all(dim=0)]

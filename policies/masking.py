@@ -11,7 +11,7 @@ def masked_log_probs(logits: Tensor, num_choices: Tensor) -> Tensor:
 
     A decision without choices puts everything on choice 0.
     """
-    legal = torch.arange(logits.shape[-1]) < num_choices.clamp(min=1).unsqueeze(-1)
+    legal = torch.arange(logits.shape[-1], device=logits.device) < num_choices.clamp(min=1).unsqueeze(-1)
     return logits.masked_fill(~legal, -torch.inf).log_softmax(dim=-1)
 
 

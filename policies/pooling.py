@@ -51,4 +51,4 @@ def unpool(x: Tensor, chosen: Tensor, skip: Tensor) -> Tensor:
 
 def union_numbers(chosen: Tensor, nodes: int) -> Tensor:
     """Numbers in the union of M graphs of `nodes` nodes of chosen [M, keep], ascending int64 [M * keep]."""
-    return (chosen + torch.arange(len(chosen)).mul_(nodes).unsqueeze(1)).view(-1)
+    return (chosen + torch.arange(len(chosen), device=chosen.device).mul_(nodes).unsqueeze(1)).view(-1)

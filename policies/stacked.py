@@ -29,7 +29,16 @@ _SLOPE = 0.2
 class StackedActor:
     """Evaluates M actors of one shape, given as weight vectors [M, P]."""
 
-    def __init__(self, config: GraphUNetConfig, features: int, heads: int, choices: int) -> None:
+    def __init__(
+        self,
+        config: GraphUNetConfig,
+        features: int,
+        heads: int,
+        choices: int,
+        device: str = "cpu",
+    ) -> None:
+        """For F features, H decisions a node and C choices a decision; evaluates on a torch device."""
+        self.device = torch.device(device)
         self.config, self.features, self.heads, self.choices = config, features, heads, choices
         self.layout: Layout = GraphUNet(config, features, heads, choices).layout
 
@@ -45,24 +54,25 @@ class StackedActor:
         A choice is legal where it is below num_choices [N, H]. Raises ValueError where a shape does not fit.
         """
         self.layout.check(weights)
-        counts = torch.from_numpy(num_choices)
+        counts = torch.from_numpy(num_choices).to(self.device)
         step = max(1, NODES_A_PASS // graph.nodes)
         with torch.inference_mode():
             parts = [
                 masked_log_probs(self.logits(weights[first : first + step], x, graph), counts).exp()
                 for first in range(0, len(weights), step)
             ]
-            return torch.cat(parts).numpy()
+            return torch.cat(parts).cpu().numpy()
 
     def logits(self, weights: NDArray[np.float32], x: NDArray[np.float32], graph: Graph) -> Tensor:
         """Logits [M, N, H, C] of weights [M, P] on x [N, F]. Raises ValueError where a shape does not fit."""
         self.layout.check(weights)
         if x.shape != (graph.nodes, self.features):
             raise ValueError(f"x: expected shape [{graph.nodes}, {self.features}], received {list(x.shape)}")
-        w = self.layout.views(torch.from_numpy(np.atleast_2d(weights)))
+        graph = graph.on(self.device)
+        w = self.layout.views(torch.from_numpy(np.atleast_2d(weights)).to(self.device))
         members, nodes = len(w["decide.bias"]), graph.nodes
         edges, near = union(graph.edges, members, nodes), union(graph.two_hop, members, nodes)
-        h = _linear(torch.from_numpy(x).expand(members, -1, -1), w, "encode")
+        h = _linear(torch.from_numpy(x).to(self.device).expand(members, -1, -1), w, "encode")
         h = self._layer(h, edges, w, "down", 0)
         path: list[tuple[Tensor, Tensor, Tensor]] = []
         for level in range(1, self.config.depth + 1):

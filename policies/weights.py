@@ -10,7 +10,7 @@ from policies.layout import Weights, layout_of
 
 def flatten(module: nn.Module) -> Weights:
     """A copy of the module's parameters, float32 [P], in the order of `named_parameters`."""
-    return torch.cat([p.detach().reshape(-1) for p in module.parameters()]).numpy()
+    return torch.cat([p.detach().reshape(-1) for p in module.parameters()]).cpu().numpy()
 
 
 def assign(module: nn.Module, weights: Weights) -> None:

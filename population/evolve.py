@@ -41,7 +41,8 @@ class Population:
     """Members of two encodings.
 
     `members` are to be measured next, GNNs before chromosomes; with "generational" survival the first `elites`
-    of them come first. `survivors` are the measured parents of "plus" survival, GNNs first, best first.
+    of them come first. `survivors` are the measured parents of "plus" survival, GNNs first, best first. `device` is
+    where torch evaluates the GNNs, to be set before the first of them is.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Population:
         self.survivors: list[Individual] = []
         self.elites = 0
         self.generation = 0
+        self.device = "cpu"
         self._next_id = 1 + max((m.id for m in members), default=-1)
 
     @staticmethod
@@ -118,7 +120,7 @@ class Population:
         if self.actor is None:
             raise ValueError("actor: expected a GraphUNetConfig, received None")
         d = self.decisions
-        return StackedActor(self.actor, d.features, d.num_choices.shape[1], d.choices)
+        return StackedActor(self.actor, d.features, d.num_choices.shape[1], d.choices, self.device)
 
     @property
     def layout(self) -> Layout:

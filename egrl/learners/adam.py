@@ -22,10 +22,12 @@ def adam_state(optimizer: torch.optim.Adam) -> dict[str, Any]:
     state: dict[str, Any] = {"step": steps.pop() if steps else 0}
     for moment in MOMENTS:
         parts = [
-            optimizer.state[p][moment].reshape(-1) if p in optimizer.state else torch.zeros(p.numel())
+            optimizer.state[p][moment].reshape(-1)
+            if p in optimizer.state
+            else torch.zeros(p.numel(), device=p.device)
             for p in parameters
         ]
-        state[moment] = torch.cat(parts).numpy()
+        state[moment] = torch.cat(parts).cpu().numpy()
     return state
 
 
@@ -43,6 +45,7 @@ def load_adam_state(optimizer: torch.optim.Adam, state: dict[str, Any]) -> None:
     for p in parameters:
         end = offset + p.numel()
         optimizer.state[p] = {"step": torch.tensor(float(state["step"]))} | {
-            m: torch.tensor(state[m][offset:end], dtype=torch.float32).view_as(p) for m in MOMENTS
+            m: torch.tensor(state[m][offset:end], dtype=torch.float32, device=p.device).view_as(p)
+            for m in MOMENTS
         }
         offset = end

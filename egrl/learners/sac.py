@@ -139,15 +139,21 @@ class Sac:
         features: int,
         rng: np.random.Generator,
         choices: int | None = None,
+        device: str = "cpu",
     ) -> None:
-        """Networks for F features and C choices (by default the most that the task has), drawn from `rng`."""
-        self.config, self.task = config, task
+        """Networks for F features and C choices (by default the most that the task has), drawn from `rng`.
+
+        Networks and minibatches live on a torch device; random numbers are drawn on the CPU, equal for every device.
+        """
+        self.config, self.task, self.device = config, task, torch.device(device)
         heads = task.num_choices.shape[1]
         self.choices = int(task.num_choices.max()) if choices is None else choices
         self.actor = GraphUNet(actor_config, features, heads, self.choices, rng)
         self.critic = Critic(critic_config, features, heads, self.choices, rng)
         self.target_actor = GraphUNet(actor_config, features, heads, self.choices)
         self.target_critic = Critic(critic_config, features, heads, self.choices)
+        for net in (self.actor, self.critic, self.target_actor, self.target_critic):
+            net.to(self.device)
         self._copy_to_targets()
         self.actor_adam = torch.optim.Adam(self.actor.parameters(), lr=config.actor_lr, foreach=True)
         self.critic_adam = torch.optim.Adam(self.critic.parameters(), lr=config.critic_lr, foreach=True)
@@ -182,10 +188,11 @@ class Sac:
         self, x: NDArray[np.float32], graph: Graph | None = None, num_choices: NDArray[np.int16] | None = None
     ) -> NDArray[np.float32]:
         """The actor's probabilities float32 [N, H, C] on x [N, F], by default for the task's graph."""
-        counts = torch.from_numpy(self.task.num_choices if num_choices is None else num_choices)
+        counts = self._tensor(self.task.num_choices if num_choices is None else num_choices)
+        graph = (graph or self.task.graph).on(self.device)
         with torch.inference_mode():
-            logits = self.actor(torch.from_numpy(x), graph or self.task.graph)
-            return masked_log_probs(logits, counts).exp().numpy()
+            logits = self.actor(self._tensor(x), graph)
+            return masked_log_probs(logits, counts).exp().cpu().numpy()
 
     def actor_weights(self) -> Weights:
         """A copy of the actor's weights, float32 [P]: a genome of the population."""
@@ -217,6 +224,12 @@ class Sac:
         load_adam_state(self.critic_adam, state["critic_adam"])
         self.updates = int(state["updates"])
 
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
+
+    def _graph(self, task: Task) -> Graph:
+        return task.graph.on(self.device)
+
     def _copy_to_targets(self) -> None:
         assign(self.target_actor, flatten(self.actor))
         assign(self.target_critic, flatten(self.critic))
@@ -238,20 +251,20 @@ class Sac:
     def _target(self, batch: Transitions, rng: np.random.Generator, task: Task) -> Tensor:
         """y [B]."""
         config = self.config
-        target = torch.from_numpy(batch.reward).float() * config.reward_scale
+        target = self._tensor(batch.reward).float() * config.reward_scale
         going = ~batch.done
         if not going.any():
             return target
         with torch.no_grad():
-            next_x = torch.from_numpy(batch.next_x)
-            next_x = next_x if next_x.dim() == 2 else next_x[torch.from_numpy(going)]
+            next_x = self._tensor(batch.next_x)
+            next_x = next_x if next_x.dim() == 2 else next_x[self._tensor(going)]
             log_probs = masked_log_probs(
-                self.target_actor(next_x, task.graph), torch.from_numpy(task.num_choices)
+                self.target_actor(next_x, self._graph(task)), self._tensor(task.num_choices)
             )
-            drawn = _draw(log_probs, rng, int(going.sum())) * torch.from_numpy(task.live).unsqueeze(-1)
-            q = self.target_critic(next_x, task.graph, drawn.flatten(2)).amin(dim=0)
-            soft = q + config.alpha * mean_entropy(log_probs, torch.from_numpy(task.live))
-            target[torch.from_numpy(going)] += config.gamma * soft
+            drawn = _draw(log_probs, rng, int(going.sum())) * self._tensor(task.live).unsqueeze(-1)
+            q = self.target_critic(next_x, self._graph(task), drawn.flatten(2)).amin(dim=0)
+            soft = q + config.alpha * mean_entropy(log_probs, self._tensor(task.live))
+            target[self._tensor(going)] += config.gamma * soft
         return target
 
     def _step_critic(
@@ -259,7 +272,7 @@ class Sac:
     ) -> tuple[float, float]:
         """One step on the Bellman error. Returns the loss and the mean value."""
         action = self.noisy_one_hot(batch.action, rng, task)
-        value = self.critic(torch.from_numpy(batch.x), task.graph, action)
+        value = self.critic(self._tensor(batch.x), self._graph(task), action)
         loss = (value - target).square().mean(dim=1).sum()
         self._step(self.critic, self.critic_adam, loss)
         return float(loss.detach()), float(value.detach().mean())
@@ -270,12 +283,12 @@ class Sac:
         clip, sigma = self.config.noise_clip, np.float32(self.config.noise_sigma)
         noise = np.clip(rng.standard_normal(used.shape, dtype=np.float32) * sigma, -clip, clip)
         one_hot = action[..., None] == np.arange(self.choices)
-        return torch.from_numpy(((one_hot + noise) * used).astype(np.float32)).flatten(2)
+        return self._tensor(((one_hot + noise) * used).astype(np.float32)).flatten(2)
 
     def _step_actor(self, batch: Transitions, rng: np.random.Generator, task: Task) -> tuple[float, float]:
         """One step on the soft value. Returns the loss and the mean entropy."""
-        x, live = torch.from_numpy(batch.x), torch.from_numpy(task.live)
-        log_probs = masked_log_probs(self.actor(x, task.graph), torch.from_numpy(task.num_choices))
+        x, live = self._tensor(batch.x), self._tensor(task.live)
+        log_probs = masked_log_probs(self.actor(x, self._graph(task)), self._tensor(task.num_choices))
         action = log_probs.exp()
         if self.config.actor_gradient == "straight-through":
             drawn = _draw(log_probs.detach(), rng, len(batch.action))
@@ -284,7 +297,7 @@ class Sac:
             action = action.unsqueeze(0)
         action = (action * live.unsqueeze(-1)).flatten(2)
         frozen = {name: p.detach() for name, p in self.critic.named_parameters()}
-        value = torch.func.functional_call(self.critic, frozen, (x, task.graph, action)).amin(dim=0)
+        value = torch.func.functional_call(self.critic, frozen, (x, self._graph(task), action)).amin(dim=0)
         entropy = mean_entropy(log_probs, live).mean()
         loss = -value.mean() - self.config.alpha * entropy
         self._step(self.actor, self.actor_adam, loss)
@@ -300,6 +313,6 @@ class Sac:
 def _draw(log_probs: Tensor, rng: np.random.Generator, batch: int) -> Tensor:
     """One-hots [B, N, H, C] drawn from log_probs [N, H, C] or [B, N, H, C] by the Gumbel-max trick."""
     shape = log_probs.shape if log_probs.dim() == 4 else (batch, *log_probs.shape)
-    gumbel = torch.from_numpy(rng.gumbel(size=tuple(shape)))
+    gumbel = torch.from_numpy(rng.gumbel(size=tuple(shape))).to(log_probs.device)
     best = (log_probs + gumbel).argmax(dim=-1)
     return nn.functional.one_hot(best, log_probs.shape[-1]).to(log_probs.dtype)

@@ -129,7 +129,7 @@ class Es:
         self._observation = observation
         self._graph = prepare(observation.edge_index, len(observation.x))
         heads, choices = len(self._problem.heads), int(self._problem.num_choices.max())
-        self._actor = StackedActor(config.network, observation.x.shape[1], heads, choices)
+        self._actor = StackedActor(config.network, observation.x.shape[1], heads, choices, setting.device)
         self._weights = self._first_weights()
         size = self._actor.layout.size
         self._adam = _Adam(np.zeros(size, np.float32), np.zeros(size, np.float32))

@@ -198,14 +198,24 @@ class Hybrid:
             mapping = problem.initial
         if mapping is not None and evolution.boltzmann_count:
             start.append(boltzmann_from_mapping(mapping, problem.num_choices, self._choices))
-        return Population.create(self._rng, evolution, decisions, self._parts.network, start)
+        population = Population.create(self._rng, evolution, decisions, self._parts.network, start)
+        population.device = self._setting.device
+        return population
 
     def _create_learner(self, learner: LearnerConfig, init: NDArray[np.float32] | None) -> Sac:
         problem, x = self._problem, self._observation.x
         task = Task(
             prepare(self._observation.edge_index, len(x)), problem.num_choices, problem.size_bytes > 0
         )
-        sac = Sac(self._parts.network, learner.critic, learner.sac, task, x.shape[1], self._rng)
+        sac = Sac(
+            self._parts.network,
+            learner.critic,
+            learner.sac,
+            task,
+            x.shape[1],
+            self._rng,
+            device=self._setting.device,
+        )
         if init is not None:
             sac.load_actor_weights(init)
         return sac

@@ -32,7 +32,7 @@ def test_canonical_marks_dead_decisions_and_copies_the_rest():
     assert canonical(mapping, live).dtype == np.int16
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 3), st.integers(1, 4))
 def test_samples_are_allowed_choices_with_mass_and_minus_one_where_dead(seed: int, n: int, h: int, c: int):
     rng = np.random.default_rng(seed)
@@ -58,7 +58,7 @@ def plain_uniform(key: int, counter: int) -> float:
     return ((z ^ (z >> 31)) >> 11) / 2**53
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 3), st.integers(1, 4))
 def test_sampling_inverts_the_distribution_at_a_uniform_number_of_the_decisions_own(seed, n, h, c):
     rng = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsim.keys import derive, normals
@@ -25,7 +25,6 @@ def splitmix64(state: int) -> tuple[int, int]:
     return state, z ^ (z >> 31)
 
 
-@settings(deadline=None)
 @given(KEY, st.integers(0, 20))
 def test_draw_number_c_of_a_key_is_output_number_c_of_splitmix64_seeded_with_it(key: int, counter: int):
     state = key

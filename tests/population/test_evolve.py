@@ -49,7 +49,7 @@ def shares(population: Population) -> tuple[int, int]:
     return gnns, len(population) - gnns
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.sampled_from([(4, 0.0), (4, 0.5), (4, 1.0), (5, 0.2), (20, 0.2), (11, 0.9)]),
     st.integers(0, 2**32 - 1),
