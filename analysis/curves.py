@@ -6,10 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import ScalarFormatter
 from numpy.typing import NDArray
 
-from analysis.style import COLOURS, LINES, new_figure
+from analysis.style import COLOURS, LINES, MARKERS, new_figure
+
+FEW = 3
+"""Up to as many curves line styles are enough; more get markers, too."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,15 @@ class Curve:
 
 @dataclass(frozen=True)
 class Band:
-    """Repetitions of one label, on their common evaluations [T]: mean, and standard deviation over the runs."""
+    """Repetitions of one label, on their common evaluations.
+
+    Attributes:
+        label: of the runs.
+        runs: how many.
+        evaluations: int64 [T], those that all runs have.
+        mean, deviation: float64 [T] of the best speedups; the sample's standard deviation, 0 for a single run.
+        deployable: float64 [T], mean of the deployable policies', NaN where unknown; or None.
+    """
 
     label: str
     runs: int
@@ -59,49 +73,110 @@ def bands(curves: Sequence[Curve]) -> list[Band]:
             raise ValueError(f"curves: expected common evaluations of the runs of {label!r}, received none")
         rows = [np.isin(run.evaluations, common) for run in runs]
         best = np.stack([run.best[row] for run, row in zip(runs, rows, strict=True)])
+        deviation = best.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(len(common))
         policies = [
             run.deployable[row] for run, row in zip(runs, rows, strict=True) if run.deployable is not None
         ]
         deployable = np.mean(policies, axis=0) if len(policies) == len(runs) else None
-        found.append(Band(label, len(runs), common, best.mean(axis=0), best.std(axis=0), deployable))
+        found.append(Band(label, len(runs), common, best.mean(axis=0), deviation, deployable))
     return found
 
 
-def learning_curves(curves: Sequence[Curve], title: str) -> Figure:
-    """Best speedup so far (thick) and deployable policy (thin), mean over runs of equal label +- one deviation."""
+def learning_curves(curves: Sequence[Curve], title: str, bound: float | None = None) -> Figure:
+    """Best speedup so far (thick) and deployable policy (thin): means over runs of equal label, +- one deviation.
+
+    A policy that is as good as the best all along is not drawn. `bound` is a speedup that no mapping can exceed.
+    """
+    found = bands(curves)
     figure = new_figure()
     axes = figure.add_subplot()
-    axes.axhline(1.0, color="0.45", linewidth=1.0, zorder=1)
-    axes.annotate(
-        "compiler",
-        (1.0, 1.0),
-        xycoords=("axes fraction", "data"),
-        xytext=(-4, 3),
-        color="0.35",
-        textcoords="offset points",
-        ha="right",
-        fontsize=8,
-    )
-    for number, band in enumerate(bands(curves)):
-        colour, line = COLOURS[number % len(COLOURS)], LINES[number % len(LINES)]
-        label = band.label if band.runs == 1 else f"{band.label} (mean of {band.runs} runs ± 1 s.d.)"
-        axes.plot(band.evaluations, band.mean, color=colour, linestyle=line, linewidth=2.0, label=label)
+    handles: list[Line2D] = []
+    policies = False
+    for number, band in enumerate(found):
+        colour = COLOURS[number % len(COLOURS)]
+        line = LINES[(number + number // len(COLOURS)) % len(LINES)]  # the ninth curve differs from the first
+        marked = len(found) > FEW or len(band.mean) == 1  # a line through one point is invisible
+        marker = MARKERS[number % len(MARKERS)] if marked else None
+        apart = max(1, len(band.mean) // 8)
+        handles += axes.plot(
+            band.evaluations,
+            band.mean,
+            color=colour,
+            linestyle=line,
+            linewidth=2.0,
+            marker=marker,
+            markersize=5,
+            markevery=(number * apart // len(found), apart),
+            label=band.label if band.runs == 1 else f"{band.label} (mean of {band.runs} runs ± s.d.)",
+        )
         if band.runs > 1:
             low, high = band.mean - band.deviation, band.mean + band.deviation
             axes.fill_between(band.evaluations, low, high, color=colour, alpha=0.18, linewidth=0)
-        if band.deployable is not None and np.isfinite(band.deployable).any():
-            axes.plot(
-                band.evaluations,
-                band.deployable,
-                color=colour,
-                linewidth=0.7,
-                alpha=0.7,
-                label=f"{band.label}: deployable policy",
-            )
+        if policy_is_worth_a_line(band):
+            assert band.deployable is not None
+            axes.plot(band.evaluations, band.deployable, color=colour, linewidth=0.7, alpha=0.7)
+            policies = True
+    if policies:
+        handles.append(Line2D([], [], color="0.3", linewidth=0.7, label="deployable policy"))
+    _levels(axes, {"compiler": 1.0} | ({} if bound is None else {"proven bound": bound}))
     axes.set_xlabel("evaluations (inferences measured)")
     axes.set_ylabel("speedup over the compiler")
+    axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
     axes.set_title(title, parse_math=False)
     axes.margins(x=0.01)
     axes.grid(color="0.9")
-    axes.legend(frameon=False, fontsize=8)
+    _legend(figure, handles)
     return figure
+
+
+def policy_is_worth_a_line(band: Band) -> bool:
+    """Whether the deployable policy is known anywhere, and anywhere other than the best."""
+    if band.deployable is None:
+        return False
+    known = np.isfinite(band.deployable)
+    return bool(known.any()) and not np.allclose(band.deployable[known], band.mean[known], rtol=1e-9, atol=0)
+
+
+def _legend(figure: Figure, handles: Sequence[Line2D]) -> None:
+    """Below the axes, in as many columns as its labels leave room for; the figure grows by what rows it needs."""
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    width_in, height_in = figure.get_size_inches()
+    columns = max(1, min(len(handles), int(width_in / (0.8 + 0.07 * longest))))
+    rows = -(-len(handles) // columns)
+    figure.set_size_inches(width_in, height_in + 0.18 * (rows - 1))
+    figure.legend(
+        handles=list(handles),
+        loc="outside lower center",
+        ncols=columns,
+        frameon=False,
+        fontsize=8,
+        handlelength=4.0,
+    )
+
+
+def _levels(axes: Axes, levels: dict[str, float]) -> None:
+    """Grey horizontal lines, named to the right of the axes, where neither curves nor legend are.
+
+    The lower name hangs below its line where two would overlap.
+    """
+    for value in levels.values():
+        axes.axhline(
+            value, color="0.45", linewidth=1.0, linestyle="-" if value == 1.0 else (0, (4, 2)), zorder=1
+        )
+    low, high = axes.get_ylim()
+    close = max(levels.values()) - min(levels.values()) < 0.06 * (high - low)
+    lowest = min(levels, key=levels.__getitem__)
+    for name, value in levels.items():
+        side = "center" if not close or len(levels) == 1 else "top" if name == lowest else "bottom"
+        axes.annotate(
+            name.replace(" ", "\n"),
+            (1.0, value),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            color="0.35",
+            ha="left",
+            va=side,
+            fontsize=8,
+            annotation_clip=False,
+        )

@@ -1,6 +1,7 @@
-"""One look for all figures: colours that the colour-blind can tell apart, and line styles for greyscale.
+"""One look for all figures: colours that the colour-blind can tell apart, and line styles and markers for greyscale.
 
-Palette: Okabe and Ito, "Color Universal Design" (2008), without its yellow, which is illegible on white.
+Palette: Okabe and Ito, "Color Universal Design" (2008), without its yellow, which is illegible on white, and with a
+grey beside its black.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 3)))
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F")
+LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 3)), (0, (3, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 FORMATS = (".png", ".svg", ".pdf")
 

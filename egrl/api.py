@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from egrl import (
     atomic,
+    checkpoint,
     config,
     executor,
     loop,
@@ -22,7 +23,7 @@ from egrl import (
     summary,
 )
 from egrl.archive import Archive
-from egrl.config import Budget, RunConfig, RunOptions
+from egrl.config import DEFAULT_GENERATIONS, Budget, RunConfig, RunOptions
 from egrl.stopping import Interrupted, StopSignal
 from egrl.types import Method, Setting
 from hwsim.problem import HasModel, Mapping16, Problem
@@ -32,7 +33,8 @@ from workloads.files import read_bytes, read_text
 if TYPE_CHECKING:
     from policies.store import StoredPolicy
 
-RESUMABLE = ("gens", "evals", "seconds", "workers", "checkpoint_seconds")
+BUDGETS = ("gens", "evals", "seconds")
+RESUMABLE = (*BUDGETS, "workers", "checkpoint_seconds")
 """Options that may change when a run is resumed: a larger budget, and what changes no result."""
 
 KEPT_STARTS = ("cold", "compiler")
@@ -94,16 +96,35 @@ def search(
     quiet: bool = True,
     **options: Any,
 ) -> Result:
-    """Search for the best mapping of a workload.
+    """Search for the best mapping of a workload, and leave a run folder: `egrl run` as a function.
 
     Args:
-        workload: a name of `egrl list workloads`, or a file.
-        out: the run folder; default `runs/<workload>-<method>-s<seed>-<n>`.
-        resume: go on with this run folder instead; only a larger budget, workers and checkpoint_seconds may be given.
-        settings: what `--set` takes, e.g. ["method.alpha=0.1", "problem.invalid=penalise"].
-        preset: "paper" for the paper's values.
-        quiet: no progress bar on stderr.
-        options: the other flags of `egrl run` (gens, evals, seconds, seed, method, chip, start …).
+        workload: str, a name of `egrl list workloads`, or a workload file (.json). Needed, unless `resume` is given.
+        out: path of the run folder, new or empty; default `runs/<workload>-<method>-s<seed>-<n>`.
+        resume: path of a run folder to go on with, instead of a workload; default: none. Only gens, evals or seconds
+            (whichever the run has, and no smaller), workers and checkpoint_seconds may be given with it.
+        settings: list of str, what `--set` takes, e.g. ["method.alpha=0.1", "problem.invalid=penalise"]; default: none.
+        preset: "paper" for the paper's values; default "": the package's.
+        quiet: bool, nothing on stderr; default True. False shows the progress.
+        options: the other flags of `egrl run` by name; None stands for the default.
+            gens: int, generations of 21 evaluations to run; default 200. At most one of gens, evals, seconds.
+            evals: int, evaluations to run, of which whole generations count; default: no such limit.
+            seconds: float, seconds of searching, without starting and the bound at the end; default: no such limit.
+            seed: int from 0, of everything random; default 0.
+            method: str, a name of `egrl list methods`; default "egrl".
+            problem: str, a name of `egrl list problems`; default "nnpi".
+            chip: str, a name of `egrl list chips`, or a chip file (.toml); default "": the problem's first.
+            start: str, "cold", "compiler", "exact" or a mapping file; default "": compiler, with preset "paper" cold.
+            init: str, a policy file to begin with; default "": none.
+            workers: int from 1, processes that measure; default 1. Never changes a result.
+            threads: int from 1, of a learner's tensor operations; default 1.
+            device: str, torch device of the networks, "cpu" or "cuda"; default "cpu".
+            bound_seconds: float, seconds for proving a bound at the end where none is known, 0: none; default 10.0.
+            exact_seconds: float, limit in seconds of the solve for start "exact"; default 30.0.
+            checkpoint_seconds: float, seconds between checkpoints; default 20.0.
+
+    Returns:
+        A Result: `.speedup` (over the compiler's map), `.mapping` (int16 [N, H]), `.summary`, `.folder`, `.problem`.
 
     Raises:
         InputError: an argument, a file or the run folder is wrong.
@@ -194,8 +215,25 @@ def _prepare(resolved: RunConfig, problem: Problem) -> _Prepared:
 
         init = load_policy(Path(resolved.run.init))
     start = _start(resolved.run, problem)
-    setting = Setting([problem], archive, resolved.run.seed, [start], init, resolved.run.threads)
+    device = _device(resolved.run.device)
+    setting = Setting([problem], archive, resolved.run.seed, [start], init, resolved.run.threads, device)
     return _Prepared(definition.build(setting, resolved.method), archive, start)
+
+
+def _device(name: str) -> str:
+    """The name of a torch device that is there; InputError where it is not."""
+    if name == "cpu":
+        return name
+    import torch
+
+    try:
+        torch.zeros(1, device=name).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"--device {name}: expected cpu, or a device that PyTorch {torch.__version__} can use: {reason}"
+        ) from error
+    return name
 
 
 def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
@@ -251,14 +289,19 @@ def _resume(path: Path, given: Mapping[str, Any], quiet: bool) -> Result:
 
 def _larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:
     """The options of a resumed run; InputError where the new budget is not of the old kind and at least as large."""
-    kinds = ("gens", "evals", "seconds")
-    old = {k: getattr(options, k) for k in kinds if getattr(options, k) is not None} or {"gens": 200}
-    new = {k: given[k] for k in kinds if k in given}
+    old = _budget_of(options)
+    new = {k: given[k] for k in BUDGETS if k in given}
     for key, value in new.items():
         if key not in old or value < old[key]:
             expected = ", ".join(f"--{k} of at least {v}" for k, v in old.items())
             raise InputError(f"--resume: expected a larger budget, {expected}; found --{key} {value}")
     return replace(options, **given)
+
+
+def _budget_of(options: RunOptions) -> dict[str, Any]:
+    """The flag of the options' budget -> its value."""
+    found = {k: getattr(options, k) for k in BUDGETS if getattr(options, k) is not None}
+    return found or {"gens": DEFAULT_GENERATIONS}
 
 
 def _run(
@@ -290,15 +333,29 @@ def _run(
                 checkpoint_seconds=resolved.run.checkpoint_seconds,
             )
             stopped = stop()
+        complete = summary.is_complete(reached, budget) or (budget.seconds is not None and not stopped)
+        champion = reached.champions[0]
+        mapping = None if champion is None else champion.mapping
+        document = summary.summarise(resolved, problem, reached, prepared.archive, complete)
+        folder.write_results(document, problem, mapping)
     except KeyboardInterrupt:
-        raise Interrupted(folder.path) from None
+        saved = checkpoint.listing(folder.path / "checkpoint")
+        raise Interrupted(folder.path, saved[-1][0] if saved else None, at_once=True) from None
     finally:
         measure.close()
-    complete = summary.is_complete(reached, budget) or (budget.seconds is not None and not stopped)
-    champion = reached.champions[0]
-    mapping = None if champion is None else champion.mapping
-    document = summary.summarise(resolved, problem, reached, prepared.archive, complete)
-    folder.write_results(document, problem, mapping)
     if not complete:
-        raise Interrupted(folder.path)
+        raise Interrupted(folder.path, reached.generation)
+    if state is not None and reached.generation == done:
+        progress.note(nothing_left(resolved.run, reached.finished, folder.path), quiet)
     return Result(folder.path, document, mapping, problem)
+
+
+def nothing_left(options: RunOptions, finished: bool, folder: Path) -> str:
+    """Why a run that was resumed did nothing, and how it would do more."""
+    if finished:
+        return "nothing was left to do: the method has no more to propose"
+    kind, value = next(iter(_budget_of(options).items()))
+    return (
+        f"nothing was left to do: the run has spent its budget, --{kind} {value:g}; a larger one goes on:"
+        f" egrl run --resume {folder} --{kind} {2 * value:g}"
+    )

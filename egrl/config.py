@@ -20,6 +20,9 @@ from workloads.errors import InputError
 from workloads.files import parse_toml
 
 VERSION = 1
+DEFAULT_GENERATIONS = 200
+MOST_LISTED = 4
+"""Keys that a message lists."""
 T = TypeVar("T")
 
 
@@ -36,10 +39,12 @@ class RunOptions:
     method: str = _flag("egrl", "how to search; see `egrl list methods`")
     chip: str = _flag("", "a chip of `egrl list chips`, or a chip file (.toml); default: the problem's own")
     gens: int | None = _flag(
-        None, f"stop after this many generations of {GENERATION} evaluations (default 200)"
+        None, f"stop after this many generations of {GENERATION} evaluations (default {DEFAULT_GENERATIONS})"
     )
     evals: int | None = _flag(None, "stop after the last whole generation within this many evaluations")
-    seconds: float | None = _flag(None, "stop after the last whole generation within this many seconds")
+    seconds: float | None = _flag(
+        None, "stop after the last whole generation within this many seconds of searching"
+    )
     seed: int = _flag(0, "seed of everything random")
     workers: int = _flag(1, "processes that measure; never changes a result")
     start: str = _flag(
@@ -47,6 +52,9 @@ class RunOptions:
     )
     init: str = _flag("", "begin with this saved policy (RUN/policies/….safetensors)")
     threads: int = _flag(1, "threads of a learner's tensor operations (part of what makes runs equal)")
+    device: str = _flag(
+        "cpu", "where the networks are evaluated: cpu, or cuda with a GPU and a CUDA build of PyTorch"
+    )
     bound_seconds: float = _flag(
         10.0, "seconds to spend on proving a bound at the end where none is known (0: none)"
     )
@@ -86,7 +94,7 @@ class Budget:
             return Budget(None, options.seconds)
         if options.evals is not None:
             return Budget(options.evals // GENERATION, None)
-        return Budget(options.gens if options.gens is not None else 200, None)
+        return Budget(options.gens if options.gens is not None else DEFAULT_GENERATIONS, None)
 
 
 def check_options(options: RunOptions) -> RunOptions:
@@ -104,7 +112,7 @@ def check_options(options: RunOptions) -> RunOptions:
             raise InputError(
                 f"--{name.replace('_', '-')}: expected a finite number of seconds, found {value}"
             )
-    for name in ("workload", "chip", "start", "init"):
+    for name in ("workload", "chip", "start", "init", "device"):
         text = getattr(options, name)
         if not text.isprintable():
             raise InputError(f"--{name}: expected a name or path of printable UTF-8, found {text!r}")
@@ -136,8 +144,16 @@ def _resolve(key: str, kind: type, where: str) -> str:
     if matches:
         raise InputError(f"{where}: {key!r} is ambiguous: expected one of {', '.join(matches)}")
     near = difflib.get_close_matches(key, dict.fromkeys(n.rsplit(".", 1)[-1] for n in names), 3)
-    hint = f"did you mean {', '.join(near)}?" if near else f"expected one of {', '.join(names) or 'none'}"
+    hint = f"did you mean {', '.join(near)}?" if near else f"expected {_listed(names)}"
     raise InputError(f"{where}: unknown key {key!r}; {hint}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The names, or the first of many and where to find the rest."""
+    if len(names) <= MOST_LISTED:
+        return f"one of {', '.join(names)}" if names else "none: there is nothing to set"
+    more = len(names) - MOST_LISTED
+    return f"one of {', '.join(names[:MOST_LISTED])} or {more} more (the config.toml of a run has all)"
 
 
 def _flatten(table: Mapping[str, Any], kind: type, prefix: str = "") -> Iterator[tuple[str, Any]]:

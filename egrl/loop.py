@@ -81,7 +81,8 @@ def search(
     """
     state = state or SearchState(champions=[None] * len(problems))
     before, started = state.seconds, time.monotonic()
-    saved_at, last_generation_s = started, 0.0
+    saved_at = started
+    durations_s: list[float] = []
 
     fingerprints = [problem.fingerprint() for problem in problems]
 
@@ -94,9 +95,12 @@ def search(
         if policy := method.policy():
             folder.write_policy(state.generation, policy, problems[0])
 
+    def spent() -> bool:
+        return _spent(budget, state, before + time.monotonic() - started, durations_s)
+
     if state.generation == 0:
         save()
-    while not (state.finished or _spent(budget, state, last_generation_s) or stop()):
+    while not (state.finished or spent() or stop()):
         begun = time.monotonic()
         first = len(archive)
         state.finished = _generation(method, executor, archive, seed, state)
@@ -104,7 +108,7 @@ def search(
             break
         state.generation += 1
         state.seconds = before + time.monotonic() - started
-        last_generation_s = time.monotonic() - begun
+        durations_s.append(time.monotonic() - begun)
         row = metrics_row(state, archive, first, method)
         folder.append_metrics(row)
         observer.generation(row)
@@ -119,12 +123,18 @@ def search(
     return state
 
 
-def _spent(budget: Budget, state: SearchState, last_generation_s: float) -> bool:
+def _spent(budget: Budget, state: SearchState, seconds: float, durations_s: Sequence[float]) -> bool:
+    """Whether the budget has no room for another generation, `seconds` being gone; the first always has.
+
+    The next one is taken to be as long as the longest of the last three. A run's first warms up and tells little,
+    so that it counts only while it is alone; after resuming, the mean so far stands in.
+    """
     if budget.generations is not None and state.generation >= budget.generations:
         return True
-    if budget.seconds is None:
+    if budget.seconds is None or state.generation == 0:
         return False
-    return state.generation > 0 and state.seconds + last_generation_s > budget.seconds
+    usual = durations_s[1:] or durations_s or [state.seconds / state.generation]
+    return seconds + max(usual[-3:]) > budget.seconds
 
 
 def _generation(method: Method, executor: Executor, archive: Archive, seed: int, state: SearchState) -> bool:

@@ -27,7 +27,7 @@ class Silent:
 
 
 class ProgressBar:
-    """Generation, best speedup, valid share, champion, evaluations a second, time left."""
+    """Generation, time left, best speedup, champion, valid share, evaluations a second."""
 
     def __init__(self, title: str, budget: Budget, done: int) -> None:
         from tqdm import tqdm
@@ -41,9 +41,10 @@ class ProgressBar:
             file=sys.stderr,
             dynamic_ncols=True,
             mininterval=0.1 if sys.stderr.isatty() else 10.0,
-            bar_format="{desc}: {n_fmt}/{total_fmt} gens |{bar:16}| {postfix} [{elapsed}<{remaining}]"
-            if budget.generations is not None
-            else "{desc}: {n_fmt} gens {postfix} [{elapsed} of " + f"{budget.seconds:g} s]",
+            # what a narrow terminal cuts off comes last; tqdm puts ", " before a postfix that is not empty
+            bar_format="{desc} |{bar:10}| {n_fmt}/{total_fmt} gens [{elapsed}<{remaining}]{postfix}"
+            if budget.seconds is None
+            else f"{{desc}}: {{n_fmt}} gens [{{elapsed}} of {tqdm.format_interval(budget.seconds)}]{{postfix}}",
         )
 
     def generation(self, row: dict[str, Any]) -> None:
@@ -69,6 +70,14 @@ class ProgressBar:
     ) -> None:
         with contextlib.suppress(OSError):
             self._bar.close()
+
+
+def note(text: str, quiet: bool) -> None:
+    """A line for people on stderr, where it is wanted and can be written."""
+    if quiet or sys.stderr is None:
+        return
+    with contextlib.suppress(OSError):
+        print(f"egrl: {text}", file=sys.stderr)
 
 
 def observer(title: str, budget: Budget, done: int, quiet: bool) -> AbstractContextManager[Observer]:

@@ -11,11 +11,21 @@ from typing import Any
 
 
 class Interrupted(Exception):
-    """The user stopped the run; the checkpoint in `folder` stands."""
+    """The user stopped the run, which goes on from the checkpoint of `generation` in `folder`.
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(f"interrupted; go on with: egrl run --resume {folder}")
-        self.folder = folder
+    `generation` is None where none was written yet: the run begins anew then. `at_once`: the generation under way
+    was given up.
+    """
+
+    def __init__(self, folder: Path, generation: int | None, at_once: bool = False) -> None:
+        if not at_once:
+            what = f"interrupted after generation {generation}; go on with:"
+        elif generation is None:
+            what = "interrupted before the first checkpoint; begin anew with:"
+        else:
+            what = f"interrupted at once; go on from generation {generation} with:"
+        super().__init__(f"{what} egrl run --resume {folder}")
+        self.folder, self.generation = folder, generation
 
 
 class StopSignal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -9,10 +10,13 @@ from typing import Any
 from egrl.archive import Archive
 from egrl.config import Budget, RunConfig
 from egrl.loop import SearchState
+from egrl.types import GENERATION
 from hwsim.problem import Problem
 
 KIND = "summary"
 VERSION = 1
+OPTIMAL = 2e-9
+"""A gap up to this is what proofs give away for rounding (1e-9): the mapping is proven to be the best possible."""
 
 
 def is_complete(state: SearchState, budget: Budget) -> bool:
@@ -68,11 +72,38 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
     """The summary for people."""
     best, baseline = summary["best"], summary["baseline"]
     head = f"{summary['workload']} on {summary['chip']}, {summary['method']}: "
-    count = f"{summary['generations']} generations, {summary['evaluations']} evaluations, {summary['seconds']:.0f} s"
+    count = _spent(summary)
     if best is None:
         return f"{head}no valid mapping found in {count}\nrun folder: {folder}"
-    gap = "" if summary["gap"] is None else f", at most {summary['gap']:.2%} above the best possible"
     return (
         f"{head}{best['speedup']:.4f}x the compiler ({best['cost'] * 1e6:.1f} us against"
-        f" {baseline['cost'] * 1e6:.1f} us), found by {best['source']}{gap}\n{count}\nrun folder: {folder}"
+        f" {baseline['cost'] * 1e6:.1f} us), found by {best['source']}{_distance(summary['gap'])}\n{count}\n"
+        f"run folder: {folder}"
     )
+
+
+def _spent(summary: Mapping[str, Any]) -> str:
+    """Generations, evaluations and seconds; a method that finished within a generation is said to have had no more."""
+    generations, evaluations = summary["generations"], summary["evaluations"]
+    spent = f"{_counted(evaluations, 'evaluation')}, {summary['seconds']:.0f} s"
+    if evaluations < generations * GENERATION:
+        return f"{spent}; then the method had nothing more to propose"
+    return f"{_counted(generations, 'generation')}, {spent}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _distance(gap: float | None) -> str:
+    """How far from the best possible, as the end of a sentence; nothing where that is unknown."""
+    if gap is None:
+        return ""
+    if abs(gap) <= OPTIMAL:
+        return ", proven to be the best possible"
+    return f", at most {percent_up(gap)} above the best possible"
+
+
+def percent_up(share: float) -> str:
+    """A share as percent, rounded up to two digits, so that "at most" holds."""
+    return f"{math.ceil(share * 1e4 - 1e-9) / 1e2:.2f}%"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import pkgutil
 import re
@@ -17,10 +18,11 @@ from types import ModuleType
 import click
 import pytest
 
-from egrl import api
+from egrl import api, summary
 from egrl.cli import COMMANDS, cli, main
-from egrl.config import RunOptions
+from egrl.config import DEFAULT_GENERATIONS, RunOptions
 from egrl.methods import METHODS
+from egrl.run_folder import policy_is_due
 from egrl.types import GENERATION
 from workloads.load import load, names
 
@@ -172,6 +174,27 @@ def test_every_flag_that_the_readme_names_exists():
     }
     assert named
     assert named - flags == set()
+
+
+def test_the_readme_shows_what_a_run_prints(story):
+    run = story.folder / "runs" / "bert-egrl-s0-1"
+    printed = summary.sentence(json.loads((run / "summary.json").read_text(encoding="utf-8")), str(run.name))
+    shown = next(block for block in blocks(README, "text") if block.startswith("bert on nnpi, egrl"))
+    pattern = re.sub(r"<\w+>", r"[\\w.]+", re.escape(shown.strip()).replace("runs/", ""))
+    assert re.fullmatch(re.sub(r"200|4200", r"\\d+", pattern), printed)
+
+
+def test_the_policy_that_the_readme_begins_with_is_one_that_its_run_saves():
+    shown = commands(README)
+    policy = Path(next(argv[argv.index("--init") + 1] for argv in shown if "--init" in argv))
+    run = next(
+        argv for argv in shown if "--out" in argv and argv[argv.index("--out") + 1] == str(policy.parents[1])
+    )
+    gens = int(run[run.index("--gens") + 1]) if "--gens" in run else DEFAULT_GENERATIONS
+    generation = int(policy.stem.removeprefix("generation-"))
+    assert generation <= gens
+    assert policy_is_due(generation) or generation == gens
+    assert policy.name == f"generation-{generation:08d}.safetensors"
 
 
 def test_the_readme_states_the_size_of_bert_and_of_a_generation():

@@ -5,13 +5,23 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import click
 import numpy as np
 
-from hwsim.problem import HasBestKnown, HasModel, Mapping16, Problem
+from hwsim.problem import Bound, HasBestKnown, HasModel, Mapping16, Problem
 from workloads.errors import InputError
+
+DEFAULT_SECONDS = 60.0
+
+
+@runtime_checkable
+class HasProvedBound(Protocol):
+    """A problem of which the package may hold a bound that was proved before."""
+
+    def proved_bound(self) -> Bound | None:
+        """That bound, without any solving; None where there is none."""
 
 
 @click.command(name="bound", short_help="prove a lower bound, and show the best mapping known and the gap")
@@ -20,8 +30,13 @@ from workloads.errors import InputError
 )
 @click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
 @click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
-@click.option("--seconds", type=float, default=60.0, help="time limit; the bound reached by then counts [60]")
-@click.option("--seed", type=int, default=0, help="of the search for a good mapping [0]")
+@click.option(
+    "--seconds", type=float, help="prove anew within this time; the bound reached by then counts [60]"
+)
+@click.option("--seed", type=int, help="prove anew with this seed of the search for a good mapping [0]")
+@click.option(
+    "--prove", is_flag=True, help="prove anew, even where bound and best mapping ship with the package"
+)
 @click.option("--mapping", "mappings", multiple=True, help="also consider this mapping file")
 @click.option("-o", "--output", help="write the best mapping known to this file")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="problem.KEY=VALUE")
@@ -30,8 +45,9 @@ def command(
     workload: str,
     problem: str,
     chip: str,
-    seconds: float,
-    seed: int,
+    seconds: float | None,
+    seed: int | None,
+    prove: bool,
     mappings: tuple[str, ...],
     output: str | None,
     settings: tuple[str, ...],
@@ -39,40 +55,67 @@ def command(
 ) -> int:
     """Prove a lower bound on the cost of every mapping, and show the best mapping known and the gap between them.
 
+    What ships with the package is shown at once; --seconds, --seed or --prove solve the problem's model anew.
+
     \b
+    egrl bound --workload bert
     egrl bound --workload bert --seconds 60
     """
     from egrl import atomic, config, mapping_file, problems
 
-    if not (seconds > 0 and math.isfinite(seconds)) or seed < 0:
+    limit_s = DEFAULT_SECONDS if seconds is None else seconds
+    if not (limit_s > 0 and math.isfinite(limit_s)) or (seed or 0) < 0:
         raise InputError(
-            f"--seconds, --seed: expected a positive number and a seed >= 0, found {seconds}, {seed}"
+            f"--seconds, --seed: expected a positive number and a seed >= 0, found {limit_s}, {seed or 0}"
         )
     definition = problems.find(problem).load()
     tables = config.parse_set(settings)
     settled: Any = config.build(definition.config, tables["problem"], "--set problem")
     subject = definition.build(workload, chip or definition.chips()[0], settled)
     given = {name: mapping_file.read(name, subject) for name in mappings}
-    report, best = bound_report(subject, seconds, seed, given)
+    anew = prove or seconds is not None or seed is not None
+    shipped = None if anew else shipped_bound(subject)
+    if shipped is None and isinstance(subject, HasModel):
+        click.echo(
+            f"egrl bound: proving a bound for {subject.workload} on {subject.chip}, about {limit_s:g} s at most",
+            err=True,
+        )
+    report, best = bound_report(subject, limit_s, seed or 0, given, shipped)
     if output is not None:
         atomic.write(Path(output), mapping_file.dumps(subject, best))
+        report["written"] = output
     click.echo(json.dumps(report, allow_nan=False) if as_json else text_of(report))
     return 0
 
 
+def shipped_bound(problem: Problem) -> Bound | None:
+    """The bound that the package holds, where it holds a best mapping, too: then there is nothing to solve."""
+    if not isinstance(problem, HasProvedBound) or not isinstance(problem, HasBestKnown):
+        return None
+    bound = problem.proved_bound()
+    return bound if bound is not None and problem.best_known()[0] is not None else None
+
+
 def bound_report(
-    problem: Problem, seconds: float, seed: int, given: dict[str, Mapping16]
+    problem: Problem, seconds: float, seed: int, given: dict[str, Mapping16], shipped: Bound | None = None
 ) -> tuple[dict[str, Any], Mapping16]:
-    """The certificate of a problem, and the best mapping [N, H] known. InputError where it has no model."""
+    """The certificate of a problem, and the best mapping [N, H] known.
+
+    It solves the problem's model within `seconds`, unless a `shipped` bound makes that needless. InputError where
+    there is no model.
+    """
     if not isinstance(problem, HasModel):
         raise InputError(f"--problem {problem.name}: expected a problem with a model that can be solved")
-    solution = problem.solve(seconds, seed)
-    known: dict[str, Mapping16] = {
-        "compiler": problem.baseline.mapping,
-        "model and polish": solution.mapping,
-        **given,
-    }
+    known: dict[str, Mapping16] = {"compiler": problem.baseline.mapping}
     remarks: list[str] = []
+    if shipped is None:
+        solution = problem.solve(seconds, seed)
+        bound = solution.bound
+        known["model and polish"] = solution.mapping
+    else:
+        bound = shipped
+        remarks.append("bound and best mapping are the package's; --prove solves the model anew")
+    known |= given
     if isinstance(problem, HasBestKnown):
         best_known, remark = problem.best_known()
         remarks += [remark] if remark else []
@@ -80,7 +123,6 @@ def bound_report(
             known["package"] = best_known
     costs = {name: _cost(problem, mapping) for name, mapping in known.items()}
     source = min(costs, key=costs.__getitem__)
-    bound = solution.bound
     report = {
         "kind": "bound",
         "version": 1,
@@ -113,13 +155,22 @@ def _cost(problem: Problem, mapping: Mapping16) -> float:
 
 def text_of(report: dict[str, Any]) -> str:
     """The certificate for people."""
+    from egrl.summary import OPTIMAL, percent_up
+
     best, baseline = report["best_known"], report["baseline"]
     above = f"{report['baseline_gap']:.2%} above the bound"
+    took = f", {report['seconds']:.1f} s" if report["seconds"] > 0 else ""
+    if abs(report["gap"]) <= OPTIMAL:
+        gap = "none: the best known is proven to be the best possible"
+    else:
+        gap = f"{percent_up(report['gap'])}: the best known is at most this far above the best possible"
     lines = [
         f"{report['workload']} on {report['chip']}: no mapping is faster than {report['bound'] * 1e6:.2f} us",
-        f"  proof       {report['proof']}, {report['seconds']:.1f} s",
+        f"  proof       {report['proof']}{took}",
         f"  best known  {best['cost'] * 1e6:.2f} us ({best['source']}), {best['speedup']:.4f}x the compiler",
         f"  compiler    {baseline['cost'] * 1e6:.2f} us, {above} ({baseline['rule']})",
-        f"  gap         {report['gap']:.2%}: the best known is at most this far above the best possible",
+        f"  gap         {gap}",
     ]
+    if "written" in report:
+        lines.append(f"  written     {report['written']}: the best mapping known")
     return "\n".join([*lines, *(f"  note        {remark}" for remark in report["remarks"])])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from hwsim.problem import HasExplanation, Mapping16, Problem, Status
+from hwsim.problem import HasBestKnown, HasExplanation, Mapping16, Problem, Status
 from workloads.errors import InputError
 
 
@@ -19,7 +20,9 @@ from workloads.errors import InputError
     "--workload", required=True, help="a workload of `egrl list workloads`, or a workload file (.json)"
 )
 @click.option(
-    "--mapping", default="compiler", help="a mapping file (best_mapping.json), or compiler [compiler]"
+    "--mapping",
+    default="compiler",
+    help="a mapping file (best_mapping.json), compiler, or best-known: the best that ships [compiler]",
 )
 @click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
 @click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
@@ -32,7 +35,7 @@ def command(
 
     egrl evaluate --workload bert --mapping runs/bert-egrl-s0-1/best_mapping.json
     """
-    from egrl import config, mapping_file, problems
+    from egrl import config, problems
 
     definition = problems.find(problem).load()
     tables = config.parse_set(settings)
@@ -40,10 +43,31 @@ def command(
         raise InputError(f"--set: expected problem.KEY=VALUE, found method.{next(iter(tables['method']))}")
     settled: Any = config.build(definition.config, tables["problem"], "--set problem")
     subject = definition.build(workload, chip or definition.chips()[0], settled)
-    chosen = subject.baseline.mapping if mapping == "compiler" else mapping_file.read(mapping, subject)
-    report = evaluation_report(subject, chosen, mapping)
+    report = evaluation_report(subject, chosen(mapping, subject), mapping)
     click.echo(json.dumps(report, allow_nan=False) if as_json else text_of(report))
     return 0
+
+
+def chosen(mapping: str, problem: Problem) -> Mapping16:
+    """The mapping [N, H] that --mapping names. InputError where there is none, or its file is not of the problem."""
+    from egrl import mapping_file
+
+    if mapping == "compiler":
+        return problem.baseline.mapping
+    if mapping == "best-known":
+        found, remark = problem.best_known() if isinstance(problem, HasBestKnown) else (None, "")
+        if found is None:
+            why = remark or f"none ships for {problem.workload} on {problem.chip}"
+            raise InputError(
+                f"--mapping best-known: expected a best mapping that ships with the package: {why}"
+            )
+        return found
+    if not Path(mapping).exists():
+        raise InputError(
+            f"--mapping {mapping}: expected compiler, best-known or a mapping file (best_mapping.json of a run),"
+            " found no such file"
+        )
+    return mapping_file.read(mapping, problem)
 
 
 def evaluation_report(problem: Problem, mapping: Mapping16, name: str) -> dict[str, Any]:
@@ -76,10 +100,15 @@ def text_of(report: Mapping[str, Any]) -> str:
     explanation = report["explanation"]
     if explanation is not None:
         lines += [*_table([_op_row(op) for op in explanation["ops"]]), ""]
-        lines += [
-            f"bound by {name}: {s * 1e6:.1f} us"
-            for name, s in sorted(explanation["seconds_bound_by"].items())
-        ]
+        parts = sorted(explanation["seconds_bound_by"].items(), key=lambda part: (-part[1], part[0]))
+        total = sum(seconds for _, seconds in parts)
+        lines += _table(
+            [
+                {"bound by": name, "us": f"{s * 1e6:.2f}", "share": f"{s / total:.1%}" if total else "-"}
+                for name, s in parts
+            ]
+        )
+        lines.append("")
     for violation in report["violations"]:
         lines.append(f"not valid as given: {violation}")
     cost = "did not run" if report["cost"] is None else f"{report['cost'] * 1e6:.2f} us"

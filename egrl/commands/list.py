@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import click
 
@@ -18,9 +19,10 @@ def entries(kind: str) -> list[dict[str, object]]:
     if kind == "problems":
         return [{"name": name, "summary": entry.summary} for name, entry in problems.PROBLEMS.items()]
     if kind == "chips":
-        found = {name: entry.load().chips() for name, entry in problems.PROBLEMS.items()}
         return [
-            {"name": chip, "summary": f"problem {name}"} for name, chips in found.items() for chip in chips
+            {"name": chip, "summary": f"problem {name}", **_memories(name, chip)}
+            for name, entry in problems.PROBLEMS.items()
+            for chip in entry.load().chips()
         ]
     from workloads.load import load, names
 
@@ -35,6 +37,19 @@ def entries(kind: str) -> list[dict[str, object]]:
         for name in names()
         for graph in [load(name)]
     ]
+
+
+def _memories(problem: str, chip: str) -> dict[str, object]:
+    """What is listed of the memories of a problem's chip; nothing where the problem's chips have none."""
+    if problem != "nnpi":
+        return {}
+    from hwsim.nnpi.chip import describe, load_chip
+
+    loaded = load_chip(chip)
+    return {
+        "summary": f"problem {problem}: {describe(loaded)}",
+        "memories": [asdict(memory) for memory in loaded.memories],
+    }
 
 
 @click.command(name="list", short_help="list workloads, chips, methods or problems")

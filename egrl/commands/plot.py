@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
+from egrl.commands.plot_runs import (
+    PlottedRun,
+    check_comparable,
+    common_start,
+    distinct,
+    labels,
+    read_run,
+    read_summary,
+)
 from workloads.errors import InputError
 from workloads.files import read_text
-from workloads.json_text import parse_document
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from analysis.curves import Curve
+
+__all__ = ["FIGURES", "command", "read_curve", "read_summary"]
 
 FIGURES = ("curves",)
 
@@ -26,46 +39,68 @@ FIGURES = ("curves",)
 def command(figure: str, runs: tuple[str, ...], output: str) -> int:
     """Draw a figure from one or more run folders.
 
+    Repetitions (runs that differ in nothing but seed and budget) become one curve with a band.
+
     egrl plot curves runs/bert-egrl-s0-1 -o curve.png
     """
     from analysis import style
-    from analysis.curves import learning_curves
 
     path = Path(output)
     if path.suffix not in style.FORMATS:
         raise InputError(f"--output {output}: expected a file ending in {', '.join(style.FORMATS)}")
-    summaries = [read_summary(Path(run)) for run in runs]
-    subjects = sorted({f"{s['workload']} on {s['chip']}" for s in summaries})
-    if len(subjects) > 1:
-        raise InputError(
-            f"plot {figure}: expected runs of one workload and chip, found {', '.join(subjects)}"
-        )
-    curves = [read_curve(Path(run), summary) for run, summary in zip(runs, summaries, strict=True)]
-    try:
-        drawn = learning_curves(curves, f"{subjects[0]}: learning curve")
-    except ValueError as error:
-        raise InputError(f"plot {figure}: {error}") from error
+    drawn, remarks = curves_figure([read_run(Path(run)) for run in runs])
     try:
         style.save(drawn, path)
     except OSError as error:
         raise InputError(
             f"--output {output}: expected a file that can be written: {error.strerror}"
         ) from error
+    for remark in remarks:
+        click.echo(f"egrl plot: {remark}", err=True)
     return 0
 
 
-def read_summary(run: Path) -> dict[str, Any]:
-    """summary.json of a run folder; InputError where there is none or it is damaged."""
-    path = run / "summary.json"
-    summary = parse_document(read_text(path, "the summary of a run"), str(path), "summary", 1)
-    for key in ("workload", "chip", "method", "start"):
-        if not isinstance(summary.get(key), str):
-            raise InputError(f"{path}: {key}: expected a name, found {summary.get(key)!r}")
-    return summary
+def curves_figure(given: Sequence[PlottedRun]) -> tuple[Figure, list[str]]:
+    """The learning curves of runs, and a line about each run of which something is not shown.
+
+    InputError where the runs cannot stand in one figure.
+    """
+    from analysis.curves import learning_curves
+
+    check_comparable(given)
+    runs, remarks = distinct(given)
+    curves = [
+        read_curve(run.path, dict(run.summary), label) for run, label in zip(runs, labels(runs), strict=True)
+    ]
+    remarks += cut(curves, [run.path for run in runs])
+    start = common_start(runs)
+    title = f"{runs[0].summary['workload']} on {runs[0].summary['chip']}"
+    bound = min((run.bound for run in runs if run.bound is not None), default=None)
+    try:
+        figure = learning_curves(curves, title + (f", {start} start" if start else ""), bound)
+    except ValueError as error:
+        raise InputError(f"plot: {error}") from error
+    return figure, remarks
 
 
-def read_curve(run: Path, summary: dict[str, Any]) -> Curve:
-    """The learning curve in metrics.csv; InputError where it is missing or damaged."""
+def cut(curves: Sequence[Curve], paths: Sequence[Path]) -> list[str]:
+    """A line about each run that goes on beyond what all its repetitions have, which is as far as a band goes."""
+    found = []
+    for curve, path in zip(curves, paths, strict=True):
+        end = min(int(other.evaluations[-1]) for other in curves if other.label == curve.label)
+        if curve.evaluations[-1] > end:
+            found.append(
+                f"{path} has {curve.evaluations[-1]} evaluations; shown are the {end} that all runs of"
+                f" {curve.label!r} have"
+            )
+    return found
+
+
+def read_curve(run: Path, summary: dict[str, Any], label: str | None = None) -> Curve:
+    """The learning curve in metrics.csv; InputError where it is missing or damaged.
+
+    Its label is by default the method and the start.
+    """
     from analysis.curves import Curve
 
     path = run / "metrics.csv"
@@ -81,5 +116,6 @@ def read_curve(run: Path, summary: dict[str, Any]) -> Curve:
         raise InputError(f"{path}: damaged metrics: expected finite speedups")
     if not rows:
         raise InputError(f"{path}: expected at least one generation, found none")
-    label = f"{summary['method']}, {summary['start']} start"
+    if label is None:
+        label = f"{summary['method']}, {summary['start']} start"
     return Curve(label, evaluations, best, np.array(policy) if len(policy) == len(rows) else None)

@@ -122,11 +122,16 @@ class Chip:
                 )
         if len(set(names)) < len(names):
             raise ValueError(f"memories: expected different names, found {', '.join(names)}")
-        for key, name in (("into", self.prefetch.into), ("via", self.prefetch.via)):
+        slowest, faster_ones = names[0], ", ".join(names[1:])
+        for key, name, purpose in (
+            ("into", self.prefetch.into, f"the memory that weights lying in {slowest} are prefetched into"),
+            ("via", self.prefetch.via, f"the memory that all traffic of {slowest} crosses"),
+        ):
             if name not in names[1:]:
+                what = "which is the slowest" if name == slowest else "which this chip does not have"
                 raise ValueError(
-                    f"prefetch.{key}: expected a memory other than the slowest ({', '.join(names[1:])}), "
-                    f"found {name!r}"
+                    f"prefetch.{key}: expected {purpose}, one of this chip's memories other than its slowest "
+                    f"({faster_ones}), found {name!r}, {what}"
                 )
         return self
 
@@ -138,6 +143,21 @@ class Chip:
 
 _ADAPTER: TypeAdapter[Chip] = TypeAdapter(Chip)
 _PACKAGED = files("hwsim.nnpi") / "chips"
+
+
+def describe(chip: Chip) -> str:
+    """A chip's memories from slowest to fastest, for people: name, capacity, bandwidth."""
+    return ", ".join(
+        f"{memory.name} {_capacity(memory.capacity_bytes)} at {memory.bandwidth_Bps / 1e9:g} GB/s"
+        for memory in chip.memories
+    )
+
+
+def _capacity(size_bytes: int) -> str:
+    for exponent, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if size_bytes >= 1024**exponent:
+            return f"{size_bytes / 1024**exponent:.4g} {unit}"
+    return f"{size_bytes} B"
 
 
 def chip_names() -> tuple[str, ...]:

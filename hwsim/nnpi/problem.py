@@ -175,27 +175,29 @@ class NnpiProblem:
 
     def bound(self, time_limit_s: float) -> Bound | None:
         """The bound that ships with the package for this workload and chip, else what a solve of that time gives."""
-        from hwsim.nnpi.proved import proved
-
-        tables = self._noise_free()
-        known = proved(tables)
+        known = self.proved_bound()
         if known is not None:
             return known
         from hwsim.nnpi.exact import solve
 
-        return solve(tables, time_limit_s=time_limit_s).as_bound()
+        return solve(self._noise_free(), time_limit_s=time_limit_s).as_bound()
+
+    def proved_bound(self) -> Bound | None:
+        """The bound that ships with the package for this workload and chip; None where there is none."""
+        from hwsim.nnpi.proved import proved
+
+        return proved(self._noise_free())
 
     def solve(self, time_limit_s: float, seed: int) -> Solution:
         """Branch and cut for the bound and a first map; local search on the latency model from there."""
         from hwsim.nnpi.exact import solve
         from hwsim.nnpi.polish import polish
-        from hwsim.nnpi.proved import proved
 
         tables = self._noise_free()
         found = solve(tables, time_limit_s=time_limit_s)
         first = self.baseline.mapping if found.mapping is None else found.mapping
         mapping, cost = polish(tables, first, steps=POLISH_STEPS, key=seed % 2**64, restarts=2)
-        bound, before = found.as_bound(), proved(tables)
+        bound, before = found.as_bound(), self.proved_bound()
         return Solution(mapping, cost, before if before is not None and before.cost > bound.cost else bound)
 
     def model_cost(self, mapping: Mapping16) -> float:

@@ -14,7 +14,7 @@ from hwsim.nnpi.best_known import best_known
 from hwsim.nnpi.chip import chip_file, load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.nnpi.proved import FILE, proved, record_bound
-from hwsim.problem import Bound
+from hwsim.problem import Bound, Solution
 from workloads.errors import InputError
 from workloads.load import load, names
 
@@ -35,7 +35,10 @@ def other_chip(folder: Path, old: str = "67200000000.0", new: str = "60000000000
 def test_bound_prints_a_certificate_and_writes_the_best_mapping(tmp_path, capsys):
     best = tmp_path / "best.json"
     assert main(["bound", "--workload", "resnet18", "--seconds", "20", "--json", "-o", str(best)]) == 0
-    report = json.loads(capsys.readouterr().out)
+    captured = capsys.readouterr()
+    assert captured.err == "egrl bound: proving a bound for resnet18 on nnpi, about 20 s at most\n"
+    report = json.loads(captured.out)
+    assert report["written"] == str(best)
     assert report["kind"] == "bound"
     assert 0 < report["bound"] <= report["best_known"]["cost"] <= report["baseline"]["cost"]
     assert report["gap"] == pytest.approx(report["best_known"]["cost"] / report["bound"] - 1)
@@ -47,7 +50,31 @@ def test_bound_prints_a_certificate_and_writes_the_best_mapping(tmp_path, capsys
     assert main(["bound", "--workload", "resnet18", "--mapping", str(best), "--seconds", "20"]) == 0
     text = capsys.readouterr().out
     assert "no mapping is faster than" in text
-    assert "gap" in text
+    assert "gap         none: the best known is proven to be the best possible" in text
+    assert "written" not in text
+
+
+def test_what_ships_is_shown_without_solving_unless_asked(tmp_path, capsys, monkeypatch):
+    solved = []
+
+    def solve(problem, seconds, seed):
+        solved.append((seconds, seed))
+        return Solution(problem.baseline.mapping, problem.baseline.cost, Bound(1e-6, "a test", 0.5))
+
+    monkeypatch.setattr(NnpiProblem, "solve", solve)
+    best = tmp_path / "best.json"
+    assert main(["bound", "--workload", "bert", "-o", str(best)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert f"written     {best}" in captured.out
+    assert "--prove solves the model anew" in captured.out
+    problem = NnpiProblem(load("bert"), load_chip("nnpi"))
+    assert (mapping_file.read(str(best), problem) == problem.best_known()[0]).all()
+    for flags in (["--prove"], ["--seconds", "9"], ["--seed", "3"]):
+        assert main(["bound", "--workload", "bert", *flags]) == 0
+    assert main(["bound", "--workload", "resnet18", "--chip", other_chip(tmp_path)]) == 0
+    assert solved == [(60.0, 0), (9.0, 0), (60.0, 3), (60.0, 0)]
+    assert capsys.readouterr().err.count("proving a bound for") == 4
 
 
 def test_on_another_chip_the_mapping_that_ships_is_not_compared(tmp_path, capsys):

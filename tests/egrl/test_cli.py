@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -14,8 +15,9 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from egrl import __version__
+from egrl import __version__, progress
 from egrl.cli import main
+from egrl.config import Budget
 
 FAST = ["--method", "annealing", "--quiet"]
 TINY = [
@@ -111,6 +113,29 @@ def test_the_best_mapping_evaluates_to_the_cost_in_the_summary(run, capsys):
     assert sum(op["duration_s"] for op in report["explanation"]["ops"]) == pytest.approx(report["cost"])
 
 
+def test_the_best_known_mapping_can_be_evaluated_where_one_ships(run, capsys):
+    argv = ["evaluate", "--mapping", "best-known", "--workload"]
+    assert main([*argv, "resnet18", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["mapping"] == "best-known"
+    assert report["speedup"] > 1.005
+    renamed = run / "net.json"
+    renamed.write_text((run / "workload.json").read_text().replace('"name": "alexnet"', '"name": "mine"', 1))
+    refuse(capsys, [*argv, str(renamed)], "--mapping best-known", "none ships for mine on nnpi")
+
+
+def test_what_bounds_an_inference_is_listed_by_time_with_shares(capsys):
+    assert main(["evaluate", "--workload", "alexnet"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.split()[:2] == ["bound", "by"])
+    rows = [line.split() for line in lines[first + 1 : lines.index("", first)]]
+    times = [float(row[1]) for row in rows]
+    assert times == sorted(times, reverse=True)
+    assert len(times) > 1
+    assert sum(float(row[2].removesuffix("%")) for row in rows) == pytest.approx(100, abs=0.5)
+    assert "status ok, epsilon 0.0000" in lines[-1]
+
+
 def test_a_best_mapping_can_start_another_run(run, tmp_path):
     best = run / "best_mapping.json"
     argv = [
@@ -190,11 +215,29 @@ def test_quiet_prints_nothing_and_otherwise_progress_goes_to_stderr(tmp_path, ca
         assert word in captured.err
 
 
+@pytest.mark.parametrize("budget", [Budget(3, None), Budget(None, 90.0)], ids=["gens", "seconds"])
+def test_the_progress_line_is_well_set(budget, capsys):
+    row = {"best_speedup": 1.25, "champion_source": "gnn", "valid_fraction": 1.0}
+    with progress.observer("bert egrl", budget, 0, quiet=False) as observer:
+        for _ in range(3):
+            observer.generation(row)
+    first, *_, last = re.split(r"[\r\n]+", capsys.readouterr().err.strip())
+    head = (
+        r"bert egrl \|.{10}\| %d/3 gens \[00:00<.{1,5}\]" if budget.generations
+        else r"bert egrl: %d gens \[00:00 of 01:30\]"
+    )  # fmt: skip
+    assert re.fullmatch(head % 0, first)
+    assert re.fullmatch(head % 3 + r", best 1\.250x by gnn, 100% valid, \d+ evals/s", last)
+
+
 def test_lists_and_help_and_version(capsys):
     for kind, name in (("workloads", "bert"), ("chips", "nnpi"), ("methods", "egrl"), ("problems", "nnpi")):
         assert main(["list", kind, "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
         assert name in {entry["name"] for entry in document["entries"]}
+    assert main(["list", "chips"]) == 0
+    text = capsys.readouterr().out
+    assert "dram 32 GiB at 67.2 GB/s, llc 24 MiB at 680 GB/s, sram 4 MiB at 6800 GB/s" in text
     assert main(["list", "methods"]) == 0
     assert "annealing" in capsys.readouterr().out
     assert main(["--help"]) == 0
@@ -205,7 +248,7 @@ def test_lists_and_help_and_version(capsys):
 
 def test_curves_are_drawn_and_the_same_each_time(run, tmp_path, capsys):
     for name in ("a.png", "b.png", "c.svg"):
-        assert main(["plot", "curves", str(run), str(run), "-o", str(tmp_path / name)]) == 0
+        assert main(["plot", "curves", str(run), "-o", str(tmp_path / name)]) == 0
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
     assert "alexnet on nnpi" in (tmp_path / "c.svg").read_text()
     refuse(capsys, ["plot", "curves", str(tmp_path), "-o", "x.png"], "summary.json")
@@ -233,10 +276,27 @@ def test_resuming_with_a_larger_budget_equals_the_longer_run(tmp_path):
     assert [p.read_bytes() for p in policies[0]] == [p.read_bytes() for p in policies[1]]
 
 
-def test_resuming_a_finished_run_changes_nothing(run):
+def test_resuming_a_finished_run_changes_nothing_and_says_so(run, capsys):
     before = outcome(run)
     assert main(["run", "--resume", str(run), "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["run", "--resume", str(run)]) == 0
+    note = capsys.readouterr().err.splitlines()[-1]
+    assert note.startswith("egrl: nothing was left to do: the run has spent its budget, --gens 2;")
+    assert note.endswith(f"egrl run --resume {run} --gens 4")
     assert outcome(run) == before
+    assert main(["run", "--resume", str(run), "--gens", "3"]) == 0
+    assert "nothing was left" not in capsys.readouterr().err
+
+
+def test_a_second_control_c_names_the_generation_that_is_saved(run, capsys, monkeypatch):
+    def stopped(*unused, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("egrl.loop.search", stopped)
+    assert main(["run", "--resume", str(run), "--gens", "9"]) == 130
+    error = capsys.readouterr().err
+    assert f"interrupted at once; go on from generation 2 with: egrl run --resume {run}" in error
 
 
 def test_control_c_leaves_a_checkpoint_and_says_how_to_go_on(tmp_path):
@@ -264,9 +324,9 @@ def test_control_c_leaves_a_checkpoint_and_says_how_to_go_on(tmp_path):
     finally:
         process.kill()
     assert process.returncode == 130
-    assert f"go on with: egrl run --resume {out}" in errors
-    assert "Traceback" not in errors
     done = len(metrics(out))
+    assert f"interrupted after generation {done}; go on with: egrl run --resume {out}" in errors
+    assert "Traceback" not in errors
     summary = json.loads((out / "summary.json").read_text())
     assert (summary["generations"], summary["complete"]) == (done, False)
     assert main(["run", "--resume", str(out), "--gens", "100001", "--seconds", "1", "--quiet"]) == 2
@@ -299,7 +359,14 @@ def test_control_c_leaves_a_checkpoint_and_says_how_to_go_on(tmp_path):
         (["run", "--resume", "nowhere", "--workload", "bert"], ["--resume", "expected no other flags"]),
         (["frobnicate"], ["frobnicate"]),
         (["list", "frobs"], ["frobs", "workloads"]),
-        (["evaluate", "--workload", "bert", "--mapping", "nowhere.json"], ["nowhere.json"]),
+        (
+            ["run", "--workload", "bert", "--set", "method.frobnicate=1"],
+            ["frobnicate", "more", "config.toml"],
+        ),
+        (
+            ["evaluate", "--workload", "bert", "--mapping", "nowhere.json"],
+            ["nowhere.json", "compiler", "best-known"],
+        ),
     ],
 )
 def test_wrong_arguments_end_in_one_line_and_leave_nothing(argv, words, capsys, tmp_path, monkeypatch):

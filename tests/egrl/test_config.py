@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import re
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import pytest
 from annotated_types import Ge
 
-from egrl import config
+from egrl import api, config
 from egrl.config import Budget, RunConfig, RunOptions
+from egrl.methods.egrl import EgrlConfig
 from workloads.errors import InputError
 
 
@@ -17,6 +21,11 @@ from workloads.errors import InputError
 class Inner:
     alpha: float = 0.05
     width: Annotated[int, Ge(1)] = 8
+
+
+@dataclass(frozen=True)
+class Empty:
+    pass
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,34 @@ def test_a_wrong_setting_is_named_with_what_was_expected_and_found(table, messag
 def test_a_malformed_set_is_refused(setting):
     with pytest.raises(InputError, match=r"expected problem\.KEY=VALUE or method\.KEY=VALUE"):
         config.parse_set([setting])
+
+
+def test_a_message_lists_few_of_many_keys():
+    with pytest.raises(
+        InputError, match=r"expected one of \S+, \S+, \S+, \S+ or \d+ more .*config\.toml"
+    ) as caught:
+        config.build(EgrlConfig, {"frobnicate": 1}, "--set method")
+    assert len(str(caught.value)) < 250
+    with pytest.raises(InputError, match=r"expected one of alpha, width$"):
+        config.build(Inner, {"frobnicate": 1}, "--set method")
+    with pytest.raises(InputError, match="there is nothing to set"):
+        config.build(Empty, {"frobnicate": 1}, "--set method")
+
+
+def test_the_docstring_of_search_states_every_flag_with_its_default():
+    text = inspect.getdoc(api.search)
+    for entry in dataclasses.fields(RunOptions):
+        row = re.search(rf"^ +{entry.name}: (.*?)(?=^ +\w+: |\n\n)", text, re.DOTALL | re.MULTILINE)
+        assert row is not None, entry.name
+        if entry.name == "workload":
+            continue
+        default = (
+            "200" if entry.name == "gens" else "no such limit" if entry.default is None else entry.default
+        )
+        shown = f'"{default}"' if isinstance(entry.default, str) else str(default)
+        assert re.search(rf"default:? {re.escape(shown)}(?![\d.]\d)", row[1]), (entry.name, row[1])
+    for name in inspect.signature(api.search).parameters:
+        assert f"    {name}: " in text
 
 
 def test_values_are_toml_or_plain_words():

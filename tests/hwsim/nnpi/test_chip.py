@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 import tomli_w
 from hypothesis import given, settings
 
-from hwsim.nnpi.chip import Chip, chip_file, chip_names, chip_toml, load_chip, parse_chip
+from hwsim.nnpi.chip import Chip, chip_file, chip_names, chip_toml, describe, load_chip, parse_chip
 from strategies import chips
 from workloads.errors import InputError
 
@@ -83,6 +84,36 @@ def test_a_chip_has_two_to_eight_memories(count: int):
         InputError, match=r"x.toml: memories: expected Tuple should have at (least 2|most 8) items"
     ):
         parse_chip(tomli_w.dumps(fields), "x.toml")
+
+
+def without(memory: str, **prefetch: str) -> str:
+    fields = tomllib.loads(TEXT)
+    fields["memories"] = [m for m in fields["memories"] if m["name"] != memory]
+    return tomli_w.dumps({**fields, "prefetch": {**fields["prefetch"], **prefetch}})
+
+
+def test_a_chip_that_loses_a_memory_says_what_prefetch_has_to_name():
+    with pytest.raises(InputError) as caught:
+        parse_chip(without("llc"), "x.toml")
+    assert str(caught.value) == (
+        "x.toml: prefetch.into: expected the memory that weights lying in dram are prefetched into, one of this"
+        " chip's memories other than its slowest (sram), found 'llc', which this chip does not have"
+    )
+    with pytest.raises(
+        InputError, match=r"prefetch.via: expected the memory that all traffic of dram crosses.*'llc'"
+    ):
+        parse_chip(without("llc", into="sram"), "x.toml")
+    with pytest.raises(InputError, match=r"prefetch.via: .*found 'dram', which is the slowest"):
+        parse_chip(without("llc", into="sram", via="dram"), "x.toml")
+    two = parse_chip(without("llc", into="sram", via="sram"), "x.toml")
+    assert two.memory_names == ("dram", "sram")
+
+
+def test_a_chip_is_described_by_its_memories():
+    two = parse_chip(without("llc", into="sram", via="sram"), "x.toml")
+    assert describe(two) == "dram 32 GiB at 67.2 GB/s, sram 4 MiB at 6800 GB/s"
+    small = replace(two, memories=(replace(two.memories[0], capacity_bytes=1000), two.memories[1]))
+    assert describe(small).startswith("dram 1000 B at")
 
 
 def test_unknown_names_and_unreadable_files_are_the_users_error(tmp_path):

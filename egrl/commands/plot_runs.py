@@ -1,0 +1,219 @@
+"""Which runs are repetitions of one another, which can stand in one figure, and what each curve is called.
+
+Repetitions differ in nothing but their seed, their budget and what changes no result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from egrl import api, config, problems, run_folder
+from workloads.errors import InputError
+from workloads.files import read_bytes, read_text
+from workloads.json_text import parse_document
+
+SAME_RESULT = ("seed", "gens", "evals", "seconds", "workers", "checkpoint_seconds", "bound_seconds")
+"""Keys of [run] in which repetitions may differ."""
+NAMES_OF_FILES = ("workload", "chip")
+"""Keys of [run] that say where inputs came from; what was in them is compared instead."""
+MOST_SHOWN = 3
+"""Settings that a label names."""
+
+
+@dataclass(frozen=True)
+class PlottedRun:
+    """A run folder, and what its curve depends on.
+
+    Attributes:
+        path: the run folder.
+        summary: its summary.json.
+        seed: of the run.
+        settings: dotted key of config.toml -> value; equal in repetitions. A file that the user gave stands there
+            by the hash of its content.
+        files: hash of such a file -> its name, for people.
+    """
+
+    path: Path
+    summary: Mapping[str, Any]
+    seed: int
+    settings: Mapping[str, Any]
+    files: Mapping[str, str]
+
+    @property
+    def bound(self) -> float | None:
+        """The highest speedup that the run's proven bound leaves possible; None where it has none."""
+        found = self.summary.get("bound")
+        return None if found is None else self.summary["baseline"]["cost"] / found
+
+
+def read_summary(run: Path) -> dict[str, Any]:
+    """summary.json of a run folder; InputError where there is none or it is damaged."""
+    path = run / run_folder.SUMMARY
+    summary = parse_document(read_text(path, "the summary of a run"), str(path), "summary", 1)
+    for key in ("problem", "workload", "chip", "method", "start", "fingerprint"):
+        if not isinstance(summary.get(key), str):
+            raise InputError(f"{path}: {key}: expected a name, found {summary.get(key)!r}")
+    baseline = summary.get("baseline")
+    cost = baseline.get("cost") if isinstance(baseline, dict) else None
+    if not isinstance(cost, float) or not cost > 0:
+        raise InputError(f"{path}: baseline.cost: expected a number above 0, found {cost!r}")
+    bound = summary.get("bound")
+    if bound is not None and not (isinstance(bound, float) and bound > 0):
+        raise InputError(f"{path}: bound: expected a number above 0 or null, found {bound!r}")
+    return summary
+
+
+def read_run(path: Path) -> PlottedRun:
+    """Summary and settings of a run folder; InputError where either is missing or damaged."""
+    summary = read_summary(path)
+    where = str(path / run_folder.CONFIG)
+    tables = config.read_toml(read_text(where, "a config file"), where)
+    given = dataclasses.asdict(config.build(config.RunOptions, tables["run"], f"{where}: run"))
+    options = {k: v for k, v in given.items() if k not in (*SAME_RESULT, *NAMES_OF_FILES)}
+    if options["start"] != "exact":
+        del options["exact_seconds"]
+    files: dict[str, str] = {}
+    for key, copy in (("start", api.START_FILE), ("init", api.INIT_FILE)):
+        if (path / copy).is_file() and options[key] not in ("", "exact", *api.KEPT_STARTS):
+            digest = hashlib.sha256(read_bytes(path / copy, "a file of the run")).hexdigest()
+            files[digest] = Path(options[key]).stem
+            options[key] = digest
+    settings = _leaves({"run": options, "problem": tables["problem"], "method": tables["method"]})
+    return PlottedRun(path, summary, given["seed"], settings, files)
+
+
+def _leaves(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Dotted key -> value of nested tables; a list as text, so that values can be compared and hashed."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            found |= _leaves(value, f"{prefix}{key}.")
+        else:
+            found[prefix + key] = str(value) if isinstance(value, list) else value
+    return found
+
+
+def check_comparable(runs: Sequence[PlottedRun]) -> None:
+    """InputError naming the first two runs whose speedups are not of one problem, and what differs."""
+    first = runs[0]
+    entry = problems.find(first.summary["problem"])
+    for other in runs[1:]:
+        for key, what in (("problem", "problem"), ("workload", "workload"), ("chip", "chip")):
+            if first.summary[key] != other.summary[key]:
+                raise _different(f"one {what}", (first, first.summary[key]), (other, other.summary[key]))
+        for file in (entry.workload_file, entry.chip_file):
+            if _content(first, file) != _content(other, file):
+                raise _different(f"one {file}", (first, f"one {file}"), (other, "another of the same name"))
+        left, right = first.summary["baseline"], other.summary["baseline"]
+        if left != right:
+            raise _different("one baseline", (first, left.get("rule")), (other, right.get("rule")))
+        same = all(_part(first, "problem.").get(k) == v for k, v in _part(other, "problem.").items())
+        if same and first.summary["fingerprint"] != other.summary["fingerprint"]:
+            marks = [run.summary["fingerprint"][:12] for run in (first, other)]
+            raise _different("one simulator", (first, f"fingerprint {marks[0]}"), (other, marks[1]))
+
+
+def _different(expected: str, left: tuple[PlottedRun, Any], right: tuple[PlottedRun, Any]) -> InputError:
+    return InputError(
+        f"plot: expected runs of {expected}, found {left[1]} ({left[0].path}) and {right[1]} ({right[0].path})"
+    )
+
+
+def _content(run: PlottedRun, file: str) -> bytes:
+    return read_bytes(run.path / file, "a file of the run")
+
+
+def _part(run: PlottedRun, prefix: str) -> dict[str, Any]:
+    return {key: value for key, value in run.settings.items() if key.startswith(prefix)}
+
+
+def distinct(runs: Sequence[PlottedRun]) -> tuple[list[PlottedRun], list[str]]:
+    """The runs without those that repeat another's seed, of which the longest stays; and a line about each.
+
+    A seed gives the same run again: it is no repetition that a deviation could be taken from.
+    """
+    kept: dict[tuple[Any, ...], PlottedRun] = {}
+    remarks = []
+    for run in runs:
+        key = (_key(run), run.seed)
+        before = kept.get(key)
+        if before is None:
+            kept[key] = run
+            continue
+        longer, shorter = run, before
+        if int(before.summary.get("evaluations", 0)) >= int(run.summary.get("evaluations", 0)):
+            longer, shorter = before, run
+        kept[key] = longer
+        reason = (
+            "named twice" if longer.path == shorter.path else f"it repeats seed {run.seed} of {longer.path}"
+        )
+        remarks.append(f"{shorter.path} is left out: {reason}")
+    return list(kept.values()), remarks
+
+
+def _key(run: PlottedRun) -> tuple[Any, ...]:
+    return tuple(sorted((key, repr(value)) for key, value in run.settings.items()))
+
+
+def labels(runs: Sequence[PlottedRun]) -> list[str]:
+    """What the curve of each run is called: equal for repetitions, different for all others.
+
+    That is the method, the start where not all runs have the same, and, where both are equal, the settings that differ.
+    """
+    names = _file_names(runs)
+    starts = {run.settings.get("run.start") for run in runs}
+    heads = []
+    for run in runs:
+        start = _shown(run.settings.get("run.start"), names)
+        heads.append(run.summary["method"] + (f", {start} start" if len(starts) > 1 else ""))
+    found = []
+    for run, head in zip(runs, heads, strict=True):
+        like = [other for other, its in zip(runs, heads, strict=True) if its == head]
+        keys = sorted({key for other in like for key in _differing(like[0], other)})
+        brief = [_described(other, keys, names, MOST_SHOWN) for other in like]
+        told_apart = len(set(brief)) == len({_key(other) for other in like})
+        found.append(head + _described(run, keys, names, MOST_SHOWN if told_apart else len(keys)))
+    return found
+
+
+def common_start(runs: Sequence[PlottedRun]) -> str | None:
+    """The start of all runs, for people; None where they differ in it."""
+    starts = {run.settings.get("run.start") for run in runs}
+    return _shown(starts.pop(), _file_names(runs)) if len(starts) == 1 else None
+
+
+def _differing(left: PlottedRun, right: PlottedRun) -> list[str]:
+    keys = left.settings.keys() | right.settings.keys()
+    return [key for key in keys if repr(left.settings.get(key)) != repr(right.settings.get(key))]
+
+
+def _described(run: PlottedRun, keys: Sequence[str], names: Mapping[str, str], most: int) -> str:
+    last = [key.rsplit(".", 1)[-1] for key in keys]
+    parts = []
+    for key, short in zip(keys, last, strict=True):
+        name = short if last.count(short) == 1 else key.partition(".")[2]
+        parts.append(f"{name}={_shown(run.settings.get(key), names)}")
+    more = f", and {len(parts) - most} more" if len(parts) > most else ""
+    return "".join(f", {part}" for part in parts[:most]) + more
+
+
+def _file_names(runs: Sequence[PlottedRun]) -> dict[str, str]:
+    """Hash of a file that a user gave -> its name, with a part of the hash where two have the same name."""
+    found: dict[str, str] = {}
+    for run in runs:
+        found = {**run.files, **found}
+    several = list(found.values())
+    return {k: f"{name} {k[:8]}" if several.count(name) > 1 else name for k, name in found.items()}
+
+
+def _shown(value: Any, names: Mapping[str, str]) -> str:
+    if value is None or value == "":
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else names.get(str(value), str(value))

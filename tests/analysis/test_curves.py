@@ -1,0 +1,111 @@
+"""The numbers behind learning curves, and what the figure shows of them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from analysis.curves import Curve, bands, learning_curves, policy_is_worth_a_line
+from analysis.style import COLOURS, LINES, MARKERS
+
+
+def curve(label: str, best: list[float], deployable: list[float] | None = None) -> Curve:
+    evaluations = np.arange(1, len(best) + 1) * 21
+    return Curve(label, evaluations, np.array(best), None if deployable is None else np.array(deployable))
+
+
+def texts(figure: Figure) -> list[str]:
+    axes = figure.axes[0]
+    return [text.get_text() for text in axes.texts]
+
+
+def names(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_a_band_is_mean_and_sample_deviation_over_the_common_evaluations():
+    (band,) = bands([curve("a", [1.0, 2.0, 9.0]), curve("a", [3.0, 2.0]), curve("a", [8.0, 5.0])])
+    assert band.runs == 3
+    assert band.evaluations.tolist() == [21, 42]
+    np.testing.assert_allclose(band.mean, [4.0, 3.0])
+    np.testing.assert_allclose(band.deviation, [np.std([1, 3, 8], ddof=1), np.std([2, 2, 5], ddof=1)])
+
+
+def test_a_single_run_has_no_deviation_and_labels_keep_their_order():
+    found = bands([curve("b", [1.0]), curve("a", [1.0])])
+    assert [band.label for band in found] == ["b", "a"]
+    assert found[0].deviation.tolist() == [0.0]
+
+
+def test_what_cannot_be_drawn_is_refused():
+    with pytest.raises(ValueError, match="at least one"):
+        bands([])
+    other = Curve("a", np.array([5]), np.array([1.0]))
+    with pytest.raises(ValueError, match="common evaluations of the runs of 'a'"):
+        bands([curve("a", [1.0]), other])
+
+
+def test_the_deployable_policy_is_drawn_only_where_it_differs_from_the_best():
+    same, unknown = curve("a", [1.0, 2.0], [np.nan, 2.0]), curve("a", [1.0, 2.0], [np.nan, np.nan])
+    other = curve("a", [1.0, 2.0], [1.0, 1.5])
+    worth = [policy_is_worth_a_line(bands([c])[0]) for c in (same, unknown, curve("a", [1.0, 2.0]), other)]
+    assert worth == [False, False, False, True]
+    assert names(learning_curves([same], "t")) == ["a"]
+    assert names(learning_curves([other], "t")) == ["a", "deployable policy"]
+
+
+def test_compiler_and_bound_are_named_outside_the_axes():
+    figure = learning_curves([curve("a", [1.0, 1.05])], "t", bound=1.08)
+    assert texts(figure) == ["compiler", "proven\nbound"]
+    assert all(text.xy[0] == 1.0 for text in figure.axes[0].texts)
+    levels = [line.get_ydata()[0] for line in figure.axes[0].lines if len(set(line.get_ydata())) == 1]
+    assert {1.0, 1.08} <= set(levels)
+    assert texts(learning_curves([curve("a", [1.0])], "t")) == ["compiler"]
+
+
+@pytest.mark.parametrize("bound", [1.0, 1.0001, 1.05])
+def test_the_names_of_compiler_and_bound_do_not_overlap(bound):
+    figure = learning_curves([curve("a", [1.0, 1.01])], "t", bound)
+    figure.draw_without_rendering()
+    lower, upper = (text.get_window_extent() for text in figure.axes[0].texts)
+    assert lower.y1 <= upper.y0
+
+
+def test_the_axis_has_no_offset():
+    figure = learning_curves([curve("a", [1.00001, 1.00002])], "t")
+    figure.draw_without_rendering()
+    assert figure.axes[0].yaxis.get_major_formatter().get_offset() == ""
+
+
+@pytest.mark.parametrize("count", [1, 8, 16])
+def test_curves_and_legend_keep_apart_and_fit_the_figure(count):
+    figure = learning_curves([curve(f"method {i}, compiler start", [1.0, 1.1]) for i in range(count)], "t")
+    figure.draw_without_rendering()
+    legend, axes = figure.legends[0].get_window_extent(), figure.axes[0].get_tightbbox()
+    assert legend.y1 <= axes.y0
+    assert legend.x0 >= 0
+    assert legend.x1 <= figure.bbox.width
+    assert legend.y0 >= 0
+
+
+def test_sixteen_curves_differ_and_eight_differ_without_colours():
+    figure = learning_curves([curve(str(i), [1.0, 1.1]) for i in range(16)], "t")
+    looks = [
+        (line.get_color(), line.get_linestyle(), line.get_marker(), str(line._dash_pattern))
+        for line in figure.axes[0].lines
+        if line.get_label().isdigit()
+    ]
+    assert len(looks) == 16
+    assert all(a != b for a, b in itertools.combinations(looks, 2))
+    assert all(a[2:] != b[2:] for a, b in itertools.combinations(looks[:8], 2))
+    assert len(COLOURS) == len(LINES) == len(MARKERS) == 8
+
+
+def test_a_curve_of_one_point_can_be_seen():
+    figure = learning_curves([curve("a", [1.0]), curve("b", [1.0, 1.1])], "t")
+    markers = {line.get_label(): line.get_marker() for line in figure.axes[0].lines}
+    assert markers["a"] != "None"
+    assert markers["b"] == "None"
