@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from population.moves import MovesConfig
 from population.selection import elite_count
 from population.variation import BoltzmannMutation, GnnMutation
+from population.walk import WalkConfig
 
 
 @dataclass(frozen=True)
@@ -23,29 +24,33 @@ class EvolutionConfig:
     Attributes:
         population: k, number of individuals, at least 4 (EGRL, Table 2).
         boltzmann_fraction: share that are Boltzmann chromosomes (own choice; Table 2: 0.2).
-        survival: "plus" (own choice): children compete with their parents, who are not measured again, see
-            `population.steady`; "generational": Algorithm 2, see `population.offspring`.
+        survival: "islands" (own choice): a walk of GNNs and islands of chromosomes, whose children compete with their
+            parents, see `population.steady`; "generational": Algorithm 2, see `population.offspring`.
         readout: a policy takes its most probable choices ("greedy", own choice) or draws them ("sample").
-        gnn_survivors, boltzmann_survivors: parents kept of each encoding, with "plus" (own choice).
-        moves: local moves that make a chromosome's child, with "plus".
+        walk: how the GNNs move, with "islands".
+        island_size, islands: individuals an island and islands at most, with "islands" (own choice).
+        exploit: share of the chromosomes that come from the best island; the others come from the newest (own choice).
+        moves: local moves that make a chromosome's child, with "islands".
         elite_fraction: share carried over unchanged, at least 2 individuals, with "generational" (published dump).
         tournament: contestants a tournament (published dump).
-        crossover_prob: chance that a slot is filled by crossover or seeding (published dump).
+        crossover_prob: chance that a slot is filled by crossover or seeding, with "generational" (published dump).
         mutation_prob: chance that a filled slot is mutated, with "generational" (published dump).
         gnn_mutation: see `population.variation`.
         boltzmann_mutation: the same, with "generational".
     """
 
     population: int = 20
-    boltzmann_fraction: float = 0.75
+    boltzmann_fraction: float = 0.5
     elite_fraction: float = 0.1
     tournament: int = 3
     crossover_prob: float = 0.3
     mutation_prob: float = 0.85
-    survival: Literal["plus", "generational"] = "plus"
+    survival: Literal["islands", "generational"] = "islands"
     readout: Literal["greedy", "sample"] = "greedy"
-    gnn_survivors: int = 10
-    boltzmann_survivors: int = 30
+    walk: WalkConfig = field(default_factory=WalkConfig)
+    island_size: int = 20
+    islands: int = 6
+    exploit: float = 0.5
     moves: MovesConfig = field(default_factory=MovesConfig)
     gnn_mutation: GnnMutation = field(default_factory=GnnMutation)
     boltzmann_mutation: BoltzmannMutation = field(default_factory=BoltzmannMutation)
@@ -53,10 +58,10 @@ class EvolutionConfig:
     def __post_init__(self) -> None:
         if not 4 <= self.population <= 10_000:
             raise ValueError(f"population: expected 4..10000, received {self.population}")
-        for name in ("tournament", "gnn_survivors", "boltzmann_survivors"):
+        for name in ("tournament", "island_size", "islands"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, received {getattr(self, name)}")
-        for name in ("boltzmann_fraction", "elite_fraction", "crossover_prob", "mutation_prob"):
+        for name in ("boltzmann_fraction", "elite_fraction", "crossover_prob", "mutation_prob", "exploit"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name}: expected 0..1, received {getattr(self, name)}")
 
@@ -80,9 +85,11 @@ class Decisions:
         live: bool [N, H].
         choices: C, the width of the probabilities.
         features: F, columns of the observation.
+        size_bytes: int64 [N, H] of what each decides about; None where they are all alike.
     """
 
     num_choices: NDArray[np.int16]
     live: NDArray[np.bool_]
     choices: int
     features: int
+    size_bytes: NDArray[np.int64] | None = None

@@ -2,7 +2,7 @@
 
 Source: EGRL, Algorithm 2 lines 1-20 and 32, Table 2.
 
-Deviations: "plus" survival (the default), see `population.steady`. With "generational" survival: how a slot is
+Deviations: "islands" survival (the default), see `population.steady`. With "generational" survival: how a slot is
 filled, see `population.offspring`; the learner's place, see `population.migration`. Elites (of any encoding) are
 carried over as the same individuals: never mutated, never replaced by the learner; they are measured again with
 everyone else, and the last measurement counts.
@@ -21,12 +21,14 @@ from hwsim.problem import Observation
 from policies.boltzmann import boltzmann
 from policies.layout import Layout
 from population.config import Decisions, EvolutionConfig
-from population.genome import Boltzmann, Encoding, Genome, Gnn, Individual, Origin, random_boltzmann
+from population.genome import Boltzmann, Child, Encoding, Genome, Gnn, Individual, Origin, random_boltzmann
+from population.islands import Islands
 from population.members import members_from_arrays, members_to_arrays
 from population.migration import weakest_gnn
-from population.offspring import Breeder, Child
+from population.offspring import Breeder
 from population.selection import ranked
-from population.steady import Guest, SteadyBreeder, as_chromosome, survivors
+from population.steady import Guest, LocalSearch
+from population.walk import Walk
 
 if TYPE_CHECKING:
     from policies.graph_unet import GraphUNetConfig
@@ -41,8 +43,9 @@ class Population:
     """Members of two encodings.
 
     `members` are to be measured next, GNNs before chromosomes; with "generational" survival the first `elites`
-    of them come first. `survivors` are the measured parents of "plus" survival, GNNs first, best first. `device` is
-    where torch evaluates the GNNs, to be set before the first of them is.
+    of them come first. With "islands", `islands` and `walk` are what they come from, `homes` the number of the island
+    that each member's mapping will join, and `best_gnn` the best one measured so far. `device` is where torch
+    evaluates the GNNs, to be set before the first of them is.
     """
 
     def __init__(
@@ -55,7 +58,10 @@ class Population:
         """Use `create` or `load_state_dict`. `actor` may be None where there are no GNNs."""
         self.config, self.decisions, self.actor = config, decisions, actor
         self.members = list(members)
-        self.survivors: list[Individual] = []
+        self.islands = Islands(config.island_size, config.islands, config.exploit)
+        self.walk = Walk(config.walk)
+        self.homes = [0] * len(self.members)
+        self.best_gnn: Individual | None = None
         self.elites = 0
         self.generation = 0
         self.device = "cpu"
@@ -96,17 +102,17 @@ class Population:
                 population._append(genome, "start")
             for _ in range(slots - len(given[encoding])):
                 population._append(population._random(encoding, rng), "random")
-        if config.survival == "plus" and given["boltzmann"]:
-            population._surround(given["boltzmann"], rng)
+        population.homes = [0] * len(population)
+        if config.survival == "islands" and given["boltzmann"]:
+            population._surround(rng)
         return population
 
-    def _surround(self, anchors: Sequence[Genome], rng: np.random.Generator) -> None:
+    def _surround(self, rng: np.random.Generator) -> None:
         """Let the chromosomes that were drawn at random begin in the neighbourhood of the given ones instead."""
-        breeder = SteadyBreeder(self.config, self.decisions, self._layout_or_none(), rng)
         parents = [m.measured(0.0) for m in self.members if m.origin == "start" and m.encoding == "boltzmann"]
         for place, member in enumerate(self.members):
             if member.encoding == "boltzmann" and member.origin == "random":
-                child = breeder.chromosome(parents)
+                child = self.local.child(parents, rng)
                 self.members[place] = Individual(child.genome, member.id, child.parents, child.origin)
 
     def __len__(self) -> int:
@@ -121,6 +127,11 @@ class Population:
             raise ValueError("actor: expected a GraphUNetConfig, received None")
         d = self.decisions
         return StackedActor(self.actor, d.features, d.num_choices.shape[1], d.choices, self.device)
+
+    @cached_property
+    def local(self) -> LocalSearch:
+        """Makes chromosomes with "islands"."""
+        return LocalSearch(self.config, self.decisions)
 
     @property
     def layout(self) -> Layout:
@@ -142,7 +153,8 @@ class Population:
     def standing(self) -> list[Individual]:
         """Everyone that has been measured and may still have children, best first (of equal ones the older)."""
         measured = [m for m in self.members if m.fitness.valid]
-        everyone = {(m.id, m.encoding): m for m in [*self.survivors, *measured]}
+        best = [] if self.best_gnn is None else [self.best_gnn]
+        everyone = {(m.id, m.encoding): m for m in [*best, *self.islands.individuals(), *measured]}
         return ranked(list(everyone.values()))
 
     def evolve(
@@ -163,8 +175,8 @@ class Population:
             learner_weights: float32 [P] of the learner that joins, or None.
             rng: of every draw.
             observation: where a GNN's posterior is taken for seeding ("generational"; without it nothing is).
-            ran: int16 [M, N, H], what ran for each member ("plus" needs it).
-            guests: mappings that ran beside the population ("plus" seeds chromosomes from them).
+            ran: int16 [M, N, H], what ran for each member ("islands" needs it).
+            guests: mappings that ran beside the population ("islands" seeds chromosomes from them).
             ran_fitness: fitness [M] of the mappings in `ran` themselves, where it is another than the members'
                 (episodes of several steps).
 
@@ -184,7 +196,7 @@ class Population:
                     f"ran: expected [{len(self)}, N, H], received {None if ran is None else ran.shape}"
                 )
             own = fitness if ran_fitness is None else ran_fitness
-            done = self._steady(measured, learner_weights, rng, ran, np.asarray(own, np.float64), guests)
+            done = self._settle(measured, learner_weights, rng, ran, np.asarray(own, np.float64), guests)
         scores = [m.score for m in measured if np.isfinite(m.score)]
         return {
             "best_fitness": max(scores, default=float("nan")),
@@ -214,7 +226,7 @@ class Population:
         done["migrated"] = self._migrate(learner_weights, scores)
         return done
 
-    def _steady(
+    def _settle(
         self,
         measured: Sequence[Individual],
         learner_weights: Floats | None,
@@ -223,41 +235,54 @@ class Population:
         ran_fitness: NDArray[np.float64],
         guests: Sequence[Guest],
     ) -> dict[str, int]:
-        """Plus survival: the best of parents and children stay as parents, every member is a new child."""
-        breeder = SteadyBreeder(self.config, self.decisions, self._layout_or_none(), rng)
-        gnns = [m for m in [*self.survivors, *measured] if m.encoding == "gnn"]
-        chromosomes = [m for m in self.survivors if m.encoding == "boltzmann"]
-        chromosomes += [
-            as_chromosome(m.measured(float(own)), row, breeder)
-            for m, row, own in zip(measured, ran, ran_fitness, strict=True)
-        ]
-        for guest in guests:
-            visitor = Individual(breeder.anchored(guest.ran), self._next_id, (), "seeded")
-            chromosomes.append(visitor.measured(guest.fitness))
-            self._next_id += 1
-        gnns = survivors(gnns, self.config.gnn_survivors)
-        chromosomes = survivors(chromosomes, self.config.boltzmann_survivors)
-        if not chromosomes:  # nothing has ever run: go on from where we are
-            chromosomes = [m for m in measured if m.encoding == "boltzmann"]
-        self.survivors = [*gnns, *chromosomes]
+        """Islands and walk: what ran settles on the islands, the walk moves, every member is a new child."""
+        gnns = [m for m in measured if m.encoding == "gnn"]
+        chromosomes = len(measured) - len(gnns)
+        for gnn in gnns:
+            if np.isfinite(gnn.score) and (self.best_gnn is None or gnn.score > self.best_gnn.score):
+                self.best_gnn = gnn
+        begun = bool(gnns) and self.walk.heard(gnns)
+        if chromosomes:
+            if begun:
+                self.islands.open()
+            scouting = begun or self.walk.centre is None
+            homes = [
+                self.islands.newest if m.encoding == "gnn" and scouting else home
+                for m, home in zip(measured, self.homes, strict=True)
+            ]
+            settlers = [
+                self.local.settler(m.measured(float(own)), row)
+                for m, row, own in zip(measured, ran, ran_fitness, strict=True)
+            ]
+            self.islands.settle(settlers, homes)
+            for guest in guests:
+                visitor = Individual(self.local.anchored(guest.ran), self._next_id, (), "seeded")
+                at = 0 if self.generation == 1 else self.islands.newest
+                self.islands.settle([visitor.measured(guest.fitness)], [at])
+                self._next_id += 1
         done = dict.fromkeys(("crossovers", "seeded", "mutations", "migrated"), 0)
-        slots = {encoding: sum(m.encoding == encoding for m in measured) for encoding in ("gnn", "boltzmann")}
-        self.members = []
-        for slot in range(slots["gnn"]):
-            if slot == 0 and learner_weights is not None:
-                self._append(Gnn(learner_weights.copy()), "learner")
-                done["migrated"] = 1
-            else:
-                self._adopt(breeder.gnn(gnns, lambda: self._random_gnn(rng)), done)
-        for _ in range(slots["boltzmann"]):
-            self._adopt(breeder.chromosome(chromosomes), done)
+        self.members, self.homes = [], []
+        if gnns:
+            for child in self.walk.members(len(gnns), learner_weights, lambda: self._random_gnn(rng), rng):
+                self._adopt(child, done)
+                self.homes.append(self.islands.newest)
+            done["migrated"] = sum(m.origin == "learner" for m in self.members)
+        unmeasured = [m for m in measured if m.encoding == "boltzmann"]
+        for _ in range(chromosomes):
+            island = self.islands.parents(rng)
+            # where nothing has ever run, go on from where we are
+            self._adopt(self.local.child(unmeasured if island is None else island.pool, rng), done)
+            self.homes.append(self.islands.newest if island is None else island.number)
         return done
 
     def state_dict(self) -> dict[str, Any]:
         """The members as arrays (GNNs and chromosomes stacked apart, in order), history, counters."""
         return {
             "members": members_to_arrays(self.members),
-            "survivors": members_to_arrays(self.survivors),
+            "islands": self.islands.state_dict(),
+            "walk": self.walk.state_dict(),
+            "homes": np.array(self.homes, dtype=np.int64),
+            "best_gnn": members_to_arrays([] if self.best_gnn is None else [self.best_gnn]),
             "generation": self.generation,
             "elites": self.elites,
             "next_id": self._next_id,
@@ -265,10 +290,13 @@ class Population:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Inverse of `state_dict`. Raises ValueError where a genome does not fit."""
-        members, parents = members_from_arrays(state["members"]), members_from_arrays(state["survivors"])
-        for member in [*members, *parents]:
+        members, best = members_from_arrays(state["members"]), members_from_arrays(state["best_gnn"])
+        self.islands.load_state_dict(state["islands"])
+        self.walk.load_state_dict(state["walk"])
+        for member in [*members, *best, *self.islands.individuals()]:
             self._check(member.genome)
-        self.members, self.survivors = members, parents
+        self.members, self.best_gnn = members, best[0] if best else None
+        self.homes = [int(home) for home in state["homes"]]
         self.generation, self.elites = int(state["generation"]), int(state["elites"])
         self._next_id = int(state["next_id"])
 

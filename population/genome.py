@@ -23,7 +23,7 @@ from policies.choices import legal_choices
 
 Floats = NDArray[np.float32]
 Encoding = Literal["gnn", "boltzmann"]
-Origin = Literal["random", "mutation", "crossover", "seeded", "learner", "start"]
+Origin = Literal["random", "mutation", "crossover", "seeded", "learner", "start", "centre", "walk"]
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 
 COLDEST_INIT, HOTTEST_INIT = 0.1, 10.0
@@ -84,6 +84,16 @@ class Individual:
         """The same individual with a fitness; a non-finite one counts as -inf, so that it never wins."""
         value = float(fitness) if np.isfinite(fitness) else -np.inf
         return replace(self, fitness=creator.MaximisedFitness((value,)))
+
+
+@dataclass(frozen=True)
+class Child:
+    """A genome and where it comes from; `origin` names crossover or seeding even if mutation followed."""
+
+    genome: Genome
+    parents: tuple[int, ...]
+    origin: Origin
+    mutated: bool
 
 
 def random_boltzmann(num_choices: NDArray[np.int16], choices: int, rng: np.random.Generator) -> Boltzmann:

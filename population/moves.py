@@ -1,8 +1,16 @@
-"""Local moves on a mapping, along the execution order.
+"""Local moves on a mapping.
 
-A *flip* gives one decision another of its choices; a *swap* exchanges the choices of two decisions of one head;
-a *block* gives a run of neighbouring decisions of one head the same choice (neighbouring tensors like the same
-memory: EGRL, section 5, on contiguity). Decisions with a single choice never move.
+Along the execution order: a *flip* gives one decision another of its choices; a *swap* exchanges the choices of two
+decisions of one head; a *block* gives a run of neighbouring decisions of one head the same choice (neighbouring
+tensors like the same memory: EGRL, section 5, on contiguity).
+
+Among *kin*, the decisions of one head about tensors of one size, in execution order (a network repeats its layers):
+a *kin swap* exchanges the choices of two of them, a *kin block* gives a run of them the same choice, a *kin shift*
+moves the choices of a run along it. A *repack* exchanges one tensor with several smaller ones that together need
+about its bytes. Kin swaps, shifts and repacks leave the bytes in each memory about as they were: in a full memory,
+other moves mostly end with the compiler's throwing something out.
+
+Decisions with a single choice never move.
 """
 
 from __future__ import annotations
@@ -14,6 +22,9 @@ from numpy.typing import NDArray
 
 Mapping16 = NDArray[np.int16]
 TRIES = 20
+KINDS = ("flip", "swap", "block", "kin_swap", "kin_block", "kin_shift", "repack")
+TOLERANCE = 0.05
+"""A repack leaves tensors below this share of the bytes that are to be exchanged alone, and stops that close."""
 
 
 @dataclass(frozen=True)
@@ -21,22 +32,31 @@ class MovesConfig:
     """Settings of local moves (own choices; docs/egrl.md has the experiments).
 
     Attributes:
-        flip, swap, block: relative frequencies.
-        near: share of swaps whose partner lies close by in execution order (geometric distance, mean 4).
-        length: mean number of decisions in a block.
+        flip, swap, block, kin_swap, kin_block, kin_shift, repack: relative frequencies.
+        near: share of swaps and repacks with partners close by in execution order (swaps: geometric distance, mean 4).
+        length: mean number of decisions in a block or shift.
         extra: mean number of moves beyond the first (Poisson).
     """
 
-    flip: float = 0.3
-    swap: float = 0.6
-    block: float = 0.1
+    flip: float = 0.15
+    swap: float = 0.3
+    block: float = 0.05
+    kin_swap: float = 0.2
+    kin_block: float = 0.1
+    kin_shift: float = 0.05
+    repack: float = 0.15
     near: float = 0.5
     length: float = 5.0
     extra: float = 1.0
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """The relative frequencies by name."""
+        return {name: getattr(self, name) for name in KINDS}
+
     def __post_init__(self) -> None:
-        if min(self.flip, self.swap, self.block) < 0 or not self.flip + self.swap + self.block > 0:
-            raise ValueError("flip, swap, block: expected frequencies >= 0 that are not all 0")
+        if min(self.shares.values()) < 0 or not 0 < sum(self.shares.values()) < np.inf:
+            raise ValueError(f"{', '.join(KINDS)}: expected frequencies >= 0 that are not all 0")
         if not 0 <= self.near <= 1 or not self.length >= 1 or not 0 <= self.extra <= 100:
             raise ValueError("moves: expected near in 0..1, length >= 1 and extra in 0..100")
 
@@ -45,16 +65,27 @@ class Moves:
     """Random moves for one problem."""
 
     def __init__(
-        self, num_choices: NDArray[np.int16], live: NDArray[np.bool_], config: MovesConfig | None = None
+        self,
+        num_choices: NDArray[np.int16],
+        live: NDArray[np.bool_],
+        config: MovesConfig | None = None,
+        size_bytes: NDArray[np.int64] | None = None,
     ) -> None:
-        """For decisions int16 [N, H] and which of them exist, bool [N, H]."""
+        """For decisions int16 [N, H], which exist, bool [N, H], and their sizes int64 [N, H] (None: all equal)."""
         self.config = config or MovesConfig()
         free = live & (num_choices > 1)
-        self._num_choices = num_choices
-        self._peers: list[NDArray[np.int64]] = [np.flatnonzero(free[:, h]) for h in range(free.shape[1])]
+        self._num_choices, self._free = num_choices, free
+        self._size = np.ones(free.shape, np.int64) if size_bytes is None else size_bytes
+        heads = range(free.shape[1])
+        self._peers: list[NDArray[np.int64]] = [np.flatnonzero(free[:, h]) for h in heads]
         self._nodes, self._heads = np.nonzero(free)
-        shares = np.array([self.config.flip, self.config.swap, self.config.block])
-        self._flip_below, self._swap_below, _ = (np.cumsum(shares) / shares.sum()).tolist()
+        self._kin: list[dict[int, NDArray[np.int64]]] = [
+            {int(size): own[self._size[own, h] == size] for size in np.unique(self._size[own, h])}
+            for h, own in enumerate(self._peers)
+        ]
+        shares = np.array(list(self.config.shares.values()))
+        self._below = (np.cumsum(shares) / shares.sum()).tolist()
+        self._kinds = [getattr(self, f"_{kind}") for kind in KINDS]
 
     def propose(self, mapping: Mapping16, rng: np.random.Generator) -> Mapping16:
         """A copy of int16 [N, H] after 1 + Poisson(extra) moves."""
@@ -72,13 +103,10 @@ class Moves:
 
     def _move(self, mapping: Mapping16, rng: np.random.Generator) -> bool:
         """One move in place; False where it would change nothing or is not possible."""
-        kind = rng.random()
-        node, head = self._any(rng)
-        if kind < self._flip_below:
-            return self._flip(mapping, node, head, rng)
-        if kind < self._swap_below:
-            return self._swap(mapping, node, head, rng)
-        return self._block(mapping, node, head, rng)
+        draw = rng.random()
+        kind = next((k for k, below in enumerate(self._below) if draw < below), len(KINDS) - 1)
+        done: bool = self._kinds[kind](mapping, *self._any(rng), rng)
+        return done
 
     def _flip(self, mapping: Mapping16, node: int, head: int, rng: np.random.Generator) -> bool:
         choices, old = int(self._num_choices[node, head]), int(mapping[node, head])
@@ -98,6 +126,10 @@ class Moves:
             other = int(peers[place])
         else:
             other = int(peers[rng.integers(len(peers))])
+        return self._exchange(mapping, node, other, head)
+
+    def _exchange(self, mapping: Mapping16, node: int, other: int, head: int) -> bool:
+        """Exchange two decisions' choices, where they differ and each may have the other's."""
         a, b = int(mapping[node, head]), int(mapping[other, head])
         limits = self._num_choices
         if a == b or min(a, b) < 0 or a >= limits[other, head] or b >= limits[node, head]:
@@ -106,11 +138,74 @@ class Moves:
         return True
 
     def _block(self, mapping: Mapping16, node: int, head: int, rng: np.random.Generator) -> bool:
-        place = int(np.searchsorted(self._peers[head], node))
-        run = self._peers[head][place : place + int(rng.geometric(1 / self.config.length))]
+        return self._level(mapping, self._run(self._peers[head], node, rng), node, head, rng)
+
+    def _run(self, among: NDArray[np.int64], node: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Some of `among` (ascending) from `node` on."""
+        place = int(np.searchsorted(among, node))
+        return among[place : place + int(rng.geometric(1 / self.config.length))]
+
+    def _level(
+        self, mapping: Mapping16, run: NDArray[np.int64], node: int, head: int, rng: np.random.Generator
+    ) -> bool:
+        """Give a run one of the node's choices, as far as it is legal there."""
         choice = int(rng.integers(self._num_choices[node, head]))
         run = run[(self._num_choices[run, head] > choice) & (mapping[run, head] >= 0)]
         if (mapping[run, head] == choice).all():
             return False
         mapping[run, head] = choice
+        return True
+
+    def _own_kin(self, node: int, head: int) -> NDArray[np.int64]:
+        return self._kin[head][int(self._size[node, head])]
+
+    def _kin_swap(self, mapping: Mapping16, node: int, head: int, rng: np.random.Generator) -> bool:
+        kin = self._own_kin(node, head)
+        others = kin[mapping[kin, head] != mapping[node, head]]
+        if not len(others):
+            return False
+        if rng.random() < self.config.near:
+            other = int(others[np.argmin(np.abs(others - node))])
+        else:
+            other = int(others[rng.integers(len(others))])
+        return self._exchange(mapping, node, other, head)
+
+    def _kin_block(self, mapping: Mapping16, node: int, head: int, rng: np.random.Generator) -> bool:
+        run = self._run(self._own_kin(node, head), node, rng)
+        if rng.random() < 0.5:
+            run = run[mapping[run, head] == mapping[node, head]]
+        return self._level(mapping, run, node, head, rng)
+
+    def _kin_shift(self, mapping: Mapping16, node: int, head: int, rng: np.random.Generator) -> bool:
+        run = self._run(self._own_kin(node, head), node, rng)
+        old = mapping[run, head]
+        new = np.roll(old, int(rng.integers(1, 4)))
+        if (new == old).all() or (new >= self._num_choices[run, head]).any() or old.min() < 0:
+            return False
+        mapping[run, head] = new
+        return True
+
+    def _repack(self, mapping: Mapping16, node: int, head: int, rng: np.random.Generator) -> bool:
+        here, room = int(mapping[node, head]), int(self._size[node, head])
+        choices = int(self._num_choices[node, head])
+        if here < 0:
+            return False
+        there = (here + int(rng.integers(1, choices))) % choices
+        size, column = self._size[:, head], mapping[:, head]
+        fits = self._free[:, head] & (column == there) & (self._num_choices[:, head] > here) & (size <= room)
+        partners = np.flatnonzero(fits & (size >= TOLERANCE * room))
+        if not len(partners):
+            return False
+        if rng.random() < self.config.near:
+            order = np.argsort(np.abs(partners - node) + 8.0 * rng.random(len(partners)), kind="stable")
+        else:
+            order = rng.permutation(len(partners))
+        mapping[node, head] = there
+        left = room
+        for partner in partners[order].tolist():
+            if size[partner] <= left:
+                mapping[partner, head] = here
+                left -= int(size[partner])
+            if left <= TOLERANCE * room:
+                break
         return True

@@ -16,7 +16,6 @@ Deviations:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,22 +24,12 @@ from numpy.typing import NDArray
 
 from policies.layout import Layout
 from population.config import Decisions, EvolutionConfig
-from population.genome import Genome, Individual, Origin, boltzmann_from_probabilities
+from population.genome import Child, Individual, boltzmann_from_probabilities
 from population.selection import tournament
 from population.variation import cross_boltzmann, cross_gnn, mutate_boltzmann, mutate_gnn
 
 Posterior = Callable[[Individual], NDArray[np.float32]]
 """Probabilities [N, H, C] of an individual in a state of the environment."""
-
-
-@dataclass(frozen=True)
-class Child:
-    """A genome and where it comes from; `origin` names crossover or seeding even if mutation followed."""
-
-    genome: Genome
-    parents: tuple[int, ...]
-    origin: Origin
-    mutated: bool
 
 
 class Breeder:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from policies.store import StoredPolicy
 
 INVALID = 20.0
+FLIPS_AND_SWAPS = MovesConfig(
+    flip=0.5, swap=0.5, block=0.0, kin_swap=0.0, kin_block=0.0, kin_shift=0.0, repack=0.0, extra=0.5
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class AnnealingConfig:
 
     t0: Annotated[float, Gt(0), Le(1e3)] = 0.02
     tau: Annotated[float, Ge(1)] = 300.0
-    moves: MovesConfig = field(default_factory=lambda: MovesConfig(0.5, 0.5, 0.0, extra=0.5))
+    moves: MovesConfig = field(default_factory=lambda: FLIPS_AND_SWAPS)
     chains: Annotated[int, Ge(1), Le(10_000)] = 1
 
 
@@ -69,7 +72,9 @@ class Annealing:
 
     def __init__(self, setting: Setting, config: AnnealingConfig) -> None:
         self._setting, self._config = setting, config
-        self._moves = [Moves(p.num_choices, p.size_bytes > 0, config.moves) for p in setting.problems]
+        self._moves = [
+            Moves(p.num_choices, p.size_bytes > 0, config.moves, p.size_bytes) for p in setting.problems
+        ]
         self._chains = [
             [
                 _Chain(

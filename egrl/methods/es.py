@@ -26,7 +26,6 @@ import numpy as np
 import torch
 from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from egrl.keys import SAMPLE, run_keys
 from egrl.methods import Definition, needs_graph
@@ -38,10 +37,8 @@ from policies.layout import Weights
 from policies.stacked import StackedActor
 from policies.store import StoredPolicy, actor_of, actor_policy
 from policies.weights import flatten
+from population.walk import Ascent, estimate
 from workloads.errors import InputError
-
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
-"""Adam's decay rates and its guard against division by zero (its authors' values)."""
 
 
 @dataclass(frozen=True)
@@ -61,38 +58,6 @@ class EsConfig:
     learning_rate: Annotated[float, Gt(0), Lt(100)] = 0.01
     readout: Literal["greedy", "sample"] = "greedy"
     network: GraphUNetConfig = field(default_factory=GraphUNetConfig)
-
-
-def centred_ranks(reward: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks of rewards [M] scaled to -0.5 (lowest) .. 0.5; equal ones share their mean, non-finite ones are lowest."""
-    ranks: NDArray[np.float64] = rankdata(np.where(np.isfinite(reward), reward, -np.inf))
-    return (ranks - 1.0) / max(1, len(reward) - 1) - 0.5
-
-
-def estimate(reward: NDArray[np.float64], noise: Weights, sigma: float) -> Weights:
-    """The ascent direction float32 [P] from rewards [2 * pairs] (all +, then all -) and noise [pairs, P]."""
-    shaped = centred_ranks(reward)
-    pairs = len(noise)
-    difference = (shaped[:pairs] - shaped[pairs:]).astype(np.float32)
-    return np.asarray(difference @ noise / np.float32(2 * pairs * sigma), dtype=np.float32)
-
-
-@dataclass
-class _Adam:
-    """First and second moment float32 [P] of the estimates so far."""
-
-    first: Weights
-    second: Weights
-    steps: int = 0
-
-    def step(self, gradient: Weights, learning_rate: float) -> Weights:
-        """By how much the weights move, float32 [P]; upwards."""
-        self.steps += 1
-        self.first = self.first + np.float32(1 - BETA1) * (gradient - self.first)
-        self.second = self.second + np.float32(1 - BETA2) * (gradient * gradient - self.second)
-        rate = learning_rate * (1 - BETA2**self.steps) ** 0.5 / (1 - BETA1**self.steps)
-        scale = np.float32(rate) / (np.sqrt(self.second) + np.float32(EPSILON))
-        return np.asarray(scale * self.first, dtype=np.float32)
 
 
 @dataclass
@@ -132,7 +97,7 @@ class Es:
         self._actor = StackedActor(config.network, observation.x.shape[1], heads, choices, setting.device)
         self._weights = self._first_weights()
         size = self._actor.layout.size
-        self._adam = _Adam(np.zeros(size, np.float32), np.zeros(size, np.float32))
+        self._adam = Ascent.of(size)
         self._proposed = 0
         self._rounds = 0
         self._current: _Round | None = None
@@ -241,7 +206,7 @@ class Es:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        self._weights, self._adam = state["weights"], _Adam(**state["adam"])
+        self._weights, self._adam = state["weights"], Ascent(**state["adam"])
         self._proposed, self._rounds = state["proposed"], state["rounds"]
         self._current = None if state["round"] is None else _Round(**state["round"])
         self._metrics = dict(state["metrics"])

@@ -188,13 +188,17 @@ class Hybrid:
     def _create_population(self, evolution: EvolutionConfig, init: NDArray[np.float32] | None) -> Population:
         problem = self._problem
         decisions = Decisions(
-            problem.num_choices, problem.size_bytes > 0, self._choices, self._observation.x.shape[1]
+            problem.num_choices,
+            problem.size_bytes > 0,
+            self._choices,
+            self._observation.x.shape[1],
+            problem.size_bytes,
         )
         start: list[Genome] = []
         if init is not None and evolution.boltzmann_count < evolution.population:
             start.append(Gnn(init))
         mapping = self._setting.start[0]
-        if mapping is None and evolution.survival == "plus":
+        if mapping is None and evolution.survival == "islands":
             mapping = problem.initial
         if mapping is not None and evolution.boltzmann_count:
             start.append(boltzmann_from_mapping(mapping, problem.num_choices, self._choices))
@@ -366,7 +370,7 @@ class Hybrid:
         acted = current.member >= 0
         reward, member = current.reward[acted], current.member[acted]
         best = int(np.argmax(np.where(np.isfinite(reward), reward, -np.inf)))
-        kept = self._population.config.survival == "plus" and reward[best] <= self._top[0]
+        kept = self._population.config.survival == "islands" and reward[best] <= self._top[0]
         if np.isfinite(reward[best]) and not kept:
             self._top = (float(reward[best]), float(current.speedup[acted][best]))
         self._metrics["deployable_speedup"] = self._top[1]

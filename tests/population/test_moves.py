@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from population.moves import Moves, MovesConfig
+from population.moves import KINDS, TOLERANCE, Moves, MovesConfig
 
 NODES = 12
 LIVE = np.ones((NODES, 2), np.bool_)
@@ -15,8 +15,11 @@ LIVE[[2, 5], [0, 1]] = False
 COUNTS = np.full((NODES, 2), 3, np.int16)
 
 
+SIZES = np.random.default_rng(7).choice([10, 20, 40], (NODES, 2))
+
+
 def only(**shares) -> MovesConfig:
-    return MovesConfig(**{"flip": 0.0, "swap": 0.0, "block": 0.0, "extra": 0.0, **shares})
+    return MovesConfig(**{**dict.fromkeys(KINDS, 0.0), "extra": 0.0, **shares})
 
 
 def draw(rng: np.random.Generator, counts=COUNTS, live=LIVE) -> np.ndarray:
@@ -25,7 +28,7 @@ def draw(rng: np.random.Generator, counts=COUNTS, live=LIVE) -> np.ndarray:
 
 @given(
     st.integers(0, 2**32 - 1),
-    st.sampled_from([MovesConfig(), only(flip=1.0), only(swap=1.0), only(block=1.0)]),
+    st.sampled_from([MovesConfig(), *(only(**{kind: 1.0}) for kind in KINDS)]),
 )
 def test_a_proposal_is_legal_differs_and_leaves_its_argument_alone(seed, config):
     rng = np.random.default_rng(seed)
@@ -33,8 +36,7 @@ def test_a_proposal_is_legal_differs_and_leaves_its_argument_alone(seed, config)
     counts[0] = 2
     mapping = draw(rng, counts)
     before = mapping.copy()
-    moves = Moves(counts, LIVE, config)
-    found = moves.propose(mapping, rng)
+    found = Moves(counts, LIVE, config, SIZES).propose(mapping, rng)
     np.testing.assert_array_equal(mapping, before)
     assert (found[~LIVE] == -1).all()
     assert ((found >= 0) & (found < counts))[LIVE].all()
@@ -59,6 +61,64 @@ def test_a_flip_changes_one_decision_a_swap_exchanges_two_and_a_block_levels_a_r
         assert len({levelled[n, h] for n, h in changed}) == 1
 
 
+def bytes_of(mapping: np.ndarray, head: int) -> np.ndarray:
+    """Bytes in each choice, of one head."""
+    return np.array([SIZES[mapping[:, head] == c, head].sum() for c in range(3)])
+
+
+def changes(kind: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """A mapping, what one move of a kind (no flip in its place) made of it, the nodes that changed, and their head."""
+    while True:
+        mapping = draw(rng)
+        moves = Moves(COUNTS, LIVE, only(**{kind: 1.0}, length=3.0), SIZES)
+        moved = mapping.copy()
+        if moves._move(moved, rng):
+            at = np.argwhere(moved != mapping)
+            assert len(set(at[:, 1])) == 1
+            return mapping, moved, at[:, 0], int(at[0, 1])
+
+
+def test_kin_moves_stay_among_decisions_about_tensors_of_one_size():
+    rng = np.random.default_rng(3)
+    for kind in ("kin_swap", "kin_block", "kin_shift"):
+        for _ in range(150):
+            mapping, moved, nodes, head = changes(kind, rng)
+            assert len(set(SIZES[nodes, head])) == 1
+            if kind == "kin_block":
+                assert len(set(moved[nodes, head])) == 1
+            else:
+                np.testing.assert_array_equal(bytes_of(mapping, head), bytes_of(moved, head))
+            if kind == "kin_swap":
+                assert len(nodes) == 2
+
+
+def test_a_repack_exchanges_one_tensor_with_several_of_at_most_its_bytes():
+    rng = np.random.default_rng(4)
+    several = 0
+    for _ in range(200):
+        mapping, moved, nodes, head = changes("repack", rng)
+        pairs = {(int(mapping[n, head]), int(moved[n, head])) for n in nodes}
+        assert len(pairs) == 2
+        assert pairs == {(b, a) for a, b in pairs}
+        ways = [[n for n in nodes if (mapping[n, head], moved[n, head]) == pair] for pair in pairs]
+        one = max(ways, key=lambda way: max(SIZES[way, head]))
+        one, other = (one, next(w for w in ways if w is not one))
+        if len(one) > 1:  # equal sizes: either may be the one that was chosen
+            one, other = other, one
+        assert len(one) == 1
+        assert TOLERANCE * SIZES[one[0], head] <= sum(SIZES[other, head]) <= SIZES[one[0], head]
+        several += len(other) > 1
+    assert several > 10
+
+
+def test_without_sizes_all_decisions_of_a_head_are_kin():
+    rng = np.random.default_rng(5)
+    mapping = np.zeros((NODES, 2), np.int16)
+    mapping[0] = 1
+    swapped = Moves(COUNTS, np.ones((NODES, 2), np.bool_), only(kin_swap=1.0)).propose(mapping, rng)
+    assert (swapped != mapping).sum() == 2
+
+
 def test_the_number_of_moves_follows_its_mean():
     rng = np.random.default_rng(1)
     counts, live = np.full((500, 1), 4, np.int16), np.ones((500, 1), np.bool_)
@@ -78,7 +138,7 @@ def test_where_nothing_can_move_the_mapping_comes_back():
     "wrong",
     [
         {"flip": -1.0},
-        {"flip": 0.0, "swap": 0.0, "block": 0.0},
+        dict.fromkeys(KINDS, 0.0),
         {"near": 2.0},
         {"length": 0.5},
         {"extra": -1.0},

@@ -13,10 +13,11 @@ from hypothesis.extra.numpy import arrays
 from egrl import config
 from egrl.archive import Archive
 from egrl.methods import find
-from egrl.methods.es import Es, EsConfig, centred_ranks, estimate
+from egrl.methods.es import Es, EsConfig
 from egrl.types import GENERATION, Setting
 from hwsim.problem import Evaluation, Mapping16, Status
 from policies.store import load_policy, save_policy
+from population.walk import centred_ranks, estimate
 from toys import ToyRagged
 from workloads.errors import InputError
 

@@ -1,0 +1,201 @@
+"""The walk of a GNN population: mirrored perturbations around a centre, which moves by what their rewards tell.
+
+Source: Salimans et al., "Evolution strategies as a scalable alternative to reinforcement learning" (2017):
+Algorithm 1 with mirrored perturbations and rank-shaped fitness (section 2.1), Adam on the estimate (section 4).
+
+    members w +- sigma e_i, e_i ~ N(0, I);  r = centred ranks of their rewards, from -0.5 to 0.5
+    g = sum_i (r_i+ - r_i-) e_i / (2 pairs sigma);  w moves by one step of Adam along g
+
+A walk begins at the best of a generation of *scouts* (networks drawn at random, the start policy, and before every
+second walk the learner), and is given up for a new one when nothing of it was better for `patience` evaluations: on
+these landscapes, walks of other origins end in other basins.
+
+Deviations:
+- Equal rewards share their mean rank, so that a round in which nothing differs moves nothing (the source's ranking
+  breaks ties by position). Failed measurements share the last rank.
+- No weight decay, no virtual batch normalisation (layers are normalised by themselves).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from policies.layout import Weights
+from population.genome import Child, Gnn, Individual
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+"""Adam's decay rates and its guard against division by zero (its authors' values)."""
+MARGIN = 1e-4
+"""A reward is better if it exceeds the best by this share of its size: less is not worth waiting for."""
+
+
+@dataclass(frozen=True)
+class WalkConfig:
+    """Settings of a walk (own choices; docs/egrl.md has the experiments).
+
+    Attributes:
+        sigma: standard deviation of the perturbations.
+        learning_rate: of Adam.
+        patience: evaluations without a better reward after which a new walk begins.
+    """
+
+    sigma: float = 0.02
+    learning_rate: float = 0.01
+    patience: int = 250
+
+    def __post_init__(self) -> None:
+        for name in ("sigma", "learning_rate"):
+            if not 0 < getattr(self, name) < 100:
+                raise ValueError(
+                    f"{name}: expected more than 0 and less than 100, received {getattr(self, name)}"
+                )
+        if self.patience < 1:
+            raise ValueError(f"patience: expected at least 1, received {self.patience}")
+
+
+def centred_ranks(reward: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks of rewards [M] scaled to -0.5 (lowest) .. 0.5; equal ones share their mean, non-finite ones are lowest."""
+    ranks: NDArray[np.float64] = rankdata(np.where(np.isfinite(reward), reward, -np.inf))
+    return (ranks - 1.0) / max(1, len(reward) - 1) - 0.5
+
+
+def estimate(reward: NDArray[np.float64], noise: Weights, sigma: float) -> Weights:
+    """The ascent direction float32 [P] from rewards [2 * pairs] (all +, then all -) and noise [pairs, P]."""
+    shaped = centred_ranks(reward)
+    pairs = len(noise)
+    difference = (shaped[:pairs] - shaped[pairs:]).astype(np.float32)
+    return np.asarray(difference @ noise / np.float32(2 * pairs * sigma), dtype=np.float32)
+
+
+@dataclass
+class Ascent:
+    """Adam on estimates: first and second moment float32 [P] of those so far."""
+
+    first: Weights
+    second: Weights
+    steps: int = 0
+
+    @staticmethod
+    def of(size: int) -> Ascent:
+        """Before the first step of P = `size` weights."""
+        return Ascent(np.zeros(size, np.float32), np.zeros(size, np.float32))
+
+    def step(self, gradient: Weights, learning_rate: float) -> Weights:
+        """By how much the weights move, float32 [P]; upwards."""
+        self.steps += 1
+        self.first = self.first + np.float32(1 - BETA1) * (gradient - self.first)
+        self.second = self.second + np.float32(1 - BETA2) * (gradient * gradient - self.second)
+        rate = learning_rate * (1 - BETA2**self.steps) ** 0.5 / (1 - BETA1**self.steps)
+        scale = np.float32(rate) / (np.sqrt(self.second) + np.float32(EPSILON))
+        return np.asarray(scale * self.first, dtype=np.float32)
+
+
+@dataclass
+class Walk:
+    """Where the GNNs of a population are; without a `centre` they are scouting.
+
+    Attributes:
+        config: see `WalkConfig`.
+        centre: float32 [P], or None.
+        ascent: Adam's moments, or None.
+        best: best reward of this walk.
+        idle: evaluations since it was found.
+        number: how many walks have begun.
+    """
+
+    config: WalkConfig
+    centre: Weights | None = None
+    ascent: Ascent | None = None
+    best: float = -np.inf
+    idle: int = 0
+    number: int = 0
+    _scouted: tuple[float, Weights] | None = field(default=None, repr=False)
+
+    def heard(self, gnns: Sequence[Individual]) -> bool:
+        """Take the measured GNNs of a generation, pairs in order. Returns whether a new walk begins."""
+        scouts = [m for m in gnns if m.origin != "walk" and np.isfinite(m.score)]
+        for scout in scouts:
+            self._remember(scout)
+        if self.centre is None:
+            return self._begin()
+        pairs = [m for m in gnns if m.origin == "walk"]
+        if pairs:
+            self._move(pairs)
+        best = max((m.score for m in pairs), default=-np.inf)
+        if best > self.best + MARGIN * abs(self.best) or not np.isfinite(self.best):
+            self.best, self.idle = best, 0
+        else:
+            self.idle += len(pairs)
+        if self.idle >= self.config.patience or not pairs:
+            self.centre = self.ascent = None
+        return False
+
+    def members(
+        self, slots: int, learner: Weights | None, fresh: Callable[[], Gnn], rng: np.random.Generator
+    ) -> list[Child]:
+        """The next generation's GNNs: mirrored pairs and, in an odd slot, the centre; or scouts, the learner first."""
+        children: list[Child] = []
+        if self.centre is None:
+            if learner is not None and slots and self.number % 2:
+                children.append(Child(Gnn(learner.copy()), (), "learner", mutated=False))
+            return children + [
+                Child(fresh(), (), "random", mutated=False) for _ in range(slots - len(children))
+            ]
+        if slots % 2:
+            children.append(Child(Gnn(self.centre.copy()), (), "centre", mutated=False))
+        pairs = slots // 2
+        noise = rng.standard_normal((pairs, len(self.centre)), dtype=np.float32)
+        step = np.float32(self.config.sigma) * noise
+        around = [*(self.centre + step), *(self.centre - step)]
+        return children + [Child(Gnn(weights), (), "walk", mutated=True) for weights in around]
+
+    def _remember(self, scout: Individual) -> None:
+        """Keep the best scout since the last walk began; of equal ones the newest."""
+        assert isinstance(scout.genome, Gnn)
+        if scout.origin != "centre" and (self._scouted is None or scout.score >= self._scouted[0]):
+            self._scouted = (scout.score, scout.genome.weights)
+
+    def _begin(self) -> bool:
+        """Go to the best scout; where there is none (nothing ran, or no room for one), scout on."""
+        if self._scouted is None:
+            return False
+        self.centre = self._scouted[1]
+        self.ascent = Ascent.of(len(self.centre))
+        self.best, self.idle, self._scouted = self._scouted[0], 0, None
+        self.number += 1
+        return True
+
+    def _move(self, pairs: Sequence[Individual]) -> None:
+        assert self.centre is not None
+        assert self.ascent is not None
+        weights = np.stack([m.genome.weights for m in pairs if isinstance(m.genome, Gnn)])
+        half = len(weights) // 2
+        noise = (weights[:half] - weights[half:]) / np.float32(2 * self.config.sigma)
+        direction = estimate(np.array([m.score for m in pairs]), noise, self.config.sigma)
+        self.centre = self.centre + self.ascent.step(direction, self.config.learning_rate)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the settings."""
+        return {
+            "centre": self.centre,
+            "ascent": None if self.ascent is None else dict(vars(self.ascent)),
+            "best": self.best,
+            "idle": self.idle,
+            "number": self.number,
+            "scouted": None if self._scouted is None else list(self._scouted),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+        self.centre = state["centre"]
+        self.ascent = None if state["ascent"] is None else Ascent(**state["ascent"])
+        self.best, self.idle, self.number = float(state["best"]), int(state["idle"]), int(state["number"])
+        self._scouted = (
+            None if state["scouted"] is None else (float(state["scouted"][0]), state["scouted"][1])
+        )
