@@ -20,3 +20,10 @@ def mean_entropy(log_probs: Tensor, live: Tensor) -> Tensor:
     finite = log_probs.masked_fill(log_probs == -torch.inf, 0.0)
     entropy = -(log_probs.exp() * finite).sum(dim=-1)
     return (entropy * live).sum(dim=(-2, -1)) / live.sum().clamp(min=1)
+
+
+def cross_entropy(share: Tensor, log_probs: Tensor, live: Tensor) -> Tensor:
+    """Cross-entropy (nats) of log_probs [..., N, H, C] to shares [N, H, C], mean over live decisions bool [N, H]."""
+    finite = log_probs.masked_fill(log_probs == -torch.inf, 0.0)
+    crossed = -(share * finite).sum(dim=-1)
+    return (crossed * live).sum(dim=(-2, -1)) / live.sum().clamp(min=1)

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import subprocess
-import sys
-import tempfile
-import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from hwsim.problem import HasBestKnown, HasModel, Problem
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
-    from egrl.config import RunConfig
-    from hwsim.problem import Problem
-
-POLL_S = 0.05
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    from egrl.comparison_runs import Subject
 
 
 @click.command(name="compare", short_help="compare methods: a table and curves over seeds")
@@ -61,6 +50,7 @@ def command(
     egrl compare --workload resnet50 --methods egrl,annealing,random --seeds 5 --evals 4000 --out comparison
     """
     from egrl import atomic, comparison
+    from egrl.comparison_runs import plan, run_all
     from egrl.types import RunFailure
 
     folder = Path(out)
@@ -94,227 +84,11 @@ def command(
     return 0
 
 
-@dataclass(frozen=True)
-class Job:
-    """One run: its folder, and the arguments of the `egrl run` that it still needs (none: it is finished)."""
-
-    label: str
-    method: str
-    path: Path
-    argv: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A workload and its runs."""
-
-    name: str
-    problem: Problem
-    start: str
-    methods: tuple[str, ...]
-    jobs: tuple[Job, ...]
-
-
 def _names(text: str, flag: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if not all(names) or len(set(names)) < len(names):
         raise InputError(f"{flag}: expected different names with commas between, found {text!r}")
     return names
-
-
-def plan(
-    workloads: Sequence[str], methods: Sequence[str], seeds: int, folder: Path, options: Mapping[str, Any]
-) -> list[Subject]:
-    """What is to be run. InputError where an option is wrong or the folder holds runs of another configuration."""
-    from egrl import api, problems
-    from egrl import methods as registry
-    from egrl.config import RunOptions
-
-    for setting in options["settings"]:
-        _settings_of(methods, methods[0], setting)
-    subjects: list[Subject] = []
-    for workload in workloads:
-        name, jobs, problem, start = Path(workload).stem, [], None, ""
-        if any(subject.name == name for subject in subjects):
-            raise InputError(f"--workload: expected workloads of different names, found {name!r} twice")
-        for method in methods:
-            given = {k: options[k] for k in ("problem", "evals", "chip")}
-            given |= {"start": options["start"]} if options["start"] else {}
-            settings = [s for entry in options["settings"] for s in _settings_of(methods, method, entry)]
-            resolved = api.resolve(
-                RunOptions(workload=workload, method=method, threads=1, **given), settings, options["preset"]
-            )
-            if problem is None:
-                definition = problems.find(options["problem"]).load()
-                problem = definition.build(workload, resolved.run.chip, resolved.problem)
-                start = resolved.run.start
-            reason = registry.find(method).serves(problem)
-            if reason is not None:
-                raise InputError(f"--methods: {method} cannot serve problem {problem.name}: {reason}")
-            for seed in range(seeds):
-                path = folder / name / f"{method}-s{seed}".replace(":", "-")
-                run = dataclasses.replace(resolved, run=dataclasses.replace(resolved.run, seed=seed))
-                argv = _arguments(path, run, problem, settings, options["preset"])
-                jobs.append(Job(f"{name} {method} seed {seed}", method, path, argv))
-        assert problem is not None
-        subjects.append(Subject(name, problem, start, tuple(methods), tuple(jobs)))
-    return subjects
-
-
-def _settings_of(methods: Sequence[str], method: str, setting: str) -> list[str]:
-    """The setting as `egrl run --method METHOD --set` takes it; none where it is another method's."""
-    if setting.startswith(("problem.", "method.")):
-        return [setting]
-    for name in methods:
-        if setting.startswith(f"{name}."):
-            return ["method" + setting.removeprefix(name)] if name == method else []
-    raise InputError(
-        f"--set {setting}: expected problem.KEY=VALUE, or NAME.KEY=VALUE with NAME one of {', '.join(methods)}"
-    )
-
-
-def _arguments(
-    path: Path, run: RunConfig, problem: Problem, settings: Sequence[str], preset: str
-) -> tuple[str, ...]:
-    """Arguments of `egrl run` that make this run, or go on with it; none where it is finished."""
-    from egrl.run_folder import CONFIG
-
-    evals = ("--evals", str(run.run.evals), "--quiet")
-    if not (path / CONFIG).exists():
-        given: dict[str, object] = {
-            "workload": run.run.workload,
-            "problem": run.run.problem,
-            "method": run.run.method,
-        }
-        given |= {
-            "chip": run.run.chip,
-            "start": run.run.start,
-            "seed": run.run.seed,
-            "threads": 1,
-            "out": path,
-        }
-        flags = [word for name, value in given.items() for word in (f"--{name}", str(value))]
-        flags += [word for setting in settings for word in ("--set", setting)]
-        return ("run", *flags, *(("--preset", preset) if preset else ()), *evals)
-    _check_same(path, run)
-    return () if _finished(path, run, problem) else ("run", "--resume", str(path), *evals)
-
-
-def _check_same(path: Path, run: RunConfig) -> None:
-    """InputError where the run in the folder was not made with this configuration, or with a larger budget."""
-    import tomllib
-
-    from egrl import api, config
-    from egrl.run_folder import CONFIG
-
-    where = str(path / CONFIG)
-    try:
-        found = config.read_toml((path / CONFIG).read_text(), where)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{where}: expected a config file: {error}") from error
-    expected = tomllib.loads(config.to_toml(run))
-    for table, values in found.items():
-        left, right = (_leaves(tables, table) for tables in (values, expected[table]))
-        for key in sorted(left.keys() | right.keys()):
-            if key.removeprefix("run.") not in api.RESUMABLE and left.get(key) != right.get(key):
-                raise InputError(
-                    f"{where}: {key}: expected {right.get(key)!r} as in this comparison, found {left.get(key)!r};"
-                    " take another --out"
-                )
-    evals = found["run"].get("evals")
-    if not isinstance(evals, int) or evals > (run.run.evals or 0):
-        raise InputError(f"{where}: run.evals: expected at most --evals {run.run.evals}, found {evals}")
-
-
-def _leaves(value: Any, prefix: str) -> dict[str, Any]:
-    """Dotted key -> value of nested tables."""
-    if not isinstance(value, dict):
-        return {prefix: value}
-    return {k: v for name, part in value.items() for k, v in _leaves(part, f"{prefix}.{name}").items()}
-
-
-def _finished(path: Path, run: RunConfig, problem: Problem) -> bool:
-    """Whether the folder's run has spent this budget. InputError where it ran on another simulator."""
-    from egrl.commands.plot import read_summary
-    from egrl.run_folder import SUMMARY
-    from egrl.types import GENERATION
-
-    if not (path / SUMMARY).exists():
-        return False
-    summary = read_summary(path)
-    if summary["fingerprint"] != problem.fingerprint():
-        raise InputError(
-            f"{path}: this run was made by another simulator, chip or workload: expected fingerprint"
-            f" {problem.fingerprint()[:12]}, found {summary['fingerprint'][:12]}; take another --out"
-        )
-    return bool(summary["complete"]) and summary["generations"] == (run.run.evals or 0) // GENERATION
-
-
-def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tuple[dict[Path, str], bool]:
-    """Run the jobs, `workers` at once, each in a process of one thread.
-
-    Returns why which folders failed, and whether the user stopped it. A first Ctrl-C lets every run finish its
-    generation and save.
-    """
-    from egrl.stopping import StopSignal
-
-    waiting, failures, done = deque(jobs), dict[Path, str](), 0
-    running: list[tuple[Job, subprocess.Popen[bytes], IO[bytes]]] = []
-    with StopSignal() as stop, ExitStack() as files:
-        told = False
-        try:
-            while running or (waiting and not stop()):
-                while waiting and len(running) < workers and not stop():
-                    stderr = files.enter_context(tempfile.TemporaryFile())
-                    running.append(_started(waiting.popleft(), stderr))
-                if stop() and not told:
-                    told = True
-                    for _, process, _ in running:
-                        process.terminate()
-                for entry in [entry for entry in running if entry[1].poll() is not None]:
-                    running.remove(entry)
-                    job, process, errors = entry
-                    done += 1
-                    if process.returncode == 0:
-                        say(f"egrl compare: {done}/{len(jobs)} {job.label}: {_outcome(job.path)}")
-                    elif not stop():
-                        failures[job.path] = f"{job.label} failed: {_last_line(errors, process.returncode)}"
-                        say(f"egrl compare: {done}/{len(jobs)} {failures[job.path]}")
-                time.sleep(POLL_S)
-        finally:
-            for _, process, _ in running:
-                process.kill()
-                process.wait()
-        return failures, stop()
-
-
-def _started(job: Job, errors: IO[bytes]) -> tuple[Job, subprocess.Popen[bytes], IO[bytes]]:
-    """A run in a session of its own, so that Ctrl-C reaches it once, from here."""
-    argv = [sys.executable, "-m", "egrl", *job.argv]
-    process = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=errors,
-        env={**os.environ, **ONE_THREAD},
-        start_new_session=True,
-    )
-    return job, process, errors
-
-
-def _outcome(path: Path) -> str:
-    from egrl.commands.plot import read_summary
-
-    summary = read_summary(path)
-    best = summary["best"]
-    return f"{0.0 if best is None else best['speedup']:.4f}x in {summary['seconds']:.0f} s"
-
-
-def _last_line(errors: IO[bytes], code: int) -> str:
-    """The last line that a process wrote to stderr, or how it ended."""
-    errors.seek(0)
-    lines = [line for line in errors.read().decode(errors="replace").splitlines() if line.strip()]
-    return lines[-1].removeprefix("egrl: error: ").strip() if lines else f"exit code {code}"
 
 
 def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict[str, Any]:
@@ -333,14 +107,15 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
     ]
     problem = subject.problem
     title = f"{problem.workload} on {problem.chip}"
+    bound = max((s["bound"] for s in summaries if s["bound"] is not None), default=None)
+    best_known = comparison.best_known_cost(runs, shipped_cost(problem))
     if curves:
         path = folder / f"curves-{subject.name}.png"
         try:
-            style.save(learning_curves(curves, title), path)
+            fastest = None if bound is None else problem.baseline.cost / bound
+            style.save(learning_curves(curves, title, fastest), path)
         except OSError as error:
             raise atomic.disk_failure(path, error) from error
-    bound = max((s["bound"] for s in summaries if s["bound"] is not None), default=None)
-    best_known = comparison.best_known_cost(runs)
     table = comparison.rows(runs, subject.methods, best_known, bound)
     return {
         "workload": problem.workload,
@@ -356,3 +131,11 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
         "runs": [dataclasses.asdict(run) for run in runs],
         "failed": [failures[job.path] for job in subject.jobs if job.path in failures],
     }
+
+
+def shipped_cost(problem: Problem) -> float | None:
+    """The cost of the best mapping that ships for the problem; None where there is none."""
+    if not isinstance(problem, HasBestKnown) or not isinstance(problem, HasModel):
+        return None
+    mapping, _ = problem.best_known()
+    return None if mapping is None else problem.model_cost(mapping)

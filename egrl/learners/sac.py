@@ -4,8 +4,8 @@ Sources: EGRL, Algorithm 2 lines 21-31, Table 2 and appendix D; Haarnoja et al.,
 
     critic   L = mean_b sum_j (Q_j(s, a~) - y)^2,  a~ = one-hot(a) + clip(N(0, sigma^2), -c, c)
              y = scale r + gamma (1 - done) (min_j Q'_j(s', a') + alpha H(pi'(.|s'))),  a' ~ pi'(.|s')
-    actor    L = -min_j Q_j(s, pi) - alpha H(pi(.|s))
-    entropy  H = mean over live decisions of the entropy of that decision, in nats
+    actor    L = -min_j Q_j(s, pi) - alpha H(pi(.|s)) + imitation CE(elite, pi(.|s))
+    entropy  H = mean over live decisions of the entropy of that decision, in nats; CE, a cross-entropy, likewise
 
 Deviations:
 - The paper omits alpha, the done mask and the sign convention of the entropy in y; here they are as above.
@@ -17,6 +17,10 @@ Deviations:
   that match a target (200 random maps, then 1,500 rollouts and steps; mean of 2 seeds, chance 0.11), the
   first reached 0.20 (arbitrary target) and 0.28 (target read off the features) in 45 s a run, the second
   0.18 and 0.21 in 52 to 60 s: no better, and dearer.
+- `imitation` (the paper has none): the actor also learns to make the choices of the best mappings found so far by
+  anyone, as shares a decision (after Oh et al., "Self-imitation learning", ICML 2018, and the cross-entropy method,
+  de Boer et al. 2005). H being a mean over decisions, alpha / N is all that a single one feels of it, and the actor
+  runs into a corner where the critic overestimates; docs/egrl.md has what imitation changes.
 - Target actor as well as target critic move by tau (lines 30 and 31 name both); a' and H in y are the
   target actor's. One noise-free one-hot a' is drawn a row.
 - Noise is added to legal choices of used decisions only: an unused row stays zero.
@@ -40,7 +44,7 @@ from policies.critic import Critic, CriticConfig
 from policies.graph import Graph
 from policies.graph_unet import GraphUNet, GraphUNetConfig
 from policies.layout import Weights
-from policies.masking import masked_log_probs, mean_entropy
+from policies.masking import cross_entropy, masked_log_probs, mean_entropy
 from policies.weights import assign, flatten
 
 
@@ -59,6 +63,7 @@ class SacConfig:
             published settings of 0.2; clip: Fujimoto et al. 2018).
         actor_gradient: how the critic's gradient reaches the actor; see the module.
         clip_norm: largest gradient norm of each network (own choice).
+        imitation: weight of the cross-entropy to the elite (own choice; 0 in the paper).
     """
 
     actor_lr: float = 1e-3
@@ -72,6 +77,7 @@ class SacConfig:
     noise_clip: float = 0.5
     actor_gradient: Literal["probabilities", "straight-through"] = "probabilities"
     clip_norm: float = 10.0
+    imitation: float = 10.0
 
     def __post_init__(self) -> None:
         positive = ("actor_lr", "critic_lr", "reward_scale", "clip_norm")
@@ -80,6 +86,7 @@ class SacConfig:
             "alpha": ">= 0",
             "noise_sigma": ">= 0",
             "noise_clip": ">= 0",
+            "imitation": ">= 0",
         }
         for name, expected in ranges.items():
             value = getattr(self, name)
@@ -118,6 +125,7 @@ class Transitions:
         reward: float32 [B], unscaled.
         next_x: as x; looked at only where a row is not done.
         done: bool [B], the episode ended with this transition.
+        elite: float32 [N, H, C], each choice's share among the best mappings, or None: nothing to imitate.
     """
 
     x: NDArray[np.float32]
@@ -125,6 +133,7 @@ class Transitions:
     reward: NDArray[np.float32]
     next_x: NDArray[np.float32]
     done: NDArray[np.bool_]
+    elite: NDArray[np.float32] | None = None
 
 
 class Sac:
@@ -244,6 +253,10 @@ class Sac:
             raise ValueError(
                 f"done: expected bool [{size[0]}], received {batch.done.dtype} {batch.done.shape}"
             )
+        if batch.elite is not None and batch.elite.shape != (*size[1:], self.choices):
+            raise ValueError(
+                f"elite: expected shape {[*size[1:], self.choices]}, received {list(batch.elite.shape)}"
+            )
         legal = batch.action < np.maximum(task.num_choices, 1)
         if not legal.all() or batch.action.min(initial=0) < -1:
             raise ValueError("action: expected -1 or a choice below num_choices, received another number")
@@ -300,6 +313,11 @@ class Sac:
         value = torch.func.functional_call(self.critic, frozen, (x, self._graph(task), action)).amin(dim=0)
         entropy = mean_entropy(log_probs, live).mean()
         loss = -value.mean() - self.config.alpha * entropy
+        if batch.elite is not None and self.config.imitation > 0:
+            loss = (
+                loss
+                + self.config.imitation * cross_entropy(self._tensor(batch.elite), log_probs, live).mean()
+            )
         self._step(self.actor, self.actor_adam, loss)
         return float(loss.detach()), float(entropy.detach())
 

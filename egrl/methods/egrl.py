@@ -12,7 +12,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from egrl.methods import Definition, needs_graph
-from egrl.methods.hybrid import PAPER_POPULATION, Hybrid, LearnerConfig, Parts
+from egrl.methods.hybrid import PAPER_LEARNER, PAPER_POPULATION, Hybrid, LearnerConfig, Parts
 from egrl.types import Setting
 from policies.graph_unet import GraphUNetConfig
 from population.evolve import EvolutionConfig
@@ -33,4 +33,4 @@ def build(setting: Setting, config: EgrlConfig) -> Hybrid:
     return Hybrid(setting, Parts(config.network, config.evolution, config.learner, config.steps_per_episode))
 
 
-DEFINITION = Definition(EgrlConfig, build, needs_graph, PAPER_POPULATION, takes_policy=True)
+DEFINITION = Definition(EgrlConfig, build, needs_graph, PAPER_POPULATION | PAPER_LEARNER, takes_policy=True)

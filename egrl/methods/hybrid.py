@@ -59,6 +59,7 @@ class LearnerConfig:
         rollout_noise: standard deviation of the noise on their log-probabilities (own choice).
         gradient_steps: of the learner, an evaluation (Table 2: 1).
         replay: capacity of the replay buffer (Table 2: 100,000).
+        elites: distinct best mappings that the actor imitates (own choice; see `egrl.learners.sac`).
     """
 
     sac: SacConfig = field(default_factory=SacConfig)
@@ -67,6 +68,7 @@ class LearnerConfig:
     rollout_noise: Annotated[float, Ge(0), Le(20)] = 0.5
     gradient_steps: Annotated[int, Ge(0), Le(1000)] = 1
     replay: Annotated[int, Ge(1)] = 100_000
+    elites: Annotated[int, Ge(1), Le(10_000)] = 10
 
 
 PAPER_POPULATION: dict[str, Any] = {
@@ -76,6 +78,8 @@ PAPER_POPULATION: dict[str, Any] = {
     "evolution.boltzmann_mutation.flips": 0.0,
 }
 """What `--preset paper` sets in a population: Table 2 and Algorithm 2 as printed."""
+PAPER_LEARNER: dict[str, Any] = {"learner.sac.imitation": 0.0}
+"""What it sets in a learner: appendix D."""
 
 
 @dataclass(frozen=True)
@@ -386,9 +390,9 @@ class Hybrid:
             return
         totals = dict.fromkeys(LEARNER_METRICS, 0.0)
         steps, self._owed = self._owed, 0
-        done = 0
+        done, elite = 0, self._elite()
         for _ in range(steps):
-            batch = self._transitions(self._sac.config.batch)
+            batch = self._transitions(self._sac.config.batch, elite)
             if batch is None:
                 continue
             done += 1
@@ -398,7 +402,22 @@ class Hybrid:
         if done:
             self._metrics.update({name: total / done for name, total in totals.items()})
 
-    def _transitions(self, batch: int) -> Transitions | None:
+    def _elite(self) -> NDArray[np.float32] | None:
+        """Float32 [N, H, C], each choice's share among the best mappings of the archive, of equal rewards the first."""
+        learner, archive = self._parts.learner, self._setting.archive
+        if learner is None or learner.sac.imitation == 0:
+            return None
+        first = max(0, len(archive) - archive.window)
+        reward = archive.column("reward")[first:]
+        usable = (archive.column("status")[first:] <= Status.INVALID) & np.isfinite(reward)
+        distinct, at = np.unique(np.where(usable, -reward, np.inf), return_index=True)
+        best = first + at[np.isfinite(distinct)][: learner.elites]
+        if not len(best):
+            return None
+        chosen = archive.mappings(np.sort(best))[..., None] == np.arange(self._choices)
+        return np.asarray(chosen.mean(axis=0), dtype=np.float32)
+
+    def _transitions(self, batch: int, elite: NDArray[np.float32] | None) -> Transitions | None:
         """A random minibatch of the replay buffer, less what the archive has let go; None where nothing is left."""
         archive = self._setting.archive
         tickets = self._replay.sample(self._rng, batch)
@@ -415,7 +434,7 @@ class Hybrid:
             x = np.stack([self._observe(int(state)).x for state in states])
         if not done.all():
             next_x = np.stack([observe(self._problem, mapping).x for mapping in action])
-        return Transitions(x, action, reward, next_x, done)
+        return Transitions(x, action, reward, next_x, done, elite)
 
     def metrics(self) -> Mapping[str, float]:
         """See `metric_names`; losses and entropy are means over the last gradient steps."""

@@ -11,7 +11,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from egrl.methods import Definition, needs_graph
-from egrl.methods.hybrid import Hybrid, LearnerConfig, Parts
+from egrl.methods.hybrid import PAPER_LEARNER, Hybrid, LearnerConfig, Parts
 from egrl.types import GENERATION, Setting
 from policies.graph_unet import GraphUNetConfig
 
@@ -30,4 +30,4 @@ def build(setting: Setting, config: PgConfig) -> Hybrid:
     return Hybrid(setting, Parts(config.network, None, config.learner, config.steps_per_episode))
 
 
-DEFINITION = Definition(PgConfig, build, needs_graph, {}, takes_policy=True)
+DEFINITION = Definition(PgConfig, build, needs_graph, PAPER_LEARNER, takes_policy=True)

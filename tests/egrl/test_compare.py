@@ -102,6 +102,9 @@ def test_a_run_counts_once():
 def test_the_best_known_cost_is_the_least_of_the_runs():
     assert comparison.best_known_cost([run_("a", 0, 1.0), run_("b", 0, 2.0), run_("b", 1, 0.0)]) == 0.5
     assert comparison.best_known_cost([run_("a", 0, 0.0)]) is None
+    assert comparison.best_known_cost([run_("a", 0, 0.0)], 3.0) == 3.0
+    assert comparison.best_known_cost([run_("a", 0, 0.5)], 3.0) == 2.0
+    assert comparison.best_known_cost([run_("a", 0, 0.5)], 1.5) == 1.5
 
 
 def test_a_policys_last_known_speedup_counts():

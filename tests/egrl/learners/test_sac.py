@@ -11,7 +11,7 @@ from policies_toys import CHOICES, FEATURES, HEADS, SMALL, chain, states
 
 from egrl.learners.sac import Sac, SacConfig, Task, Transitions
 from policies.critic import CriticConfig
-from policies.masking import mean_entropy
+from policies.masking import cross_entropy, mean_entropy
 from policies.weights import flatten
 
 NODES, BATCH = 9, 6
@@ -240,3 +240,48 @@ def test_training_leaves_the_global_generator_alone():
 def test_transitions_that_cannot_be_are_refused(change, names):
     with pytest.raises(ValueError, match=names):
         learner().update(replace(batch(), **change), np.random.default_rng(0))
+
+
+def test_an_actor_that_imitates_takes_the_elites_choices_and_one_that_does_not_never_hears_of_them():
+    rng = np.random.default_rng(4)
+    chosen = (rng.random((NODES, HEADS)) * COUNTS).astype(np.int64)
+    elite = (chosen[..., None] == np.arange(CHOICES)).astype(np.float32) * LIVE[..., None]
+    agreement = {}
+    for imitation in (0.0, 20.0):
+        sac = learner(replace(SETTINGS, imitation=imitation, actor_lr=0.01))
+        for step in range(150):
+            sac.update(replace(batch(step), elite=elite), np.random.default_rng(step))
+        best = sac.probabilities(states(NODES)).argmax(axis=-1)
+        agreement[imitation] = float((best == chosen)[LIVE].mean())
+        if imitation == 0:
+            other = learner(replace(SETTINGS, imitation=imitation, actor_lr=0.01))
+            for step in range(150):
+                other.update(batch(step), np.random.default_rng(step))
+            assert np.array_equal(other.actor_weights(), sac.actor_weights())
+    assert agreement[20.0] > 0.9 > agreement[0.0]
+
+
+def test_cross_entropy_is_a_mean_over_live_decisions_and_ignores_illegal_choices():
+    log_probs = torch.log(torch.tensor([[[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]]]))
+    share = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]]])
+    both = cross_entropy(share, log_probs, torch.tensor([[True, True]]))
+    expected = -(np.log(0.5) + 0.5 * np.log(0.3) + 0.5 * np.log(0.5)) / 2
+    assert float(both) == pytest.approx(expected, rel=1e-6)
+    first = cross_entropy(share, log_probs, torch.tensor([[True, False]]))
+    assert float(first) == pytest.approx(-np.log(0.5), rel=1e-6)
+
+
+def test_an_elite_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match="elite: expected shape"):
+        learner().update(
+            replace(batch(), elite=np.zeros((NODES, HEADS, 1), np.float32)), np.random.default_rng(0)
+        )
+
+
+def test_tensors_follow_the_device_and_a_graph_that_is_there_already_is_not_copied():
+    sac = learner()
+    assert sac.device == torch.device("cpu")
+    assert TASK.graph.on(torch.device("cpu")) is TASK.graph
+    meta = TASK.graph.on(torch.device("meta"))
+    assert meta.edges.is_meta
+    assert meta is TASK.graph.on(torch.device("meta"))
