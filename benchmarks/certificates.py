@@ -2,9 +2,11 @@
 
     python benchmarks/certificates.py --workloads resnet50,bert --seconds 30 [--no-prefetch] [--chip nnpi]
     python benchmarks/certificates.py --record --polish-seconds 300
+    python benchmarks/certificates.py --record --workloads bert --mapping runs/bert-egrl-s0-1/best_mapping.json
 
-`--record` starts at the model's solution, at every rule of the compiler and at the mapping known so far, polishes the
-best of them, and writes mapping and bound to the package's `best_known/` where they are improvements.
+`--record` starts at the model's solution, at every rule of the compiler, at the mapping known so far and at those that
+`--mapping` names (of one workload), polishes the best of them, and writes mapping and bound to the package's
+`best_known/` where they are improvements.
 """
 
 from __future__ import annotations
@@ -14,12 +16,15 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from egrl import mapping_file
 from hwsim.nnpi.best_known import best_known, record
 from hwsim.nnpi.chip import Chip, load_chip
 from hwsim.nnpi.exact import ExactResult, solve
 from hwsim.nnpi.latency import trace_latency
 from hwsim.nnpi.polish import polish
+from hwsim.nnpi.problem import NnpiProblem
 from hwsim.nnpi.proved import record_bound
 from hwsim.nnpi.rules import RULES, compile_map
 from hwsim.nnpi.tables import Tables, build_tables
@@ -44,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", action="store_true", help="search, and keep improvements")
     parser.add_argument("--polish-seconds", type=float, default=120.0, help="of the search, a workload")
     parser.add_argument("--seed", type=int, default=0, help="of the search")
+    parser.add_argument("--mapping", action="append", default=[], help="also search from this mapping file")
     args = parser.parse_args(argv)
     chip = load_chip(args.chip)
     if args.no_prefetch:
@@ -55,10 +61,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         tables = build_tables(workload, chip)
         result = solve(tables, time_limit_s=args.seconds)
         if args.record:
-            mapping = search(tables, starts(workload, chip, tables, result), args.polish_seconds, args.seed)
+            given = [mapping_file.read(file, NnpiProblem(workload, chip)) for file in args.mapping]
+            mapping = search(
+                tables, starts(workload, chip, tables, result, given), args.polish_seconds, args.seed
+            )
             command = (
                 f"python benchmarks/certificates.py --record --workloads {name} --seconds {args.seconds:g} "
                 f"--polish-seconds {args.polish_seconds:g} --seed {args.seed}"
+                + "".join(f" --mapping {Path(file).name}" for file in args.mapping)
             )
             record(workload, chip, mapping, command)
             record_bound(tables, f"{name} on {chip.name}", result.as_bound(), command)
@@ -72,9 +82,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def starts(workload: Workload, chip: Chip, tables: Tables, result: ExactResult) -> list[Mapping16]:
+def starts(
+    workload: Workload, chip: Chip, tables: Tables, result: ExactResult, given: Sequence[Mapping16]
+) -> list[Mapping16]:
     """Mappings to search from, fastest first."""
-    found = [compile_map(tables, rule) for rule in RULES.values()]
+    found = [*given, *(compile_map(tables, rule) for rule in RULES.values())]
     if result.mapping is not None:
         found.append(result.mapping)
     known = best_known(workload, chip)
