@@ -11,8 +11,9 @@ from typing import Annotated
 
 from annotated_types import Ge
 
+from egrl.learners.learner import PAPER_LEARNER, LearnerConfig
 from egrl.methods import Definition, needs_graph
-from egrl.methods.hybrid import PAPER_LEARNER, PAPER_POPULATION, Hybrid, LearnerConfig, Parts
+from egrl.methods.hybrid import PAPER_POPULATION, Hybrid, Parts
 from egrl.types import Setting
 from policies.graph_unet import GraphUNetConfig
 from population.evolve import EvolutionConfig

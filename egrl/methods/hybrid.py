@@ -12,31 +12,25 @@ Deviations:
   and migrate than in the paper (which trains between rounds).
 - The start mapping is measured once by itself, in place of a rollout, and is the prior of one chromosome. Where it is
   another than the compiler's, the compiler's is measured, too: what a rough model thinks best may be worse.
-- A rollout of the learner perturbs its log-probabilities with N(0, rollout_noise^2) and draws from the
-  result; the paper says only that Gaussian noise is added in action space.
-- Fitness is the mean reward of the episode. Failed measurements never enter the replay buffer.
+- Fitness is the mean reward of the episode.
 - In episodes of several steps, the population evolves and the learner's states are the mappings that ran.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
 from egrl.keys import SAMPLE, run_keys
-from egrl.learners.replay import Replay
-from egrl.learners.sac import Sac, SacConfig, Task, Transitions
+from egrl.learners.learner import LEARNER_METRICS, Learner, LearnerConfig
 from egrl.types import Proposals, RunFailure, Setting, proposals
 from hwsim.canonical import observe
 from hwsim.problem import Evaluation, Mapping16, Observation, Problem, Status
-from policies.critic import CriticConfig
-from policies.graph import prepare
 from policies.graph_unet import GraphUNetConfig
 from policies.store import StoredPolicy, actor_of, actor_policy
 from policies.weights import flatten
@@ -44,32 +38,7 @@ from population.evolve import Decisions, EvolutionConfig, Guest, Population
 from population.genome import Genome, Gnn, boltzmann_from_mapping
 from workloads.errors import InputError
 
-LEARNER_METRICS = ("critic_loss", "actor_loss", "entropy", "q")
 POPULATION_METRICS = ("gnn_fitness", "boltzmann_fitness")
-
-
-@dataclass(frozen=True)
-class LearnerConfig:
-    """Settings of the learner (Table 2's values unless its class says otherwise).
-
-    Attributes:
-        sac: see `egrl.learners.sac`.
-        critic: see `policies.critic`.
-        rollouts: mappings the learner proposes a round (Table 2: 1).
-        rollout_noise: standard deviation of the noise on their log-probabilities (own choice).
-        gradient_steps: of the learner, an evaluation (Table 2: 1).
-        replay: capacity of the replay buffer (Table 2: 100,000).
-        elites: distinct best mappings that the actor imitates (own choice; see `egrl.learners.sac`).
-    """
-
-    sac: SacConfig = field(default_factory=SacConfig)
-    critic: CriticConfig = field(default_factory=CriticConfig)
-    rollouts: Annotated[int, Ge(1), Le(10_000)] = 1
-    rollout_noise: Annotated[float, Ge(0), Le(20)] = 0.5
-    gradient_steps: Annotated[int, Ge(0), Le(1000)] = 1
-    replay: Annotated[int, Ge(1)] = 100_000
-    elites: Annotated[int, Ge(1), Le(10_000)] = 10
-
 
 PAPER_POPULATION: dict[str, Any] = {
     "evolution.boltzmann_fraction": 0.2,
@@ -78,8 +47,6 @@ PAPER_POPULATION: dict[str, Any] = {
     "evolution.boltzmann_mutation.flips": 0.0,
 }
 """What `--preset paper` sets in a population: Table 2 and Algorithm 2 as printed."""
-PAPER_LEARNER: dict[str, Any] = {"learner.sac.imitation": 0.0}
-"""What it sets in a learner: appendix D."""
 
 
 @dataclass(frozen=True)
@@ -148,13 +115,12 @@ class Hybrid:
         self._choices = int(self._problem.num_choices.max())
         learner = parts.learner
         self._rollouts = 0 if learner is None else learner.rollouts
-        self._replay = Replay(1 if learner is None else min(learner.replay, setting.archive.window))
-        self._owed = 0
         init = self._init_weights()
         self._population = None if parts.evolution is None else self._create_population(parts.evolution, init)
-        self._sac = None if learner is None else self._create_learner(learner, init)
-        self._previous = np.zeros(0, dtype=np.int64)  # by ticket: the state it set out from
-        self._done = np.zeros(0, dtype=np.bool_)  # by ticket: last step of its episode
+        self._learner: Learner | None = None
+        if learner is not None:
+            self._learner = Learner(learner, parts.network, setting, self._observation, self._rng, init)
+        self._told = 0
         self._step = 0
         self._guests: list[Guest] = []
         self._return = np.zeros(0)
@@ -209,24 +175,6 @@ class Hybrid:
         population = Population.create(self._rng, evolution, decisions, self._parts.network, start)
         population.device = self._setting.device
         return population
-
-    def _create_learner(self, learner: LearnerConfig, init: NDArray[np.float32] | None) -> Sac:
-        problem, x = self._problem, self._observation.x
-        task = Task(
-            prepare(self._observation.edge_index, len(x)), problem.num_choices, problem.size_bytes > 0
-        )
-        sac = Sac(
-            self._parts.network,
-            learner.critic,
-            learner.sac,
-            task,
-            x.shape[1],
-            self._rng,
-            device=self._setting.device,
-        )
-        if init is not None:
-            sac.load_actor_weights(init)
-        return sac
 
     # ---- the method
 
@@ -291,8 +239,8 @@ class Hybrid:
         probabilities = np.zeros(shape, dtype=np.float32)
         for rows, values in parts:
             probabilities[rows] = values
-        first = len(self._previous)
-        keys = run_keys(self._setting.seed, np.arange(first, first + len(policies)), SAMPLE)
+        numbers = np.arange(self._told, self._told + len(policies))
+        keys = run_keys(self._setting.seed, numbers, SAMPLE)
         return self._problem.sample(probabilities, keys)
 
     def _probabilities(self, policies: NDArray[np.int64], observation: Observation) -> NDArray[np.float32]:
@@ -302,11 +250,8 @@ class Hybrid:
         if self._population is not None and len(members):
             parts.append(self._population.probabilities(observation, members))
         rollouts = int((policies == LEARNER).sum())
-        if self._sac is not None and self._parts.learner is not None and rollouts:
-            clean = self._sac.probabilities(observation.x)
-            noise = self._rng.standard_normal((rollouts, *clean.shape), dtype=np.float32)
-            noisy = clean * np.exp(np.float32(self._parts.learner.rollout_noise) * noise)
-            parts.append(noisy / np.maximum(noisy.sum(axis=-1, keepdims=True), np.float32(1e-30)))
+        if self._learner is not None and rollouts:
+            parts.append(self._learner.rollouts(observation, rollouts))
         probabilities = np.concatenate(parts)
         if not np.isfinite(probabilities).all():
             raise RunFailure(
@@ -335,7 +280,7 @@ class Hybrid:
         self._guests = []
         self._population.evolve(
             fitness,
-            None if self._sac is None else self._sac.actor_weights(),
+            None if self._learner is None else self._learner.weights(),
             self._rng,
             observation=self._observation,
             ran=ran[last.member >= 0],
@@ -356,13 +301,13 @@ class Hybrid:
         current.reward[rows] = evaluation.reward
         current.speedup[rows] = evaluation.speedup
         current.told = rows.stop
-        self._previous = np.concatenate([self._previous, current.state[rows]])
-        self._done = np.concatenate([self._done, np.full(len(proposals), current.last)])
+        self._told += len(proposals)
         current.usable[rows] = (evaluation.status <= Status.INVALID) & np.isfinite(evaluation.reward)
+        if self._learner is not None:
+            self._learner.heard(current.state[rows], current.last)
         if current.measured:
-            self._replay.add(current.ticket[current.usable])
-            if self._parts.learner is not None:
-                self._owed += len(current.ticket) * self._parts.learner.gradient_steps
+            if self._learner is not None:
+                self._learner.owe(current.ticket, current.usable)
             self._note(current)
 
     def _note(self, current: _Round) -> None:
@@ -385,56 +330,8 @@ class Hybrid:
 
     def learn(self) -> None:
         """The gradient steps owed for what has been told."""
-        if self._sac is None or not len(self._replay):
-            self._owed = 0
-            return
-        totals = dict.fromkeys(LEARNER_METRICS, 0.0)
-        steps, self._owed = self._owed, 0
-        done, elite = 0, self._elite()
-        for _ in range(steps):
-            batch = self._transitions(self._sac.config.batch, elite)
-            if batch is None:
-                continue
-            done += 1
-            for name, value in self._sac.update(batch, self._rng).items():
-                if name in totals:
-                    totals[name] += value
-        if done:
-            self._metrics.update({name: total / done for name, total in totals.items()})
-
-    def _elite(self) -> NDArray[np.float32] | None:
-        """Float32 [N, H, C], each choice's share among the best mappings of the archive, of equal rewards the first."""
-        learner, archive = self._parts.learner, self._setting.archive
-        if learner is None or learner.sac.imitation == 0:
-            return None
-        first = max(0, len(archive) - archive.window)
-        reward = archive.column("reward")[first:]
-        usable = (archive.column("status")[first:] <= Status.INVALID) & np.isfinite(reward)
-        distinct, at = np.unique(np.where(usable, -reward, np.inf), return_index=True)
-        best = first + at[np.isfinite(distinct)][: learner.elites]
-        if not len(best):
-            return None
-        chosen = archive.mappings(np.sort(best))[..., None] == np.arange(self._choices)
-        return np.asarray(chosen.mean(axis=0), dtype=np.float32)
-
-    def _transitions(self, batch: int, elite: NDArray[np.float32] | None) -> Transitions | None:
-        """A random minibatch of the replay buffer, less what the archive has let go; None where nothing is left."""
-        archive = self._setting.archive
-        tickets = self._replay.sample(self._rng, batch)
-        oldest = len(archive) - archive.window
-        states = self._previous[tickets]
-        tickets = tickets[(tickets >= oldest) & ((states < 0) | (states >= oldest))]
-        if not len(tickets):
-            return None
-        action = archive.mappings(tickets)
-        reward = archive.column("reward")[tickets].astype(np.float32)
-        states, done = self._previous[tickets], self._done[tickets]
-        x = next_x = self._observation.x
-        if (states >= 0).any():
-            x = np.stack([self._observe(int(state)).x for state in states])
-        if not done.all():
-            next_x = np.stack([observe(self._problem, mapping).x for mapping in action])
-        return Transitions(x, action, reward, next_x, done, elite)
+        if self._learner is not None:
+            self._metrics.update(self._learner.learn())
 
     def metrics(self) -> Mapping[str, float]:
         """See `metric_names`; losses and entropy are means over the last gradient steps."""
@@ -445,8 +342,8 @@ class Hybrid:
         weights: NDArray[np.float32] | None = None
         if self._population is not None:
             weights = self._top_gnn(self._population)
-        elif self._sac is not None:
-            weights = self._sac.actor_weights()
+        elif self._learner is not None:
+            weights = self._learner.weights()
         if weights is None:
             return None
         metadata = self._policy_metadata()
@@ -467,15 +364,12 @@ class Hybrid:
     # ---- checkpoints
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Population, learner, replay, generator and the round under way."""
+        """Population, learner, generator and the round under way."""
         return {
             "population": None if self._population is None else self._population.state_dict(),
-            "sac": None if self._sac is None else self._sac.state_dict(),
-            "replay": self._replay.state_dict(),
+            "learner": None if self._learner is None else self._learner.state_dict(),
             "rng": self._rng.bit_generator.state,
-            "owed": self._owed,
-            "previous": self._previous,
-            "done": self._done,
+            "told": self._told,
             "step": self._step,
             "return": self._return,
             "round": None if self._current is None else dict(vars(self._current)),
@@ -488,12 +382,10 @@ class Hybrid:
         """The inverse of `state_dict`."""
         if self._population is not None:
             self._population.load_state_dict(state["population"])
-        if self._sac is not None:
-            self._sac.load_state_dict(state["sac"])
-        self._replay.load_state_dict(state["replay"])
+        if self._learner is not None:
+            self._learner.load_state_dict(state["learner"])
         self._rng.bit_generator.state = state["rng"]
-        self._owed, self._step = state["owed"], state["step"]
-        self._previous, self._done, self._return = state["previous"], state["done"], state["return"]
+        self._told, self._step, self._return = state["told"], state["step"], state["return"]
         self._current = None if state["round"] is None else _Round(**state["round"])
         self._metrics = dict(state["metrics"])
         self._top = (state["top"][0], state["top"][1])

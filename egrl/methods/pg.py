@@ -10,8 +10,9 @@ from typing import Annotated
 
 from annotated_types import Ge
 
+from egrl.learners.learner import PAPER_LEARNER, LearnerConfig
 from egrl.methods import Definition, needs_graph
-from egrl.methods.hybrid import PAPER_LEARNER, Hybrid, LearnerConfig, Parts
+from egrl.methods.hybrid import Hybrid, Parts
 from egrl.types import GENERATION, Setting
 from policies.graph_unet import GraphUNetConfig
 
