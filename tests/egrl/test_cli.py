@@ -320,7 +320,7 @@ def test_control_c_leaves_a_checkpoint_and_says_how_to_go_on(tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=240)
     finally:
         process.kill()
     assert process.returncode == 130

@@ -303,7 +303,7 @@ def test_ctrl_c_lets_the_runs_save_and_says_how_to_go_on(tmp_path):
     while not all((run / "metrics.csv").exists() for run in runs) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert (process.returncode, out) == (130, "")
     assert err == "egrl: interrupted; the same command goes on\n"
     for run in runs:
