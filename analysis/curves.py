@@ -82,10 +82,15 @@ def bands(curves: Sequence[Curve]) -> list[Band]:
     return found
 
 
+POLICY_ROOM = 0.5
+"""Room for policies below the lowest best, in heights of what the best curves and levels take."""
+
+
 def learning_curves(curves: Sequence[Curve], title: str, bound: float | None = None) -> Figure:
     """Best speedup so far (thick) and deployable policy (thin): means over runs of equal label, +- one deviation.
 
-    A policy that is as good as the best all along is not drawn. `bound` is a speedup that no mapping can exceed.
+    A policy that is as good as the best all along is not drawn; one that begins far below every best leaves the frame, so
+    that the best can be told apart. `bound` is a speedup that no mapping can exceed.
     """
     found = bands(curves)
     figure = new_figure()
@@ -118,7 +123,12 @@ def learning_curves(curves: Sequence[Curve], title: str, bound: float | None = N
             policies = True
     if policies:
         handles.append(Line2D([], [], color="0.3", linewidth=0.7, label="deployable policy"))
-    _levels(axes, {"compiler": 1.0} | ({} if bound is None else {"proven bound": bound}))
+    levels = {"compiler": 1.0} | ({} if bound is None else {"proven bound": bound})
+    drawn = np.concatenate([np.array(list(levels.values())), *(band.mean for band in found)])
+    lowest, highest = float(drawn.min()), float(drawn.max())
+    if policies and highest > lowest:
+        axes.set_ylim(bottom=max(axes.get_ylim()[0], lowest - POLICY_ROOM * (highest - lowest)))
+    _levels(axes, levels)
     axes.set_xlabel("evaluations (inferences measured)")
     axes.set_ylabel("speedup over the compiler")
     axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
