@@ -112,6 +112,14 @@ def stages(options: argparse.Namespace) -> None:
         one_by_one,
         options,
     )
+    rows = torch.randn(2 * nodes, SacConfig().batch * CriticConfig().width, device=device)
+    sparse, dense = graph.adjacency(2), graph.adjacency(1).to_dense()
+    compare(
+        "neighbours in the critic (beside: dense)",
+        lambda: torch.sparse.mm(sparse, rows),
+        lambda: torch.matmul(dense, rows.view(2, nodes, -1)),
+        options,
+    )
     sac = learner(nodes, graph, rng, device)
     plain = PlainSac(config, CriticConfig(), SacConfig(), FEATURES, HEADS, CHOICES, device)
     ends = torch.from_numpy(edges).to(device)

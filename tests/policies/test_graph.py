@@ -115,3 +115,16 @@ def test_an_equal_graph_is_prepared_once(given_graph):
 def test_a_graph_that_cannot_be_is_refused(edge_index, nodes, names):
     with pytest.raises(ValueError, match=names):
         Graph.build(edge_index, nodes)
+
+
+@pytest.mark.parametrize("nodes", [1, 7, 60])
+def test_sparse_and_dense_neighbours_agree_to_rounding(nodes):
+    rng = np.random.default_rng(nodes)
+    graph = Graph.build(rng.integers(0, nodes, (2, 2 * nodes)), nodes)
+    rows = torch.from_numpy(rng.standard_normal((2 * nodes, 5)).astype(np.float32))
+    sparse = torch.sparse.mm(graph.adjacency(2), rows).view(2, nodes, -1)
+    degree = torch.bincount(graph.edges[1], minlength=nodes).float()
+    dense = torch.zeros(nodes, nodes)
+    for source, target in graph.edges.T.tolist():
+        dense[target, source] = 1 / (degree[source] * degree[target]).sqrt()
+    torch.testing.assert_close(sparse, dense @ rows.view(2, nodes, -1))
