@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from egrl.keys import SAMPLE, run_keys
 from egrl.learners.learner import LEARNER_METRICS, Learner, LearnerConfig
+from egrl.methods.rounds import COMPILER, LEARNER, START, Round
 from egrl.types import Proposals, RunFailure, Setting, proposals
 from hwsim.canonical import observe
 from hwsim.problem import Evaluation, Mapping16, Observation, Problem, Status
@@ -66,40 +67,6 @@ class Parts:
     steps_per_episode: int = 1
 
 
-@dataclass
-class _Round:
-    """One step of everybody: R mappings, who made them, and what has been heard of them.
-
-    `member` is the position in the population, or LEARNER, START or COMPILER for their mappings.
-    `state` is the ticket of the mapping a row set out from, -1 for the initial one.
-    """
-
-    mapping: Mapping16
-    member: NDArray[np.int64]
-    state: NDArray[np.int64]
-    last: bool
-    asked: int
-    ticket: NDArray[np.int64]
-    reward: NDArray[np.float64]
-    speedup: NDArray[np.float64]
-    usable: NDArray[np.bool_]
-    told: int = 0
-
-    @staticmethod
-    def of(mapping: Mapping16, member: NDArray[np.int64], state: NDArray[np.int64], last: bool) -> _Round:
-        rows = len(mapping)
-        unknown = np.full(rows, np.nan)
-        usable = np.zeros(rows, np.bool_)
-        return _Round(mapping, member, state, last, 0, np.full(rows, -1), unknown, unknown.copy(), usable)
-
-    @property
-    def measured(self) -> bool:
-        return self.told == len(self.mapping)
-
-
-LEARNER, START, COMPILER = -1, -2, -3
-
-
 class Hybrid:
     """See the module."""
 
@@ -124,7 +91,7 @@ class Hybrid:
         self._step = 0
         self._guests: list[Guest] = []
         self._return = np.zeros(0)
-        self._current: _Round | None = None
+        self._current: Round | None = None
         self._metrics: dict[str, float] = {}
         self._top = (-np.inf, 0.0)  # reward and speedup of the top-ranked policy
         self.metric_names: tuple[str, ...] = (
@@ -196,7 +163,7 @@ class Hybrid:
             return "start"
         return self._population.members[member].encoding
 
-    def _next_round(self) -> _Round:
+    def _next_round(self) -> Round:
         """Everybody's next mapping; the population evolves first where an episode has ended."""
         before, start = self._current, self._setting.start[0]
         members = 0 if self._population is None else len(self._population)
@@ -227,7 +194,7 @@ class Hybrid:
             mapping = np.concatenate([np.stack(known), mapping])
             policies = np.concatenate([made_by, policies])
             states = np.concatenate([[-1] * len(known), states])
-        return _Round.of(mapping, policies, states, last)
+        return Round.of(mapping, policies, states, last)
 
     def _draw(self, policies: NDArray[np.int64], states: NDArray[np.int64]) -> Mapping16:
         """Mappings [R, N, H] of policies [R], each setting out from its state."""
@@ -264,13 +231,13 @@ class Hybrid:
             return self._observation
         return observe(self._problem, self._setting.archive.mappings(np.array([state]))[0])
 
-    def _remember_guests(self, current: _Round) -> None:
+    def _remember_guests(self, current: Round) -> None:
         """Start and compiler mappings measured before the last step of an episode: the population hears at its end."""
         rows = np.flatnonzero((current.member < LEARNER) & current.usable)
         ran = self._setting.archive.mappings(current.ticket[rows])
         self._guests += [Guest(r, float(current.reward[row])) for r, row in zip(ran, rows, strict=True)]
 
-    def _evolve(self, last: _Round, fitness: NDArray[np.float64]) -> None:
+    def _evolve(self, last: Round, fitness: NDArray[np.float64]) -> None:
         """Make the next generation from the members' fitness [M] and what ran in the last round."""
         if self._population is None:
             return
@@ -310,7 +277,7 @@ class Hybrid:
                 self._learner.owe(current.ticket, current.usable)
             self._note(current)
 
-    def _note(self, current: _Round) -> None:
+    def _note(self, current: Round) -> None:
         """Metrics of a measured round."""
         if self._population is None:
             learners = current.speedup[current.member == LEARNER]
@@ -386,7 +353,7 @@ class Hybrid:
             self._learner.load_state_dict(state["learner"])
         self._rng.bit_generator.state = state["rng"]
         self._told, self._step, self._return = state["told"], state["step"], state["return"]
-        self._current = None if state["round"] is None else _Round(**state["round"])
+        self._current = None if state["round"] is None else Round(**state["round"])
         self._metrics = dict(state["metrics"])
         self._top = (state["top"][0], state["top"][1])
         self._guests = [Guest(**guest) for guest in state["guests"]]
