@@ -89,8 +89,8 @@ POLICY_ROOM = 0.5
 def learning_curves(curves: Sequence[Curve], title: str, bound: float | None = None) -> Figure:
     """Best speedup so far (thick) and deployable policy (thin): means over runs of equal label, +- one deviation.
 
-    A policy that is as good as the best all along is not drawn; one that begins far below every best leaves the frame, so
-    that the best can be told apart. `bound` is a speedup that no mapping can exceed.
+    A policy that is as good as the best all along is not drawn; one that begins far below every best leaves the
+    frame, so that the best can be told apart. `bound` is a speedup that no mapping can exceed.
     """
     found = bands(curves)
     figure = new_figure()
