@@ -188,7 +188,8 @@ def test_every_run_is_an_ordinary_run_and_the_table_says_what_they_reached(finis
         assert row["mean"] == pytest.approx(np.mean([s["best"]["speedup"] for s in summaries]))
         assert sum(row["champions"].values()) == row["runs"] == 2
     costs = [run["cost"] for run in entry["runs"]]
-    assert entry["best_known"] == min(costs)
+    assert entry["best_known"] < min(costs)  # what ships for AlexNet is proven to be the best
+    assert entry["best_known"] == pytest.approx(entry["bound"], rel=1e-6)
     assert max(row["of_best_known"] for row in entry["rows"]) <= 1
     text = (finished / "comparison.md").read_text()
     assert "| annealing |" in text
