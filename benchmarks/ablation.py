@@ -42,7 +42,7 @@ EVOLUTION: list[Row] = [
     ),
     ("-epsilon for invalid maps (line 12)", "penalise", ["--set", "problem.invalid=penalise"]),
     ("cold start", "cold", ["--start", "cold"]),
-    ("--preset paper (all of the above)", "paper", ["--preset", "paper"]),
+    ("--preset paper (the paper's values together)", "paper", ["--preset", "paper"]),
 ]
 LEARNER: list[Row] = [
     EVOLUTION[0],

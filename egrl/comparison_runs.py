@@ -162,8 +162,8 @@ def _leaves(value: Any, prefix: str) -> dict[str, Any]:
 
 def _finished(path: Path, run: RunConfig, problem: Problem) -> bool:
     """Whether the folder's run has spent this budget. InputError where it ran on another simulator."""
-    from egrl.commands.plot import read_summary
     from egrl.run_folder import SUMMARY
+    from egrl.summary import read_summary
     from egrl.types import GENERATION
 
     if not (path / SUMMARY).exists():
@@ -230,7 +230,7 @@ def _started(job: Job, errors: IO[bytes]) -> tuple[Job, subprocess.Popen[bytes],
 
 
 def _outcome(path: Path) -> str:
-    from egrl.commands.plot import read_summary
+    from egrl.summary import read_summary
 
     summary = read_summary(path)
     best = summary["best"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hwsim.problem import Problem
@@ -18,12 +18,14 @@ class Definition:
         config: dataclass of its settings.
         build: (workload name or file, chip name or file, config) -> Problem; InputError where they are wrong.
         chips: names of the chips that ship with it; the first is the default.
+        describe: chip name -> what `egrl list chips` shows of it, a line "summary" among it.
         paper: the settings of `--preset paper`.
     """
 
     config: type
     build: Callable[[str, str, Any], Problem]
     chips: Callable[[], Sequence[str]]
+    describe: Callable[[str], dict[str, Any]]
     paper: dict[str, Any]
 
 
@@ -38,14 +40,22 @@ class Entry:
 
 
 def _nnpi() -> Definition:
-    from hwsim.nnpi.chip import chip_names, load_chip
+    from hwsim.nnpi.chip import chip_names, describe, load_chip
     from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
     from workloads.load import load
+
+    def described(name: str) -> dict[str, Any]:
+        chip = load_chip(name)
+        return {
+            "summary": f"problem nnpi: {describe(chip)}",
+            "memories": [asdict(memory) for memory in chip.memories],
+        }
 
     return Definition(
         NnpiConfig,
         lambda workload, chip, config: NnpiProblem(load(workload), load_chip(chip), config),
         lambda: sorted(chip_names(), key=lambda name: (name != "nnpi", name)),
+        described,
         {"invalid": "penalise"},
     )
 

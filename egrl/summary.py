@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from egrl.archive import Archive
 from egrl.config import Budget, RunConfig
 from egrl.loop import SearchState
+from egrl.run_folder import SUMMARY
 from egrl.types import GENERATION
 from hwsim.problem import Problem
+from workloads.errors import InputError
+from workloads.files import read_text
+from workloads.json_text import parse_document
 
 KIND = "summary"
 VERSION = 1
@@ -66,6 +71,23 @@ def summarise(
         "mappings": {"kept": kept, "dropped": len(archive) - kept},
         "fingerprint": problem.fingerprint(),
     }
+
+
+def read_summary(run: Path) -> dict[str, Any]:
+    """summary.json of a run folder; InputError where there is none or it is damaged."""
+    path = run / SUMMARY
+    summary = parse_document(read_text(path, "the summary of a run"), str(path), "summary", 1)
+    for key in ("problem", "workload", "chip", "method", "start", "fingerprint"):
+        if not isinstance(summary.get(key), str):
+            raise InputError(f"{path}: {key}: expected a name, found {summary.get(key)!r}")
+    baseline = summary.get("baseline")
+    cost = baseline.get("cost") if isinstance(baseline, dict) else None
+    if not isinstance(cost, float) or not cost > 0:
+        raise InputError(f"{path}: baseline.cost: expected a number above 0, found {cost!r}")
+    bound = summary.get("bound")
+    if bound is not None and not (isinstance(bound, float) and bound > 0):
+        raise InputError(f"{path}: bound: expected a number above 0 or null, found {bound!r}")
+    return summary
 
 
 def sentence(summary: Mapping[str, Any], folder: str) -> str:

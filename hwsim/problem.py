@@ -247,6 +247,14 @@ class HasBestKnown(Protocol):
 
 
 @runtime_checkable
+class HasProvedBound(Protocol):
+    """A problem of which the package may hold a bound that was proved before."""
+
+    def proved_bound(self) -> Bound | None:
+        """That bound, without any solving; None where there is none."""
+
+
+@runtime_checkable
 class HasExplanation(Protocol):
     """A problem that can say where the cost of a mapping [N, H] comes from: a dataclass with one row an op in `ops`."""
 

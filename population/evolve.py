@@ -45,7 +45,7 @@ class Population:
     `members` are to be measured next, GNNs before chromosomes; with "generational" survival the first `elites`
     of them come first. With "islands", `islands` and `walk` are what they come from, `homes` the number of the island
     that each member's mapping will join, and `best_gnn` the best one measured so far. `device` is where torch
-    evaluates the GNNs, to be set before the first of them is.
+    evaluates the GNNs.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Population:
         decisions: Decisions,
         actor: GraphUNetConfig | None,
         members: Sequence[Individual],
+        device: str = "cpu",
     ) -> None:
         """Use `create` or `load_state_dict`. `actor` may be None where there are no GNNs."""
         self.config, self.decisions, self.actor = config, decisions, actor
@@ -64,7 +65,7 @@ class Population:
         self.best_gnn: Individual | None = None
         self.elites = 0
         self.generation = 0
-        self.device = "cpu"
+        self.device = device
         self._next_id = 1 + max((m.id for m in members), default=-1)
 
     @staticmethod
@@ -74,6 +75,7 @@ class Population:
         decisions: Decisions,
         actor: GraphUNetConfig | None = None,
         start: Sequence[Genome] = (),
+        device: str = "cpu",
     ) -> Population:
         """A first generation: the `start` genomes in slots of their encoding, the rest drawn at random.
 
@@ -91,7 +93,7 @@ class Population:
             "gnn": [g for g in start if isinstance(g, Gnn)],
             "boltzmann": [g for g in start if isinstance(g, Boltzmann)],
         }
-        population = Population(config, decisions, actor, ())
+        population = Population(config, decisions, actor, (), device)
         for encoding, slots in quota.items():
             if len(given[encoding]) > slots:
                 raise ValueError(

@@ -5,23 +5,15 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import click
 import numpy as np
 
-from hwsim.problem import Bound, HasBestKnown, HasModel, Mapping16, Problem
+from hwsim.problem import Bound, HasBestKnown, HasModel, HasProvedBound, Mapping16, Problem
 from workloads.errors import InputError
 
 DEFAULT_SECONDS = 60.0
-
-
-@runtime_checkable
-class HasProvedBound(Protocol):
-    """A problem of which the package may hold a bound that was proved before."""
-
-    def proved_bound(self) -> Bound | None:
-        """That bound, without any solving; None where there is none."""
 
 
 @click.command(name="bound", short_help="prove a lower bound, and show the best mapping known and the gap")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import click
 
@@ -20,9 +19,9 @@ def entries(kind: str) -> list[dict[str, object]]:
         return [{"name": name, "summary": entry.summary} for name, entry in problems.PROBLEMS.items()]
     if kind == "chips":
         return [
-            {"name": chip, "summary": f"problem {name}", **_memories(name, chip)}
-            for name, entry in problems.PROBLEMS.items()
-            for chip in entry.load().chips()
+            {"name": chip, "problem": name, **definition.describe(chip)}
+            for name, definition in ((n, entry.load()) for n, entry in problems.PROBLEMS.items())
+            for chip in definition.chips()
         ]
     from workloads.load import load, names
 
@@ -37,19 +36,6 @@ def entries(kind: str) -> list[dict[str, object]]:
         for name in names()
         for graph in [load(name)]
     ]
-
-
-def _memories(problem: str, chip: str) -> dict[str, object]:
-    """What is listed of the memories of a problem's chip; nothing where the problem's chips have none."""
-    if problem != "nnpi":
-        return {}
-    from hwsim.nnpi.chip import describe, load_chip
-
-    loaded = load_chip(chip)
-    return {
-        "summary": f"problem {problem}: {describe(loaded)}",
-        "memories": [asdict(memory) for memory in loaded.memories],
-    }
 
 
 @click.command(name="list", short_help="list workloads, chips, methods or problems")

@@ -17,7 +17,6 @@ from egrl.commands.plot_runs import (
     distinct,
     labels,
     read_run,
-    read_summary,
 )
 from workloads.errors import InputError
 from workloads.files import read_text
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from analysis.curves import Curve
-
-__all__ = ["FIGURES", "command", "read_curve", "read_summary"]
 
 FIGURES = ("curves",)
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from egrl import api, config, problems, run_folder
+from egrl.summary import read_summary
 from workloads.errors import InputError
 from workloads.files import read_bytes, read_text
-from workloads.json_text import parse_document
 
 SAME_RESULT = ("seed", "gens", "evals", "seconds", "workers", "checkpoint_seconds", "bound_seconds")
 """Keys of [run] in which repetitions may differ."""
@@ -49,23 +49,6 @@ class PlottedRun:
         """The highest speedup that the run's proven bound leaves possible; None where it has none."""
         found = self.summary.get("bound")
         return None if found is None else self.summary["baseline"]["cost"] / found
-
-
-def read_summary(run: Path) -> dict[str, Any]:
-    """summary.json of a run folder; InputError where there is none or it is damaged."""
-    path = run / run_folder.SUMMARY
-    summary = parse_document(read_text(path, "the summary of a run"), str(path), "summary", 1)
-    for key in ("problem", "workload", "chip", "method", "start", "fingerprint"):
-        if not isinstance(summary.get(key), str):
-            raise InputError(f"{path}: {key}: expected a name, found {summary.get(key)!r}")
-    baseline = summary.get("baseline")
-    cost = baseline.get("cost") if isinstance(baseline, dict) else None
-    if not isinstance(cost, float) or not cost > 0:
-        raise InputError(f"{path}: baseline.cost: expected a number above 0, found {cost!r}")
-    bound = summary.get("bound")
-    if bound is not None and not (isinstance(bound, float) and bound > 0):
-        raise InputError(f"{path}: bound: expected a number above 0 or null, found {bound!r}")
-    return summary
 
 
 def read_run(path: Path) -> PlottedRun:

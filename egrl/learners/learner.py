@@ -8,6 +8,7 @@ says only that Gaussian noise is added in action space. Failed measurements neve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -62,13 +63,17 @@ class Learner:
         config: LearnerConfig,
         network: GraphUNetConfig,
         setting: Setting,
-        observation: Observation,
+        observe_state: Callable[[int], Observation],
         rng: np.random.Generator,
         init: NDArray[np.float32] | None,
     ) -> None:
-        """For the first problem of `setting`; the actor begins with weights `init` float32 [P], if given."""
+        """For the first problem of `setting`; the actor begins with weights `init` float32 [P], if given.
+
+        `observe_state` gives what a policy sees that sets out from the mapping with a ticket, -1: from the initial one.
+        """
         self.config = config
-        self._setting, self._observation, self._rng = setting, observation, rng
+        self._setting, self._observe_state, self._rng = setting, observe_state, rng
+        observation = observe_state(-1)
         self._problem = problem = setting.problems[0]
         x = observation.x
         task = Task(prepare(observation.edge_index, len(x)), problem.num_choices, problem.size_bytes > 0)
@@ -91,12 +96,6 @@ class Learner:
         noise = self._rng.standard_normal((count, *clean.shape), dtype=np.float32)
         noisy = clean * np.exp(np.float32(self.config.rollout_noise) * noise)
         return np.asarray(noisy / np.maximum(noisy.sum(axis=-1, keepdims=True), np.float32(1e-30)))
-
-    def observe(self, state: int) -> Observation:
-        """What a policy sees that set out from the mapping with this ticket, -1: from the initial one."""
-        if state < 0:
-            return self._observation
-        return observe(self._problem, self._setting.archive.mappings(np.array([state]))[0])
 
     def heard(self, states: NDArray[np.int64], last: bool) -> None:
         """The next tickets were told: where each set out from, and whether its episode ends with it."""
@@ -153,9 +152,9 @@ class Learner:
         action = archive.mappings(tickets)
         reward = archive.column("reward")[tickets].astype(np.float32)
         states, done = self._previous[tickets], self._done[tickets]
-        x = next_x = self._observation.x
+        x = next_x = self._observe_state(-1).x
         if (states >= 0).any():
-            x = np.stack([self.observe(int(state)).x for state in states])
+            x = np.stack([self._observe_state(int(state)).x for state in states])
         if not done.all():
             next_x = np.stack([observe(self._problem, mapping).x for mapping in action])
         return Transitions(x, action, reward, next_x, done, elite)

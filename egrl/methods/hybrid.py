@@ -86,7 +86,7 @@ class Hybrid:
         self._population = None if parts.evolution is None else self._create_population(parts.evolution, init)
         self._learner: Learner | None = None
         if learner is not None:
-            self._learner = Learner(learner, parts.network, setting, self._observation, self._rng, init)
+            self._learner = Learner(learner, parts.network, setting, self._observe, self._rng, init)
         self._told = 0
         self._step = 0
         self._guests: list[Guest] = []
@@ -139,9 +139,9 @@ class Hybrid:
             mapping = problem.initial
         if mapping is not None and evolution.boltzmann_count:
             start.append(boltzmann_from_mapping(mapping, problem.num_choices, self._choices))
-        population = Population.create(self._rng, evolution, decisions, self._parts.network, start)
-        population.device = self._setting.device
-        return population
+        return Population.create(
+            self._rng, evolution, decisions, self._parts.network, start, self._setting.device
+        )
 
     # ---- the method
 

@@ -1,0 +1,39 @@
+"""Whom the learner imitates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from egrl import config
+from egrl.archive import Archive
+from egrl.keys import run_keys
+from egrl.methods import find
+from egrl.types import Setting, proposals
+from hwsim.problem import Status
+from subjects import SMALL
+from toys import ToyRagged
+
+
+def test_the_elite_is_the_shares_of_choices_among_the_best_distinct_mappings_that_ran():
+    problem = ToyRagged()
+    archive = Archive([problem])
+    definition = find("egrl")
+    settings = {**SMALL["egrl"], "learner.elites": 2}
+    method = definition.build(
+        Setting([problem], archive, 0, [None], None), config.build(definition.config, settings, "test")
+    )
+    mapping = problem.sample(
+        np.ones((6, *problem.num_choices.shape, int(problem.num_choices.max())), np.float32),
+        run_keys(0, np.arange(6), 0),
+    )
+    rows = replace(proposals(mapping, ["test"] * 6), ticket=np.arange(6))
+    evaluation = problem.evaluate(mapping, np.zeros(6, np.uint64))
+    reward = np.array([0.1, 0.9, 0.5, 0.9, 7.0, np.nan])
+    status = np.array([Status.OK] * 4 + [Status.FAILED, Status.OK], dtype=evaluation.status.dtype)
+    evaluation = type(evaluation)(**{**vars(evaluation), "reward": reward, "status": status})
+    archive.append(rows, evaluation)
+    best = archive.mappings(np.array([1, 2]))  # equal rewards count once, and a failure not at all
+    expected = (best[..., None] == np.arange(int(problem.num_choices.max()))).mean(axis=0)
+    np.testing.assert_allclose(method._learner._elite(), expected)
