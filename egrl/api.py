@@ -24,6 +24,7 @@ from egrl import (
 )
 from egrl.archive import Archive
 from egrl.config import DEFAULT_GENERATIONS, Budget, RunConfig, RunOptions
+from egrl.past_run import with_own_inputs
 from egrl.stopping import Interrupted, StopSignal
 from egrl.types import Method, Setting
 from hwsim.problem import HasModel, Mapping16, Problem
@@ -36,11 +37,6 @@ if TYPE_CHECKING:
 BUDGETS = ("gens", "evals", "seconds")
 RESUMABLE = (*BUDGETS, "workers", "checkpoint_seconds")
 """Options that may change when a run is resumed: a larger budget, and what changes no result."""
-
-KEPT_STARTS = ("cold", "compiler")
-"""Starts that follow from the problem; others are copied into the run folder."""
-START_FILE = "start_mapping.json"
-INIT_FILE = "init_policy.safetensors"
 
 
 @dataclass(frozen=True)
@@ -180,9 +176,9 @@ def _copies(options: RunOptions, problem: Problem, start: Mapping16 | None) -> d
     """What a resumed run needs of what is not its own: name in the run folder -> content."""
     copies = {}
     if start is not None and options.start != "compiler":
-        copies[START_FILE] = mapping_file.dumps(problem, start).encode()
+        copies[run_folder.START_FILE] = mapping_file.dumps(problem, start).encode()
     if options.init:
-        copies[INIT_FILE] = read_bytes(options.init, "a policy file")
+        copies[run_folder.INIT_FILE] = read_bytes(options.init, "a policy file")
     return copies
 
 
@@ -265,14 +261,7 @@ def _resume(path: Path, given: Mapping[str, Any], quiet: bool) -> Result:
         )
         own = resolved
         if folder.begun:
-            inputs = replace(
-                options,
-                workload=str(path / entry.workload_file),
-                chip=str(path / entry.chip_file),
-                start=str(path / START_FILE) if options.start not in KEPT_STARTS else options.start,
-                init=str(path / INIT_FILE) if options.init else "",
-            )
-            own = replace(resolved, run=inputs)
+            own = replace(resolved, run=with_own_inputs(options, path))
         problem = _problem(own)
         prepared = _prepare(own, problem)
         if not folder.begun:

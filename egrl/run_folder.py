@@ -35,6 +35,11 @@ SUMMARY = "summary.json"
 METRICS = "metrics.csv"
 BEST = "best_mapping.json"
 LOCK = ".lock"
+POLICIES = "policies"
+START_FILE = "start_mapping.json"
+INIT_FILE = "init_policy.safetensors"
+KEPT_STARTS = ("cold", "compiler")
+"""Starts that follow from the problem; others are copied into the run folder."""
 POLICY_EVERY = 10
 
 
@@ -246,7 +251,7 @@ class RunFolder:
 
     def _cut_back(self, metrics_bytes: int, newer: Sequence[Path], generation: int) -> None:
         """Drop what is newer than a checkpoint. RunFailure where the disk refuses."""
-        policies = (self.path / "policies").glob("generation-*.safetensors")
+        policies = (self.path / POLICIES).glob("generation-*.safetensors")
         numbers = {path: path.stem.removeprefix("generation-") for path in policies}
         later = [
             path
@@ -274,7 +279,7 @@ class RunFolder:
         """The deployable policy of a generation. RunFailure where the disk refuses."""
         from policies.store import save_policy
 
-        folder = self.path / "policies"
+        folder = self.path / POLICIES
         atomic.make_folder(folder)
         path = folder / f"generation-{generation:08d}.safetensors"
         metadata = {**policy.metadata, "generation": generation, "workload": problem.workload}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egrl import api, config, problems, run_folder
+from egrl import config, problems, run_folder
 from egrl.summary import read_summary
 from workloads.errors import InputError
 from workloads.files import read_bytes, read_text
@@ -61,8 +61,8 @@ def read_run(path: Path) -> PlottedRun:
     if options["start"] != "exact":
         del options["exact_seconds"]
     files: dict[str, str] = {}
-    for key, copy in (("start", api.START_FILE), ("init", api.INIT_FILE)):
-        if (path / copy).is_file() and options[key] not in ("", "exact", *api.KEPT_STARTS):
+    for key, copy in (("start", run_folder.START_FILE), ("init", run_folder.INIT_FILE)):
+        if (path / copy).is_file() and options[key] not in ("", "exact", *run_folder.KEPT_STARTS):
             digest = hashlib.sha256(read_bytes(path / copy, "a file of the run")).hexdigest()
             files[digest] = Path(options[key]).stem
             options[key] = digest
