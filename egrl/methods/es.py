@@ -7,19 +7,23 @@ with mirrored (antithetic) perturbations and rank-shaped fitness (section 2.1), 
     r = centred ranks of the 2 * pairs rewards, from -0.5 to 0.5; g = sum_i (r_i+ - r_i-) * e_i / (2 * pairs * sigma)
     w moves by one step of Adam along g
 
+On several workloads, every network of a round is measured on each of them, and its reward is the mean of its log
+speedups: one policy for all (`egrl pretrain`).
+
 Deviations:
 - The mean is measured every round, as the policy to deploy; its reward does not enter the estimate.
 - Equal rewards share their mean rank, so that a round in which nothing differs moves nothing (the paper's ranking
   breaks ties by position). Failed measurements share the last rank.
 - No weight decay, no virtual batch normalisation (layers are normalised by themselves).
 - A network proposes its most probable choices (`readout = "greedy"`), or draws from its probabilities ("sample").
-- The start mapping is measured once, in the place of the first round's mean; weights learn nothing from it.
+- The start mappings are measured once, in the place of the first round's mean; weights learn nothing from them.
+- With `scouts`, the first mean is the best of that many random networks (the policy of `--init` among them).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -27,6 +31,7 @@ import torch
 from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 
+from egrl import policy_fit
 from egrl.keys import SAMPLE, run_keys
 from egrl.methods import Definition, needs_graph
 from egrl.types import Proposals, Setting, proposals
@@ -35,10 +40,8 @@ from policies.graph import prepare
 from policies.graph_unet import GraphUNetConfig, draw_weights
 from policies.layout import Weights
 from policies.stacked import StackedActor
-from policies.store import StoredPolicy, actor_of, actor_policy
-from policies.weights import flatten
+from policies.store import StoredPolicy, actor_policy
 from population.walk import Ascent, estimate
-from workloads.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class EsConfig:
         sigma: standard deviation of the perturbations.
         learning_rate: of Adam.
         readout: what a network proposes: its most probable choices, or a draw from its probabilities.
+        scouts: networks drawn at random, of which the best is the first mean; 0: the first mean is one draw.
         network: the actor.
     """
 
@@ -57,14 +61,30 @@ class EsConfig:
     sigma: Annotated[float, Gt(0), Lt(100)] = 0.02
     learning_rate: Annotated[float, Gt(0), Lt(100)] = 0.01
     readout: Literal["greedy", "sample"] = "greedy"
+    scouts: Annotated[int, Ge(0), Le(10_000)] = 0
     network: GraphUNetConfig = field(default_factory=GraphUNetConfig)
+
+
+SLOWEST = 0.01
+"""The speedup that stands for a mapping that did not run, where a mean over workloads is taken."""
 
 
 @dataclass
 class _Round:
-    """R mappings: of the mean (where `start`: the start mapping), of all w + sigma e, of all w - sigma e."""
+    """K networks on P workloads.
 
-    mapping: Mapping16
+    Attributes:
+        mapping: for each workload int16 [K, N, H].
+        networks: K.
+        scouting: whether the networks are scouts; else they are the mean, all w + sigma e, all w - sigma e.
+        start: whether start mappings stand in the place of the first network's.
+        reward, speedup: float64 [P * K], workload after workload.
+        asked, told: how many of these rows.
+    """
+
+    mapping: list[Mapping16]
+    networks: int
+    scouting: bool
     start: bool
     reward: NDArray[np.float64]
     speedup: NDArray[np.float64]
@@ -73,7 +93,14 @@ class _Round:
 
     @property
     def measured(self) -> bool:
-        return self.told == len(self.mapping)
+        return self.told == len(self.reward)
+
+    def score(self) -> NDArray[np.float64]:
+        """Float64 [K], what each network is worth: its reward; on several workloads the mean of its log speedups."""
+        if len(self.mapping) == 1:
+            return self.reward
+        speedup = np.where(np.isfinite(self.reward), np.maximum(self.speedup, SLOWEST), np.nan)
+        return np.asarray(np.log(speedup).reshape(-1, self.networks).mean(axis=0))
 
 
 class Es:
@@ -82,85 +109,92 @@ class Es:
     metric_names: tuple[str, ...] = ("deployable_speedup", "perturbed_reward", "estimate_norm")
 
     def __init__(self, setting: Setting, config: EsConfig) -> None:
-        """Raises InputError where there are several problems or `setting.init` does not fit."""
-        if len(setting.problems) != 1:
-            raise InputError(f"this method takes one workload, found {len(setting.problems)}")
+        """Raises InputError where no policy fits all workloads, or `setting.init` does not."""
         torch.set_num_threads(setting.threads)
         self._setting, self._config = setting, config
-        self._problem = setting.problems[0]
-        observation = self._problem.observation
-        if observation is None:
-            raise ValueError(f"problem: expected one with an observation, received {self._problem.name}")
-        self._observation = observation
-        self._graph = prepare(observation.edge_index, len(observation.x))
-        heads, choices = len(self._problem.heads), int(self._problem.num_choices.max())
-        self._actor = StackedActor(config.network, observation.x.shape[1], heads, choices, setting.device)
-        self._weights = self._first_weights()
-        size = self._actor.layout.size
-        self._adam = Ascent.of(size)
+        self._problems = list(setting.problems)
+        self._fit = policy_fit.common_demands(self._problems)
+        self._seen = [policy_fit.observation(problem) for problem in self._problems]
+        self._actor = StackedActor(
+            config.network,
+            self._fit["features"],
+            len(self._fit["heads"]),
+            self._fit["choices"],
+            setting.device,
+        )
+        self._init = policy_fit.init_weights(setting, config.network)
+        first = setting.generator("es weights")
+        self._weights = self._random(first) if self._init is None else self._init
+        self._adam = Ascent.of(self._actor.layout.size)
         self._proposed = 0
         self._rounds = 0
         self._current: _Round | None = None
         self._metrics: dict[str, float] = {}
 
-    def _first_weights(self) -> Weights:
-        policy = self._setting.init
-        if policy is None:
-            rng = self._setting.generator("es weights")
-            return draw_weights(self._actor.layout, self._config.network, rng)
-        for key, value in {**self._metadata(), "config": asdict(self._config.network)}.items():
-            if policy.metadata.get(key) != value:
-                raise InputError(f"--init: {key}: expected {value!r}, found {policy.metadata.get(key)!r}")
-        return flatten(actor_of(policy, "--init"))
-
-    def _metadata(self) -> dict[str, Any]:
-        return {
-            "features": self._actor.features,
-            "heads": list(self._problem.heads),
-            "choices": self._actor.choices,
-            "feature_schema": self._observation.schema,
-        }
+    def _random(self, rng: np.random.Generator) -> Weights:
+        return draw_weights(self._actor.layout, self._config.network, rng)
 
     def _noise(self, number: int) -> Weights:
         """The perturbations float32 [pairs, P] of a round: the same whenever they are asked for."""
         rng = self._setting.generator(f"es round {number}")
         return rng.standard_normal((self._config.pairs, self._actor.layout.size), dtype=np.float32)
 
+    def _scouts(self) -> Weights:
+        """The networks float32 [scouts, P] of which the best is the first mean: always the same ones."""
+        rng = self._setting.generator("es scouts")
+        others = [self._random(rng) for _ in range(self._config.scouts - 1)]
+        return np.stack([self._weights, *others])
+
     def ask(self, room: int) -> Proposals | None:
-        """The next rows of the current round; a new round once all of it has been told."""
+        """The next rows of the current round, of one workload; a new round once all of it has been told."""
         if self._current is None or self._current.measured:
             self._step()
             self._current = self._next_round()
         current = self._current
-        rows = slice(current.asked, min(len(current.mapping), current.asked + room))
-        sources = ["start" if current.start and row == 0 else "es" for row in range(rows.start, rows.stop)]
-        current.asked = rows.stop
-        return proposals(current.mapping[rows], sources)
+        problem, first = divmod(current.asked, current.networks)
+        if problem == len(current.mapping):
+            return proposals(current.mapping[-1][:0], [], problem - 1)
+        last = min(current.networks, first + room)
+        current.asked += last - first
+        started = current.start and self._setting.start[problem] is not None
+        sources = ["start" if started and row == 0 else "es" for row in range(first, last)]
+        return proposals(current.mapping[problem][first:last], sources, problem)
 
     def _next_round(self) -> _Round:
-        step = np.float32(self._config.sigma) * self._noise(self._rounds)
-        weights = np.concatenate([self._weights[None], self._weights + step, self._weights - step])
-        probabilities = self._actor.probabilities(
-            weights, self._observation.x, self._graph, self._problem.num_choices
-        )
-        if self._config.readout == "greedy":
-            best = probabilities.argmax(axis=-1)[..., None]
-            probabilities = (best == np.arange(probabilities.shape[-1])).astype(np.float32)
-        numbers = np.arange(self._proposed, self._proposed + len(weights))
-        mapping = self._problem.sample(probabilities, run_keys(self._setting.seed, numbers, SAMPLE))
-        start = self._setting.start[0] if self._proposed == 0 else None
-        self._proposed += len(weights)
-        if start is not None:
-            mapping[0] = start
-        unknown = np.full(len(mapping), np.nan)
-        return _Round(mapping, start is not None, unknown, unknown.copy())
+        scouting = self._config.scouts > 0 and self._proposed == 0
+        if scouting:
+            weights = self._scouts()
+        else:
+            step = np.float32(self._config.sigma) * self._noise(self._rounds)
+            weights = np.concatenate([self._weights[None], self._weights + step, self._weights - step])
+        start = self._proposed == 0 and not scouting and any(m is not None for m in self._setting.start)
+        mapping = []
+        for problem, seen, known in zip(self._problems, self._seen, self._setting.start, strict=True):
+            graph = prepare(seen.edge_index, len(seen.x))
+            probabilities = self._actor.probabilities(weights, seen.x, graph, problem.num_choices)
+            if self._config.readout == "greedy":
+                best = probabilities.argmax(axis=-1)[..., None]
+                probabilities = (best == np.arange(probabilities.shape[-1])).astype(np.float32)
+            numbers = np.arange(self._proposed, self._proposed + len(weights))
+            rows = problem.sample(probabilities, run_keys(self._setting.seed, numbers, SAMPLE))
+            self._proposed += len(weights)
+            if start and known is not None:
+                rows[0] = known
+            mapping.append(rows)
+        unknown = np.full(len(mapping) * len(weights), np.nan)
+        return _Round(mapping, len(weights), scouting, start, unknown, unknown.copy())
 
     def _step(self) -> None:
         """Move the mean by what the last round showed."""
         current = self._current
         if current is None:
             return
-        direction = estimate(current.reward[1:], self._noise(self._rounds), self._config.sigma)
+        score = current.score()
+        if current.scouting:
+            best = int(np.argmax(np.where(np.isfinite(score), score, -np.inf)))
+            self._weights = self._scouts()[best]
+            return
+        direction = estimate(score[1:], self._noise(self._rounds), self._config.sigma)
         self._weights = self._weights + self._adam.step(direction, self._config.learning_rate)
         self._metrics["estimate_norm"] = float(np.linalg.norm(direction))
         self._rounds += 1
@@ -179,11 +213,19 @@ class Es:
         current.speedup[rows] = evaluation.speedup
         current.told = rows.stop
         if current.measured:
-            perturbed = current.reward[1:]
-            finite = perturbed[np.isfinite(perturbed)]
-            if not current.start:
-                self._metrics["deployable_speedup"] = float(current.speedup[0])
-            self._metrics["perturbed_reward"] = float(finite.mean()) if len(finite) else np.nan
+            self._note(current)
+
+    def _note(self, current: _Round) -> None:
+        """Metrics of a measured round; the mean's speedup is a geometric mean over workloads."""
+        by_network = current.reward.reshape(-1, current.networks)
+        perturbed = by_network[:, 0 if current.scouting else 1 :]
+        finite = perturbed[np.isfinite(perturbed)]
+        if not current.start and not current.scouting:
+            own = current.speedup.reshape(-1, current.networks)[:, 0]
+            self._metrics["deployable_speedup"] = (
+                float(np.exp(np.log(own).mean())) if (own > 0).all() else 0.0
+            )
+        self._metrics["perturbed_reward"] = float(finite.mean()) if len(finite) else np.nan
 
     def metrics(self) -> Mapping[str, float]:
         """The mean's speedup, the perturbed ones' mean reward and the length of the last estimate."""
@@ -191,10 +233,10 @@ class Es:
 
     def policy(self) -> StoredPolicy | None:
         """The mean weights."""
-        return actor_policy(self._weights, self._config.network, seed=self._setting.seed, **self._metadata())
+        return actor_policy(self._weights, self._config.network, seed=self._setting.seed, **self._fit)
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Mean, moments, the round under way; perturbations follow from the seed and the round's number."""
+        """Mean, moments, the round under way; perturbations and scouts follow from the seed."""
         return {
             "weights": self._weights,
             "adam": vars(self._adam),

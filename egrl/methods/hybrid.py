@@ -19,22 +19,22 @@ Deviations:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from egrl import policy_fit
 from egrl.keys import SAMPLE, run_keys
 from egrl.learners.learner import LEARNER_METRICS, Learner, LearnerConfig
 from egrl.methods.rounds import COMPILER, LEARNER, START, Round
 from egrl.types import Proposals, RunFailure, Setting, proposals
 from hwsim.canonical import observe
-from hwsim.problem import Evaluation, Mapping16, Observation, Problem, Status
+from hwsim.problem import Evaluation, Mapping16, Observation, Status
 from policies.graph_unet import GraphUNetConfig
-from policies.store import StoredPolicy, actor_of, actor_policy
-from policies.weights import flatten
+from policies.store import StoredPolicy, actor_policy
 from population.evolve import Decisions, EvolutionConfig, Guest, Population
 from population.genome import Genome, Gnn, boltzmann_from_mapping
 from workloads.errors import InputError
@@ -77,12 +77,12 @@ class Hybrid:
         torch.set_num_threads(setting.threads)
         self._setting, self._parts = setting, parts
         self._problem = setting.problems[0]
-        self._observation = _observation(self._problem)
+        self._observation = policy_fit.observation(self._problem)
         self._rng = setting.generator("hybrid")
         self._choices = int(self._problem.num_choices.max())
         learner = parts.learner
         self._rollouts = 0 if learner is None else learner.rollouts
-        init = self._init_weights()
+        init = policy_fit.init_weights(setting, parts.network)
         self._population = None if parts.evolution is None else self._create_population(parts.evolution, init)
         self._learner: Learner | None = None
         if learner is not None:
@@ -101,26 +101,6 @@ class Hybrid:
         )
 
     # ---- construction
-
-    def _init_weights(self) -> NDArray[np.float32] | None:
-        """The weights of `--init`. InputError where that policy does not fit network, features or choices."""
-        policy = self._setting.init
-        if policy is None:
-            return None
-        expected = self._policy_metadata()
-        for key, value in expected.items():
-            if policy.metadata.get(key) != value:
-                raise InputError(f"--init: {key}: expected {value!r}, found {policy.metadata.get(key)!r}")
-        return flatten(actor_of(policy, "--init"))
-
-    def _policy_metadata(self) -> dict[str, Any]:
-        return {
-            "features": self._observation.x.shape[1],
-            "heads": list(self._problem.heads),
-            "choices": self._choices,
-            "feature_schema": self._observation.schema,
-            "config": asdict(self._parts.network),
-        }
 
     def _create_population(self, evolution: EvolutionConfig, init: NDArray[np.float32] | None) -> Population:
         problem = self._problem
@@ -313,9 +293,8 @@ class Hybrid:
             weights = self._learner.weights()
         if weights is None:
             return None
-        metadata = self._policy_metadata()
-        del metadata["config"]
-        return actor_policy(weights, self._parts.network, seed=self._setting.seed, **metadata)
+        fit = policy_fit.demands(self._problem)
+        return actor_policy(weights, self._parts.network, seed=self._setting.seed, **fit)
 
     def _top_gnn(self, population: Population) -> NDArray[np.float32] | None:
         """Weights of the best GNN among those measured in this round and before; None without GNNs."""
@@ -357,9 +336,3 @@ class Hybrid:
         self._metrics = dict(state["metrics"])
         self._top = (state["top"][0], state["top"][1])
         self._guests = [Guest(**guest) for guest in state["guests"]]
-
-
-def _observation(problem: Problem) -> Observation:
-    if problem.observation is None:
-        raise ValueError(f"problem: expected one with an observation, received {problem.name}")
-    return problem.observation
