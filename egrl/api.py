@@ -211,12 +211,12 @@ def _prepare(resolved: RunConfig, problem: Problem) -> _Prepared:
 
         init = load_policy(Path(resolved.run.init))
     start = _start(resolved.run, problem)
-    device = _device(resolved.run.device)
+    device = check_device(resolved.run.device)
     setting = Setting([problem], archive, resolved.run.seed, [start], init, resolved.run.threads, device)
     return _Prepared(definition.build(setting, resolved.method), archive, start)
 
 
-def _device(name: str) -> str:
+def check_device(name: str) -> str:
     """The name of a torch device that is there; InputError where it is not."""
     if name == "cpu":
         return name

@@ -18,6 +18,8 @@ from egrl import __version__
 COMMANDS: dict[str, str] = {
     "run": "search for the best mapping of a workload",
     "compare": "compare methods: a table and curves over seeds",
+    "transfer": "place a trained policy on other workloads, with no training",
+    "pretrain": "train one policy on many workloads",
     "bound": "prove how fast a mapping can be, and how far the best known is from that",
     "evaluate": "score and explain one mapping, op by op",
     "plot": "draw figures from run folders",

@@ -77,28 +77,31 @@ class Graph:
         if self.edges.device == device:
             return self
         if str(device) not in self._elsewhere:
-            self._elsewhere[str(device)] = Graph(
-                self.nodes, self.edges.to(device), self.two_hop.to(device), self.normalisation.to(device)
-            )
+            with torch.inference_mode(False):
+                self._elsewhere[str(device)] = Graph(
+                    self.nodes, self.edges.to(device), self.two_hop.to(device), self.normalisation.to(device)
+                )
         return self._elsewhere[str(device)]
 
     def adjacency(self, copies: int) -> Tensor:
         """Symmetric normalised sparse adjacency [copies * N, copies * N] of disjoint copies; remembered."""
         if copies not in self._adjacency:
             size = copies * self.nodes
-            self._adjacency[copies] = torch.sparse_coo_tensor(
-                union(self.edges, copies, self.nodes).flip(0),
-                self.normalisation.repeat(copies),
-                (size, size),
-                is_coalesced=True,
-                check_invariants=False,
-            )
+            with torch.inference_mode(False):  # it outlives the caller, and others will train on it
+                self._adjacency[copies] = torch.sparse_coo_tensor(
+                    union(self.edges, copies, self.nodes).flip(0),
+                    self.normalisation.repeat(copies),
+                    (size, size),
+                    is_coalesced=True,
+                    check_invariants=False,
+                )
         return self._adjacency[copies]
 
 
 @lru_cache(maxsize=16)
 def _prepared(edge_bytes: bytes, nodes: int) -> Graph:
-    return Graph.build(np.frombuffer(edge_bytes, dtype=np.int64).reshape(2, -1), nodes)
+    with torch.inference_mode(False):
+        return Graph.build(np.frombuffer(edge_bytes, dtype=np.int64).reshape(2, -1), nodes)
 
 
 def prepare(edge_index: NDArray[Any], nodes: int) -> Graph:

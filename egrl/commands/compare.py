@@ -51,10 +51,11 @@ def command(
     """
     from egrl import atomic, comparison
     from egrl.comparison_runs import plan, run_all
+    from egrl.names import several
     from egrl.types import RunFailure
 
     folder = Path(out)
-    subjects = plan(_names(workloads, "--workload"), _names(methods, "--methods"), seeds, folder, options)
+    subjects = plan(several(workloads, "--workload"), several(methods, "--methods"), seeds, folder, options)
     jobs = [job for subject in subjects for job in subject.jobs]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +70,7 @@ def command(
     document = {
         "kind": "comparison",
         "version": 1,
-        "methods": _names(methods, "--methods"),
+        "methods": several(methods, "--methods"),
         "seeds": seeds,
         "evaluations": options["evals"],
         "start": subjects[0].start,
@@ -82,13 +83,6 @@ def command(
     if failures:
         raise RunFailure(f"{len(failures)} of {len(jobs)} runs failed; the same command tries them again")
     return 0
-
-
-def _names(text: str, flag: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
-    if not all(names) or len(set(names)) < len(names):
-        raise InputError(f"{flag}: expected different names with commas between, found {text!r}")
-    return names
 
 
 def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict[str, Any]:

@@ -1,0 +1,96 @@
+"""egrl pretrain: one policy on many workloads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command(name="pretrain", short_help="train one policy on many workloads")
+@click.option("--workloads", required=True, metavar="W,W2…", help="workloads or workload files to train on")
+@click.option(
+    "--validation",
+    metavar="W[,W2…]",
+    help="workloads that choose among the policies saved on the way [those trained on]",
+)
+@click.option(
+    "--gens", type=int, default=1000, help="generations of 21 evaluations, over all workloads [1000]"
+)
+@click.option("--seed", type=int, default=0, help="of everything random [0]")
+@click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
+@click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
+@click.option("--init", default="", help="policy file to begin with")
+@click.option("--workers", type=int, default=1, help="processes that measure [1]")
+@click.option("--threads", type=int, default=1, help="of the networks [1]")
+@click.option("--device", default="cpu", help="torch device of the networks [cpu]")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="problem.KEY=VALUE or method.KEY=VALUE (method es)",
+)
+@click.option("--out", required=True, help="folder of the pre-training; goes on where it is")
+@click.option("--quiet", is_flag=True, help="print nothing")
+@click.option("--json", "as_json", is_flag=True, help="print pretraining.json on stdout")
+def command(
+    workloads: str,
+    validation: str | None,
+    gens: int,
+    seed: int,
+    problem: str,
+    chip: str,
+    init: str,
+    workers: int,
+    threads: int,
+    device: str,
+    settings: tuple[str, ...],
+    out: str,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Train one policy on many workloads; the best on the validation workloads is kept as OUT/policy.safetensors.
+
+    egrl pretrain --workloads resnet50,bert,unet --validation resnet18 --out pretrained
+
+    egrl run --workload gpt2 --init pretrained/policy.safetensors goes on from it.
+    """
+    from egrl import config
+    from egrl.api import check_device
+    from egrl.names import several
+    from egrl.pretrain import PretrainOptions, pretrain
+    from egrl.stopping import Interrupted
+
+    tables = config.parse_set(settings)
+    options = PretrainOptions(
+        tuple(several(workloads, "--workloads")),
+        tuple(several(validation, "--validation")) if validation is not None else (),
+        gens,
+        seed,
+        problem,
+        chip,
+        tables["problem"],
+        tables["method"],
+        init,
+        workers,
+        threads,
+        check_device(device),
+    )
+    try:
+        found = pretrain(options, Path(out), quiet)
+    except Interrupted as stop:
+        if not quiet:
+            click.echo(f"egrl: {stop}", err=True)
+        return 130
+    if as_json:
+        click.echo(json.dumps(found, allow_nan=False))
+    elif not quiet:
+        chosen, first = found["chosen"], found["steps"][0]
+        click.echo(
+            f"{chosen['speedup']:.4f}x the compiler on {', '.join(found['chosen_on'])} (geometric mean), by the policy"
+            f" of generation {chosen['generation']}; the first had {first['chosen_on']:.4f}x\n"
+            f"{found['evaluations']} evaluations, {found['seconds']:.0f} s\npolicy: {Path(out) / 'policy.safetensors'}"
+        )
+    return 0

@@ -1,0 +1,232 @@
+"""Pre-training: one policy over many workloads, through the same loop, chosen on workloads that it did not see.
+
+The method is `es` (`egrl/methods/es.py`): every network of a round is measured on every workload, and the mean of the
+log speedups is what the walk climbs. All policies that were saved on the way are then placed on the validation
+workloads, and the best geometric mean is chosen.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from egrl import atomic, config, executor, loop, problems, progress, run_folder, saved_policies, transfer
+from egrl.archive import Archive
+from egrl.config import Budget
+from egrl.methods.es import Es, EsConfig
+from egrl.saved_policies import Step
+from egrl.stopping import Interrupted, StopSignal
+from egrl.types import GENERATION, Setting
+from hwsim.problem import Problem
+from workloads.errors import InputError
+from workloads.files import parse_toml, read_text
+
+CHOSEN = "policy.safetensors"
+SCOUTS = 20
+
+
+@dataclass(frozen=True)
+class PretrainOptions:
+    """What is pre-trained, and how long.
+
+    Attributes:
+        workloads, validation: names or files; without validation, the training workloads choose.
+        gens: generations of 21 evaluations, over all workloads together.
+        seed: of everything random.
+        problem, chip: as of `egrl run`.
+        problem_settings, method_settings: KEY=VALUE of the problem and of method es.
+        init: policy file to begin with.
+        workers, threads, device: as of `egrl run`.
+    """
+
+    workloads: tuple[str, ...]
+    validation: tuple[str, ...] = ()
+    gens: int = 1000
+    seed: int = 0
+    problem: str = "nnpi"
+    chip: str = ""
+    problem_settings: dict[str, Any] = field(default_factory=dict)
+    method_settings: dict[str, Any] = field(default_factory=dict)
+    init: str = ""
+    workers: int = 1
+    threads: int = 1
+    device: str = "cpu"
+
+
+FREE = ("gens", "workers", "validation")
+"""Options that may change when a pre-training goes on: a larger budget, and what changes no policy."""
+
+
+def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[str, Any]:
+    """Pre-train into a folder, or go on with what is there. Returns what pretraining.json holds.
+
+    Raises:
+        InputError: an option is wrong, or the folder holds another pre-training.
+        Interrupted: the user stopped it; the same call goes on.
+    """
+    _check(options)
+    training, validation = (_problems(options, names) for names in (options.workloads, options.validation))
+    _check_distinct([*training, *validation])
+    method_config = config.build(EsConfig, {"scouts": SCOUTS, **options.method_settings}, "--set method")
+    archive = Archive(training)
+    init = None
+    if options.init:
+        from policies.store import load_policy
+
+        init = load_policy(Path(options.init))
+    setting = Setting(
+        training, archive, options.seed, [None] * len(training), init, options.threads, options.device
+    )
+    method = Es(setting, method_config)
+    begun = (out / run_folder.CONFIG).is_file()
+    folder = run_folder.RunFolder.reopen(out) if begun else run_folder.RunFolder.create(out)
+    try:
+        state = None
+        if begun:
+            _check_same(options, out)
+        if begun and folder.begun:
+            state = loop.resume(method, folder, archive, training)
+        if state is None or not folder.begun:
+            folder.write_inputs(_toml(options), training, {})
+        budget = Budget(options.gens, None)
+        measure = executor.build(training, options.workers)
+        title = f"pre-training on {len(training)} workloads"
+        done = 0 if state is None else state.generation
+        try:
+            with StopSignal() as stop, progress.observer(title, budget, done, quiet) as observer:
+                state = loop.search(
+                    method,
+                    training,
+                    measure,
+                    budget,
+                    folder,
+                    archive=archive,
+                    seed=options.seed,
+                    observer=observer,
+                    state=state,
+                    stop=stop,
+                )
+                stopped = stop()
+        finally:
+            measure.close()
+        if stopped and state.generation < options.gens:
+            raise Interrupted(out, state.generation, again="the same egrl pretrain")
+        return _choose(options, out, training, validation, state.seconds)
+    finally:
+        folder.close()
+
+
+def _check(options: PretrainOptions) -> None:
+    for name, least in (("gens", 1), ("seed", 0), ("workers", 1), ("threads", 1)):
+        if getattr(options, name) < least:
+            raise InputError(f"--{name}: expected at least {least}, found {getattr(options, name)}")
+    if len(options.workloads) < 2:
+        raise InputError(
+            f"--workloads: expected at least two, found {', '.join(options.workloads) or 'none'}"
+            " (egrl run trains on one)"
+        )
+
+
+def _problems(options: PretrainOptions, workloads: Sequence[str]) -> list[Problem]:
+    definition = problems.find(options.problem).load()
+    settings: Any = config.build(definition.config, options.problem_settings, "--set problem")
+    chip = options.chip or definition.chips()[0]
+    return [definition.build(workload, chip, settings) for workload in workloads]
+
+
+def _check_distinct(given: Sequence[Problem]) -> None:
+    """InputError where one workload is given twice: a policy must not be chosen on what it was trained on."""
+    names: dict[str, str] = {}
+    for problem in given:
+        mark = problem.fingerprint()
+        if mark in names:
+            raise InputError(
+                f"--workloads and --validation: expected different workloads, found {problem.workload} twice"
+            )
+        names[mark] = problem.workload
+
+
+def _toml(options: PretrainOptions) -> str:
+    import tomli_w
+
+    values = {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(options).items()}
+    return tomli_w.dumps({"kind": "pretraining", "version": 1, "options": values})
+
+
+def _check_same(options: PretrainOptions, out: Path) -> None:
+    """InputError where the folder is not of this pre-training, or has gone further."""
+    where = str(out / run_folder.CONFIG)
+    document = parse_toml(read_text(where, "a config file"), where)
+    if document.get("kind") != "pretraining" or not isinstance(document.get("options"), dict):
+        raise InputError(
+            f"--out {out}: expected a new folder or a pre-training, found {document.get('kind')!r}"
+        )
+    old, new = document["options"], parse_toml(_toml(options), where)["options"]
+    for key in sorted({*old, *new}):
+        if key not in FREE and old.get(key) != new.get(key):
+            raise InputError(
+                f"--out {out}: {key}: expected {new.get(key)!r} as given, found {old.get(key)!r};"
+                " take another --out"
+            )
+    if old["gens"] > new["gens"]:
+        raise InputError(f"--gens: expected at least the {old['gens']} of {out}, found {new['gens']}")
+    atomic.write(Path(where), _toml(options))
+
+
+def _choose(
+    options: PretrainOptions,
+    out: Path,
+    training: Sequence[Problem],
+    validation: Sequence[Problem],
+    seconds: float,
+) -> dict[str, Any]:
+    """Place every saved policy on the validation workloads, and keep the best."""
+    steps = tuple(
+        Step(generation, generation * GENERATION, path)
+        for generation, path in saved_policies.of_folder(out).items()
+        if generation <= options.gens
+    )
+    judged_on = list(validation or training)
+    found = {
+        problem.workload: transfer.place(steps, problem).speedup
+        for problem in dict.fromkeys([*training, *judged_on])
+    }
+    means = [
+        transfer.geometric_mean([found[problem.workload][k] for problem in judged_on])
+        for k in range(len(steps))
+    ]
+    best = max(range(len(steps)), key=lambda k: means[k])
+    document = {
+        "kind": "pretraining",
+        "version": 1,
+        "options": {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(options).items()},
+        "trained_on": [problem.workload for problem in training],
+        "chosen_on": [problem.workload for problem in judged_on],
+        "problem": options.problem,
+        "settings": options.problem_settings,
+        "chip_file": str(Path("inputs") / "0" / problems.find(options.problem).chip_file),
+        "seconds": round(seconds, 3),
+        "evaluations": steps[-1].evaluations,
+        "steps": [
+            {
+                "generation": step.generation,
+                "evaluations": step.evaluations,
+                "chosen_on": means[k],
+                "speedup": {name: values[k] for name, values in found.items()},
+            }
+            for k, step in enumerate(steps)
+        ],
+        "chosen": {"generation": steps[best].generation, "speedup": means[best]},
+    }
+    temporary = out / (CHOSEN + atomic.TEMPORARY)
+    try:
+        shutil.copyfile(steps[best].path, temporary)
+        temporary.replace(out / CHOSEN)
+    except OSError as error:
+        raise atomic.disk_failure(out / CHOSEN, error) from error
+    atomic.write(out / saved_policies.PRETRAINING, json.dumps(document, indent=1, allow_nan=False) + "\n")
+    return document
