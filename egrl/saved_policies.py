@@ -106,7 +106,7 @@ def _of_pretraining(folder: Path) -> SavedPolicies:
         )
         found = SavedPolicies(
             folder,
-            "pre-trained on " + ", ".join(options["workloads"]),
+            f"pre-trained on {len(document['trained_on'])} workloads",
             tuple(document["trained_on"]),
             str(options["problem"]),
             str(folder / document["chip_file"]),

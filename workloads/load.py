@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from pathlib import Path
 
 from workloads.errors import InputError
@@ -11,6 +12,8 @@ from workloads.zoo import ZOO, canonical_name
 
 MAX_FILE_BYTES = 512 * 2**20
 """Largest workload file that is read."""
+MAX_PARAMETER = 1_000_000
+"""Parameters of a variant are below this."""
 
 
 def names() -> tuple[str, ...]:
@@ -21,7 +24,8 @@ def names() -> tuple[str, ...]:
 def load(name_or_file: str) -> Workload:
     """The workload called `name_or_file` in the zoo ("resnet50", "ResNet-50"), or the one in that .json file.
 
-    A name of the zoo wins over a file of the same name.
+    A name of the zoo wins over a file of the same name. NAME:KEY=NUMBER:… is a variant of the zoo's network, another
+    size of it: "bert:layers=6:length=256", with the parameters of its builder.
 
     Raises:
         InputError: neither a name nor a readable workload file; one line that says which and why.
@@ -29,11 +33,42 @@ def load(name_or_file: str) -> Workload:
     name = canonical_name(name_or_file)
     if name is not None:
         return ZOO[name]()
+    base, colon, parameters = name_or_file.partition(":")
+    if colon and (name := canonical_name(base)) is not None:
+        return _variant(name, parameters, name_or_file)
     if name_or_file.lower().endswith(".json") or "/" in name_or_file or "\\" in name_or_file:
         return _from_file(name_or_file)
     if _exists(name_or_file):
         return _from_file(name_or_file)
     raise InputError(_unknown(name_or_file))
+
+
+def _variant(name: str, text: str, given: str) -> Workload:
+    known = {
+        key: parameter.default
+        for key, parameter in inspect.signature(ZOO[name]).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    found: dict[str, float] = {}
+    for part in text.split(":"):
+        key, _, value = part.partition("=")
+        if key not in known or key in found:
+            raise InputError(
+                f"workload {given!r}: expected each of {', '.join(f'{k}=NUMBER' for k in known)} at most once, found"
+                f" {part!r}"
+            )
+        try:
+            found[key] = type(known[key])(value)
+        except ValueError:
+            kind = "a whole number" if isinstance(known[key], int) else "a number"
+            raise InputError(f"workload {given!r}: {key}: expected {kind}, found {value!r}") from None
+    wrong = next((key for key, value in found.items() if not 0 < value < MAX_PARAMETER), None)
+    if wrong is not None:
+        raise InputError(f"workload {given!r}: {wrong}: expected above 0, found {found[wrong]:g}")
+    try:
+        return ZOO[name](**found)
+    except ValueError as error:
+        raise InputError(f"workload {given!r}: {error}") from error
 
 
 def _unknown(name: str) -> str:

@@ -38,9 +38,9 @@ def command(figure: str, runs: tuple[str, ...], output: str, as_json: bool) -> i
     path = Path(output)
     if path.suffix not in style.FORMATS:
         raise InputError(f"--output {output}: expected a file ending in {', '.join(style.FORMATS)}")
-    drawing: Drawing = importlib.import_module(FIGURES[figure][1]).draw(
-        [PastRun.read(Path(run)) for run in runs]
-    )
+    module = importlib.import_module(FIGURES[figure][1])
+    read = getattr(module, "read", PastRun.read)
+    drawing: Drawing = module.draw([read(Path(run)) for run in runs])
     try:
         style.save(drawing.figure, path)
     except OSError as error:

@@ -1,6 +1,7 @@
 """The figures of `egrl plot`: run folders in, arrays to `analysis`, a drawing and the numbers behind it out.
 
-Each figure is a file that exports `draw(runs: Sequence[PastRun]) -> Drawing`, imported only when it is drawn.
+Each figure is a file that exports `draw(runs: Sequence[PastRun]) -> Drawing`, imported only when it is drawn. One that
+reads something else of a folder exports `read(path)`, too, whose results `draw` takes instead.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ FIGURES: dict[str, tuple[str, str]] = {
     "curves": ("best speedup against evaluations; repetitions as a band", "egrl.figures.curves"),
     "shift": ("where the tensors of each of the compiler's memories went", "egrl.figures.shift"),
     "bands": ("each tensor's memory, compiler and best; of several runs the fastest", "egrl.figures.bands"),
+    "transfer": ("policies along training, on other workloads without training", "egrl.figures.transfer"),
+    "zeroshot": ("trained policies on workloads that none was trained on", "egrl.figures.zeroshot"),
 }
 """Name -> what it shows, in one line, and the module that draws it."""
 

@@ -95,3 +95,37 @@ def test_listing_names_imports_neither_a_parser_nor_a_learning_framework():
     code = "import sys, workloads.load as l; l.names(); print({'pydantic', 'torch'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "ops"),
+    [
+        ("bert:layers=6:length=256", "bert-length256-layers6", 196),
+        ("ResNet-50:batch=4", "resnet50-batch4", 57),
+        ("mobilenet_v2:width=1.4", "mobilenet_v2-width1.4", 55),
+    ],
+)
+def test_a_variant_is_another_size_of_a_network_in_the_zoo(given, name, ops):
+    found = load(given)
+    assert (found.name, len(found)) == (name, ops)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("bert:layer=3", ["layers=NUMBER", "'layer=3'"]),
+        ("bert:layers=3:layers=4", ["at most once"]),
+        ("resnet50:", ["batch=NUMBER", "''"]),
+        ("resnet50:batch=x", ["batch: expected a whole number", "'x'"]),
+        ("resnet50:batch=-1", ["batch: expected above 0", "-1"]),
+        ("mobilenet_v2:width=nan", ["width: expected above 0", "nan"]),
+        ("bert:hidden=100", ["heads: expected a divisor of hidden = 100"]),
+        ("resnet18:depth=34", ["'depth=34'"]),
+        ("resnot:batch=2", ["expected a name"]),
+    ],
+)
+def test_a_wrong_variant_is_refused_with_what_it_may_say(given, words):
+    with pytest.raises(InputError) as caught:
+        load(given)
+    for word in words:
+        assert word in str(caught.value)

@@ -10,7 +10,7 @@ from workloads.zoo.cnn import alexnet, mobilenet_v2, resnet, vgg16
 from workloads.zoo.transformer import bert, gpt2
 from workloads.zoo.unet import unet
 
-ZOO: dict[str, Callable[[], Workload]] = {
+ZOO: dict[str, Callable[..., Workload]] = {
     "resnet18": partial(resnet, 18),
     "resnet34": partial(resnet, 34),
     "resnet50": partial(resnet, 50),

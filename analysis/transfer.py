@@ -1,0 +1,148 @@
+"""Zero-shot transfer: how policies do on workloads that they were not trained on (EGRL, Figure 4).
+
+Deviations: Figure 4 shows two trainings; here every training is a panel, and what it was trained on is drawn, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import ScalarFormatter
+from numpy.typing import NDArray
+
+from analysis.style import COLOURS, LINES, MARKERS, legend_below, new_figure
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """The policies of one training on T targets.
+
+    Attributes:
+        policies: what they are called.
+        trained_on: names of the workloads.
+        evaluations: int64 [S], those spent in training when each policy was saved.
+        targets: T names.
+        speedup: float64 [T, S] over the compiler; 0 where a mapping does not run.
+        deployed: index of the policy that was chosen.
+    """
+
+    policies: str
+    trained_on: tuple[str, ...]
+    evaluations: NDArray[np.int64]
+    targets: tuple[str, ...]
+    speedup: Floats
+    deployed: int
+
+
+def means(transfer: Transfer, targets: Sequence[str]) -> Floats:
+    """Float64 [S], the geometric mean of each policy's speedups on some targets; 0 where one does not run."""
+    rows = transfer.speedup[[transfer.targets.index(name) for name in targets]]
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.exp(np.log(rows).mean(axis=0)))
+
+
+def transfer_curves(transfers: Sequence[Transfer], title: str) -> Figure:
+    """A panel a training: speedup over the compiler against evaluations spent in training, a line a target."""
+    names = list(dict.fromkeys(name for transfer in transfers for name in transfer.targets))
+    columns = min(2, len(transfers))
+    rows = -(-len(transfers) // columns)
+    figure = new_figure(7.0 if columns == 1 else 9.0, 0.6 + 3.4 * rows)
+    panels = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    lowest = min(float(np.min(t.speedup)) for t in transfers)
+    for number, axes in enumerate(panels.flat):
+        if number >= len(transfers):
+            axes.set_visible(False)
+            continue
+        transfer = transfers[number]
+        axes.axhline(1.0, color="0.45", linewidth=1.0, zorder=1)
+        for name, values in zip(transfer.targets, transfer.speedup, strict=True):
+            own, k = name in transfer.trained_on, names.index(name)
+            line = axes.plot(transfer.evaluations, values, linewidth=2.2 if own else 1.3)[0]
+            _look(line, k)
+            line.set_markevery(max(1, len(values) // 8))
+        axes.axvline(transfer.evaluations[transfer.deployed], color="0.6", linewidth=0.8, linestyle=":")
+        axes.set_title(f"policies of {transfer.policies}", fontsize=9, parse_math=False, wrap=True)
+        axes.set_xlabel("evaluations spent in training")
+        axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
+        axes.grid(color="0.92")
+        axes.margins(x=0.02)
+        axes.set_ylim(bottom=max(0.0, lowest - 0.05))
+    for row in panels:
+        row[0].set_ylabel("speedup over the compiler, no training there")
+    figure.suptitle(title, fontsize=11, parse_math=False)
+    own_names = {name for transfer in transfers for name in transfer.trained_on}
+    handles: list[Line2D] = []
+    for k, name in enumerate(names):
+        handles += _look(Line2D([], [], label=name), k)
+    handles.append(Line2D([], [], color="0.45", linewidth=1.0, label="compiler"))
+    handles.append(Line2D([], [], color="0.6", linewidth=0.8, linestyle=":", label="deployed policy"))
+    if own_names & set(names):
+        handles.append(Line2D([], [], color="0.2", linewidth=2.2, label="thick: trained on it"))
+    legend_below(figure, handles, handlelength=3.0)
+    return figure
+
+
+def _look(line: Line2D, number: int) -> list[Line2D]:
+    """Give a line the colour, style and marker of its number."""
+    line.set(
+        color=COLOURS[number % len(COLOURS)],
+        linestyle=LINES[(number + number // len(COLOURS)) % len(LINES)],
+        marker=MARKERS[number % len(MARKERS)],
+        markersize=4,
+    )
+    return [line]
+
+
+def zero_shot(transfers: Sequence[Transfer], held_out: Sequence[str], title: str) -> Figure:
+    """The deployed policy of each training on each held-out target, and their geometric means; a row a training."""
+    found = sorted(transfers, key=lambda transfer: means(transfer, held_out)[transfer.deployed])
+    figure = new_figure(8.0, 1.6 + 0.42 * len(found))
+    axes = figure.add_subplot()
+    handles: list[Line2D] = []
+    for k, name in enumerate(held_out):
+        values = [t.speedup[t.targets.index(name), t.deployed] for t in found]
+        offset = 0.28 * (k / max(1, len(held_out) - 1) - 0.5)
+        handles += axes.plot(
+            values,
+            np.arange(len(found)) + offset,
+            linestyle="",
+            marker=MARKERS[k % len(MARKERS)],
+            color=COLOURS[k % len(COLOURS)],
+            markersize=5,
+            label=name,
+        )
+    for row, transfer in enumerate(found):
+        mean = means(transfer, held_out)[transfer.deployed]
+        axes.plot([mean, mean], [row - 0.36, row + 0.36], color="black", linewidth=2.5)
+        axes.annotate(
+            f"{mean:.3f}",
+            (1.0, row),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+        )
+    handles.append(Line2D([], [], color="black", linewidth=2.5, label="geometric mean (right: its value)"))
+    axes.axvline(1.0, color="0.45", linewidth=1.0, zorder=1)
+    handles.append(Line2D([], [], color="0.45", linewidth=1.0, label="compiler"))
+    axes.set_yticks(range(len(found)), [_wrapped(transfer.policies) for transfer in found], fontsize=8)
+    axes.set_ylim(-0.6, len(found) - 0.4)
+    axes.set_xlabel("speedup over the compiler, no training there")
+    axes.set_title(title, parse_math=False)
+    axes.grid(axis="x", color="0.92")
+    legend_below(figure, handles)
+    return figure
+
+
+def _wrapped(name: str, width: int = 34) -> str:
+    """A name on as many lines as it needs."""
+    import textwrap
+
+    return "\n".join(textwrap.wrap(name, width))

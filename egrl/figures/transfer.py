@@ -1,0 +1,19 @@
+"""egrl plot transfer: policies along training, on workloads without training (EGRL, Figure 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from egrl.figures import Drawing, plain
+from egrl.figures.transfers import Transferred, arrays, read
+
+__all__ = ["draw", "read"]
+
+
+def draw(runs: Sequence[Transferred]) -> Drawing:
+    """A panel a folder. InputError where their targets are not the same problems."""
+    from analysis.transfer import transfer_curves
+
+    found = arrays(runs)
+    title = "Zero-shot transfer: policies placed on workloads without training"
+    return Drawing(transfer_curves(found, title), {"transfers": plain(found)})

@@ -1,0 +1,78 @@
+"""What `egrl transfer` left in folders, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from egrl import transfer
+from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from analysis.transfer import Transfer
+
+
+@dataclass(frozen=True)
+class Transferred:
+    """A folder and its transfer.json."""
+
+    path: Path
+    document: dict[str, Any]
+
+
+def read(path: Path) -> Transferred:
+    """InputError where nothing was transferred from that folder yet."""
+    document = transfer.read(path)
+    if document is None:
+        raise InputError(
+            f"{path}: expected {transfer.DOCUMENT}, found none; `egrl transfer {path} --workload W,…` makes it"
+        )
+    return Transferred(path, document)
+
+
+def arrays(given: Sequence[Transferred]) -> list[Transfer]:
+    """Each folder's document as arrays. InputError where one target is not the same problem in all."""
+    from analysis.transfer import Transfer
+
+    marks: dict[str, tuple[str, Path]] = {}
+    for each in given:
+        for target in each.document["targets"]:
+            mark, path = marks.setdefault(target["workload"], (target["fingerprint"], each.path))
+            if mark != target["fingerprint"]:
+                raise InputError(
+                    f"plot: {target['workload']}: expected one problem, found another chip, workload or settings in"
+                    f" {path} and {each.path}"
+                )
+    labels = [each.document["policies"] for each in given]
+    named = [
+        f"{label} ({each.path.name})" if labels.count(label) > 1 else label
+        for label, each in zip(labels, given, strict=True)
+    ]
+    return [
+        Transfer(
+            name,
+            tuple(each.document["trained_on"]),
+            np.array(each.document["evaluations"], dtype=np.int64),
+            tuple(target["workload"] for target in each.document["targets"]),
+            np.array([target["speedup"] for target in each.document["targets"]], dtype=np.float64),
+            each.document["generations"].index(each.document["chosen"]),
+        )
+        for name, each in zip(named, given, strict=True)
+    ]
+
+
+def held_out(found: Sequence[Transfer]) -> tuple[str, ...]:
+    """The targets that all trainings were placed on and none was trained on. InputError where there are none."""
+    trained = {name for each in found for name in each.trained_on}
+    common = [name for name in found[0].targets if all(name in each.targets for each in found)]
+    names = tuple(name for name in common if name not in trained)
+    if not names:
+        raise InputError(
+            "plot: expected a workload that all policies were placed on and none was trained on, found none among"
+            f" {', '.join(dict.fromkeys(name for each in found for name in each.targets))}"
+        )
+    return names

@@ -1,0 +1,125 @@
+"""Pre-training: one policy on several workloads, resumable, chosen where it was not trained."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from egrl import transfer
+from egrl.cli import main
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.problem import NnpiProblem
+from policies.store import load_policy
+from workloads.load import load
+
+TINY = ["--set", "method.network.width=8", "--set", "method.network.depth=2", "--set", "method.scouts=4"]
+
+
+def pretrain(out: Path, *more: str) -> int:
+    argv = [
+        "pretrain",
+        "--workloads",
+        "alexnet,resnet18",
+        "--validation",
+        "vgg16",
+        "--out",
+        str(out),
+        "--quiet",
+    ]
+    return main([*argv, *TINY, *more])
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("pretrained") / "p"
+    assert pretrain(out, "--gens", "20") == 0
+    return out
+
+
+def rows(out: Path) -> list[dict[str, str]]:
+    with open(out / "metrics.csv") as stream:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(stream)]
+
+
+def refuse(capsys, argv: list[str], *words: str) -> None:
+    assert main(argv) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("egrl: error: ")
+    assert err.count("\n") == 1
+    for word in words:
+        assert word in err
+
+
+def test_the_policy_that_is_best_on_validation_is_kept(finished):
+    document = json.loads((finished / "pretraining.json").read_text())
+    assert document["trained_on"] == ["alexnet", "resnet18"]
+    assert document["chosen_on"] == ["vgg16"]
+    assert [step["generation"] for step in document["steps"]] == [1, 10, 20]
+    best = max(document["steps"], key=lambda step: step["chosen_on"])
+    assert document["chosen"] == {"generation": best["generation"], "speedup": best["chosen_on"]}
+    policy = load_policy(finished / "policy.safetensors")
+    assert policy.metadata["generation"] == best["generation"]
+    problem = NnpiProblem(load("vgg16"), load_chip("nnpi"))
+    mapping = transfer.greedy(policy, problem, "here")
+    speedup = problem.baseline.cost / problem.explain(mapping).latency_s
+    assert speedup == pytest.approx(best["chosen_on"], rel=1e-9)
+
+
+def test_a_pretraining_in_two_sittings_or_with_workers_equals_one_in_one(finished, tmp_path):
+    out = tmp_path / "p"
+    assert pretrain(out, "--gens", "7") == 0
+    assert pretrain(out, "--gens", "20", "--workers", "2") == 0
+    assert rows(out) == rows(finished)
+    kept = [json.loads((path / "pretraining.json").read_text()) for path in (out, finished)]
+    assert kept[0]["chosen"] == kept[1]["chosen"]
+    assert load_policy(out / "policy.safetensors").weights.keys()
+
+
+def test_every_network_of_a_round_is_measured_on_every_workload(finished):
+    """The mean's speedup is a geometric mean, so that it lies between the best and the worst of the archive."""
+    last = rows(finished)[-1]
+    assert 0.05 < float(last["deployable_speedup"]) <= float(last["best_speedup"]) + 1e-9
+
+
+def test_a_pretrained_policy_transfers_and_starts_a_run(finished, tmp_path, capsys):
+    assert main(["transfer", str(finished), "--workload", "unet", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)["transfers"][0]
+    assert document["policies"] == "pre-trained on 2 workloads"
+    assert len(document["targets"][0]["speedup"]) == 3
+    argv = [
+        "run",
+        "--workload",
+        "unet",
+        "--method",
+        "ea",
+        "--gens",
+        "1",
+        "--out",
+        str(tmp_path / "r"),
+        "--quiet",
+    ]
+    tiny = ["--set", "method.network.width=8", "--set", "method.network.depth=2"]
+    assert main([*argv, *tiny, "--init", str(finished / "policy.safetensors")]) == 0
+
+
+def test_what_is_wrong_with_a_pretraining_is_said_in_one_line(finished, tmp_path, capsys):
+    out = str(tmp_path / "p")
+    refuse(capsys, ["pretrain", "--workloads", "alexnet", "--out", out], "--workloads", "at least two")
+    refuse(capsys, ["pretrain", "--workloads", "alexnet,alexnot", "--out", out], "alexnot", "did you mean")
+    refuse(capsys, ["pretrain", "--workloads", "alexnet,AlexNet", "--out", out], "alexnet twice")
+    argv = ["pretrain", "--workloads", "alexnet,unet", "--out", out]
+    refuse(capsys, [*argv, "--validation", "unet"], "unet twice")
+    refuse(capsys, [*argv, "--gens", "0"], "--gens: expected at least 1, found 0")
+    refuse(capsys, [*argv, "--set", "method.scout=3"], "scout", "did you mean scouts")
+    assert not Path(out).exists()
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    refuse(capsys, ["pretrain", "--workloads", "alexnet,unet", *TINY, "--out", str(copy)], "workloads: expected")
+    assert pretrain(copy, "--gens", "5") == 2
+    assert "expected at least the 20" in capsys.readouterr().err
+    refuse(capsys, ["run", "--resume", str(copy)], "config.toml", "pretraining")
+    (copy / "pretraining.json").write_text('{"kind": "pretraining", "version": 1}')
+    refuse(capsys, ["transfer", str(copy), "--workload", "unet"], "pretraining.json", "damaged")
