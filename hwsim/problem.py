@@ -261,6 +261,34 @@ class HasExplanation(Protocol):
     def explain(self, mapping: Mapping16) -> Any: ...
 
 
+@dataclass(frozen=True)
+class Occupancy:
+    """What each of L memories holds at each of T steps under one mapping with H heads.
+
+    Attributes:
+        memories: L names, slowest first.
+        by_head: int64 [T, L, H], bytes of the tensors that each head places.
+        capacity_bytes: int64 [L].
+    """
+
+    memories: tuple[str, ...]
+    by_head: NDArray[np.int64]
+    capacity_bytes: NDArray[np.int64]
+
+    @property
+    def occupied_bytes(self) -> NDArray[np.int64]:
+        """int64 [T, L], all heads together."""
+        return self.by_head.sum(axis=2)
+
+
+@runtime_checkable
+class HasOccupancy(Protocol):
+    """A problem that can say what its memories hold over time; a step is a node unless the problem says otherwise."""
+
+    def occupancy(self, mapping: Mapping16) -> Occupancy:
+        """What is held under one mapping [N, H] as it stands, even where that is more than a memory can hold."""
+
+
 @runtime_checkable
 class HasGame(Protocol):
     """A problem that is a game, too."""
