@@ -96,7 +96,7 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
     from analysis import style
     from analysis.curves import learning_curves
     from egrl import atomic, comparison
-    from egrl.commands.plot import read_curve
+    from egrl.figures.curves import read_curve
     from egrl.summary import read_summary
 
     ended = [job.path for job in subject.jobs if job.path not in failures]

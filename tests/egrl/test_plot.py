@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from egrl.cli import main
-from egrl.commands.plot import curves_figure
-from egrl.commands.plot_runs import distinct, labels, read_run
+from egrl.figures import FIGURES, plain
+from egrl.figures.curves import draw
+from egrl.figures.repetitions import PlottedRun, distinct, labels, plotted
+from egrl.past_run import PastRun
 from workloads.errors import InputError
 
 
@@ -45,6 +49,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     out = folder / "start-x-again"
     assert main([*base, *annealing, "--seed", "1", "--start", str(copied), "--out", str(out)]) == 0
     return {name: folder / name for name in [*given, out.name]}
+
+
+def read_run(path: Path) -> PlottedRun:
+    return plotted(PastRun.read(path))
 
 
 def called(runs: dict[str, Path], *names: str) -> list[str]:
@@ -124,13 +132,14 @@ def test_runs_of_different_problems_are_refused_naming_both(other, words, runs, 
 
 
 def test_the_title_names_the_start_that_all_share_and_the_bound_is_drawn(runs):
-    figure, remarks = curves_figure([read_run(runs[name]) for name in ("a0", "random")])
-    assert remarks == []
+    drawing = draw([PastRun.read(runs[name]) for name in ("a0", "random")])
+    figure = drawing.figure
+    assert drawing.remarks == []
     assert figure.axes[0].get_title() == "alexnet on nnpi, compiler start"
     summary = json.loads((runs["a0"] / "summary.json").read_text())
     expected = summary["baseline"]["cost"] / summary["bound"]
     assert any(line.get_ydata()[0] == expected for line in figure.axes[0].lines)
-    figure, _ = curves_figure([read_run(runs[name]) for name in ("a0", "cold")])
+    figure = draw([PastRun.read(runs[name]) for name in ("a0", "cold")]).figure
     assert figure.axes[0].get_title() == "alexnet on nnpi"
 
 
@@ -143,3 +152,35 @@ def test_a_damaged_summary_is_refused(key, value, runs, tmp_path):
     (run / "summary.json").write_text(json.dumps({**summary, key: value}))
     with pytest.raises(InputError, match=key):
         read_run(run)
+
+
+def test_the_numbers_behind_a_figure_are_one_json_document(runs, tmp_path, capsys):
+    argv = ["plot", "curves", str(runs["a0"]), str(runs["a1"]), "-o", str(tmp_path / "c.png"), "--json"]
+    assert main(argv) == 0
+    out = capsys.readouterr().out
+    document = json.loads(out)
+    assert out.count("\n") == 1
+    assert {key: document[key] for key in ("kind", "version", "figure")} == {
+        "kind": "figure",
+        "version": 1,
+        "figure": "curves",
+    }
+    (band,) = document["curves"]
+    best = [json.loads((runs[name] / "summary.json").read_text())["best"]["speedup"] for name in ("a0", "a1")]
+    assert band["evaluations"] == [21]
+    assert math.isclose(band["mean"][0], sum(best) / 2)
+
+
+def test_numbers_that_json_lacks_become_null():
+    assert plain({"a": np.array([1.0, np.nan]), "b": (np.int64(3), math.inf, None)}) == {
+        "a": [1.0, None],
+        "b": [3, None, None],
+    }
+
+
+def test_help_lists_every_figure_and_what_it_shows(capsys):
+    assert main(["plot", "--help"]) == 0
+    shown = capsys.readouterr().out
+    for name, (summary, _) in FIGURES.items():
+        assert f"  {name} " in shown
+        assert summary in shown

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egrl import config, problems, run_folder
-from egrl.summary import read_summary
+from egrl import problems, run_folder
+from egrl.past_run import PastRun
 from workloads.errors import InputError
-from workloads.files import read_bytes, read_text
+from workloads.files import read_bytes
 
 SAME_RESULT = ("seed", "gens", "evals", "seconds", "workers", "checkpoint_seconds", "bound_seconds")
 """Keys of [run] in which repetitions may differ."""
@@ -30,19 +30,30 @@ class PlottedRun:
     """A run folder, and what its curve depends on.
 
     Attributes:
-        path: the run folder.
-        summary: its summary.json.
-        seed: of the run.
+        run: the run folder.
         settings: dotted key of config.toml -> value; equal in repetitions. A file that the user gave stands there
             by the hash of its content.
         files: hash of such a file -> its name, for people.
     """
 
-    path: Path
-    summary: Mapping[str, Any]
-    seed: int
+    run: PastRun
     settings: Mapping[str, Any]
     files: Mapping[str, str]
+
+    @property
+    def path(self) -> Path:
+        """The run folder."""
+        return self.run.path
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """Its summary.json."""
+        return self.run.summary
+
+    @property
+    def seed(self) -> int:
+        """Of the run."""
+        return self.run.options.seed
 
     @property
     def bound(self) -> float | None:
@@ -51,23 +62,19 @@ class PlottedRun:
         return None if found is None else self.summary["baseline"]["cost"] / found
 
 
-def read_run(path: Path) -> PlottedRun:
-    """Summary and settings of a run folder; InputError where either is missing or damaged."""
-    summary = read_summary(path)
-    where = str(path / run_folder.CONFIG)
-    tables = config.read_toml(read_text(where, "a config file"), where)
-    given = dataclasses.asdict(config.build(config.RunOptions, tables["run"], f"{where}: run"))
+def plotted(run: PastRun) -> PlottedRun:
+    """A run with what tells it from others. InputError where a file that its user gave can no longer be read."""
+    given = dataclasses.asdict(run.options)
     options = {k: v for k, v in given.items() if k not in (*SAME_RESULT, *NAMES_OF_FILES)}
     if options["start"] != "exact":
         del options["exact_seconds"]
     files: dict[str, str] = {}
     for key, copy in (("start", run_folder.START_FILE), ("init", run_folder.INIT_FILE)):
-        if (path / copy).is_file() and options[key] not in ("", "exact", *run_folder.KEPT_STARTS):
-            digest = hashlib.sha256(read_bytes(path / copy, "a file of the run")).hexdigest()
+        if (run.path / copy).is_file() and options[key] not in ("", "exact", *run_folder.KEPT_STARTS):
+            digest = hashlib.sha256(read_bytes(run.path / copy, "a file of the run")).hexdigest()
             files[digest] = Path(options[key]).stem
             options[key] = digest
-    settings = _leaves({"run": options, "problem": tables["problem"], "method": tables["method"]})
-    return PlottedRun(path, summary, given["seed"], settings, files)
+    return PlottedRun(run, _leaves({"run": options, **run.settings}), files)
 
 
 def _leaves(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

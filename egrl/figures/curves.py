@@ -1,0 +1,74 @@
+"""Learning curves of run folders: a curve a run, a band for repetitions."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from analysis.curves import Curve, bands, learning_curves
+from egrl.figures import Drawing, plain
+from egrl.figures.repetitions import check_comparable, common_start, distinct, labels, plotted
+from egrl.past_run import PastRun
+from workloads.errors import InputError
+from workloads.files import read_text
+
+
+def draw(runs: Sequence[PastRun]) -> Drawing:
+    """The learning curves of runs, and a remark about each run of which something is not shown.
+
+    InputError where the runs cannot stand in one figure.
+    """
+    given = [plotted(run) for run in runs]
+    check_comparable(given)
+    kept, remarks = distinct(given)
+    curves = [read_curve(run.path, run.summary, label) for run, label in zip(kept, labels(kept), strict=True)]
+    remarks += cut(curves, [run.path for run in kept])
+    start = common_start(kept)
+    title = f"{kept[0].summary['workload']} on {kept[0].summary['chip']}"
+    bound = min((run.bound for run in kept if run.bound is not None), default=None)
+    try:
+        figure = learning_curves(curves, title + (f", {start} start" if start else ""), bound)
+        numbers = {"bound": bound, "curves": bands(curves)}
+    except ValueError as error:
+        raise InputError(f"plot: {error}") from error
+    return Drawing(figure, plain(numbers), remarks)
+
+
+def cut(curves: Sequence[Curve], paths: Sequence[Path]) -> list[str]:
+    """A line about each run that goes on beyond what all its repetitions have, which is as far as a band goes."""
+    found = []
+    for curve, path in zip(curves, paths, strict=True):
+        end = min(int(other.evaluations[-1]) for other in curves if other.label == curve.label)
+        if curve.evaluations[-1] > end:
+            found.append(
+                f"{path} has {curve.evaluations[-1]} evaluations; shown are the {end} that all runs of"
+                f" {curve.label!r} have"
+            )
+    return found
+
+
+def read_curve(run: Path, summary: Mapping[str, Any], label: str | None = None) -> Curve:
+    """The learning curve in metrics.csv; InputError where it is missing or damaged.
+
+    Its label is by default the method and the start.
+    """
+    path = run / "metrics.csv"
+    text = read_text(path, "the metrics of a run")
+    try:
+        rows = list(csv.DictReader(text.splitlines()))
+        evaluations = np.array([int(row["evaluations"]) for row in rows], dtype=np.int64)
+        best = np.array([float(row["best_speedup"]) for row in rows])
+        policy = [float(row["deployable_speedup"]) for row in rows if "deployable_speedup" in row]
+    except (ValueError, KeyError, TypeError, OverflowError, csv.Error) as error:
+        raise InputError(f"{path}: damaged metrics: {error}") from error
+    if not np.isfinite(best).all():
+        raise InputError(f"{path}: damaged metrics: expected finite speedups")
+    if not rows:
+        raise InputError(f"{path}: expected at least one generation, found none")
+    if label is None:
+        label = f"{summary['method']}, {summary['start']} start"
+    return Curve(label, evaluations, best, np.array(policy) if len(policy) == len(rows) else None)
