@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import ScalarFormatter
 from numpy.typing import NDArray
 
-from analysis.style import COLOURS, LINES, MARKERS, new_figure
+from analysis.style import COLOURS, LINES, MARKERS, legend_below, new_figure
 
 FEW = 3
 """Up to as many curves line styles are enough; more get markers, too."""
@@ -135,7 +135,7 @@ def learning_curves(curves: Sequence[Curve], title: str, bound: float | None = N
     axes.set_title(title, parse_math=False)
     axes.margins(x=0.01)
     axes.grid(color="0.9")
-    _legend(figure, handles)
+    legend_below(figure, handles, handlelength=4.0)
     return figure
 
 
@@ -145,23 +145,6 @@ def policy_is_worth_a_line(band: Band) -> bool:
         return False
     known = np.isfinite(band.deployable)
     return bool(known.any()) and not np.allclose(band.deployable[known], band.mean[known], rtol=1e-9, atol=0)
-
-
-def _legend(figure: Figure, handles: Sequence[Line2D]) -> None:
-    """Below the axes, in as many columns as its labels leave room for; the figure grows by what rows it needs."""
-    longest = max(len(str(handle.get_label())) for handle in handles)
-    width_in, height_in = figure.get_size_inches()
-    columns = max(1, min(len(handles), int(width_in / (0.8 + 0.07 * longest))))
-    rows = -(-len(handles) // columns)
-    figure.set_size_inches(width_in, height_in + 0.18 * (rows - 1))
-    figure.legend(
-        handles=list(handles),
-        loc="outside lower center",
-        ncols=columns,
-        frameon=False,
-        fontsize=8,
-        handlelength=4.0,
-    )
 
 
 def _levels(axes: Axes, levels: dict[str, float]) -> None:

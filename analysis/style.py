@@ -6,8 +6,10 @@ grey beside its black.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F")
@@ -17,9 +19,31 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 FORMATS = (".png", ".svg", ".pdf")
 
 
+def text_on(red: float, green: float, blue: float) -> str:
+    """Black or white, whichever reads better on a colour (parts 0..1; luminance weighted as in ITU-R BT.601)."""
+    return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.55 else "black"
+
+
 def new_figure(width_in: float = 7.0, height_in: float = 4.2) -> Figure:
     """An empty figure, sizes in inches; no window system is touched."""
     return Figure(figsize=(width_in, height_in), dpi=150, layout="constrained")
+
+
+def legend_below(figure: Figure, handles: Sequence[Artist], handlelength: float = 2.0) -> None:
+    """Below the axes, in as many columns as its labels leave room for; the figure grows by what rows it needs."""
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    width_in, height_in = figure.get_size_inches()
+    columns = max(1, min(len(handles), int(width_in / (0.8 + 0.07 * longest))))
+    rows = -(-len(handles) // columns)
+    figure.set_size_inches(width_in, height_in + 0.18 * (rows - 1))
+    figure.legend(
+        handles=list(handles),
+        loc="outside lower center",
+        ncols=columns,
+        frameon=False,
+        fontsize=8,
+        handlelength=handlelength,
+    )
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -146,6 +146,20 @@ def distinct(runs: Sequence[PlottedRun]) -> tuple[list[PlottedRun], list[str]]:
     return list(kept.values()), remarks
 
 
+def together(runs: Sequence[PastRun]) -> tuple[list[PastRun], list[str]]:
+    """The runs that one figure sums up: all of one problem, no seed twice; and a line about what people may not expect.
+
+    InputError where they are not of one problem.
+    """
+    given = [plotted(run) for run in runs]
+    check_comparable(given)
+    kept, remarks = distinct(given)
+    names = list(dict.fromkeys(labels(kept)))
+    if len(names) > 1:
+        remarks.append(f"these runs are no repetitions of one another: {'; '.join(names)}")
+    return [run.run for run in kept], remarks
+
+
 def _key(run: PlottedRun) -> tuple[Any, ...]:
     return tuple(sorted((key, repr(value)) for key, value in run.settings.items()))
 

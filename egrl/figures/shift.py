@@ -1,0 +1,42 @@
+"""Memory map shifts of runs: from the compiler's map to the best mapping of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.shift import shift_figure, shifts
+from egrl.figures import Drawing, plain
+from egrl.figures.repetitions import together
+from egrl.past_run import PastRun
+
+
+def draw(runs: Sequence[PastRun]) -> Drawing:
+    """Where the tensors of each of the compiler's memories lie in the best mappings, all runs together.
+
+    InputError where the runs are not of one problem, or one has no valid mapping.
+    """
+    kept, remarks = together(runs)
+    problem = kept[0].problem
+    best = np.stack([run.best_mapping() for run in kept])
+    found = shifts(problem.baseline.mapping, best, problem.size_bytes, problem.heads, problem.labels)
+    of = "the best mapping" if len(kept) == 1 else f"the best mappings of {len(kept)} runs"
+    title = f"{problem.workload} on {problem.chip}\nfrom the compiler's map to {of}"
+    numbers = {
+        "workload": problem.workload,
+        "chip": problem.chip,
+        "runs": [str(run.path) for run in kept],
+        "heads": [
+            {
+                "head": shift.head,
+                "memories": shift.memories,
+                "tensors": shift.tensors,
+                "bytes": shift.sizes,
+                "by_count": shift.by_count,
+                "by_bytes": shift.by_bytes,
+            }
+            for shift in found
+        ],
+    }
+    return Drawing(shift_figure(found, title), plain(numbers), remarks)

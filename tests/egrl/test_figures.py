@@ -1,0 +1,115 @@
+"""egrl plot: the figures that look into mappings, on run folders: numbers, remarks, and runs that are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from egrl.cli import main
+from egrl.past_run import PastRun
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Finished runs of a few generations, by name."""
+    folder = tmp_path_factory.mktemp("runs")
+    base = ["run", "--workload", "alexnet", "--quiet", "--bound-seconds", "0", "--method", "annealing"]
+    given = {
+        "cold0": ["--gens", "8", "--start", "cold"],
+        "cold1": ["--gens", "8", "--start", "cold", "--seed", "1"],
+        "warm": ["--gens", "4"],
+        "resnet": ["--gens", "1", "--workload", "resnet18"],
+    }
+    for name, argv in given.items():
+        assert main([*base, *argv, "--out", str(folder / name)]) == 0
+    return {name: folder / name for name in given}
+
+
+def drawn(
+    capsys: pytest.CaptureFixture[str], output: Path, figure: str, *runs: Path
+) -> tuple[dict[str, Any], list[str]]:
+    """The document and the remarks of a figure; that it was written, and the same when drawn again."""
+    argv = ["plot", figure, *map(str, runs), "-o", str(output), "--json"]
+    capsys.readouterr()
+    assert main(argv) == 0
+    before = output.read_bytes()
+    printed = capsys.readouterr()
+    assert main(argv) == 0
+    assert output.read_bytes() == before
+    document = json.loads(printed.out)
+    assert (document["kind"], document["version"], document["figure"]) == ("figure", 1, figure)
+    assert (document["workload"], document["chip"]) == ("alexnet", "nnpi")
+    return document, printed.err.splitlines()
+
+
+def refused(capsys: pytest.CaptureFixture[str], output: Path, figure: str, *runs: Path) -> str:
+    """The one line that a figure is refused with; nothing is written."""
+    capsys.readouterr()
+    assert main(["plot", figure, *map(str, runs), "-o", str(output)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert not output.exists()
+    return line
+
+
+def without_best(run: Path, copy: Path) -> Path:
+    """A copy of a run as if it had found no valid mapping."""
+    copy.mkdir()
+    for name in ("config.toml", "workload.json", "chip.toml"):
+        (copy / name).write_text((run / name).read_text())
+    summary = json.loads((run / "summary.json").read_text())
+    (copy / "summary.json").write_text(json.dumps({**summary, "best": None, "gap": None}))
+    return copy
+
+
+def test_a_shift_sums_runs_and_counts_every_live_tensor(runs, tmp_path, capsys):
+    document, remarks = drawn(capsys, tmp_path / "s.svg", "shift", runs["cold0"], runs["cold1"])
+    assert remarks == []
+    assert document["runs"] == [str(runs["cold0"]), str(runs["cold1"])]
+    problem = PastRun.read(runs["cold0"]).problem
+    live = problem.size_bytes > 0
+    for column, head in enumerate(document["heads"]):
+        assert head["head"] == problem.heads[column]
+        assert np.sum(head["tensors"]) == 2 * live[:, column].sum()
+        assert np.sum(head["bytes"]) == 2 * problem.size_bytes[:, column].sum()
+        for row, shares in zip(head["tensors"], head["by_count"], strict=True):
+            assert shares == ([n / sum(row) for n in row] if sum(row) else [None] * len(row))
+    assert "the best mappings of 2 runs" in (tmp_path / "s.svg").read_text()
+
+
+def test_a_shift_of_runs_that_are_no_repetitions_says_so(runs, tmp_path, capsys):
+    _, remarks = drawn(capsys, tmp_path / "s.svg", "shift", runs["cold0"], runs["warm"], runs["warm"])
+    assert "named twice" in remarks[0]
+    assert remarks[1].endswith(
+        "no repetitions of one another: annealing, cold start; annealing, compiler start"
+    )
+
+
+def test_bands_are_of_the_fastest_run_which_is_named(runs, tmp_path, capsys):
+    document, remarks = drawn(capsys, tmp_path / "b.svg", "bands", runs["cold0"], runs["cold1"], runs["warm"])
+    speedups = {
+        str(runs[name]): PastRun.read(runs[name]).summary["best"]["speedup"]
+        for name in ("cold0", "cold1", "warm")
+    }
+    assert document["speedup"] == max(speedups.values()) == speedups[document["run"]]
+    assert remarks == [f"egrl plot: shown is {document['run']}, the fastest of 3 runs"]
+    run = PastRun.read(Path(document["run"]))
+    assert document["ops"] == list(run.problem.nodes)
+    for column, head in enumerate(document["heads"]):
+        assert head["best"]["choices"] == run.best_mapping()[:, column].tolist()
+        assert head["compiler"]["choices"] == run.problem.baseline.mapping[:, column].tolist()
+        assert sum(head["best"]["byte_share"]) == pytest.approx(1)
+        assert 0 <= head["best"]["contiguity"] <= 1
+
+
+@pytest.mark.parametrize("figure", ["shift", "bands"])
+def test_what_cannot_be_drawn_is_refused_in_a_line(figure, runs, tmp_path, capsys):
+    out = tmp_path / "f.png"
+    line = refused(capsys, out, figure, runs["cold0"], runs["resnet"])
+    assert "expected runs of one workload, found alexnet" in line
+    line = refused(capsys, out, figure, without_best(runs["cold0"], tmp_path / "none"))
+    assert line == f"egrl: error: {tmp_path / 'none'}: expected a run with a valid mapping, found none yet"
+    assert "summary.json" in refused(capsys, out, figure, tmp_path)
