@@ -176,6 +176,7 @@ def _areas(axes: Axes, schedule: Schedule, memory: int, unit_bytes: int) -> None
             hatch=hatch,
             linewidth=0,
         )
+    axes.stairs(top, schedule.edges, baseline=None, color="0.2", linewidth=0.7)
 
 
 def _capacity(axes: Axes, capacity: float, peak: float, near: bool) -> None:

@@ -256,7 +256,10 @@ class HasProvedBound(Protocol):
 
 @runtime_checkable
 class HasExplanation(Protocol):
-    """A problem that can say where the cost of a mapping [N, H] comes from: a dataclass with one row an op in `ops`."""
+    """A problem that can say where the cost of a mapping [N, H] comes from: a dataclass with one row an op in `ops`.
+
+    A row has at least `name`, `duration_s`, and `bound_by`, the name of what set the duration.
+    """
 
     def explain(self, mapping: Mapping16) -> Any: ...
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 
@@ -25,6 +26,10 @@ def drawn(levels: int, heads: int, capacity: np.ndarray | None = None, mappings:
     names = [f"memory{m}" for m in range(levels)]
     columns = [schedule(levels, heads, 6 + k, f"mapping {k}") for k in range(mappings)]
     return utilisation_figure(columns, names, [f"head{h}" for h in range(heads)], room, "t on c", "time (µs)")
+
+
+def areas(axes: Axes) -> list[StepPatch]:
+    return [patch for patch in axes.patches if isinstance(patch, StepPatch) and patch.get_fill()]
 
 
 def test_occupied_bytes_mean_and_peak_equal_sums_over_every_step():
@@ -58,7 +63,7 @@ def test_there_is_a_panel_a_memory_and_mapping_with_an_area_a_head_fastest_on_to
     figure = drawn(levels, heads, mappings=mappings)
     assert len(figure.axes) == levels * mappings
     for axes in figure.axes:
-        assert len([patch for patch in axes.patches if isinstance(patch, StepPatch)]) == heads
+        assert len(areas(axes)) == heads
     first = [axes.get_ylabel().split("\n")[0] for axes in figure.axes[::mappings]]
     assert first == [f"memory{m}" for m in reversed(range(levels))]
 
@@ -66,7 +71,7 @@ def test_there_is_a_panel_a_memory_and_mapping_with_an_area_a_head_fastest_on_to
 def test_areas_are_stacked_up_to_what_is_held():
     given = schedule(2, 3)
     figure = utilisation_figure([given], ["a", "b"], ["x", "y", "z"], np.array([3000, 3000]), "t", "op")
-    tops = [patch.get_data() for patch in figure.axes[0].patches]
+    tops = [area.get_data() for area in areas(figure.axes[0])]
     below = np.zeros(6)
     for head, (values, edges, baseline) in enumerate(tops):
         np.testing.assert_array_equal(edges, given.edges)
