@@ -198,7 +198,7 @@ def _fill(head: int) -> tuple[str, str | None]:
 
 def _unit(size_bytes: int) -> tuple[int, str]:
     """The largest unit in which a size is at least 1."""
-    for exponent, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
+    for exponent, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         if size_bytes >= 1024**exponent:
             return 1024**exponent, unit
     return 1, "bytes"
