@@ -20,6 +20,7 @@ FIGURES: dict[str, tuple[str, str]] = {
     "curves": ("best speedup against evaluations; repetitions as a band", "egrl.figures.curves"),
     "shift": ("where the tensors of each of the compiler's memories went", "egrl.figures.shift"),
     "bands": ("each tensor's memory, compiler and best; of several runs the fastest", "egrl.figures.bands"),
+    "umap": ("mappings as fast as the compiler's and the best, in two dimensions", "egrl.figures.embedding"),
     "utilisation": ("what each memory holds over time, compiler and best", "egrl.figures.utilisation"),
     "breakdown": ("what bounds each op, compiler and best; who gained and lost", "egrl.figures.breakdown"),
 }
