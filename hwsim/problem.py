@@ -256,9 +256,40 @@ class HasProvedBound(Protocol):
 
 @runtime_checkable
 class HasExplanation(Protocol):
-    """A problem that can say where the cost of a mapping [N, H] comes from: a dataclass with one row an op in `ops`."""
+    """A problem that can say where the cost of a mapping [N, H] comes from: a dataclass with one row an op in `ops`.
+
+    A row has at least `name`, `duration_s`, and `bound_by`, the name of what set the duration.
+    """
 
     def explain(self, mapping: Mapping16) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """What each of L memories holds at each of T steps under one mapping with H heads.
+
+    Attributes:
+        memories: L names, slowest first.
+        by_head: int64 [T, L, H], bytes of the tensors that each head places.
+        capacity_bytes: int64 [L].
+    """
+
+    memories: tuple[str, ...]
+    by_head: NDArray[np.int64]
+    capacity_bytes: NDArray[np.int64]
+
+    @property
+    def occupied_bytes(self) -> NDArray[np.int64]:
+        """int64 [T, L], all heads together."""
+        return self.by_head.sum(axis=2)
+
+
+@runtime_checkable
+class HasOccupancy(Protocol):
+    """A problem that can say what its memories hold over time; a step is a node unless the problem says otherwise."""
+
+    def occupancy(self, mapping: Mapping16) -> Occupancy:
+        """What is held under one mapping [N, H] as it stands, even where that is more than a memory can hold."""
 
 
 @runtime_checkable

@@ -23,6 +23,9 @@ FIGURES: dict[str, tuple[str, str]] = {
     "bands": ("each tensor's memory, compiler and best; of several runs the fastest", "egrl.figures.bands"),
     "transfer": ("policies along training, on other workloads without training", "egrl.figures.transfer"),
     "zeroshot": ("trained policies on workloads that none was trained on", "egrl.figures.zeroshot"),
+    "umap": ("mappings as fast as the compiler's and the best, in two dimensions", "egrl.figures.embedding"),
+    "utilisation": ("what each memory holds over time, compiler and best", "egrl.figures.utilisation"),
+    "breakdown": ("what bounds each op, compiler and best; who gained and lost", "egrl.figures.breakdown"),
 }
 """Name -> what it shows, in one line, and the module that draws it."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from analysis.bands import Band, band_figure, bands
 from egrl.figures import Drawing, plain
-from egrl.figures.repetitions import together
+from egrl.figures.fastest import fastest
 from egrl.past_run import PastRun
 
 
@@ -15,22 +15,14 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
 
     InputError where the runs are not of one problem, or none has a valid mapping.
     """
-    kept, remarks = together(runs)
-    run = max(kept, key=_speedup)
-    if len(kept) > 1:
-        remarks = [f"shown is {run.path}, the fastest of {len(kept)} runs"]
-    problem, best = run.problem, run.best_mapping()
-    mappings = {"compiler": problem.baseline.mapping, "best": best}
+    shown = fastest(runs)
+    problem = shown.run.problem
     found = {
         name: bands(mapping, problem.size_bytes, problem.heads, problem.labels)
-        for name, mapping in mappings.items()
+        for name, mapping in shown.mappings().items()
     }
-    title = f"{problem.workload} on {problem.chip}: best is {_speedup(run):.4f}x the compiler"
     numbers = {
-        "workload": problem.workload,
-        "chip": problem.chip,
-        "run": str(run.path),
-        "speedup": _speedup(run),
+        **shown.numbers,
         "ops": problem.nodes,
         "heads": [
             {
@@ -42,13 +34,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
             for h, head in enumerate(problem.heads)
         ],
     }
-    return Drawing(band_figure(found, problem.nodes, title), plain(numbers), remarks)
-
-
-def _speedup(run: PastRun) -> float:
-    """Of the best mapping; 0 where there is none."""
-    best = run.summary.get("best")
-    return 0.0 if best is None else float(best["speedup"])
+    return Drawing(band_figure(found, problem.nodes, shown.title), plain(numbers), shown.remarks)
 
 
 def _numbers(band: Band) -> dict[str, object]:

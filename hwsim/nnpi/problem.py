@@ -24,6 +24,7 @@ from hwsim.nnpi.compiler import epsilon, rectify
 from hwsim.nnpi.explain import Explanation, explain
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import latencies, trace_latency
+from hwsim.nnpi.occupancy import occupancy
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.problem import (
@@ -33,6 +34,7 @@ from hwsim.problem import (
     Keys,
     Mapping16,
     Observation,
+    Occupancy,
     Solution,
     Status,
     Violation,
@@ -172,6 +174,15 @@ class NnpiProblem:
             ValueError: where shape, dtype or a choice number is out of range.
         """
         return explain(self.tables, self.rectify(mapping[None])[0], self.nodes, self.labels[0])
+
+    def occupancy(self, mapping: Mapping16) -> Occupancy:
+        """What each memory holds while each op runs, under one mapping int16 [N, 2] as it stands: nothing is moved.
+
+        Raises:
+            ValueError: where shape, dtype or a choice number is out of range.
+        """
+        check_mapping(self, mapping[None], np.zeros(1, np.uint64))
+        return occupancy(self.tables, canonical(mapping, self.live), self.labels[0])
 
     def bound(self, time_limit_s: float) -> Bound | None:
         """The bound that ships with the package for this workload and chip, else what a solve of that time gives."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def test_bands_are_of_the_fastest_run_which_is_named(runs, tmp_path, capsys):
         assert 0 <= head["best"]["contiguity"] <= 1
 
 
-@pytest.mark.parametrize("figure", ["shift", "bands"])
+@pytest.mark.parametrize("figure", ["shift", "bands", "umap"])
 def test_what_cannot_be_drawn_is_refused_in_a_line(figure, runs, tmp_path, capsys):
     out = tmp_path / "f.png"
     line = refused(capsys, out, figure, runs["cold0"], runs["resnet"])
@@ -113,3 +114,65 @@ def test_what_cannot_be_drawn_is_refused_in_a_line(figure, runs, tmp_path, capsy
     line = refused(capsys, out, figure, without_best(runs["cold0"], tmp_path / "none"))
     assert line == f"egrl: error: {tmp_path / 'none'}: expected a run with a valid mapping, found none yet"
     assert "summary.json" in refused(capsys, out, figure, tmp_path)
+
+
+def test_the_umap_has_both_groups_of_all_runs_and_measures_them_in_the_space_of_mappings(
+    runs, tmp_path, capsys
+):
+    document, remarks = drawn(capsys, tmp_path / "u.svg", "umap", runs["cold0"], runs["warm"])
+    mappings = len(document["group"])
+    assert {len(document[key]) for key in ("run", "evaluation", "speedup", "embedding")} == {mappings}
+    past = [PastRun.read(Path(run)) for run in document["runs"]]
+    live = past[0].problem.size_bytes > 0
+    assert document["live_decisions"] == live.sum()
+    kept = [run.evaluations() for run in past]
+    rows = [
+        kept[run].mapping[kept[run].ticket == ticket][0][live]
+        for run, ticket in zip(document["run"], document["evaluation"], strict=True)
+    ]
+    assert len({row.tobytes() for row in rows}) == mappings
+    competitive = [row for row, group in zip(rows, document["group"], strict=True) if group == "competitive"]
+    away = [(row != past[0].problem.baseline.mapping[live]).mean() for row in competitive]
+    assert document["distances"]["to_compiler"]["competitive"] == pytest.approx(np.mean(away))
+    assert any(f"{runs['warm']} starts from compiler, not cold" in line for line in remarks)
+    assert not any(str(runs["cold0"]) + " starts" in line for line in remarks)
+
+
+def test_a_umap_needs_enough_mappings_and_says_how_many(runs, tmp_path, capsys):
+    out = tmp_path / "u.png"
+    line = refused(capsys, out, "umap", without_best(runs["cold0"], tmp_path / "none"))
+    assert "expected a run with a valid mapping, found none yet" in line
+    short = tmp_path / "short"
+    argv = [
+        "run",
+        "--workload",
+        "bert",
+        "--quiet",
+        "--bound-seconds",
+        "0",
+        "--method",
+        "random",
+        "--gens",
+        "1",
+    ]
+    assert main([*argv, "--start", "cold", "--out", str(short)]) == 0
+    line = refused(capsys, out, "umap", short)
+    assert "expected at least 2 distinct mappings of a speedup from 0.98 to 1.02" in line
+    assert "found 0 (the fastest has 0." in line
+
+
+@pytest.mark.parametrize(("evaluations", "best"), [(8, 1), (12, 2)])
+def test_a_umap_of_few_mappings_is_refused_with_their_number(evaluations, best, runs, tmp_path, capsys):
+    short = Path(shutil.copytree(runs["cold0"], tmp_path / "short"))
+    first, *others = sorted((short / "mappings").iterdir())
+    for other in others:
+        other.unlink()
+    with np.load(first) as chunk:
+        columns = {name: chunk[name][:evaluations] for name in chunk.files}
+        five = np.unique(chunk["mapping"], axis=0)[:5]
+    columns["mapping"] = five[np.arange(evaluations) % 5]
+    columns["speedup"][:] = 1.0
+    np.savez(first, **columns)
+    line = refused(capsys, tmp_path / "u.png", "umap", short)
+    assert "expected at least 9 distinct mappings, 2 of them of the best tenth" in line
+    assert f"found 5 and {best};" in line

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from egrl import mapping_file
-from hwsim.problem import HasDerivation, HasGame, Problem, Status
+from hwsim.problem import HasDerivation, HasGame, HasOccupancy, Problem, Status
 from subjects import PROBLEMS
 from workloads.errors import InputError
 
@@ -177,6 +177,19 @@ def test_it_names_its_inputs(problem):
     assert problem.files()
     assert all(isinstance(text, str) for text in problem.files().values())
     assert len(problem.fingerprint()) == 64
+
+
+def test_what_its_memories_hold_under_what_ran_is_never_more_than_they_can(problem):
+    if not isinstance(problem, HasOccupancy):
+        return
+    heads, ran = len(problem.heads), problem.evaluate(draws(problem, 6), keys(6))
+    for mapping in [problem.baseline.mapping, *ran.repaired[ran.status == Status.OK]]:
+        found = problem.occupancy(mapping)
+        assert found.by_head.dtype == found.capacity_bytes.dtype == np.int64
+        assert found.by_head.shape[1:] == (len(found.memories), heads)
+        assert found.capacity_bytes.shape == (len(found.memories),)
+        assert (found.by_head >= 0).all()
+        assert (found.occupied_bytes <= found.capacity_bytes).all()
 
 
 def test_its_game_is_pure_and_ends(problem):

@@ -1,0 +1,209 @@
+"""What each memory holds over time against what it can hold: a panel a memory, a column a mapping.
+
+Bytes of placed tensors are counted; fragmentation and copies that are fetched ahead are not, and the figure says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from analysis.style import COLOURS, new_figure
+
+NOTE = "Bytes of placed tensors; fragmentation and copies that are fetched ahead are not counted."
+FAR = 0.25
+"""A memory whose fullest step is below this share of its capacity gets a scale of its own."""
+HEADS = (
+    (COLOURS[0], None),
+    (COLOURS[5], "////"),
+    (COLOURS[2], "...."),
+    (COLOURS[3], "\\\\\\\\"),
+    (COLOURS[4], "xxxx"),
+    (COLOURS[1], "----"),
+)
+"""Colour and hatch of a head's area; neighbours differ in luminance."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What L memories hold during T steps under one mapping with H heads.
+
+    Attributes:
+        label: the mapping's, for people.
+        edges: float64 [T + 1], not falling; step t lasts from edges[t] to edges[t + 1].
+        by_head_bytes: int64 [T, L, H].
+    """
+
+    label: str
+    edges: NDArray[np.float64]
+    by_head_bytes: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Utilisation:
+    """How full L memories are.
+
+    Attributes:
+        occupied_bytes: int64 [T, L], all heads together.
+        mean_share: float64 [L], of the capacity, 0..1: mean over what the edges measure (time, say).
+        peak_share: float64 [L], at the fullest step.
+    """
+
+    occupied_bytes: NDArray[np.int64]
+    mean_share: NDArray[np.float64]
+    peak_share: NDArray[np.float64]
+
+
+def utilisation(schedule: Schedule, capacity_bytes: NDArray[np.int64]) -> Utilisation:
+    """The numbers behind one column; `capacity_bytes` is int64 [L].
+
+    Raises:
+        ValueError: shapes that do not agree, or steps that last no time at all.
+    """
+    steps, levels, _ = schedule.by_head_bytes.shape
+    width = np.diff(schedule.edges)
+    if len(width) != steps or len(capacity_bytes) != levels:
+        raise ValueError(
+            f"schedule: expected {steps + 1} edges and {levels} capacities, received {len(schedule.edges)} and"
+            f" {len(capacity_bytes)}"
+        )
+    if not (width >= 0).all() or width.sum() <= 0:
+        raise ValueError("schedule: expected edges that rise, received others")
+    occupied = schedule.by_head_bytes.sum(axis=2)
+    mean = (width @ occupied) / width.sum()
+    return Utilisation(occupied, mean / capacity_bytes, occupied.max(axis=0) / capacity_bytes)
+
+
+def utilisation_figure(
+    schedules: Sequence[Schedule],
+    memories: Sequence[str],
+    heads: Sequence[str],
+    capacity_bytes: NDArray[np.int64],
+    title: str,
+    x_label: str,
+) -> Figure:
+    """A column a schedule, a row a memory (fastest on top), areas stacked by head.
+
+    Args:
+        schedules: on one x axis, which `x_label` names with its unit.
+        memories: L names, slowest first.
+        heads: H names.
+        capacity_bytes: int64 [L].
+        title: names workload and chip.
+    """
+    found = [utilisation(schedule, capacity_bytes) for schedule in schedules]
+    rows = len(memories)
+    figure = new_figure(max(6.0, 1.2 + 3.4 * len(schedules)), 1.6 + 1.15 * rows)
+    grid = figure.subplots(rows, len(schedules), squeeze=False, sharex=True, sharey="row")
+    for row, memory in zip(grid, reversed(range(rows)), strict=True):
+        capacity = int(capacity_bytes[memory])
+        peak = max(int(column.occupied_bytes[:, memory].max()) for column in found)
+        near = peak >= FAR * capacity
+        unit_bytes, unit = _unit(max(peak, capacity if near else 0))
+        row[0].set_ylabel(f"{memories[memory]}\n({unit})", fontsize=9)
+        for axes, schedule, column in zip(row, schedules, found, strict=True):
+            _areas(axes, schedule, memory, unit_bytes)
+            mean, fullest = column.mean_share[memory], column.peak_share[memory]
+            axes.set_title(
+                f"mean {share(mean)}, peak {share(fullest)} of {_size(capacity)}",
+                fontsize=8,
+                loc="left",
+                pad=3,
+            )
+            axes.yaxis.set_major_locator(MaxNLocator(4))
+            axes.tick_params(labelsize=8)
+            axes.margins(x=0)
+            _capacity(axes, capacity / unit_bytes, peak / unit_bytes, near)
+    for axes, schedule in zip(grid[0], schedules, strict=True):
+        axes.annotate(
+            schedule.label,
+            (0.5, 1.0),
+            xycoords="axes fraction",
+            xytext=(0, 16),
+            textcoords="offset points",
+            ha="center",
+            fontsize=10,
+            fontweight="bold",
+            parse_math=False,
+        )
+    figure.suptitle(title, fontsize=11, parse_math=False)
+    for axes in grid[-1]:
+        axes.set_xlabel(x_label, fontsize=8)
+    handles: list[Patch | Line2D] = [
+        Patch(facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0, label=head)
+        for head, (colour, hatch) in zip(heads, map(_fill, range(len(heads))), strict=True)
+    ]
+    handles.append(Line2D([], [], color="black", linewidth=1.2, linestyle="--", label="capacity"))
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=min(len(handles), 7),
+        frameon=False,
+        fontsize=8,
+        title=NOTE,
+        title_fontsize=8,
+    )
+    return figure
+
+
+def share(value: float) -> str:
+    """A share as people read it: two digits where it is small."""
+    if 0 < value < 1e-5:
+        return "<0.001%"
+    return f"{value:.0%}" if value >= 0.1 or value == 0 else f"{100 * value:.2g}%"
+
+
+def _areas(axes: Axes, schedule: Schedule, memory: int, unit_bytes: int) -> None:
+    top = np.zeros(len(schedule.by_head_bytes))
+    for head in range(schedule.by_head_bytes.shape[2]):
+        bottom, top = top, top + schedule.by_head_bytes[:, memory, head] / unit_bytes
+        colour, hatch = _fill(head)
+        axes.stairs(
+            top,
+            schedule.edges,
+            baseline=bottom,
+            fill=True,
+            facecolor=colour,
+            edgecolor="white",
+            hatch=hatch,
+            linewidth=0,
+        )
+    axes.stairs(top, schedule.edges, baseline=None, color="0.2", linewidth=0.7)
+
+
+def _capacity(axes: Axes, capacity: float, peak: float, near: bool) -> None:
+    """The line that must not be crossed, or a word where it is far above the frame."""
+    if near:
+        axes.axhline(capacity, color="black", linewidth=1.2, linestyle="--")
+        axes.set_ylim(0, 1.08 * max(capacity, peak))
+        return
+    axes.set_ylim(0, 1.4 * peak if peak else 1.0)
+    if not peak:
+        axes.set_yticks([0])
+    words = "capacity far above \N{UPWARDS ARROW}" if peak else "holds nothing"
+    axes.text(0.99, 0.94, words, transform=axes.transAxes, ha="right", va="top", fontsize=7, color="0.35")
+
+
+def _fill(head: int) -> tuple[str, str | None]:
+    return HEADS[head % len(HEADS)]
+
+
+def _unit(size_bytes: int) -> tuple[int, str]:
+    """The largest unit in which a size is at least 1."""
+    for exponent, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if size_bytes >= 1024**exponent:
+            return 1024**exponent, unit
+    return 1, "bytes"
+
+
+def _size(size_bytes: int) -> str:
+    unit_bytes, unit = _unit(size_bytes)
+    return f"{size_bytes / unit_bytes:.4g} {unit}"

@@ -1,0 +1,48 @@
+"""What bounds the ops of one run's inferences: under the compiler's mapping and under the best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.breakdown import breakdown, breakdown_figure
+from analysis.changes import Inference
+from egrl.figures import Drawing, plain
+from egrl.figures.fastest import fastest
+from egrl.past_run import PastRun
+from hwsim.problem import HasExplanation
+from workloads.errors import InputError
+
+
+def draw(runs: Sequence[PastRun]) -> Drawing:
+    """Latency by what bound the ops, and the ops that changed most; of several runs, the fastest's.
+
+    InputError where the runs are not of one problem, none has a valid mapping, or the problem explains no costs.
+    """
+    shown = fastest(runs)
+    problem = shown.run.problem
+    if not isinstance(problem, HasExplanation):
+        raise InputError(
+            f"plot breakdown: expected a problem that can say where its costs come from, found {problem.name!r}"
+        )
+    explained = {name: problem.explain(mapping).ops for name, mapping in shown.mappings().items()}
+    before, after = (
+        Inference(name, np.array([op.duration_s for op in ops]), tuple(op.bound_by for op in ops))
+        for name, ops in explained.items()
+    )
+    names = [op.name for op in explained["compiler"]]
+    memories = tuple(dict.fromkeys(label for head in problem.labels for label in head))
+    found = breakdown(before, after, memories)
+    figure = breakdown_figure(before, after, names, memories, shown.title)
+    numbers = {
+        **shown.numbers,
+        "ops": names,
+        "causes": found.causes,
+        **{
+            run.label: {"seconds_by_cause": seconds, "duration_s": run.duration_s, "bound_by": run.bound_by}
+            for run, seconds in ((before, found.before_s), (after, found.after_s))
+        },
+        "change_s": found.change_s,
+    }
+    return Drawing(figure, plain(numbers), shown.remarks)

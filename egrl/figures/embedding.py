@@ -1,0 +1,99 @@
+"""Mappings of runs in two dimensions: as fast as the compiler's, the best, and the compiler's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.embedding import FEWEST, embed, embedding_figure
+from analysis.mapping_groups import BEST, COMPETITIVE, MOST, WITHIN, Groups, choose, hamming, measure
+from egrl.figures import Drawing, plain
+from egrl.figures.repetitions import together
+from egrl.past_run import Evaluations, PastRun
+from workloads.errors import InputError
+
+
+def draw(runs: Sequence[PastRun]) -> Drawing:
+    """The compiler-competitive and the best mappings of runs of one problem, by UMAP over Hamming distances.
+
+    InputError where the runs are not of one problem, one has no valid mapping, or all together have too few.
+    """
+    kept, remarks = together(runs)
+    problem = kept[0].problem
+    live = problem.size_bytes > 0
+    past = [_valid(run) for run in kept]
+    searched = [(found.mapping[:, live], found.speedup) for found in past]
+    compiler = problem.baseline.mapping[live]
+    groups = choose(searched, compiler)
+    best = groups.best
+    pairs = list(zip(groups.run.tolist(), groups.index.tolist(), strict=True))
+    speedup = np.array([past[run].speedup[index] for run, index in pairs])
+    _check(kept, past, groups)
+    distance = hamming(np.stack([*(searched[run][0][index] for run, index in pairs), compiler]))
+    distances = measure(distance, best)
+    points = embed(distance)
+    title = f"{problem.workload} on {problem.chip}: mappings as fast as the compiler's, and the best"
+    short = [run.path.name for run in kept]
+    names = short if len(set(short)) == len(short) else [str(run.path) for run in kept]
+    figure = embedding_figure(points, best, groups.run, names, distances, title)
+    numbers = {
+        "workload": problem.workload,
+        "chip": problem.chip,
+        "runs": [str(run.path) for run in kept],
+        "competitive_within": WITHIN,
+        "most": MOST,
+        "live_decisions": int(live.sum()),
+        "distances": distances,
+        "group": [BEST if member else COMPETITIVE for member in best.tolist()],
+        "run": groups.run,
+        "evaluation": [int(past[run].ticket[index]) for run, index in pairs],
+        "speedup": speedup,
+        "embedding": points[:-1],
+        "compiler": points[-1],
+    }
+    return Drawing(figure, plain(numbers), [*remarks, *_remarks(kept, speedup[best])])
+
+
+def _valid(run: PastRun) -> Evaluations:
+    found = run.evaluations()
+    if not (found.speedup > 0).any():
+        raise InputError(f"{run.path}: expected a run with a valid mapping, found none yet")
+    return found
+
+
+def _check(runs: Sequence[PastRun], past: Sequence[Evaluations], groups: Groups) -> None:
+    """InputError where there are too few mappings, saying how many there are and how many are needed."""
+    where = ", ".join(str(run.path) for run in runs)
+    best, competitive = int(groups.best.sum()), int((~groups.best).sum())
+    if competitive < 2:
+        fastest = max(float(found.speedup.max()) for found in past)
+        raise InputError(
+            f"{where}: expected at least 2 distinct mappings of a speedup from {1 - WITHIN:g} to {1 + WITHIN:g} besides"
+            f" the best, found {competitive} (the fastest has {fastest:.4f})"
+        )
+    if best < 2 or best + competitive + 1 < FEWEST:
+        raise InputError(
+            f"{where}: expected at least {FEWEST - 1} distinct mappings, 2 of them of the best tenth, found"
+            f" {best + competitive} and {best}; a longer run has more"
+        )
+
+
+def _remarks(runs: Sequence[PastRun], best: NDArray[np.float64]) -> list[str]:
+    found = [
+        f"{run.path} starts from {run.summary['start']}, not cold as in the paper: its mappings were near to that"
+        " start from the beginning"
+        for run in runs
+        if run.summary["start"] != "cold"
+    ]
+    if best.min() <= 1 + WITHIN:
+        found.append(
+            f"of the best mappings {int((best <= 1 + WITHIN).sum())} of {len(best)} are no faster than"
+            f" {1 + WITHIN:g}x the compiler: the groups differ less in speed than in when they were found"
+        )
+    for run in runs:
+        dropped = run.summary.get("mappings", {}).get("dropped", 0)
+        if dropped:
+            found.append(f"{run.path} keeps no mappings of its first {dropped} evaluations")
+    return found

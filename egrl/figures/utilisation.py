@@ -1,0 +1,65 @@
+"""What the chip's memories hold over one run's inferences: under the compiler's mapping and under the best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from analysis.changes import micro
+from analysis.utilisation import Schedule, utilisation, utilisation_figure
+from egrl.figures import Drawing, plain
+from egrl.figures.fastest import fastest
+from egrl.past_run import PastRun
+from hwsim.problem import HasExplanation, HasOccupancy, Mapping16, Occupancy, Problem
+from workloads.errors import InputError
+
+TIME, STEP = "time since the inference began (µs)", "op, in execution order"
+"""What the x axis measures; the second where the problem cannot say how long its ops take."""
+
+
+def draw(runs: Sequence[PastRun]) -> Drawing:
+    """Memories over time, a column a mapping; of several runs, the fastest's.
+
+    InputError where the runs are not of one problem, none has a valid mapping, or the problem has no occupancy.
+    """
+    shown = fastest(runs)
+    problem = shown.run.problem
+    if not isinstance(problem, HasOccupancy):
+        raise InputError(
+            f"plot utilisation: expected a problem that can say what its memories hold, found {problem.name!r}"
+        )
+    mappings = shown.mappings()
+    held = {name: problem.occupancy(mapping) for name, mapping in mappings.items()}
+    schedules = [_schedule(problem, mapping, held[name], name) for name, mapping in mappings.items()]
+    first = held["compiler"]
+    unit = TIME if isinstance(problem, HasExplanation) else STEP
+    figure = utilisation_figure(
+        schedules, first.memories, problem.heads, first.capacity_bytes, shown.title, unit
+    )
+    numbers = {
+        **shown.numbers,
+        "memories": first.memories,
+        "capacity_bytes": first.capacity_bytes,
+        "heads": problem.heads,
+        "x": unit,
+        **{
+            name: {
+                **asdict(utilisation(schedule, first.capacity_bytes)),
+                "by_head_bytes": schedule.by_head_bytes,
+                "edges": schedule.edges,
+            }
+            for name, schedule in zip(held, schedules, strict=True)
+        },
+    }
+    return Drawing(figure, plain(numbers), shown.remarks)
+
+
+def _schedule(problem: Problem, mapping: Mapping16, held: Occupancy, name: str) -> Schedule:
+    """In microseconds where the problem explains its costs op by op, else in steps."""
+    if not isinstance(problem, HasExplanation):
+        return Schedule(name, np.arange(len(held.by_head) + 1, dtype=np.float64), held.by_head)
+    ends_s = np.cumsum([op.duration_s for op in problem.explain(mapping).ops])
+    edges_us = np.concatenate([[0.0], ends_s]) * 1e6
+    return Schedule(f"{name}, {micro(float(ends_s[-1]))} µs", edges_us, held.by_head)
