@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "bound": "prove how fast a mapping can be, and how far the best known is from that",
     "evaluate": "score and explain one mapping, op by op",
     "plot": "draw figures from run folders",
+    "reproduce": "a paper's experiments again, published numbers beside ours",
     "list": "list workloads, chips, methods or problems",
 }
 

@@ -203,10 +203,10 @@ def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tu
                     job, process, errors = entry
                     done += 1
                     if process.returncode == 0:
-                        say(f"egrl compare: {done}/{len(jobs)} {job.label}: {_outcome(job.path)}")
+                        say(f"{done}/{len(jobs)} {job.label}: {_outcome(job.path)}")
                     elif not stop():
                         failures[job.path] = f"{job.label} failed: {_last_line(errors, process.returncode)}"
-                        say(f"egrl compare: {done}/{len(jobs)} {failures[job.path]}")
+                        say(f"{done}/{len(jobs)} {failures[job.path]}")
                 time.sleep(POLL_S)
         finally:
             for _, process, _ in running:

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-
-from hwsim.problem import HasBestKnown, HasModel, Problem
-from workloads.errors import InputError
-
-if TYPE_CHECKING:
-    from egrl.comparison_runs import Subject
 
 
 @click.command(name="compare", short_help="compare methods: a table and curves over seeds")
@@ -49,88 +41,23 @@ def command(
 
     egrl compare --workload resnet50 --methods egrl,annealing,random --seeds 5 --evals 4000 --out comparison
     """
-    from egrl import atomic, comparison
-    from egrl.comparison_runs import plan, run_all
+    from egrl import comparison, comparison_report
     from egrl.names import several
-    from egrl.types import RunFailure
 
     folder = Path(out)
-    subjects = plan(several(workloads, "--workload"), several(methods, "--methods"), seeds, folder, options)
-    jobs = [job for subject in subjects for job in subject.jobs]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--out {out}: expected a folder that can be written: {error.strerror}") from error
-    failures, interrupted = run_all(
-        [job for job in jobs if job.argv], workers, lambda line: click.echo(line, err=True)
+
+    document = comparison_report.compare(
+        several(workloads, "--workload"),
+        several(methods, "--methods"),
+        seeds,
+        folder,
+        options,
+        workers,
+        lambda line: click.echo(f"egrl compare: {line}", err=True),
     )
-    if interrupted:
+    if document is None:
         click.echo("egrl: interrupted; the same command goes on", err=True)
         return 130
-    document = {
-        "kind": "comparison",
-        "version": 1,
-        "methods": several(methods, "--methods"),
-        "seeds": seeds,
-        "evaluations": options["evals"],
-        "start": subjects[0].start,
-        "workloads": [report(subject, folder, failures) for subject in subjects],
-    }
-    text = comparison.markdown(document)
-    atomic.write(folder / "comparison.json", json.dumps(document, indent=1) + "\n")
-    atomic.write(folder / "comparison.md", text)
-    click.echo(json.dumps(document) if as_json else text, nl=as_json)
-    if failures:
-        raise RunFailure(f"{len(failures)} of {len(jobs)} runs failed; the same command tries them again")
+    click.echo(json.dumps(document) if as_json else comparison.markdown(document), nl=as_json)
+    comparison_report.check(document)
     return 0
-
-
-def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict[str, Any]:
-    """A workload's part of comparison.json; its curves are written to curves-<workload>.png."""
-    from analysis import style
-    from analysis.curves import learning_curves
-    from egrl import atomic, comparison
-    from egrl.figures.curves import read_curve
-    from egrl.summary import read_summary
-
-    ended = [job.path for job in subject.jobs if job.path not in failures]
-    summaries = [read_summary(path) for path in ended]
-    curves = [read_curve(path, summary) for path, summary in zip(ended, summaries, strict=True)]
-    runs = [
-        comparison.run_of(summary, None if curve.deployable is None else curve.deployable.tolist())
-        for summary, curve in zip(summaries, curves, strict=True)
-    ]
-    problem = subject.problem
-    title = f"{problem.workload} on {problem.chip}"
-    bound = max((s["bound"] for s in summaries if s["bound"] is not None), default=None)
-    best_known = comparison.best_known_cost(runs, shipped_cost(problem))
-    if curves:
-        path = folder / f"curves-{subject.name}.png"
-        try:
-            fastest = None if bound is None else problem.baseline.cost / bound
-            style.save(learning_curves(curves, title, fastest), path)
-        except OSError as error:
-            raise atomic.disk_failure(path, error) from error
-    table = comparison.rows(runs, subject.methods, best_known, bound)
-    return {
-        "workload": problem.workload,
-        "problem": problem.name,
-        "chip": problem.chip,
-        "unit": problem.unit,
-        "fingerprint": problem.fingerprint(),
-        "baseline": problem.baseline.cost,
-        "best_known": best_known,
-        "bound": bound,
-        "reference": comparison.reference_of(subject.methods),
-        "rows": [dataclasses.asdict(row) for row in table],
-        "runs": [dataclasses.asdict(run) for run in runs],
-        "failed": [failures[job.path] for job in subject.jobs if job.path in failures],
-    }
-
-
-def shipped_cost(problem: Problem) -> float | None:
-    """The cost of the best mapping that ships for the problem; None where there is none."""
-    if not isinstance(problem, HasBestKnown) or not isinstance(problem, HasModel):
-        return None
-    mapping, _ = problem.best_known()
-    return None if mapping is None else problem.model_cost(mapping)

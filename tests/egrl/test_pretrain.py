@@ -117,7 +117,9 @@ def test_what_is_wrong_with_a_pretraining_is_said_in_one_line(finished, tmp_path
     refuse(capsys, [*argv, "--set", "method.scout=3"], "scout", "did you mean scouts")
     assert not Path(out).exists()
     copy = shutil.copytree(finished, tmp_path / "copy")
-    refuse(capsys, ["pretrain", "--workloads", "alexnet,unet", *TINY, "--out", str(copy)], "workloads: expected")
+    refuse(
+        capsys, ["pretrain", "--workloads", "alexnet,unet", *TINY, "--out", str(copy)], "workloads: expected"
+    )
     assert pretrain(copy, "--gens", "5") == 2
     assert "expected at least the 20" in capsys.readouterr().err
     refuse(capsys, ["run", "--resume", str(copy)], "config.toml", "pretraining")

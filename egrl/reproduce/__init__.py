@@ -1,0 +1,8 @@
+"""`egrl reproduce`: a paper's experiments again, and a report that holds the published numbers against ours."""
+
+from __future__ import annotations
+
+REPORTS: dict[str, tuple[str, str]] = {
+    "egrl": ("Figures 3 to 6 and F.2 of EGRL, and pre-training", "egrl.reproduce.egrl_paper"),
+}
+"""Name -> what is reproduced, in one line, and the module whose `reproduce` does it."""
