@@ -18,7 +18,9 @@ class Interrupted(Exception):
     """
 
     def __init__(self, folder: Path, generation: int | None, at_once: bool = False, again: str = "") -> None:
-        if not at_once:
+        if again and generation is None:
+            what = "interrupted; go on with:"
+        elif not at_once:
             what = f"interrupted after generation {generation}; go on with:"
         elif generation is None:
             what = "interrupted before the first checkpoint; begin anew with:"

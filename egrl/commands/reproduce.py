@@ -33,8 +33,8 @@ def command(paper: str, quick: bool, out: str | None, workers: int, quiet: bool)
 
     minutes = module.seconds(plan, workers) / 60
     say(
-        f"about {minutes:.0f} minutes with {workers} worker{'s' if workers > 1 else ''}, less what is already in {folder};"
-        " Ctrl-C stops, the same command goes on"
+        f"about {minutes:.0f} minutes with {workers} worker{'s' if workers > 1 else ''}, less what is already in"
+        f" {folder}; Ctrl-C stops, the same command goes on"
     )
     try:
         report = module.reproduce(plan, folder, workers, say)

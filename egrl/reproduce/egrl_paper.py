@@ -19,13 +19,18 @@ from egrl import atomic, comparison_report, saved_policies, transfer
 from egrl.figures import FIGURES
 from egrl.past_run import PastRun
 from egrl.stopping import Interrupted
+from workloads.errors import InputError
+from workloads.files import read_text
+from workloads.json_text import parse_document
+from workloads.load import load
 
 Say = Callable[[str], None]
 METHODS = ("egrl", "ea", "pg", "greedy-dp", "annealing", "random")
 SECONDS_AN_EVALUATION = {"egrl": (0.017, 1.6e-4), "pg": (0.014, 1.6e-4)}
 """Method -> seconds and seconds a node, one thread of a 2.5 GHz server core; others: `OTHERS`."""
 OTHERS = (0.0015, 7e-6)
-NODES = {"resnet50": 57, "resnet101": 108, "bert": 376, "alexnet": 12, "resnet18": 24}
+A_RUN_S = 6.0
+"""Seconds of a run that are not its search: starting, its bound, writing."""
 PRETRAINING_S = 0.0026
 """Seconds an evaluation in pre-training."""
 
@@ -92,14 +97,15 @@ class Plan:
 
 def seconds(plan: Plan, workers: int) -> float:
     """About how long it takes; measured on one machine, so that yours may be twice as fast or slow."""
+    nodes = {workload: len(load(workload)) for workload in (*plan.workloads, *plan.alone)}
     total = 0.0
     for methods, seeds in ((plan.methods, plan.seeds), (("egrl", "ea"), plan.printed_seeds)):
         for method in methods:
             base, each = SECONDS_AN_EVALUATION.get(method, OTHERS)
-            nodes = [NODES.get(workload, 60) for workload in plan.workloads]
-            total += seeds * plan.evals * sum(base + each * n for n in nodes)
+            total += seeds * len(plan.workloads) * A_RUN_S
+            total += seeds * plan.evals * sum(base + each * nodes[workload] for workload in plan.workloads)
     base, each = SECONDS_AN_EVALUATION["egrl"]
-    total += plan.evals * sum(base + each * 60 for _ in plan.alone)
+    total += plan.evals * sum(base + each * nodes[workload] for workload in plan.alone)
     return total / workers + plan.gens * 21 * PRETRAINING_S + 60.0
 
 
@@ -140,10 +146,6 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
 
 def _remember(plan: Plan, out: Path) -> None:
     """Refuse a folder of another plan: its runs would be mixed with these."""
-    from workloads.errors import InputError
-    from workloads.files import read_text
-    from workloads.json_text import parse_document
-
     path = out / "plan.json"
     document = {"kind": "plan", "version": 1, **json.loads(json.dumps(asdict(plan)))}
     if path.is_file():
@@ -236,7 +238,12 @@ def _pretrained(plan: Plan, out: Path, figures: Path, workers: int, say: Say) ->
     placed = [_place(folder, plan.held_out) for folder in folders]
     numbers = _draw("zeroshot", placed, figures / "zeroshot.png")
     _draw("transfer", placed[:1], figures / "pretraining.png")
-    return {**numbers, "chosen": chosen["chosen"], "chosen_on": chosen["chosen_on"], "options": chosen["options"]}
+    return {
+        **numbers,
+        "chosen": chosen["chosen"],
+        "chosen_on": chosen["chosen_on"],
+        "options": chosen["options"],
+    }
 
 
 def _seconds_so_far(out: Path, this_time: float) -> float:
