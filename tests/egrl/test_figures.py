@@ -161,18 +161,20 @@ def test_a_umap_needs_enough_mappings_and_says_how_many(runs, tmp_path, capsys):
     assert "found 0 (the fastest has 0." in line
 
 
-@pytest.mark.parametrize(("evaluations", "best"), [(8, 1), (12, 2)])
-def test_a_umap_of_few_mappings_is_refused_with_their_number(evaluations, best, runs, tmp_path, capsys):
+@pytest.mark.parametrize(("evaluations", "different", "best"), [(8, 5, 1), (12, 5, 2), (10, 10, 1)])
+def test_a_umap_of_few_mappings_is_refused_with_their_number(
+    evaluations, different, best, runs, tmp_path, capsys
+):
     short = Path(shutil.copytree(runs["cold0"], tmp_path / "short"))
     first, *others = sorted((short / "mappings").iterdir())
     for other in others:
         other.unlink()
     with np.load(first) as chunk:
         columns = {name: chunk[name][:evaluations] for name in chunk.files}
-        five = np.unique(chunk["mapping"], axis=0)[:5]
-    columns["mapping"] = five[np.arange(evaluations) % 5]
+        others = np.unique(chunk["mapping"], axis=0)[:different]
+    columns["mapping"] = others[np.arange(evaluations) % different]
     columns["speedup"][:] = 1.0
     np.savez(first, **columns)
     line = refused(capsys, tmp_path / "u.png", "umap", short)
     assert "expected at least 9 distinct mappings, 2 of them of the best tenth" in line
-    assert f"found 5 and {best};" in line
+    assert f"found {different} and {best};" in line
