@@ -32,7 +32,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     speedup = np.array([past[run].speedup[index] for run, index in pairs])
     _check(kept, past, groups)
     distance = hamming(np.stack([*(searched[run][0][index] for run, index in pairs), compiler]))
-    distances = measure(distance, best)
+    distances = measure(distance, best, groups.run)
     points = embed(distance)
     title = f"{problem.workload} on {problem.chip}: mappings as fast as the compiler's, and the best"
     short = [run.path.name for run in kept]
@@ -76,7 +76,7 @@ def _check(runs: Sequence[PastRun], past: Sequence[Evaluations], groups: Groups)
         fastest = max(float(found.speedup.max()) for found in past)
         raise InputError(
             f"{where}: expected at least 2 distinct mappings of a speedup from {1 - WITHIN:g} to {1 + WITHIN:g} besides"
-            f" the best, found {competitive} (the fastest has {fastest:.4f})"
+            f" the best and the compiler's own, found {competitive} (the fastest has {fastest:.4f})"
         )
     if best < 2 or best + competitive + 1 < FEWEST:
         raise InputError(

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from egrl.cli import main
+from egrl.figures import FIGURES
 from egrl.past_run import PastRun
 
 
@@ -178,3 +179,10 @@ def test_a_umap_of_few_mappings_is_refused_with_their_number(
     line = refused(capsys, tmp_path / "u.png", "umap", short)
     assert "expected at least 9 distinct mappings, 2 of them of the best tenth" in line
     assert f"found {different} and {best};" in line
+
+
+def test_the_document_of_figures_has_every_one_of_them():
+    text = (Path(__file__).parents[2] / "docs" / "figures.md").read_text(encoding="utf-8")
+    rows = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
+    headings = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
+    assert [name for name in rows if name in headings] == headings == list(FIGURES)
