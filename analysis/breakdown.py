@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from analysis.bands import memory_colours
 from analysis.changes import Inference, changes_panel, largest_changes, micro
-from analysis.style import new_figure
+from analysis.style import lay_out, new_figure
 
 ENGINES = (("white", "////"), ("white", "...."), ("0.85", "xxxx"), ("white", "----"), ("0.85", "\\\\\\\\"))
 """Face and hatch of the causes that are no memories."""
@@ -167,7 +167,7 @@ def _legend(axes: Axes, found: Breakdown, fills: Sequence[Fill]) -> None:
 
 def _drop_what_does_not_fit(figure: Figure, parts: Sequence[tuple[Text, Rectangle]]) -> None:
     """Words that are wider than their part of the bar go; the legend has them, too."""
-    figure.draw_without_rendering()
+    lay_out(figure)
     for words, bar in parts:
         if words.get_window_extent().width + ROOM_PX > bar.get_window_extent().width:
             words.remove()

@@ -68,10 +68,19 @@ def embedding_figure(
     _point_at(axes, points)
     axes.set(xticks=[], yticks=[], xlabel="UMAP 1", ylabel="UMAP 2")
     figure.suptitle(title, fontsize=11, parse_math=False)
-    spread = ", ".join(f"{name} {value:.1%}" for name, value in distances.spread.items())
-    axes.set_title(f"silhouette {distances.separation:.2f}; mean distance within {spread}", fontsize=8)
+    axes.set_title(_measured(distances, len(names)), fontsize=8)
     legend_below(figure, _handles(axes, best, names))
     return figure
+
+
+def _measured(distances: Distances, runs: int) -> str:
+    """The line below the title."""
+    parts = []
+    for name, value in distances.spread.items():
+        alone = distances.spread_in_a_run[name]
+        own = f" ({alone:.1%} in a run)" if runs > 1 and np.isfinite(alone) else ""
+        parts.append(f"{name} {value:.1%}{own}")
+    return f"silhouette {distances.separation:.2f}; mean distance within {', '.join(parts)}"
 
 
 def _look(number: int, best: bool) -> dict[str, Any]:

@@ -46,6 +46,7 @@ class Distances:
     Attributes:
         separation: mean silhouette of the mappings, -1 (mixed up) to 1 (two tight groups far apart).
         spread: group -> mean distance of two of its mappings.
+        spread_in_a_run: the same of two mappings of one run; NaN where no run has two.
         to_compiler: group -> mean distance of its mappings to the compiler's.
         nearest_to_compiler: group -> distance of its mapping that is nearest to the compiler's.
         compiler_is_nearer_to: the group to which the compiler's mapping has the smaller mean distance.
@@ -53,6 +54,7 @@ class Distances:
 
     separation: float
     spread: dict[str, float]
+    spread_in_a_run: dict[str, float]
     to_compiler: dict[str, float]
     nearest_to_compiler: dict[str, float]
     compiler_is_nearer_to: str
@@ -123,8 +125,8 @@ def silhouette(distance: NDArray[np.float64], group: NDArray[np.bool_]) -> float
     return float(values.mean())
 
 
-def measure(distance: NDArray[np.float64], best: NDArray[np.bool_]) -> Distances:
-    """How the groups lie: distances [M + 1, M + 1], the compiler's mapping last, and membership [M].
+def measure(distance: NDArray[np.float64], best: NDArray[np.bool_], run: NDArray[np.int64]) -> Distances:
+    """How the groups lie: distances [M + 1, M + 1], the compiler's mapping last, membership [M], number of the run [M].
 
     ValueError where a group has fewer than two mappings.
     """
@@ -132,12 +134,21 @@ def measure(distance: NDArray[np.float64], best: NDArray[np.bool_]) -> Distances
     if min(len(group) for group in members.values()) < 2:
         counts = {name: len(group) for name, group in members.items()}
         raise ValueError(f"best: expected two mappings in each group, received {counts}")
-    spread = {
-        name: float(distance[np.ix_(group, group)].sum() / (len(group) * (len(group) - 1)))
-        for name, group in members.items()
-    }
+    between = distance[:-1, :-1]
+    other = ~np.eye(len(best), dtype=np.bool_)
+    alike = other & (run[:, None] == run)
     means = {name: float(distance[-1, group].mean()) for name, group in members.items()}
-    nearest = {name: float(distance[-1, group].min()) for name, group in members.items()}
     return Distances(
-        silhouette(distance[:-1, :-1], best), spread, means, nearest, min(means, key=means.__getitem__)
+        separation=silhouette(between, best),
+        spread={name: _mean(between, other, group) for name, group in members.items()},
+        spread_in_a_run={name: _mean(between, alike, group) for name, group in members.items()},
+        to_compiler=means,
+        nearest_to_compiler={name: float(distance[-1, group].min()) for name, group in members.items()},
+        compiler_is_nearer_to=min(means, key=means.__getitem__),
     )
+
+
+def _mean(distance: NDArray[np.float64], pairs: NDArray[np.bool_], members: NDArray[np.int64]) -> float:
+    """Of the distances [M, M] between some members, over those pairs [M, M] that count; NaN where none does."""
+    counted = distance[np.ix_(members, members)][pairs[np.ix_(members, members)]]
+    return float(counted.mean()) if len(counted) else float("nan")

@@ -6,7 +6,9 @@ grey beside its black.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from matplotlib.artist import Artist
@@ -46,10 +48,24 @@ def legend_below(figure: Figure, handles: Sequence[Artist], handlelength: float 
     )
 
 
+@contextmanager
+def boxes_allowed() -> Iterator[None]:
+    """Letters that the font lacks become boxes without a warning for each: an op may have any name."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from ", category=UserWarning)
+        yield
+
+
+def lay_out(figure: Figure) -> None:
+    """Give everything in a figure its place, so that it can be measured."""
+    with boxes_allowed():
+        figure.draw_without_rendering()
+
+
 def save(figure: Figure, path: Path) -> None:
     """Write a figure without dates or random ids, so that equal figures are equal files. `path` ends as in FORMATS."""
     metadata = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     import matplotlib
 
-    with matplotlib.rc_context({"svg.hashsalt": "egrl", "svg.fonttype": "none"}):
+    with boxes_allowed(), matplotlib.rc_context({"svg.hashsalt": "egrl", "svg.fonttype": "none"}):
         figure.savefig(path, metadata=metadata[path.suffix])

@@ -87,6 +87,12 @@ def read_summary(run: Path) -> dict[str, Any]:
     bound = summary.get("bound")
     if bound is not None and not (isinstance(bound, float) and bound > 0):
         raise InputError(f"{path}: bound: expected a number above 0 or null, found {bound!r}")
+    evaluations = summary.get("evaluations")
+    if type(evaluations) is not int or evaluations < 0:
+        raise InputError(f"{path}: evaluations: expected a number, found {evaluations!r}")
+    best = summary.get("best")
+    if best is not None and not (isinstance(best, dict) and isinstance(best.get("speedup"), float)):
+        raise InputError(f"{path}: best: expected an object with a speedup or null, found {best!r}")
     return summary
 
 

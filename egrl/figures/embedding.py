@@ -32,7 +32,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     speedup = np.array([past[run].speedup[index] for run, index in pairs])
     _check(kept, past, groups)
     distance = hamming(np.stack([*(searched[run][0][index] for run, index in pairs), compiler]))
-    distances = measure(distance, best)
+    distances = measure(distance, best, groups.run)
     points = embed(distance)
     title = f"{problem.workload} on {problem.chip}: mappings as fast as the compiler's, and the best"
     short = [run.path.name for run in kept]
@@ -53,13 +53,18 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         "embedding": points[:-1],
         "compiler": points[-1],
     }
-    return Drawing(figure, plain(numbers), [*remarks, *_remarks(kept, speedup[best])])
+    return Drawing(figure, plain(numbers), [*remarks, *_remarks(kept, past, speedup[best])])
 
 
 def _valid(run: PastRun) -> Evaluations:
+    """What the run evaluated. InputError where nothing valid is among it."""
+    if run.summary.get("best") is None:
+        raise InputError(f"{run.path}: expected a run with a valid mapping, found none yet")
     found = run.evaluations()
     if not (found.speedup > 0).any():
-        raise InputError(f"{run.path}: expected a run with a valid mapping, found none yet")
+        raise InputError(
+            f"{run.path / 'mappings'}: expected evaluations of valid mappings, found none of {len(found.ticket)}"
+        )
     return found
 
 
@@ -71,7 +76,7 @@ def _check(runs: Sequence[PastRun], past: Sequence[Evaluations], groups: Groups)
         fastest = max(float(found.speedup.max()) for found in past)
         raise InputError(
             f"{where}: expected at least 2 distinct mappings of a speedup from {1 - WITHIN:g} to {1 + WITHIN:g} besides"
-            f" the best, found {competitive} (the fastest has {fastest:.4f})"
+            f" the best and the compiler's own, found {competitive} (the fastest has {fastest:.4f})"
         )
     if best < 2 or best + competitive + 1 < FEWEST:
         raise InputError(
@@ -80,7 +85,7 @@ def _check(runs: Sequence[PastRun], past: Sequence[Evaluations], groups: Groups)
         )
 
 
-def _remarks(runs: Sequence[PastRun], best: NDArray[np.float64]) -> list[str]:
+def _remarks(runs: Sequence[PastRun], past: Sequence[Evaluations], best: NDArray[np.float64]) -> list[str]:
     found = [
         f"{run.path} starts from {run.summary['start']}, not cold as in the paper: its mappings were near to that"
         " start from the beginning"
@@ -92,8 +97,7 @@ def _remarks(runs: Sequence[PastRun], best: NDArray[np.float64]) -> list[str]:
             f"of the best mappings {int((best <= 1 + WITHIN).sum())} of {len(best)} are no faster than"
             f" {1 + WITHIN:g}x the compiler: the groups differ less in speed than in when they were found"
         )
-    for run in runs:
-        dropped = run.summary.get("mappings", {}).get("dropped", 0)
-        if dropped:
-            found.append(f"{run.path} keeps no mappings of its first {dropped} evaluations")
+    for run, kept in zip(runs, past, strict=True):
+        if kept.ticket[0] > 0:
+            found.append(f"{run.path} keeps no mappings of its first {kept.ticket[0]} evaluations")
     return found

@@ -136,7 +136,7 @@ def distinct(runs: Sequence[PlottedRun]) -> tuple[list[PlottedRun], list[str]]:
             kept[key] = run
             continue
         longer, shorter = run, before
-        if int(before.summary.get("evaluations", 0)) >= int(run.summary.get("evaluations", 0)):
+        if before.summary["evaluations"] >= run.summary["evaluations"]:
             longer, shorter = before, run
         kept[key] = longer
         reason = (

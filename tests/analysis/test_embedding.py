@@ -22,7 +22,8 @@ def figure_of(runs: int, mappings: int = 24) -> Figure:
     distance, best = two_groups(mappings)
     points = np.random.default_rng(1).normal(size=(mappings + 1, 2))
     names = [f"run {number}" for number in range(runs)]
-    return embedding_figure(points, best, np.arange(mappings) % runs, names, measure(distance, best), "t")
+    run = np.arange(mappings) // 2 % runs
+    return embedding_figure(points, best, run, names, measure(distance, best, run), "t")
 
 
 @pytest.mark.parametrize("mappings", [FEWEST - 1, 40])
@@ -49,6 +50,12 @@ def test_the_legend_counts_the_groups_and_names_runs_only_where_there_are_severa
 
     assert names(figure_of(1)) == ["competitive (12)", "best (12)"]
     assert names(figure_of(2))[2:] == ["run 0", "run 1"]
+
+
+def test_the_spread_in_a_run_is_told_where_there_are_several():
+    one, two = (figure_of(runs).axes[0].get_title() for runs in (1, 2))
+    assert one.startswith("silhouette 0.")
+    assert ["in a run" in title for title in (one, two)] == [False, True]
 
 
 def test_groups_differ_by_filling_and_runs_by_shape():

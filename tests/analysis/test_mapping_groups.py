@@ -36,11 +36,15 @@ def test_numbers_equal_a_loop_over_pairs(seed, mappings, decisions):
     distance = hamming(rows)
     for i, j in itertools.product(range(mappings + 1), repeat=2):
         assert distance[i, j] == sum(a != b for a, b in zip(rows[i], rows[j], strict=True)) / decisions
-    found = measure(distance, best)
+    run = rng.integers(0, 3, mappings)
+    found = measure(distance, best, run)
     assert found.separation == pytest.approx(plain_silhouette(distance[:-1, :-1], best))
     for name, members in (("best", np.flatnonzero(best)), ("competitive", np.flatnonzero(~best))):
         pairs = [distance[i, j] for i, j in itertools.combinations(members, 2)]
         assert found.spread[name] == pytest.approx(sum(pairs) / len(pairs))
+        alike = [distance[i, j] for i, j in itertools.combinations(members, 2) if run[i] == run[j]]
+        mean = sum(alike) / len(alike) if alike else np.nan
+        np.testing.assert_allclose(found.spread_in_a_run[name], mean)
         assert found.to_compiler[name] == pytest.approx(distance[-1, members].mean())
         assert found.nearest_to_compiler[name] == min(distance[-1, members])
 
@@ -55,13 +59,13 @@ def test_two_tight_groups_far_apart_have_silhouette_one_and_a_mapping_alone_coun
 def test_the_compiler_is_nearer_to_the_group_of_the_smaller_mean_distance():
     rows = np.array([[0, 0, 1], [0, 1, 0], [1, 1, 1], [1, 1, 0], [0, 0, 0]])
     best = np.array([False, False, True, True])
-    assert measure(hamming(rows), best).compiler_is_nearer_to == "competitive"
-    assert measure(hamming(rows), ~best).compiler_is_nearer_to == "best"
+    assert measure(hamming(rows), best, np.zeros(4)).compiler_is_nearer_to == "competitive"
+    assert measure(hamming(rows), ~best, np.zeros(4)).compiler_is_nearer_to == "best"
 
 
 def test_a_group_of_one_is_refused():
     with pytest.raises(ValueError, match="two mappings in each group"):
-        measure(np.zeros((4, 4)), np.array([True, False, False]))
+        measure(np.zeros((4, 4)), np.array([True, False, False]), np.zeros(3))
 
 
 @given(SEEDS, st.integers(1, 3), st.integers(1, 30), st.integers(1, 4))

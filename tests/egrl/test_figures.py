@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from egrl.cli import main
+from egrl.figures import FIGURES
 from egrl.past_run import PastRun
 
 
@@ -161,18 +162,27 @@ def test_a_umap_needs_enough_mappings_and_says_how_many(runs, tmp_path, capsys):
     assert "found 0 (the fastest has 0." in line
 
 
-@pytest.mark.parametrize(("evaluations", "best"), [(8, 1), (12, 2)])
-def test_a_umap_of_few_mappings_is_refused_with_their_number(evaluations, best, runs, tmp_path, capsys):
+@pytest.mark.parametrize(("evaluations", "different", "best"), [(8, 5, 1), (12, 5, 2), (10, 10, 1)])
+def test_a_umap_of_few_mappings_is_refused_with_their_number(
+    evaluations, different, best, runs, tmp_path, capsys
+):
     short = Path(shutil.copytree(runs["cold0"], tmp_path / "short"))
     first, *others = sorted((short / "mappings").iterdir())
     for other in others:
         other.unlink()
     with np.load(first) as chunk:
         columns = {name: chunk[name][:evaluations] for name in chunk.files}
-        five = np.unique(chunk["mapping"], axis=0)[:5]
-    columns["mapping"] = five[np.arange(evaluations) % 5]
+        others = np.unique(chunk["mapping"], axis=0)[:different]
+    columns["mapping"] = others[np.arange(evaluations) % different]
     columns["speedup"][:] = 1.0
     np.savez(first, **columns)
     line = refused(capsys, tmp_path / "u.png", "umap", short)
     assert "expected at least 9 distinct mappings, 2 of them of the best tenth" in line
-    assert f"found 5 and {best};" in line
+    assert f"found {different} and {best};" in line
+
+
+def test_the_document_of_figures_has_every_one_of_them():
+    text = (Path(__file__).parents[2] / "docs" / "figures.md").read_text(encoding="utf-8")
+    rows = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
+    headings = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
+    assert [name for name in rows if name in headings] == headings == list(FIGURES)

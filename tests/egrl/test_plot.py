@@ -144,7 +144,17 @@ def test_the_title_names_the_start_that_all_share_and_the_bound_is_drawn(runs):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("fingerprint", 3), ("baseline", {}), ("baseline", {"cost": 0.0}), ("bound", "x")]
+    ("key", "value"),
+    [
+        ("fingerprint", 3),
+        ("baseline", {}),
+        ("baseline", {"cost": 0.0}),
+        ("bound", "x"),
+        ("evaluations", "x"),
+        ("evaluations", None),
+        ("best", 3),
+        ("best", {"speedup": "x"}),
+    ],
 )
 def test_a_damaged_summary_is_refused(key, value, runs, tmp_path):
     run = Path(shutil.copytree(runs["a0"], tmp_path / "r"))
