@@ -27,7 +27,7 @@ from egrl.types import GENERATION
 from workloads.load import load, names
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl")
@@ -37,7 +37,7 @@ SMALL = shlex.split(
     " --set method.network.attention_heads=2 --set method.critic.width=8"
 )
 """Networks small enough for tests."""
-GIVEN_ONLY = {"start_mapping.json", "init_policy.safetensors"}
+GIVEN_ONLY = {"start_mapping.json", "init_policy.safetensors", "finetune/"}
 """Files of a run folder that are there only where a flag asks for them."""
 
 
@@ -79,7 +79,15 @@ def parse(argv: list[str]) -> click.Context:
 
 
 def shortened(argv: list[str]) -> list[str]:
-    """The command with small networks and a budget of one generation, or of two where a run is resumed."""
+    """The command with small networks and a budget of one generation, or of two where a run is resumed.
+
+    Reproducing takes minutes at its smallest: here it only says how; tests/egrl/test_reproduce.py has the rest.
+    """
+    if argv[0] == "reproduce":
+        return [*argv, "--help"]
+    if argv[0] == "pretrain":
+        gens = argv.index("--gens") + 1
+        return [*argv[:gens], "1", *argv[gens + 1 :], "--set", "method.network.width=8"]
     if argv[0] != "run":
         return argv
     larger = "--resume" in argv
@@ -262,8 +270,8 @@ def test_the_table_of_gates_states_what_make_runs():
     assert gates == [*check, "pytest"]
 
 
-def quickstart() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("quickstart", ROOT / "examples" / "quickstart.py")
+def example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -273,7 +281,7 @@ def quickstart() -> ModuleType:
 
 def test_the_quickstart_searches_and_shows_where_the_weights_went(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert quickstart().main(["alexnet", "1"]) == 0
+    assert example("quickstart").main(["alexnet", "1"]) == 0
     first, folder, _, _, *rows = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"alexnet: \d+\.\d{3}x the compiler, \d+\.\d us, by \w+", first)
     assert (tmp_path / folder.removeprefix("run folder: ") / "best_mapping.json").is_file()
@@ -284,3 +292,13 @@ def test_the_quickstart_searches_and_shows_where_the_weights_went(tmp_path, monk
     held = sum(op.weight_bytes for op in net) / 2**20
     for column in (2, 3):
         assert sum(float(row[column]) for row in cells) == pytest.approx(held, abs=0.02)
+
+
+def test_the_transfer_example_places_policies_and_draws(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert example("transfer").main(["alexnet", "resnet18,vgg16", "1"]) == 0
+    first, _, head, *rows = capsys.readouterr().out.splitlines()
+    assert re.match(r"alexnet: \d+\.\d{3}x the compiler; run folder: ", first)
+    assert head.split()[:3] == ["no", "training", "on"]
+    assert [row.split()[0] for row in rows] == ["resnet18", "vgg16", "geometric"]
+    assert (tmp_path / "transfer.png").stat().st_size > 10_000
