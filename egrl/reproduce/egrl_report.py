@@ -42,8 +42,8 @@ S. Khadka et al., *Optimizing memory placement using evolutionary graph reinforc
 Figures 3 to 6 and F.2, and pre-training, which it leaves to others. Made by `egrl reproduce egrl`.
 
 **What was run.** {names} on chip `nnpi`; {plan["evals"]} evaluations a run, seeds 0 to {plan["seeds"] - 1}, cold start;
-{spent_s / 60:.0f} minutes of searching, had it been one run after the other. Speedups are over the compiler's map on the
-same simulator; ± is the sample's standard deviation over seeds.
+{spent_s / 60:.0f} minutes of searching, had it been one run after the other. Speedups are over the compiler's map on
+the same simulator; ± is the sample's standard deviation over seeds.
 
 **What can be compared.** The paper measured on an NNP-I against Intel's compiler. Here both are models: a simulator
 with the chip's published capacities and bandwidths, and as the compiler the best of twelve simple rules, which leaves
