@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "evaluate": "score and explain one mapping, op by op",
     "plot": "draw figures from run folders",
     "reproduce": "a paper's experiments again, published numbers beside ours",
+    "chip": "make a chip file of your own",
     "list": "list workloads, chips, methods or problems",
 }
 

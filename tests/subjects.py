@@ -25,6 +25,8 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "nnpi": lambda: NnpiProblem(load("alexnet"), load_chip("nnpi"), NnpiConfig()),
     "nnpi-penalise": lambda: NnpiProblem(load("resnet18"), load_chip("nnpi"), NnpiConfig(invalid="penalise")),
     "nnpi-noisy": _noisy,
+    "nnpi-edge": lambda: NnpiProblem(load("alexnet"), load_chip("edge"), NnpiConfig()),
+    "nnpi-quad": lambda: NnpiProblem(load("alexnet"), load_chip("quad"), NnpiConfig()),
     **{f"toy-{name}": toy for name, toy in TOYS.items()},
 }
 

@@ -8,7 +8,6 @@ import os
 import pkgutil
 import re
 import shlex
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -114,7 +113,6 @@ class Story:
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     folder = tmp_path_factory.mktemp("story")
-    shutil.copy(ROOT / "hwsim" / "nnpi" / "chips" / "nnpi.toml", folder / "mine.toml")
     example = blocks((ROOT / "docs" / "workloads.md").read_text(encoding="utf-8"), "json")[0]
     (folder / "net.json").write_text(example, encoding="utf-8")
     before = Path.cwd()

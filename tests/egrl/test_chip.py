@@ -1,0 +1,87 @@
+"""A chip of one's own, from template to figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from egrl.cli import main
+from hwsim.nnpi.chip import load_chip
+
+TINY = [
+    "--set",
+    "method.network.width=8",
+    "--set",
+    "method.network.depth=2",
+    "--set",
+    "method.critic.width=8",
+]
+
+
+def refuse(capsys, argv: list[str], *words: str) -> None:
+    assert main(argv) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("egrl: error: ")
+    assert err.count("\n") == 1
+    for word in words:
+        assert word in err
+
+
+def test_a_new_chip_file_is_commented_and_named_after_the_file(tmp_path, capsys):
+    path = tmp_path / "mine.toml"
+    assert main(["chip", "new", str(path), "--like", "edge"]) == 0
+    assert f"--chip {path}" in capsys.readouterr().out
+    chip = load_chip(path)
+    assert chip.name == "mine"
+    assert chip.memories == load_chip("edge").memories
+    assert path.read_text().count("#") > 20
+
+
+def test_what_is_wrong_with_a_new_chip_file_is_said_in_one_line(tmp_path, capsys):
+    path = tmp_path / "mine.toml"
+    path.write_text("mine")
+    refuse(capsys, ["chip", "new", str(path)], "expected a new file")
+    assert path.read_text() == "mine"
+    refuse(capsys, ["chip", "new", str(tmp_path / "mine.json")], "ending in .toml")
+    refuse(capsys, ["chip", "new", str(tmp_path / "no name.toml")], "letters, digits", "'no name'")
+    refuse(capsys, ["chip", "new", str(tmp_path / "nowhere" / "x.toml")], "can be written")
+    refuse(capsys, ["chip", "new", str(tmp_path / "x.toml"), "--like", "nnpj"], "nnpj", "expected one of")
+
+
+def eight_levels(path: Path) -> Path:
+    """The template of nnpi with its memories replaced by eight."""
+    assert main(["chip", "new", str(path)]) == 0
+    text = path.read_text()
+    memories = "".join(
+        f'[[memories]]\nname = "m{k}"\ncapacity_bytes = {2 ** (34 - 2 * k)}\nbandwidth_Bps = {50e9 * 3.0**k!r}\n\n'
+        for k in range(8)
+    )
+    text = re.sub(r"\[\[memories\]\].*?(?=\[compute\])", lambda _: memories, text, flags=re.DOTALL)
+    path.write_text(text.replace('"llc"', '"m1"'))
+    return path
+
+
+@pytest.mark.parametrize("chip", ["tpuv4i", "quad", "eight"])
+def test_search_bound_and_figures_take_chips_of_other_numbers_of_memories(chip, tmp_path, capsys):
+    given = str(eight_levels(tmp_path / "eight.toml")) if chip == "eight" else chip
+    out = tmp_path / "r"
+    argv = ["run", "--workload", "alexnet", "--chip", given, "--gens", "3", "--out", str(out), "--quiet"]
+    assert main([*argv, "--bound-seconds", "5", *TINY]) == 0
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["best"]["valid"]
+    assert summary["best"]["speedup"] >= 1
+    assert summary["gap"] is None or summary["gap"] > -1e-9
+    names = load_chip(given).memory_names
+    rows = json.loads((out / "best_mapping.json").read_text())["mapping"]
+    assert {row[head] for row in rows for head in ("weight", "activation") if head in row} <= {*names, None}
+    for figure in ("shift", "bands", "utilisation", "breakdown", "curves"):
+        assert main(["plot", figure, str(out), "-o", str(tmp_path / f"{figure}.png")]) == 0
+    best = str(out / "best_mapping.json")
+    assert main(["evaluate", "--workload", "alexnet", "--chip", given, "--mapping", best]) == 0
+    capsys.readouterr()
+    policy = str(next((out / "policies").glob("*")))
+    other = ["run", "--workload", "alexnet", "--init", policy, "--gens", "1", "--out", str(tmp_path / "s")]
+    refuse(capsys, [*other, *TINY, "--quiet"], "--init: choices: expected 3")
