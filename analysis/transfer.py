@@ -60,27 +60,27 @@ def transfer_curves(transfers: Sequence[Transfer], title: str) -> Figure:
             axes.set_visible(False)
             continue
         transfer = transfers[number]
-        axes.axhline(1.0, color="0.45", linewidth=1.0, zorder=1)
+        axes.axhline(1.0, color="0.3", linewidth=1.4, zorder=1)
         for name, values in zip(transfer.targets, transfer.speedup, strict=True):
             own, k = name in transfer.trained_on, names.index(name)
             line = axes.plot(transfer.evaluations, values, linewidth=2.2 if own else 1.3)[0]
             _look(line, k)
             line.set_markevery(max(1, len(values) // 8))
         axes.axvline(transfer.evaluations[transfer.deployed], color="0.6", linewidth=0.8, linestyle=":")
-        axes.set_title(f"policies of {transfer.policies}", fontsize=9, parse_math=False, wrap=True)
+        axes.set_title(transfer.policies, fontsize=9, parse_math=False, wrap=True)
         axes.set_xlabel("evaluations spent in training")
         axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
         axes.grid(color="0.92")
         axes.margins(x=0.02)
         axes.set_ylim(bottom=max(0.0, lowest - 0.05))
     for row in panels:
-        row[0].set_ylabel("speedup over the compiler, no training there")
+        row[0].set_ylabel("zero-shot speedup over the compiler")
     figure.suptitle(title, fontsize=11, parse_math=False)
     own_names = {name for transfer in transfers for name in transfer.trained_on}
     handles: list[Line2D] = []
     for k, name in enumerate(names):
         handles += _look(Line2D([], [], label=name), k)
-    handles.append(Line2D([], [], color="0.45", linewidth=1.0, label="compiler"))
+    handles.append(Line2D([], [], color="0.3", linewidth=1.4, label="compiler"))
     handles.append(Line2D([], [], color="0.6", linewidth=0.8, linestyle=":", label="deployed policy"))
     if own_names & set(names):
         handles.append(Line2D([], [], color="0.2", linewidth=2.2, label="thick: trained on it"))

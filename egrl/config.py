@@ -238,6 +238,10 @@ def to_toml(config: RunConfig) -> str:
 def read_toml(text: str, where: str) -> dict[str, dict[str, Any]]:
     """The tables run, problem and method of a config.toml; InputError where it is malformed or of another version."""
     document = parse_toml(text, where)
+    if document.get("kind") == "pretraining":
+        raise InputError(
+            f"{where}: expected a run, found a pre-training; `egrl pretrain` with its --out goes on"
+        )
     if document.get("kind") != "config" or document.get("version") != VERSION:
         found = f"{document.get('kind')!r} version {document.get('version')!r}"
         raise InputError(f"{where}: expected kind 'config' version {VERSION}, found {found}")

@@ -67,6 +67,10 @@ class PastRun:
     @staticmethod
     def read(path: Path) -> PastRun:
         """InputError where summary or config are missing or damaged."""
+        if not path.is_dir():
+            raise InputError(f"{path}: expected a run folder, found no such folder")
+        if (path / run_folder.PRETRAINING).is_file():
+            raise InputError(f"{path}: expected a run folder, found a pre-training")
         summary = read_summary(path)
         where = str(path / run_folder.CONFIG)
         tables = config.read_toml(read_text(where, "a config file"), where)

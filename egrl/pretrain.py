@@ -70,7 +70,7 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
     """
     _check(options)
     training, validation = (_problems(options, names) for names in (options.workloads, options.validation))
-    _check_distinct([*training, *validation])
+    _check_distinct(training, validation)
     method_config = config.build(EsConfig, {"scouts": SCOUTS, **options.method_settings}, "--set method")
     archive = Archive(training)
     init = None
@@ -90,6 +90,12 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
             _check_same(options, out)
         if begun and folder.begun:
             state = loop.resume(method, folder, archive, training)
+            if state.generation > options.gens:
+                raise InputError(
+                    f"--gens: expected at least the {state.generation} of {out}, found {options.gens}"
+                )
+        if begun:
+            atomic.write(out / run_folder.CONFIG, _toml(options))
         if state is None or not folder.begun:
             folder.write_inputs(_toml(options), training, {})
         budget = Budget(options.gens, None)
@@ -114,7 +120,7 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
         finally:
             measure.close()
         if stopped and state.generation < options.gens:
-            raise Interrupted(out, state.generation, again="the same egrl pretrain")
+            raise Interrupted(out, state.generation, again="the same command goes on")
         return _choose(options, out, training, validation, state.seconds)
     finally:
         folder.close()
@@ -138,16 +144,20 @@ def _problems(options: PretrainOptions, workloads: Sequence[str]) -> list[Proble
     return [definition.build(workload, chip, settings) for workload in workloads]
 
 
-def _check_distinct(given: Sequence[Problem]) -> None:
-    """InputError where one workload is given twice: a policy must not be chosen on what it was trained on."""
-    names: dict[str, str] = {}
-    for problem in given:
-        mark = problem.fingerprint()
-        if mark in names:
+def _check_distinct(training: Sequence[Problem], validation: Sequence[Problem]) -> None:
+    """InputError where a workload is given twice: a policy must not be chosen on what it was trained on."""
+    for flag, given in (("--workloads", training), ("--validation", validation)):
+        names = [problem.workload for problem in given]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"{flag}: expected workloads of different names, found {twice} twice")
+    trained = {problem.fingerprint() for problem in training}
+    names = [problem.workload for problem in training]
+    for problem in validation:
+        if problem.fingerprint() in trained or problem.workload in names:
             raise InputError(
-                f"--workloads and --validation: expected different workloads, found {problem.workload} twice"
+                f"--validation: expected workloads that are not trained on, found {problem.workload} among --workloads"
             )
-        names[mark] = problem.workload
 
 
 def _toml(options: PretrainOptions) -> str:
@@ -162,9 +172,8 @@ def _check_same(options: PretrainOptions, out: Path) -> None:
     where = str(out / run_folder.CONFIG)
     document = parse_toml(read_text(where, "a config file"), where)
     if document.get("kind") != "pretraining" or not isinstance(document.get("options"), dict):
-        raise InputError(
-            f"--out {out}: expected a new folder or a pre-training, found {document.get('kind')!r}"
-        )
+        found = "a run folder" if document.get("kind") == "config" else f"kind {document.get('kind')!r}"
+        raise InputError(f"--out {out}: expected a new folder or a pre-training, found {found}")
     old, new = document["options"], parse_toml(_toml(options), where)["options"]
     for key in sorted({*old, *new}):
         if key not in FREE and old.get(key) != new.get(key):
@@ -172,9 +181,6 @@ def _check_same(options: PretrainOptions, out: Path) -> None:
                 f"--out {out}: {key}: expected {new.get(key)!r} as given, found {old.get(key)!r};"
                 " take another --out"
             )
-    if old["gens"] > new["gens"]:
-        raise InputError(f"--gens: expected at least the {old['gens']} of {out}, found {new['gens']}")
-    atomic.write(Path(where), _toml(options))
 
 
 def _choose(
@@ -228,5 +234,5 @@ def _choose(
         temporary.replace(out / CHOSEN)
     except OSError as error:
         raise atomic.disk_failure(out / CHOSEN, error) from error
-    atomic.write(out / saved_policies.PRETRAINING, json.dumps(document, indent=1, allow_nan=False) + "\n")
+    atomic.write(out / run_folder.PRETRAINING, json.dumps(document, indent=1, allow_nan=False) + "\n")
     return document

@@ -36,6 +36,7 @@ METRICS = "metrics.csv"
 BEST = "best_mapping.json"
 LOCK = ".lock"
 POLICIES = "policies"
+PRETRAINING = "pretraining.json"
 START_FILE = "start_mapping.json"
 INIT_FILE = "init_policy.safetensors"
 KEPT_STARTS = ("cold", "compiler")

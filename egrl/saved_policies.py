@@ -9,12 +9,11 @@ from typing import Any
 
 from egrl import run_folder
 from egrl.past_run import PastRun, with_own_inputs
+from egrl.run_folder import PRETRAINING
 from egrl.types import GENERATION
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document
-
-PRETRAINING = "pretraining.json"
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,10 @@ def read(folder: Path) -> SavedPolicies:
     """The policies in a folder of `egrl run` or `egrl pretrain`. InputError where there are none or it is damaged."""
     if (folder / PRETRAINING).is_file():
         return _of_pretraining(folder)
+    if _is_pretraining(folder):
+        raise InputError(
+            f"{folder}: expected a finished pre-training, found one under way; the same egrl pretrain goes on"
+        )
     run = PastRun.read(folder)
     last = int(run.summary["evaluations"])
     steps = tuple(
@@ -82,6 +85,12 @@ def read(folder: Path) -> SavedPolicies:
         steps,
         steps[-1].generation,
     )
+
+
+def _is_pretraining(folder: Path) -> bool:
+    """Whether the folder is that of a pre-training, finished or not."""
+    path = folder / run_folder.CONFIG
+    return path.is_file() and 'kind = "pretraining"' in read_text(path, "a config file")
 
 
 def of_folder(folder: Path) -> dict[int, Path]:

@@ -14,19 +14,22 @@ class Interrupted(Exception):
     """The user stopped the run, which goes on from the checkpoint of `generation` in `folder`.
 
     `generation` is None where none was written yet: the run begins anew then. `at_once`: the generation under way
-    was given up. `again` is the command that goes on, where it is not `egrl run --resume`.
+    was given up. `again` says how to go on, where that is not `egrl run --resume`.
     """
 
     def __init__(self, folder: Path, generation: int | None, at_once: bool = False, again: str = "") -> None:
-        if again and generation is None:
-            what = "interrupted; go on with:"
-        elif not at_once:
+        if again:
+            after = "" if generation is None else f" after generation {generation}"
+            super().__init__(f"interrupted{after}; {again}")
+            self.folder, self.generation = folder, generation
+            return
+        if not at_once:
             what = f"interrupted after generation {generation}; go on with:"
         elif generation is None:
             what = "interrupted before the first checkpoint; begin anew with:"
         else:
             what = f"interrupted at once; go on from generation {generation} with:"
-        super().__init__(f"{what} {again or f'egrl run --resume {folder}'}")
+        super().__init__(f"{what} egrl run --resume {folder}")
         self.folder, self.generation = folder, generation
 
 

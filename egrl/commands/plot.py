@@ -38,6 +38,10 @@ def command(figure: str, runs: tuple[str, ...], output: str, as_json: bool) -> i
     path = Path(output)
     if path.suffix not in style.FORMATS:
         raise InputError(f"--output {output}: expected a file ending in {', '.join(style.FORMATS)}")
+    if not path.parent.is_dir():
+        raise InputError(
+            f"--output {output}: expected a file in a folder that exists, found no {path.parent}"
+        )
     module = importlib.import_module(FIGURES[figure][1])
     read = getattr(module, "read", PastRun.read)
     drawing: Drawing = module.draw([read(Path(run)) for run in runs])

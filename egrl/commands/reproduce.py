@@ -13,7 +13,10 @@ from egrl.reproduce import REPORTS
 @click.command(name="reproduce", short_help="a paper's experiments again, published numbers beside ours")
 @click.argument("paper", type=click.Choice(list(REPORTS)))
 @click.option("--quick", is_flag=True, help="small networks and budgets: minutes instead of hours")
-@click.option("--out", help="folder of runs, figures and report; goes on where it is [reproduce-PAPER]")
+@click.option(
+    "--out",
+    help="folder of runs, figures and report; goes on where it is [reproduce-PAPER[-quick]]",
+)
 @click.option("--workers", type=click.IntRange(1), default=1, help="runs at once, a process each [1]")
 @click.option("--quiet", is_flag=True, help="say nothing on the way")
 def command(paper: str, quick: bool, out: str | None, workers: int, quiet: bool) -> int:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from hwsim.problem import Problem
 from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from egrl.saved_policies import SavedPolicies
 
 
 @click.command(name="transfer", short_help="place a trained policy on other workloads, with no training")
@@ -24,7 +28,7 @@ from workloads.errors import InputError
 )
 @click.option(
     "--finetune",
-    type=click.IntRange(21),
+    type=click.IntRange(21, 10_000_000),
     metavar="N",
     help="then search each workload with N evaluations, from the policy and from scratch",
 )
@@ -49,22 +53,30 @@ def command(
     from egrl.names import several
     from egrl.stopping import Interrupted
 
+    def say(line: str) -> None:
+        if not quiet:
+            click.echo(f"egrl transfer: {line}", err=True)
+
     names = several(",".join(workloads), "--workload")
+    folders = [Path(run) for run in runs]
+    twice = next((f for f in folders if [g.resolve() for g in folders].count(f.resolve()) > 1), None)
+    if twice is not None:
+        raise InputError(f"RUN: expected different folders, found {twice} twice")
     documents = []
     try:
-        for run in runs:
-            source = saved_policies.read(Path(run))
+        for source in [saved_policies.read(folder) for folder in folders]:
             targets = transfer.build_targets(source, names)
+            _check_names([target.workload for target in targets])
             placed = transfer.zero_shot(source, targets)
             tuned = []
             if finetune is not None:
-                tuned = _finetuned(source, names, [t.workload for t in targets], finetune, seed, quiet)
+                tuned = _finetuned(source, names, targets, finetune, seed, quiet, say)
             new = transfer.document(source, placed, tuned)
             whole = transfer.merged(transfer.read(source.folder), new)
             atomic.write(
                 source.folder / transfer.DOCUMENT, json.dumps(whole, indent=1, allow_nan=False) + "\n"
             )
-            documents.append(new)
+            documents.append({**new, "folder": str(source.folder)})
     except Interrupted as stop:
         click.echo(f"egrl: {stop}", err=True)
         return 130
@@ -75,18 +87,28 @@ def command(
     return 0
 
 
+def _check_names(names: Sequence[str]) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"--workload: expected workloads of different names, found {twice} twice")
+
+
 def _finetuned(
-    source: Any, workloads: Sequence[str], names: Sequence[str], evals: int, seed: int, quiet: bool
+    source: SavedPolicies,
+    workloads: Sequence[str],
+    targets: Sequence[Problem],
+    evals: int,
+    seed: int,
+    quiet: bool,
+    say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     from egrl import atomic, finetune
 
-    if len(set(names)) < len(names):
-        raise InputError(f"--workload: expected workloads of different names, found {', '.join(names)}")
     folder = source.folder / "finetune"
     atomic.make_folder(folder)
     return [
-        finetune.compare(source, workload, name, evals, seed, folder, quiet)
-        for workload, name in zip(workloads, names, strict=True)
+        finetune.compare(source, workload, problem, evals, seed, folder, quiet, say)
+        for workload, problem in zip(workloads, targets, strict=True)
     ]
 
 
@@ -101,6 +123,11 @@ def table(documents: Sequence[Mapping[str, Any]]) -> str:
         "| policy | at evaluation | " + " | ".join(names) + " | mean |",
         "|---|---:|" + "---:|" * (len(names) + 1),
     ]
+    labels = [document["policies"] for document in documents]
+    told = {
+        id(document): label if labels.count(label) == 1 else f"{label} ({document['folder']})"
+        for document, label in zip(documents, labels, strict=True)
+    }
     for document in documents:
         columns = [target["speedup"] for target in document["targets"]]
         means = [geometric_mean(row) for row in zip(*columns, strict=True)]
@@ -109,26 +136,32 @@ def table(documents: Sequence[Mapping[str, Any]]) -> str:
         for what, step in (("first", 0), ("best here", best), ("deployed", chosen)):
             cells = [f"{column[step]:.4f}" for column in columns]
             lines.append(
-                f"| {document['policies']}, {what} | {document['evaluations'][step]} | "
+                f"| {told[id(document)]}, {what} | {document['evaluations'][step]} | "
                 + " | ".join(cells)
                 + f" | {means[step]:.4f} |"
             )
     tuned = [(document, row) for document in documents for row in document["finetuned"]]
     if tuned:
+        evals = tuned[0][1]["evaluations"]
         lines += [
             "",
-            f"Going on from the deployed policy, {tuned[0][1]['evaluations']} evaluations, cold start:",
+            f"Going on from the deployed policy, {evals} evaluations, cold start. At: evaluations until the best from"
+            " scratch (in brackets: 99% of it) was reached.",
             "",
-            "| policy | workload | from scratch | at evaluation | from the policy | as good at | saved |",
+            "| policy | workload | from scratch | at | from the policy | at | saved |",
             "|---|---|---:|---:|---:|---:|---:|",
         ]
-        lines += [
-            f"| {document['policies']} | {row['workload']} | {row['scratch']:.4f} | {row['scratch_evaluations']} |"
-            f" {row['finetuned']:.4f} | {_or_never(row['finetuned_evaluations'])} | {_or_never(row['saved'])} |"
-            for document, row in tuned
-        ]
+        for document, row in tuned:
+            before, after, saved = (
+                f"{_number(row[key])} ({_number(row['near'][key])})"
+                for key in ("scratch_evaluations", "finetuned_evaluations", "saved")
+            )
+            lines.append(
+                f"| {told[id(document)]} | {row['workload']} | {row['scratch']:.4f} | {before} |"
+                f" {row['finetuned']:.4f} | {after} | {saved} |"
+            )
     return "\n".join(lines) + "\n"
 
 
-def _or_never(number: int | None) -> str:
-    return "never" if number is None else str(number)
+def _number(number: int | None) -> str:
+    return "-" if number is None else str(number)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from egrl import transfer
+from egrl import saved_policies, transfer
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +31,13 @@ def read(path: Path) -> Transferred:
         raise InputError(
             f"{path}: expected {transfer.DOCUMENT}, found none; `egrl transfer {path} --workload W,…` makes it"
         )
-    return Transferred(path, document)
+    source = saved_policies.read(path)
+    if document["generations"] != [step.generation for step in source.steps]:
+        raise InputError(
+            f"{path / transfer.DOCUMENT}: out of date: the folder has other policies by now; `egrl transfer {path}"
+            " --workload W,…` makes it anew"
+        )
+    return Transferred(path, {**document, "chosen": source.chosen})
 
 
 def arrays(given: Sequence[Transferred]) -> list[Transfer]:

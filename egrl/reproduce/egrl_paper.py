@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from egrl import atomic, comparison_report, saved_policies, transfer
+from egrl import atomic, comparison_report, run_folder, saved_policies, transfer
 from egrl.figures import FIGURES
 from egrl.past_run import PastRun
 from egrl.stopping import Interrupted
@@ -183,7 +183,7 @@ def _compared(
         lambda line: say(f"{folder.name}: {line}"),
     )
     if found is None:
-        raise Interrupted(folder, None, at_once=False, again="the same egrl reproduce")
+        raise Interrupted(folder, None, again="the same command goes on")
     comparison_report.check(found)
     return found
 
@@ -253,5 +253,5 @@ def _pretrained(plan: Plan, out: Path, figures: Path, workers: int, say: Say) ->
 
 def _seconds_searched(out: Path) -> float:
     """Seconds of all searches in the folder, as their own files have them: one after the other."""
-    found = [*out.glob("*/*/*/summary.json"), out / "pretrained" / saved_policies.PRETRAINING]
+    found = [*out.glob("*/*/*/summary.json"), out / "pretrained" / run_folder.PRETRAINING]
     return round(sum(json.loads(path.read_text())["seconds"] for path in found), 1)

@@ -106,13 +106,42 @@ def test_a_pretrained_policy_transfers_and_starts_a_run(finished, tmp_path, caps
     assert main([*argv, *tiny, "--init", str(finished / "policy.safetensors")]) == 0
 
 
+def test_another_validation_chooses_anew_and_figures_follow_the_choice(finished, tmp_path, capsys):
+    out = shutil.copytree(finished, tmp_path / "p")
+    assert main(["transfer", str(out), "--workload", "unet", "--quiet"]) == 0
+    document = json.loads((out / "transfer.json").read_text())
+    other = next(g for g in document["generations"] if g != document["chosen"])
+    whole = json.loads((out / "pretraining.json").read_text())
+    (out / "pretraining.json").write_text(
+        json.dumps({**whole, "chosen": {**whole["chosen"], "generation": other}})
+    )
+    capsys.readouterr()
+    assert main(["plot", "transfer", str(out), "-o", str(tmp_path / "t.png"), "--json"]) == 0
+    drawn = json.loads(capsys.readouterr().out)["transfers"][0]
+    assert document["generations"][drawn["deployed"]] == other
+    assert pretrain(out, "--gens", "25") == 0
+    refuse(capsys, ["plot", "transfer", str(out), "-o", str(tmp_path / "t.png")], "out of date")
+
+
+def test_an_interrupted_pretraining_can_be_ended_early(finished, tmp_path, capsys):
+    out = shutil.copytree(finished, tmp_path / "p")
+    (out / "pretraining.json").unlink()
+    config = (out / "config.toml").read_text()
+    (out / "config.toml").write_text(config.replace("gens = 20", "gens = 3000"))
+    refuse(capsys, ["transfer", str(out), "--workload", "unet"], "pre-training", "under way")
+    assert pretrain(out, "--gens", "20") == 0
+    assert json.loads((out / "pretraining.json").read_text())["evaluations"] == 420
+
+
 def test_what_is_wrong_with_a_pretraining_is_said_in_one_line(finished, tmp_path, capsys):
     out = str(tmp_path / "p")
     refuse(capsys, ["pretrain", "--workloads", "alexnet", "--out", out], "--workloads", "at least two")
     refuse(capsys, ["pretrain", "--workloads", "alexnet,alexnot", "--out", out], "alexnot", "did you mean")
-    refuse(capsys, ["pretrain", "--workloads", "alexnet,AlexNet", "--out", out], "alexnet twice")
+    refuse(
+        capsys, ["pretrain", "--workloads", "alexnet,AlexNet", "--out", out], "--workloads", "alexnet twice"
+    )
     argv = ["pretrain", "--workloads", "alexnet,unet", "--out", out]
-    refuse(capsys, [*argv, "--validation", "unet"], "unet twice")
+    refuse(capsys, [*argv, "--validation", "unet"], "--validation", "not trained on", "unet")
     refuse(capsys, [*argv, "--gens", "0"], "--gens: expected at least 1, found 0")
     refuse(capsys, [*argv, "--set", "method.scout=3"], "scout", "did you mean scouts")
     assert not Path(out).exists()
@@ -122,6 +151,7 @@ def test_what_is_wrong_with_a_pretraining_is_said_in_one_line(finished, tmp_path
     )
     assert pretrain(copy, "--gens", "5") == 2
     assert "expected at least the 20" in capsys.readouterr().err
-    refuse(capsys, ["run", "--resume", str(copy)], "config.toml", "pretraining")
+    refuse(capsys, ["run", "--resume", str(copy)], "config.toml", "found a pre-training")
+    refuse(capsys, ["plot", "curves", str(copy), "-o", str(tmp_path / "c.png")], "found a pre-training")
     (copy / "pretraining.json").write_text('{"kind": "pretraining", "version": 1}')
     refuse(capsys, ["transfer", str(copy), "--workload", "unet"], "pretraining.json", "damaged")

@@ -124,16 +124,18 @@ def test_finetuning_counts_the_evaluations_until_it_is_as_good_as_from_scratch(t
         return path
 
     scratch = folder("scratch", [0.9, 1.0, 1.2, 1.2])
-    row = finetune.row(folder("quick", [1.2, 1.25, 1.25, 1.3]), scratch)
-    assert row == {
+    quick = folder("quick", [1.19, 1.25, 1.25, 1.3])
+    assert finetune.row(quick, scratch, 84) == {
         "evaluations": 84,
         "scratch": 1.2,
         "finetuned": 1.3,
         "scratch_evaluations": 63,
-        "finetuned_evaluations": 21,
-        "saved": 42,
+        "finetuned_evaluations": 42,
+        "saved": 21,
+        "near": {"scratch_evaluations": 63, "finetuned_evaluations": 21, "saved": 42},
     }
-    never = finetune.row(folder("slow", [0.9, 0.9, 1.0, 1.1]), scratch)
+    assert finetune.row(quick, scratch, 50)["scratch"] == 1.0  # of longer runs only what was asked for
+    never = finetune.row(folder("slow", [0.9, 0.9, 1.0, 1.1]), scratch, 84)
     assert (never["finetuned_evaluations"], never["saved"]) == (None, None)
 
 
@@ -142,10 +144,30 @@ def test_finetuning_goes_on_where_it_was_and_gives_the_same_numbers(run, capsys)
     assert main(argv) == 0
     first = json.loads(capsys.readouterr().out)
     assert first["transfers"][0]["finetuned"][0]["evaluations"] == 63
-    before = (run / "finetune" / "resnet18-scratch" / "metrics.csv").read_text()
+    [scratch] = (run / "finetune").glob("resnet18-*-s0-scratch")
+    before = (scratch / "metrics.csv").read_text()
     assert main(argv) == 0
     assert json.loads(capsys.readouterr().out) == first
-    assert (run / "finetune" / "resnet18-scratch" / "metrics.csv").read_text() == before
+    shorter = [word if word != "63" else "42" for word in argv]
+    assert main(shorter) == 0
+    assert json.loads(capsys.readouterr().out)["transfers"][0]["finetuned"][0]["evaluations"] == 42
+    assert (scratch / "metrics.csv").read_text() == before
+
+
+def test_finetuning_with_another_seed_or_another_network_of_the_name_is_a_run_of_its_own(
+    run, tmp_path, capsys
+):
+    other = json.loads((run / "workload.json").read_text())
+    (tmp_path / "fake.json").write_text(json.dumps({**other, "name": "resnet18"}))
+    argv = ["transfer", str(run), "--finetune", "21", "--quiet", "--workload"]
+    for words in (["resnet18"], ["resnet18", "--seed", "1"], [str(tmp_path / "fake.json")]):
+        assert main([*argv, *words]) == 0
+    assert len(list((run / "finetune").glob("resnet18-*-scratch"))) == 3
+    capsys.readouterr()
+    refuse(
+        capsys, ["transfer", str(run), "--workload", f"resnet18,{tmp_path / 'fake.json'}"], "resnet18 twice"
+    )
+    refuse(capsys, ["transfer", str(run), str(run), "--workload", "vgg16"], "different folders")
 
 
 def test_a_policy_for_another_number_of_memories_is_refused_in_one_line(run, capsys):
