@@ -126,8 +126,9 @@ def learning_curves(curves: Sequence[Curve], title: str, bound: float | None = N
     levels = {"compiler": 1.0} | ({} if bound is None else {"proven bound": bound})
     drawn = np.concatenate([np.array(list(levels.values())), *(band.mean for band in found)])
     lowest, highest = float(drawn.min()), float(drawn.max())
-    if policies and highest > lowest:
-        axes.set_ylim(bottom=max(axes.get_ylim()[0], lowest - POLICY_ROOM * (highest - lowest)))
+    floor = lowest - POLICY_ROOM * (highest - lowest)
+    if policies and highest > lowest and axes.get_ylim()[0] < floor:
+        axes.set_ylim(floor, max(axes.get_ylim()[1], highest + 0.04 * (highest - lowest)))
     _levels(axes, levels)
     axes.set_xlabel("evaluations (inferences measured)")
     axes.set_ylabel("speedup over the compiler")

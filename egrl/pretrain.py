@@ -197,8 +197,9 @@ def _choose(
         if generation <= options.gens
     )
     judged_on = list(validation or training)
+    policies = transfer.load(steps)
     found = {
-        problem.workload: transfer.place(steps, problem).speedup
+        problem.workload: transfer.place(policies, problem).speedup
         for problem in dict.fromkeys([*training, *judged_on])
     }
     means = [

@@ -25,6 +25,7 @@ from workloads.files import read_text
 from workloads.json_text import parse_document
 
 if TYPE_CHECKING:
+    from policies.layout import Weights
     from policies.store import StoredPolicy
 
 DOCUMENT = "transfer.json"
@@ -58,30 +59,59 @@ def build_targets(source: SavedPolicies, workloads: Sequence[str]) -> list[Probl
     return [definition.build(workload, source.chip, settings) for workload in workloads]
 
 
-def greedy(policy: StoredPolicy, problem: Problem, where: str) -> Mapping16:
-    """The most probable choices int16 [N, H] of a policy; InputError naming `where` where it does not fit."""
+@dataclass(frozen=True)
+class Policies:
+    """S policies of one shape, read from disk: where each lies, their metadata, their weights float32 [S, P]."""
+
+    paths: tuple[Path, ...]
+    stored: tuple[StoredPolicy, ...]
+    weights: Weights
+
+
+def load(steps: Sequence[Step]) -> Policies:
+    """The policies of some steps. InputError where one is damaged or of another shape than the first."""
+    from policies.store import config_of, flat_weights, load_policy
+
+    paths = tuple(step.path for step in steps)
+    stored = tuple(load_policy(path) for path in paths)
+    first = config_of(stored[0], str(paths[0]))
+    for path, policy in zip(paths, stored, strict=True):
+        if config_of(policy, str(path)) != first:
+            raise InputError(
+                f"{path}: config: expected that of {paths[0]}, found {policy.metadata['config']!r}"
+            )
+    rows = [flat_weights(policy, str(path)) for path, policy in zip(paths, stored, strict=True)]
+    wrong = next((k for k, row in enumerate(rows) if len(row) != len(rows[0])), None)
+    if wrong is not None:
+        raise InputError(
+            f"{paths[wrong]}: expected {len(rows[0])} weights as {paths[0]} has, found {len(rows[wrong])}"
+        )
+    return Policies(paths, stored, np.stack(rows))
+
+
+def greedy(policies: Policies, problem: Problem) -> Mapping16:
+    """The most probable choices int16 [S, N, H] of S policies. InputError where one does not fit the problem."""
     import torch
 
     from policies.graph import prepare
-    from policies.masking import masked_log_probs
-    from policies.store import actor_of
+    from policies.stacked import StackedActor
+    from policies.store import config_of
 
-    policy_fit.check(policy, problem, where)
-    actor = actor_of(policy, where)
+    torch.set_num_threads(1)  # graphs are small: more threads wait for one another
+    for path, policy in zip(policies.paths, policies.stored, strict=True):
+        policy_fit.check(policy, problem, str(path))
+    meta = policies.stored[0].metadata
+    actor = StackedActor(config_of(policies.stored[0]), meta["features"], len(meta["heads"]), meta["choices"])
     seen = policy_fit.observation(problem)
     graph = prepare(seen.edge_index, len(seen.x))
-    with torch.inference_mode():
-        logits = actor(torch.from_numpy(seen.x), graph)
-        choice = masked_log_probs(logits, torch.from_numpy(problem.num_choices)).argmax(dim=-1).numpy()
+    choice = actor.probabilities(policies.weights, seen.x, graph, problem.num_choices).argmax(axis=-1)
     return np.where(problem.size_bytes > 0, choice, -1).astype(np.int16)
 
 
-def place(steps: Sequence[Step], problem: Problem) -> Target:
-    """Measure each saved policy's mapping of a workload once, without training."""
-    from policies.store import load_policy
-
-    mapping = np.stack([greedy(load_policy(step.path), problem, str(step.path)) for step in steps])
-    found = problem.evaluate(mapping, np.zeros(len(steps), dtype=np.uint64))
+def place(policies: Policies, problem: Problem) -> Target:
+    """Measure each policy's mapping of a workload once, without training."""
+    mapping = greedy(policies, problem)
+    found = problem.evaluate(mapping, np.zeros(len(mapping), dtype=np.uint64))
     speedup = np.where(found.status == Status.OK, found.speedup, 0.0)
     return Target(problem.workload, problem.fingerprint(), problem.baseline.cost, tuple(speedup.tolist()))
 
@@ -90,9 +120,9 @@ def zero_shot(
     source: SavedPolicies, targets: Sequence[Problem], say: Callable[[str], None] = lambda line: None
 ) -> list[Target]:
     """Every saved policy on every target."""
-    found = []
+    found, policies = [], load(source.steps)
     for problem in targets:
-        target = place(source.steps, problem)
+        target = place(policies, problem)
         found.append(target)
         say(f"{source.name} -> {problem.workload}: {target.speedup[-1]:.4f}x the compiler at the end")
     return found

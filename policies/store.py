@@ -19,6 +19,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from policies.graph_unet import GraphUNet, GraphUNetConfig
-from policies.layout import Weights
+from policies.layout import Layout, Weights
 from policies.weights import assign
 from workloads.errors import InputError
 from workloads.files import read_bytes
@@ -143,11 +144,8 @@ def actor_policy(
     return StoredPolicy(arrays, metadata)
 
 
-def actor_of(policy: StoredPolicy, where: str = "policy") -> GraphUNet:
-    """The network of a policy of kind "gnn" (its weights, flat: `policies.weights.flatten`).
-
-    Raises InputError naming `where` where it is of another kind or arrays and config disagree.
-    """
+def config_of(policy: StoredPolicy, where: str = "policy") -> GraphUNetConfig:
+    """The settings of the network of a policy of kind "gnn". InputError naming `where` where it is another kind."""
     meta = policy.metadata
     if meta["kind"] != "gnn":
         raise InputError(f"{where}: kind: expected 'gnn', found {meta['kind']!r}")
@@ -155,18 +153,40 @@ def actor_of(policy: StoredPolicy, where: str = "policy") -> GraphUNet:
     if set(meta["config"]) != known:
         raise InputError(f"{where}: config: expected fields {sorted(known)}, found {sorted(meta['config'])}")
     try:
-        config = GraphUNetConfig(**meta["config"])
-        actor = GraphUNet(config, meta["features"], len(meta["heads"]), meta["choices"])
+        return GraphUNetConfig(**meta["config"])
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: config: {error}") from error
+
+
+def flat_weights(policy: StoredPolicy, where: str = "policy") -> Weights:
+    """The weights float32 [P] of a policy of kind "gnn", in the order of its layout.
+
+    Raises InputError naming `where` where it is of another kind or arrays and config disagree.
+    """
+    meta = policy.metadata
+    try:
+        layout = _layout(config_of(policy, where), meta["features"], len(meta["heads"]), meta["choices"])
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{where}: config: {error}") from error
-    expected = {s.name: s.shape for s in actor.layout.segments}
+    expected = {s.name: s.shape for s in layout.segments}
     found = {name: a.shape for name, a in policy.weights.items()}
     if expected != found:
         name = next(n for n in sorted({*expected, *found}) if expected.get(n) != found.get(n))
         raise InputError(f"{where}: {name}: expected shape {expected.get(name)}, found {found.get(name)}")
-    flat = np.concatenate([np.asarray(policy.weights[n], dtype=np.float32).reshape(-1) for n in expected])
+    return np.concatenate([np.asarray(policy.weights[n], dtype=np.float32).reshape(-1) for n in expected])
+
+
+def actor_of(policy: StoredPolicy, where: str = "policy") -> GraphUNet:
+    """The network of a policy of kind "gnn". InputError as `flat_weights`."""
+    flat, meta = flat_weights(policy, where), policy.metadata
+    actor = GraphUNet(config_of(policy, where), meta["features"], len(meta["heads"]), meta["choices"])
     assign(actor, flat)
     return actor
+
+
+@lru_cache(maxsize=8)
+def _layout(config: GraphUNetConfig, features: int, heads: int, choices: int) -> Layout:
+    return GraphUNet(config, features, heads, choices).layout
 
 
 def _header(data: bytes) -> Any:

@@ -109,3 +109,11 @@ def test_a_curve_of_one_point_can_be_seen():
     markers = {line.get_label(): line.get_marker() for line in figure.axes[0].lines}
     assert markers["a"] != "None"
     assert markers["b"] == "None"
+
+
+@pytest.mark.parametrize("deployable", [[1.04, 1.05, 1.055], [0.2, 0.6, 1.055]])
+def test_compiler_and_bound_are_within_the_frame_wherever_curves_and_policies_are(deployable):
+    figure = learning_curves([curve("egrl", [1.052, 1.058, 1.0594], deployable)], "unet", 1.0595)
+    low, high = figure.axes[0].get_ylim()
+    assert low < 1.0 < 1.0595 < high
+    assert low > 0.9  # a policy far below leaves the frame

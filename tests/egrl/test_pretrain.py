@@ -11,6 +11,7 @@ import pytest
 
 from egrl import transfer
 from egrl.cli import main
+from egrl.saved_policies import Step
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from policies.store import load_policy
@@ -64,7 +65,8 @@ def test_the_policy_that_is_best_on_validation_is_kept(finished):
     policy = load_policy(finished / "policy.safetensors")
     assert policy.metadata["generation"] == best["generation"]
     problem = NnpiProblem(load("vgg16"), load_chip("nnpi"))
-    mapping = transfer.greedy(policy, problem, "here")
+    step = Step(best["generation"], 0, finished / "policy.safetensors")
+    [mapping] = transfer.greedy(transfer.load([step]), problem)
     speedup = problem.baseline.cost / problem.explain(mapping).latency_s
     assert speedup == pytest.approx(best["chosen_on"], rel=1e-9)
 
