@@ -4,7 +4,7 @@
    bottom, which costs nothing, and what is left falls into parts that share no step; and so on in each part.
 2. Each part is packed greedily (`hwsim/allocation/greedy.py`). If that is low enough, it stands.
 3. Otherwise branch and bound (`hwsim/allocation/search.py`) looks for a packing within the capacity: many short tries
-   with other orders, each five a little longer than those before, until one ends, or half of the time is spent.
+   with other orders, each five a little longer than those before, until one ends, or `SHARE` of the time is spent.
 4. If none was found, the rest of the time goes into bisecting for a packing that is less too high.
 
 The same seed gives the same packing, unless the time limit cut the search short.
@@ -18,11 +18,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.allocation.buffers import Buffer, Packing, arrays, live
+from hwsim.allocation.buffers import Buffer, Packing, Verdict, arrays, live
 from hwsim.allocation.greedy import greedy
 
 Ints = NDArray[np.int64]
 
+SHARE = 0.8
+"""Of the time that goes into a packing within the capacity, before one that is too high is improved."""
 FIRST_NODES = 2000
 """Nodes of the first tries."""
 GROWTH = 1.2
@@ -35,6 +37,10 @@ ORDERS = (
     ("size", "crowd", "life"),
 )
 """What buffers are ranked by, largest first. The crowd of a buffer is what lives with it in its fullest section."""
+BLAMED = 2
+"""After the first round every so many-th try ranks those higher that live in sections where branches ended before."""
+FORGET = 0.9
+"""What is left of a section's blame after each try."""
 NOISE = (0.02, 0.1, 0.3)
 """After the first round each key is multiplied by exp(one of these times a normal number)."""
 
@@ -69,15 +75,12 @@ def pack(
     offset = np.zeros(len(units), np.int64)
     offset[taken] = search.part(first[taken], end[taken], units[taken], 0)
     height = int((offset * align_bytes + size_bytes)[taken].max(initial=0))
-    if height <= capacity_bytes:
-        verdict = "packed"
-    else:
-        verdict = "impossible" if search.impossible else "not found"
+    failed: Verdict = "impossible" if search.impossible else "not found"
     return Packing(
         tuple((offset * align_bytes).tolist()),
         height,
         live(first, end, size_bytes),
-        "packed" if verdict == "packed" else "impossible" if verdict == "impossible" else "not found",
+        "packed" if height <= capacity_bytes else failed,
     )
 
 
@@ -118,7 +121,7 @@ class _Search:
         if high <= target:
             return best
         now = time.monotonic()
-        found, proved = tries(first, end, size, target, now + (self.until - now) / 2, self.seed)
+        found, proved = tries(first, end, size, target, now + (self.until - now) * SHARE, self.seed)
         if found is not None:
             return found
         self.impossible |= proved
@@ -148,11 +151,12 @@ def tries(
         return None, False
     begin, stop = search.sections(first, end)
     rng = np.random.default_rng(seed)
+    blame = np.zeros(int(stop.max()), np.int64)
     nodes = float(FIRST_NODES)
     number = 0
     while True:
-        rank = _rank(number, begin, stop, end - first, size, rng)
-        found, offset, _ = search.attempt(size, begin, stop, rank, height, int(nodes))
+        rank = _rank(number, begin, stop, end - first, size, blame, rng)
+        found, offset = search.attempt(size, begin, stop, rank, blame, height, int(nodes))
         if found == search.FOUND:
             return offset, False
         if found == search.FAILED:
@@ -160,23 +164,27 @@ def tries(
         if time.monotonic() >= until:
             return None, False
         number += 1
+        blame = (blame * FORGET).astype(np.int64)
         if number % len(ORDERS) == 0:
             nodes *= GROWTH
 
 
 def _rank(
-    number: int, begin: Ints, stop: Ints, life: Ints, size: Ints, rng: np.random.Generator
+    number: int, begin: Ints, stop: Ints, life: Ints, size: Ints, blame: Ints, rng: np.random.Generator
 ) -> Ints:
     """The ranks int64 [M] of try `number`."""
-    load = np.zeros(int(stop.max()) + 1, np.int64)
+    load = np.zeros(len(blame) + 1, np.int64)
     np.add.at(load, begin, size)
     np.add.at(load, stop, -size)
     load = np.cumsum(load)
     crowd = np.array([load[b:e].max() for b, e in zip(begin, stop, strict=True)], np.float64)
     keys = {"life": life, "area": life * size.astype(np.float64), "crowd": crowd, "size": size}
+    weight = np.ones(len(size))
+    if number >= len(ORDERS) and number % BLAMED == BLAMED - 1 and blame.any():
+        weight += np.array([blame[b:e].max() for b, e in zip(begin, stop, strict=True)]) / blame.max()
     noise = 0.0 if number < len(ORDERS) else rng.choice(NOISE)
     columns = [
-        -keys[name] * np.exp(noise * rng.standard_normal(len(size)))
+        -keys[name] * weight * np.exp(noise * rng.standard_normal(len(size)))
         for name in ORDERS[number % len(ORDERS)]
     ]
     rank = np.empty(len(size), np.int64)

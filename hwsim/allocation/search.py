@@ -28,6 +28,8 @@ from hwsim.jit import kernel
 
 Ints = NDArray[np.int64]
 FAILED, FOUND, OUT_OF_NODES = 0, 1, 2
+BLAME = 5
+"""What a section is blamed for a branch that it ended; one that a buffer ended blames each of its sections with 1."""
 
 
 class State(NamedTuple):
@@ -41,6 +43,7 @@ class State(NamedTuple):
         fall: [M], where a buffer that is not placed would come to rest now.
         offset: [M], where placed ones are.
         left: [T], sum of sizes that are not placed.
+            blame: [T], counts how often a section was why a branch ended.
         lowest, top, second, owner: [T], scratch: the lowest place left; the two lowest tops and whose the first is.
     """
 
@@ -53,24 +56,28 @@ class State(NamedTuple):
     fall: Ints
     offset: Ints
     left: Ints
+    blame: Ints
     lowest: Ints
     top: Ints
     second: Ints
     owner: Ints
 
 
-def attempt(size: Ints, first: Ints, end: Ints, rank: Ints, height: int, nodes: int) -> tuple[int, Ints, int]:
+def attempt(
+    size: Ints, first: Ints, end: Ints, rank: Ints, blame: Ints, height: int, nodes: int
+) -> tuple[int, Ints]:
     """Try to pack M buffers in `height`.
 
     Args:
         size: int64 [M], positive, in units of the alignment.
         first, end: int64 [M], sections of `sections`, half-open.
         rank: int64 [M], a permutation.
+        blame: int64 [T], to which the search adds; see `State`.
         height: in the unit of the sizes.
         nodes: when to give up.
 
     Returns:
-        FOUND and the offsets int64 [M]; FAILED where there is no packing; OUT_OF_NODES; and the nodes that were opened.
+        FOUND and the offsets int64 [M]; FAILED where there is no packing; OUT_OF_NODES.
     """
     count = len(size)
     spans = int(end.max(initial=0))
@@ -87,10 +94,11 @@ def attempt(size: Ints, first: Ints, end: Ints, rank: Ints, height: int, nodes: 
         np.zeros(count, np.int64),
         np.zeros(count, np.int64),
         left,
+        blame,
         *(np.zeros(spans, np.int64) for _ in range(4)),
     )
     found = int(_solve(state, np.argsort(first, kind="stable"), 0, -1))
-    return found, state.offset, nodes - max(int(state.nodes[0]), 0)
+    return found, state.offset
 
 
 def sections(first: Ints, end: Ints) -> tuple[Ints, Ints]:
@@ -133,7 +141,12 @@ def _solve(s: State, members: Ints, level: int, last: int) -> int:
     number = 0
     for i in members:
         fall = s.fall[i]
-        if fall < level or fall >= least or fall + most > s.height[0] or (fall == level and s.rank[i] <= last):
+        if (
+            fall < level
+            or fall >= least
+            or fall + most > s.height[0]
+            or (fall == level and s.rank[i] <= last)
+        ):
             continue
         y = number
         while y > 0 and (
@@ -203,12 +216,14 @@ def _fits(s: State, members: Ints, start: int, stop: int, level: int, last: int)
             for t in range(s.first[i], s.end[i]):
                 place = min(place, s.second[t] if s.owner[t] == i else s.top[t])
         if place + s.size[i] > height:
+            s.blame[s.first[i] : s.end[i]] += 1
             return -1
         for t in range(s.first[i], s.end[i]):
             s.lowest[t] = min(s.lowest[t], place)
     most = 0
     for t in range(start, stop):
         if s.left[t] > 0 and s.lowest[t] + s.left[t] > height:
+            s.blame[t] += BLAME
             return -1
         most = max(most, s.left[t])
     return most
