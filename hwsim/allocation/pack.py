@@ -72,49 +72,49 @@ def pack(
     units = -(-size_bytes // align_bytes)
     taken = np.flatnonzero(units)
     search = _Search(capacity_bytes // align_bytes, time.monotonic() + time_limit_s, seed)
+    fullest = live(first, end, size_bytes)
+    too_much = fullest > capacity_bytes or live(first, end, units) > -(-capacity_bytes // align_bytes)
     offset = np.zeros(len(units), np.int64)
-    offset[taken] = search.part(first[taken], end[taken], units[taken], 0)
+    offset[taken] = search.offsets(first[taken], end[taken], units[taken])
     height = int((offset * align_bytes + size_bytes)[taken].max(initial=0))
-    failed: Verdict = "impossible" if search.impossible else "not found"
+    exhausted = search.exhausted and capacity_bytes % align_bytes == 0
+    failed: Verdict = "impossible" if too_much or exhausted else "not found"
     return Packing(
         tuple((offset * align_bytes).tolist()),
         height,
-        live(first, end, size_bytes),
+        fullest,
         "packed" if height <= capacity_bytes else failed,
     )
 
 
 class _Search:
-    """The packing of one memory: how high it may be (units of the alignment), until when, and what was proved."""
+    """The packing of one memory: how high it may be (units of the alignment), until when, and whether all was tried."""
 
     def __init__(self, capacity: int, until: float, seed: int) -> None:
         self.capacity, self.until, self.seed = capacity, until, seed
-        self.impossible = False
+        self.exhausted = False
 
-    def part(self, first: Ints, end: Ints, size: Ints, ground: int) -> Ints:
-        """Offsets int64 [M] from `ground` on of M buffers, sizes positive."""
-        offset = np.full(len(size), ground, np.int64)
-        if not len(size):
-            return offset
-        throughout = (first == first.min()) & (end == end.max())
-        if throughout.any():
-            tops = np.cumsum(size[throughout])
-            offset[throughout] += tops - size[throughout]
-            rest = ~throughout
-            offset[rest] = self.part(first[rest], end[rest], size[rest], ground + int(tops[-1]))
-            return offset
-        parts = list(_parts(first, end))
-        if len(parts) == 1:
-            return ground + self._whole(first, end, size, ground)
-        for members in parts:
-            offset[members] = self.part(first[members], end[members], size[members], ground)
+    def offsets(self, first: Ints, end: Ints, size: Ints) -> Ints:
+        """Offsets int64 [M] of M buffers, sizes positive."""
+        offset = np.zeros(len(size), np.int64)
+        left = [(members, 0) for members in _parts(first, end)]
+        while left:
+            members, ground = left.pop()
+            begins, ends, sizes = first[members], end[members], size[members]
+            throughout = (begins == begins.min()) & (ends == ends.max())
+            if throughout.any():
+                tops = ground + np.cumsum(sizes[throughout])
+                offset[members[throughout]] = tops - sizes[throughout]
+                rest = members[~throughout]
+                left += [(rest[part], int(tops[-1])) for part in _parts(first[rest], end[rest])]
+            else:
+                offset[members] = ground + self._whole(begins, ends, sizes, ground)
         return offset
 
     def _whole(self, first: Ints, end: Ints, size: Ints, ground: int) -> Ints:
         """Offsets from 0 on of buffers that hang together in time."""
         floor = live(first, end, size)
         room = self.capacity - ground
-        self.impossible |= floor > room
         target = max(room, floor)
         best = greedy(first, end, size, target)
         high = int((best + size).max())
@@ -124,7 +124,7 @@ class _Search:
         found, proved = tries(first, end, size, target, now + (self.until - now) * SHARE, self.seed)
         if found is not None:
             return found
-        self.impossible |= proved
+        self.exhausted |= proved
         low = target
         while high - low > 1 and time.monotonic() < self.until:
             middle = (low + high) // 2
@@ -194,6 +194,8 @@ def _rank(
 
 def _parts(first: Ints, end: Ints) -> Iterator[Ints]:
     """Positions int64 of buffers that hang together in time, a part after the other."""
+    if not len(first):
+        return
     ordered = np.argsort(first, kind="stable")
     reach = np.maximum.accumulate(end[ordered])
     cuts = np.flatnonzero(first[ordered][1:] >= reach[:-1]) + 1
