@@ -1,6 +1,7 @@
 """The command line. Each command is a file in `commands/`, imported only when it is used.
 
-Exit codes: 0 done; 1 the board, the disk or the program failed; 2 the input is wrong; 130 interrupted.
+Exit codes: 0 done; 1 the board, the disk or the program failed, or a memory cannot be packed;
+2 the input is wrong; 130 interrupted.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ Deviations: several orders are tried, each with the lowest and with the best gap
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -53,13 +55,14 @@ def placed(first: Ints, end: Ints, size: Ints, order: Ints, best_gap: bool) -> I
     return offset
 
 
-def greedy(first: Ints, end: Ints, size: Ints, target: int) -> Ints:
+def greedy(first: Ints, end: Ints, size: Ints, target: int, until: float = math.inf) -> Ints:
     """The lowest packing of all passes, offsets int64 [M]; the first one not above `target` ends it.
 
     Args:
         first, end: int64 [M], lifetimes half-open.
         size: int64 [M], in the unit of the offsets and of the target.
         target: a height that is good enough.
+        until: a monotonic time, after which no further pass begins.
     """
     best: Ints | None = None
     lowest = 0
@@ -69,7 +72,7 @@ def greedy(first: Ints, end: Ints, size: Ints, target: int) -> Ints:
             height = int((found + size).max(initial=0))
             if best is None or height < lowest:
                 best, lowest = found, height
-            if lowest <= target:
+            if lowest <= target or time.monotonic() >= until:
                 return best
     assert best is not None
     return best

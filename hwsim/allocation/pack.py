@@ -25,6 +25,8 @@ Ints = NDArray[np.int64]
 
 SHARE = 0.8
 """Of the time that goes into a packing within the capacity, before one that is too high is improved."""
+DEEPEST = 4000
+"""Buffers that hang together and are more than these are packed greedily only: the search recurses once a buffer."""
 FIRST_NODES = 2000
 """Nodes of the first tries."""
 GROWTH = 1.2
@@ -116,9 +118,9 @@ class _Search:
         floor = live(first, end, size)
         room = self.capacity - ground
         target = max(room, floor)
-        best = greedy(first, end, size, target)
+        best = greedy(first, end, size, target, self.until)
         high = int((best + size).max())
-        if high <= target:
+        if high <= target or len(size) > DEEPEST:
             return best
         now = time.monotonic()
         found, proved = tries(first, end, size, target, now + (self.until - now) * SHARE, self.seed)
