@@ -107,13 +107,13 @@ def utilisation_figure(
         capacity = int(capacity_bytes[memory])
         peak = max(int(column.occupied_bytes[:, memory].max()) for column in found)
         near = peak >= FAR * capacity
-        unit_bytes, unit = _unit(max(peak, capacity if near else 0))
+        unit_bytes, unit = unit_of(max(peak, capacity if near else 0))
         row[0].set_ylabel(f"{memories[memory]}\n({unit})", fontsize=9)
         for axes, schedule, column in zip(row, schedules, found, strict=True):
             _areas(axes, schedule, memory, unit_bytes)
             mean, fullest = column.mean_share[memory], column.peak_share[memory]
             axes.set_title(
-                f"mean {share(mean)}, peak {share(fullest)} of {_size(capacity)}",
+                f"mean {share(mean)}, peak {share(fullest)} of {size_text(capacity)}",
                 fontsize=8,
                 loc="left",
                 pad=3,
@@ -196,7 +196,7 @@ def _fill(head: int) -> tuple[str, str | None]:
     return HEADS[head % len(HEADS)]
 
 
-def _unit(size_bytes: int) -> tuple[int, str]:
+def unit_of(size_bytes: int) -> tuple[int, str]:
     """The largest unit in which a size is at least 1."""
     for exponent, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         if size_bytes >= 1024**exponent:
@@ -204,6 +204,7 @@ def _unit(size_bytes: int) -> tuple[int, str]:
     return 1, "bytes"
 
 
-def _size(size_bytes: int) -> str:
-    unit_bytes, unit = _unit(size_bytes)
+def size_text(size_bytes: int) -> str:
+    """A size as people read it."""
+    unit_bytes, unit = unit_of(size_bytes)
     return f"{size_bytes / unit_bytes:.4g} {unit}"

@@ -1,6 +1,7 @@
 """The command line. Each command is a file in `commands/`, imported only when it is used.
 
-Exit codes: 0 done; 1 the board, the disk or the program failed; 2 the input is wrong; 130 interrupted.
+Exit codes: 0 done; 1 the board, the disk or the program failed, or a memory cannot be packed;
+2 the input is wrong; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "pretrain": "train one policy on many workloads",
     "bound": "prove how fast a mapping can be, and how far the best known is from that",
     "evaluate": "score and explain one mapping, op by op",
+    "allocate": "an address for each tensor of a mapping",
     "plot": "draw figures from run folders",
     "reproduce": "a paper's experiments again, published numbers beside ours",
     "chip": "make a chip file of your own",

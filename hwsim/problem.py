@@ -292,6 +292,36 @@ class HasOccupancy(Protocol):
         """What is held under one mapping [N, H] as it stands, even where that is more than a memory can hold."""
 
 
+@dataclass(frozen=True)
+class Lifetime:
+    """A tensor that a mapping places: how much room it needs, where, and from which step to which.
+
+    Attributes:
+        node, head: whose it is.
+        memory: its number, 0 = slowest.
+        size_bytes: more than 0.
+        first, last: steps, closed.
+    """
+
+    node: str
+    head: str
+    memory: int
+    size_bytes: int
+    first: int
+    last: int
+
+
+@runtime_checkable
+class HasLifetimes(Protocol):
+    """A problem that can say where each tensor lives and when, so that it can be given an address."""
+
+    def memories(self) -> Sequence[tuple[str, int]]:
+        """Name and capacity in bytes of the memories, slowest first."""
+
+    def lifetimes(self, mapping: Mapping16) -> Sequence[Lifetime]:
+        """The tensors of one mapping [N, H] as it stands, in the order of nodes and heads."""
+
+
 @runtime_checkable
 class HasGame(Protocol):
     """A problem that is a game, too."""

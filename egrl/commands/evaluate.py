@@ -35,6 +35,14 @@ def command(
 
     egrl evaluate --workload bert --mapping runs/bert-egrl-s0-1/best_mapping.json
     """
+    subject = subject_of(workload, problem, chip, settings)
+    report = evaluation_report(subject, chosen(mapping, subject), mapping)
+    click.echo(json.dumps(report, allow_nan=False) if as_json else text_of(report))
+    return 0
+
+
+def subject_of(workload: str, problem: str, chip: str, settings: Sequence[str]) -> Problem:
+    """The problem that flags name; the default chip where `chip` is empty. InputError where they are wrong."""
     from egrl import config, problems
 
     definition = problems.find(problem).load()
@@ -42,10 +50,7 @@ def command(
     if tables["method"]:
         raise InputError(f"--set: expected problem.KEY=VALUE, found method.{next(iter(tables['method']))}")
     settled: Any = config.build(definition.config, tables["problem"], "--set problem")
-    subject = definition.build(workload, chip or definition.chips()[0], settled)
-    report = evaluation_report(subject, chosen(mapping, subject), mapping)
-    click.echo(json.dumps(report, allow_nan=False) if as_json else text_of(report))
-    return 0
+    return definition.build(workload, chip or definition.chips()[0], settled)
 
 
 def chosen(mapping: str, problem: Problem) -> Mapping16:

@@ -25,6 +25,7 @@ FIGURES: dict[str, tuple[str, str]] = {
     "zeroshot": ("trained policies on workloads that none was trained on", "egrl.figures.zeroshot"),
     "umap": ("mappings as fast as the compiler's and the best, in two dimensions", "egrl.figures.embedding"),
     "utilisation": ("what each memory holds over time, compiler and best", "egrl.figures.utilisation"),
+    "layout": ("each tensor's address and lifetime in each memory, best", "egrl.figures.layout"),
     "breakdown": ("what bounds each op, compiler and best; who gained and lost", "egrl.figures.breakdown"),
 }
 """Name -> what it shows, in one line, and the module that draws it."""

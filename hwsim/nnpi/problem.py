@@ -24,6 +24,7 @@ from hwsim.nnpi.compiler import epsilon, rectify
 from hwsim.nnpi.explain import Explanation, explain
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import latencies, trace_latency
+from hwsim.nnpi.lifetimes import lifetimes
 from hwsim.nnpi.occupancy import occupancy
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.tables import Tables, build_tables
@@ -32,6 +33,7 @@ from hwsim.problem import (
     Bound,
     Evaluation,
     Keys,
+    Lifetime,
     Mapping16,
     Observation,
     Occupancy,
@@ -163,9 +165,8 @@ class NnpiProblem:
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """Every constraint that one mapping [N, 2] breaks, by code that shares nothing with `evaluate`."""
-        memories = [(memory.name, memory.capacity_bytes) for memory in self._chip.memories]
         widths = self._chip.element_bytes
-        return judge(self._workload, memories, widths.weight, widths.activation, mapping)
+        return judge(self._workload, self.memories(), widths.weight, widths.activation, mapping)
 
     def explain(self, mapping: Mapping16) -> Explanation:
         """Op by op, the noise-free inference of what the compiler makes of one mapping int16 [N, 2].
@@ -183,6 +184,19 @@ class NnpiProblem:
         """
         check_mapping(self, mapping[None], np.zeros(1, np.uint64))
         return occupancy(self.tables, canonical(mapping, self.live), self.labels[0])
+
+    def memories(self) -> tuple[tuple[str, int], ...]:
+        """Name and capacity in bytes of the memories, slowest first."""
+        return tuple((memory.name, memory.capacity_bytes) for memory in self._chip.memories)
+
+    def lifetimes(self, mapping: Mapping16) -> list[Lifetime]:
+        """Where and when the tensors live under one mapping int16 [N, 2] as it stands; a step is an op.
+
+        Raises:
+            ValueError: where shape, dtype or a choice number is out of range.
+        """
+        check_mapping(self, mapping[None], np.zeros(1, np.uint64))
+        return lifetimes(self.tables, canonical(mapping, self.live), self.nodes, self.heads)
 
     def bound(self, time_limit_s: float) -> Bound | None:
         """The bound that ships with the package for this workload and chip, else what a solve of that time gives."""

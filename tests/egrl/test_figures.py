@@ -107,7 +107,7 @@ def test_bands_are_of_the_fastest_run_which_is_named(runs, tmp_path, capsys):
         assert 0 <= head["best"]["contiguity"] <= 1
 
 
-@pytest.mark.parametrize("figure", ["shift", "bands", "umap"])
+@pytest.mark.parametrize("figure", ["shift", "bands", "umap", "layout"])
 def test_what_cannot_be_drawn_is_refused_in_a_line(figure, runs, tmp_path, capsys):
     out = tmp_path / "f.png"
     line = refused(capsys, out, figure, runs["cold0"], runs["resnet"])
@@ -115,6 +115,19 @@ def test_what_cannot_be_drawn_is_refused_in_a_line(figure, runs, tmp_path, capsy
     line = refused(capsys, out, figure, without_best(runs["cold0"], tmp_path / "none"))
     assert line == f"egrl: error: {tmp_path / 'none'}: expected a run with a valid mapping, found none yet"
     assert "summary.json" in refused(capsys, out, figure, tmp_path)
+
+
+def test_a_layout_shows_what_allocate_writes(runs, tmp_path, capsys):
+    run = shutil.copytree(runs["cold0"], tmp_path / "r")
+    document, remarks = drawn(capsys, tmp_path / "l.svg", "layout", Path(run))
+    assert remarks == []
+    assert main(["allocate", str(run)]) == 0
+    written = json.loads((Path(run) / "allocation.json").read_text())
+    assert document["align_bytes"] == written["align_bytes"]
+    for shown, memory in zip(document["memories"], written["memories"], strict=True):
+        for key in ("memory", "tensors", "capacity_bytes", "fullest_bytes", "height_bytes", "packed"):
+            assert shown[key] == memory[key]
+        assert shown["mean_share"] is None or 0 < shown["mean_share"] <= 1
 
 
 def test_the_umap_has_both_groups_of_all_runs_and_measures_them_in_the_space_of_mappings(

@@ -1,0 +1,66 @@
+"""Where the tensors of one run's best mapping lie in the chip's memories, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.layout import Layout, layout_figure, use
+from egrl.allocation import PackedMemory, allocate
+from egrl.figures import Drawing, plain
+from egrl.figures.fastest import fastest
+from egrl.past_run import PastRun
+from hwsim.problem import Problem
+
+STEP = "op, in execution order"
+ALIGN_BYTES, SECONDS, SEED = 64, 10.0, 0
+"""As `egrl allocate` packs where no flag says otherwise."""
+
+
+def draw(runs: Sequence[PastRun]) -> Drawing:
+    """Memories over ops, a box a tensor; of several runs, the fastest's.
+
+    InputError where the runs are not of one problem, none has a valid mapping, or the problem has no lifetimes.
+    """
+    shown = fastest(runs)
+    problem = shown.run.problem
+    memories = allocate(problem, shown.run.best_mapping(), ALIGN_BYTES, SECONDS, SEED)
+    layouts = [_layout(problem, memory) for memory in memories]
+    steps = len(problem.nodes)
+    figure = layout_figure(layouts, problem.heads, steps, shown.title, STEP)
+    numbers = {
+        **shown.numbers,
+        "heads": problem.heads,
+        "steps": steps,
+        "align_bytes": ALIGN_BYTES,
+        "memories": [
+            {
+                "memory": memory.name,
+                "capacity_bytes": memory.capacity_bytes,
+                "fullest_bytes": memory.packing.fullest_bytes,
+                "packed": memory.packing.verdict == "packed",
+                "height_bytes": used.height_bytes,
+                "mean_share": used.mean_share,
+                "tensors": len(memory.tensors),
+            }
+            for memory, used in zip(memories, (use(layout, steps) for layout in layouts), strict=True)
+        ],
+    }
+    remarks = [
+        f"{memory.name} does not fit by {memory.over_bytes:,} bytes; `egrl allocate` names what sticks out"
+        for memory in memories
+        if memory.over_bytes
+    ]
+    return Drawing(figure, plain(numbers), [*shown.remarks, *remarks])
+
+
+def _layout(problem: Problem, memory: PackedMemory) -> Layout:
+    columns = np.array(
+        [
+            (tensor.first, tensor.last + 1, offset, tensor.size_bytes, problem.heads.index(tensor.head))
+            for tensor, offset in zip(memory.tensors, memory.packing.offsets, strict=True)
+        ],
+        np.int64,
+    ).reshape(-1, 5)
+    return Layout(memory.name, memory.capacity_bytes, *columns.T)

@@ -1,0 +1,32 @@
+"""The judge of packings finds each kind of mistake, and nothing where there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from hwsim.allocation.judge import judge
+
+BUFFERS = [("a", 10, 0, 2), ("b", 20, 1, 3), ("c", 5, 2, 4)]
+
+
+def test_buffers_that_live_after_one_another_may_share_bytes():
+    assert judge(BUFFERS, [0, 16, 0], 36, 8) == []
+
+
+@pytest.mark.parametrize(
+    ("offsets", "capacity", "align", "expected"),
+    [
+        ([0, 8, 0], 36, 8, ["buffers overlap at a and b: demanded 2 bytes, available 0 bytes"]),
+        ([0, 16, 0], 35, 8, ["buffer sticks out at b: demanded 36 bytes, available 35 bytes"]),
+        ([0, 12, 0], 36, 8, ["offset not aligned at b: demanded 12 bytes, available 8 bytes"]),
+        ([-8, 16, 0], 36, 8, ["offset below the memory at a: demanded 0 bytes, available -8 bytes"]),
+        ([0, 16, 16], 36, 8, ["buffers overlap at b and c: demanded 5 bytes, available 0 bytes"]),
+    ],
+)
+def test_each_mistake_is_found(offsets, capacity, align, expected):
+    assert [str(violation) for violation in judge(BUFFERS, offsets, capacity, align)] == expected
+
+
+def test_one_offset_a_buffer_is_expected():
+    with pytest.raises(ValueError, match="expected 3, received 2"):
+        judge(BUFFERS, [0, 16], 36, 8)
