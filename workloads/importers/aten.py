@@ -187,7 +187,8 @@ def node_of(call: Call, tensors: Mapping[str, Tensor]) -> Node:
         op = "Gemm"
         attributes["transB"] = int(call.op == "linear")
     if op in ("LSTM", "GRU", "RNN"):
-        inputs = [*inputs[:1], *_refs(call.arguments.get("params"))]
+        matrices = _refs(call.arguments.get("params"))
+        inputs = [*inputs[:1], *matrices[:3], "", *matrices[3:]]  # ONNX has the lengths of sequences there
     return Node(call.name, op, tuple(inputs), call.outputs, attributes)
 
 

@@ -12,7 +12,7 @@ from workloads.importers.fold import fold, with_shapes
 from workloads.importers.fuse import clusters
 from workloads.importers.ir import Graph
 from workloads.importers.lower import lower
-from workloads.importers.vocabulary import is_known
+from workloads.importers.vocabulary import LEAST_INPUTS, RECURRENT, is_known
 from workloads.validate import MAX_NAME, check
 
 NAMED = 3
@@ -41,6 +41,7 @@ def convert(graph: Graph, name: str, source: str, element_bytes: float | None, f
     Raises:
         InputError: nothing is left that computes or moves data, or a size is out of range.
     """
+    _check_inputs(graph, source)
     unknown = graph.unknown()
     sized = with_shapes(graph)
     if element_bytes is not None:
@@ -69,6 +70,18 @@ def convert(graph: Graph, name: str, source: str, element_bytes: float | None, f
         widths = replace(lowered.workload.element_bytes, weight=element_bytes, activation=element_bytes)
         lowered = replace(lowered, workload=replace(lowered.workload, element_bytes=widths))
     return Imported(check(lowered.workload), tuple(remarks), unknown, lowered.nodes)
+
+
+def _check_inputs(graph: Graph, source: str) -> None:
+    for node in graph.nodes:
+        least = LEAST_INPUTS.get(node.op, 1) if is_known(node.op) else 0
+        given = [name for name in node.inputs[:least] if name]
+        if len(given) < least:
+            raise InputError(
+                f"{source}: node {node.name!r} ({node.op}): expected at least {least} inputs, found {len(given)}"
+            )
+        if node.op not in RECURRENT and is_known(node.op) and not (node.outputs and node.outputs[0]):
+            raise InputError(f"{source}: node {node.name!r} ({node.op}): expected an output, found none")
 
 
 def _strangers(graph: Graph) -> list[str]:

@@ -16,7 +16,14 @@ from workloads.errors import InputError
 from workloads.importers import arithmetic
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.ir import Graph, Node, Shape, Tensor
-from workloads.importers.onnx_pieces import captured, constant_value, held_inside, numpy_types, width_of
+from workloads.importers.onnx_pieces import (
+    captured,
+    constant_value,
+    held_inside,
+    names_of,
+    numpy_types,
+    width_of,
+)
 from workloads.importers.vocabulary import SAME_AS
 
 MAX_NODES = 1_000_000
@@ -54,6 +61,8 @@ def _parsed(onnx: Any, data: bytes, file: str) -> Any:
         model = onnx.load_model_from_string(data)
     except Exception as error:
         raise InputError(f"{file}: expected an ONNX model, found other bytes ({error})") from None
+    if not all(isinstance(name, str) for name in names_of(model.graph)):
+        raise InputError(f"{file}: expected names in UTF-8, found other bytes")
     if not model.graph.node:
         raise InputError(f"{file}: expected an ONNX model with nodes, found none")
     if not model.functions:

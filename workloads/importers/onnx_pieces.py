@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -9,6 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.importers.ir import Node
+
+
+def names_of(graph: Any) -> Iterator[Any]:
+    """All names in a GraphProto, its nodes' bodies aside; bytes instead of a text where one is not UTF-8."""
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+    for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        yield info.name
 
 
 def captured(proto: Any) -> list[str]:

@@ -116,7 +116,7 @@ def _graph(program: Any, file: str, dimensions: Dimensions) -> Graph:
     _check_order(nodes, {*fixed, *given}, file)
     outputs = tuple(arg["as_tensor"]["name"] for arg in graph["outputs"] if "as_tensor" in arg)
     missing = [
-        name for name in (*outputs, *(n for node in nodes for n in node.inputs)) if name not in tensors
+        name for name in (*outputs, *(n for node in nodes for n in node.inputs if n)) if name not in tensors
     ]
     if missing:
         raise InputError(f"{file}: expected a tensor called {missing[0]!r}, found none")
@@ -249,7 +249,7 @@ def _applied(name: str, values: list[int | None]) -> int | None:
 def _check_order(nodes: list[Node], given: set[str], file: str) -> None:
     written = set(given)
     for node in nodes:
-        late = next((name for name in node.inputs if name not in written), None)
+        late = next((name for name in node.inputs if name and name not in written), None)
         if late is not None:
             raise InputError(
                 f"{file}: node {node.name!r}: expected inputs that are written before, found {late!r}"

@@ -167,6 +167,13 @@ FUSABLE = frozenset(ELEMENTWISE) | frozenset(ACTIVATIONS) | {"BatchNormalization
 HEADS = CONVOLUTIONS | PRODUCTS | FUSABLE | frozenset(NORMS)
 """What can have a tail: what computes its output element by element in an accumulator or a vector register."""
 
+LEAST_INPUTS: dict[str, int] = {
+    **dict.fromkeys(("Conv", "ConvTranspose", "MatMul", "Gemm", "Gather"), 2),
+    **dict.fromkeys(("Attention", *RECURRENT), 3),
+    **dict.fromkeys(("Constant", "ConstantOfShape", "Range", "EyeLike"), 0),
+}
+"""Inputs that an op cannot do without; 1 for all other known ops."""
+
 SAME_AS: dict[str, tuple[str, tuple[int, ...]]] = {
     "QLinearConv": ("Conv", (0, 3, 8)),
     "ConvInteger": ("Conv", (0, 1)),

@@ -81,8 +81,8 @@ def vector_ops(node: Node, head: Node, folded: Folded) -> int:
     if op in SOFTMAXES:
         return VECTOR_OPS["softmax"] * outputs
     if op == "Attention":
-        query, key = (tensors[name].shape or (1, 1) for name in node.inputs[:2])
-        scores = prod(query[:-1]) * key[-2] * (node.integer("q_num_heads", 1) if len(query) == 3 else 1)
+        query, key = ((1, 1, *(tensors[name].shape or ())) for name in node.inputs[:2])
+        scores = prod(query[:-1]) * key[-2] * (node.integer("q_num_heads", 1) if len(query) == 5 else 1)
         return (VECTOR_OPS["scale"] + VECTOR_OPS["softmax"]) * scores
     if op in POOLS:
         return tensors[node.outputs[0]].elements * prod(node.integers("kernel_shape"))
