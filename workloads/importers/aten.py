@@ -172,7 +172,8 @@ _LISTS = {"stride": "strides", "padding": "pads", "dilation": "dilations", "kern
 
 def node_of(call: Call, tensors: Mapping[str, Tensor]) -> Node:
     """The call as a node; `tensors` holds what it reads."""
-    op = OPS.get(call.op, OPS.get(call.op.removesuffix("_"), f"aten.{call.op}"))
+    own = call.op if "." in call.op else f"aten.{call.op}"
+    op = OPS.get(call.op, OPS.get(call.op.removesuffix("_"), own))
     order = _ORDER.get(call.op, ())
     named = [*order, *(key for key in call.arguments if key not in order)]
     inputs = [ref for key in named for ref in _refs(call.arguments.get(key))]
