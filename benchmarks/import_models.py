@@ -4,8 +4,8 @@
 
 imports every .onnx and .onnx.gz file of a folder and prints a table: ops fused and unfused, parameters, bytes of
 weights, GMAC, seconds. With onnx-tool installed (`pip install onnx-tool`) its counts of the same file stand beside
-them: parameters, and multiply-accumulates of convolutions and products (its totals add element-wise work, which a workload
-keeps apart). That tool needs weights: those that are not there are zeros in memory.
+them: parameters, and multiply-accumulates of convolutions and products (its totals add element-wise work, which a
+workload keeps apart). That tool needs weights: those that are not there are zeros in memory.
 """
 
 from __future__ import annotations
