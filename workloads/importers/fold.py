@@ -19,10 +19,13 @@ from workloads.importers.vocabulary import CASTS, PARTS, VIEWS
 
 _BROADCASTS = frozenset({"Expand", "Tile", "ConstantOfShape"})
 
+_REWRITTEN = VIEWS | CASTS | {"Transpose"}
+"""What makes of a constant the same one, written otherwise."""
+
 
 @dataclass(frozen=True)
 class Part:
-    """Reading a tensor means reading `elements` elements of `base`, which a node or the host wrote."""
+    """Reading a tensor means reading `elements` elements of `base`, that a node, the host or the file gives."""
 
     base: str
     elements: int
@@ -73,6 +76,9 @@ def fold(graph: Graph) -> Folded:
             continue
         if _is_computed_once(node, tensors):
             tensors |= {name: _computed(node, tensors[name], tensors) for name in outputs}
+            if node.op in _REWRITTEN and node.input(0):
+                base = parts.get(node.inputs[0], Part(node.inputs[0], 0)).base
+                parts |= {name: Part(base, tensors[name].elements) for name in outputs}
         elif _is_view(node, tensors) and not tensors[node.inputs[0]].constant:
             read = parts.get(node.inputs[0], Part(node.inputs[0], tensors[node.inputs[0]].elements))
             parts |= {name: Part(read.base, min(read.elements, tensors[name].elements)) for name in outputs}
@@ -100,7 +106,7 @@ def _computed(node: Node, output: Tensor, tensors: Mapping[str, Tensor]) -> Tens
     stored, width = None, output.element_bytes
     if node.op in _BROADCASTS:
         stored = 1 if node.op == "ConstantOfShape" else first.kept
-    elif node.op in VIEWS or node.op in CASTS or node.op == "Transpose":
+    elif node.op in _REWRITTEN:
         stored = first.kept
     if node.op in CASTS:
         width = min(width, first.element_bytes)

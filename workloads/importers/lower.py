@@ -138,15 +138,16 @@ class _Lowering:
         seen: set[str] = set()
         for node in cluster:
             for name, kept in self._kept(node, op, cluster).items():
-                if name in seen:
+                base = self.folded.part(name).base
+                if base in seen:
                     continue
-                seen.add(name)
+                seen.add(base)
                 tensor = self.tensors[name]
                 size = kept * tensor.element_bytes
                 held += size
                 read_bytes += size if op.kind != "embedding" else min(size, self._gathered(node, tensor))
-                if name not in self.owned:
-                    self.owned.add(name)
+                if base not in self.owned:
+                    self.owned.add(base)
                     parameters += kept if tensor.is_float else 0
                 else:
                     self.copied += size

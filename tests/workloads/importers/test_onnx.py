@@ -95,6 +95,11 @@ def test_a_tensor_that_others_read_keeps_its_op_apart(tmp_path):
     gelu = net.add("Mul", y, net.add("Sigmoid", y))
     file = net.save(tmp_path / "net.onnx", net.add("Softmax", gelu), net.add("Tanh", gelu))
     assert list(read(file).nodes.values()) == [("matmul0", "sigmoid1", "mul2"), ("softmax3",), ("tanh4",)]
+    both = Net(x=[2, 8])
+    y = both.add("MatMul", "x", both.weight(8, 8))
+    outputs = (both.add("Softmax", both.add(op, y)) for op in ("Sigmoid", "Tanh"))
+    ops = read(both.save(tmp_path / "both.onnx", *outputs)).workload.ops
+    assert sorted(op.kind for op in ops) == ["activation", "activation", "matmul", "softmax", "softmax"]
     two = Net(x=[2, 8])
     y = two.add("MatMul", "x", two.weight(8, 8))
     file = two.save(tmp_path / "two.onnx", two.add("Relu", y), y)
@@ -211,7 +216,8 @@ def test_a_shared_weight_counts_once_and_is_held_by_each_reader(tmp_path):
         128,
         800,
     )
-    assert (two.kind, two.weight_bytes, two.weight_read_bytes) == ("matmul", 3200, 3200)
+    assert (two.kind, two.weight_bytes, two.weight_read_bytes, two.parameters) == ("matmul", 3200, 3200, 0)
+    assert read(file).remarks == ("3200 of 6400 bytes of weights are read by several ops: each holds them",)
 
 
 def test_widths_are_those_of_the_file_or_the_ones_given(tmp_path):
