@@ -27,8 +27,12 @@ COMMANDS: dict[str, str] = {
     "plot": "draw figures from run folders",
     "reproduce": "a paper's experiments again, published numbers beside ours",
     "chip": "make a chip file of your own",
+    "import": "make a workload file of a model: ONNX, or an exported PyTorch program",
     "list": "list workloads, chips, methods or problems",
 }
+
+MODULES: dict[str, str] = {"import": "import_model"}
+"""Commands whose file has another name, because theirs is a word of Python."""
 
 
 class _Lazy(click.Group):
@@ -40,7 +44,7 @@ class _Lazy(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        return importlib.import_module(f"egrl.commands.{name}").command
+        return importlib.import_module(f"egrl.commands.{MODULES.get(name, name)}").command
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -17,6 +17,7 @@ from types import ModuleType
 import click
 import pytest
 
+import onnx_models
 from egrl import api, summary
 from egrl.cli import COMMANDS, cli, main
 from egrl.config import DEFAULT_GENERATIONS, RunOptions
@@ -115,6 +116,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     folder = tmp_path_factory.mktemp("story")
     example = blocks((ROOT / "docs" / "workloads.md").read_text(encoding="utf-8"), "json")[0]
     (folder / "net.json").write_text(example, encoding="utf-8")
+    onnx_models.tiny(folder / "model.onnx", x=["batch", 3, 8, 8])
     before = Path.cwd()
     os.chdir(folder)
     try:
@@ -149,7 +151,7 @@ def test_every_command_parses_and_its_settings_exist(document):
     for argv in commands(document.read_text(encoding="utf-8")):
         context = parse(argv)
         workload = context.params.get("workload")
-        if workload and not workload.endswith(".json"):
+        if workload and not workload.endswith((".json", ".onnx", ".pt2")):
             assert len(load(workload)) > 0
         if context.command.name == "run" and not context.params["resume"]:
             given = {k: v for k, v in context.params.items() if k in options and v is not None}

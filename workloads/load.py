@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import logging
 from pathlib import Path
 
 from workloads.errors import InputError
 from workloads.graph import Workload
+from workloads.importers.read import is_model
 from workloads.zoo import ZOO, canonical_name
 
 MAX_FILE_BYTES = 512 * 2**20
@@ -22,7 +24,8 @@ def names() -> tuple[str, ...]:
 
 
 def load(name_or_file: str) -> Workload:
-    """The workload called `name_or_file` in the zoo ("resnet50", "ResNet-50"), or the one in that .json file.
+    """The workload called `name_or_file` in the zoo ("resnet50", "ResNet-50"), or the one in that .json file, or the
+    model in that .onnx, .onnx.gz or .pt2 file; what there is to say about a model is logged as warnings.
 
     A name of the zoo wins over a file of the same name. NAME:KEY=NUMBER:… is a variant of the zoo's network, another
     size of it: "bert:layers=6:length=256", with the parameters of its builder.
@@ -36,6 +39,8 @@ def load(name_or_file: str) -> Workload:
     base, colon, parameters = name_or_file.partition(":")
     if colon and (name := canonical_name(base)) is not None:
         return _variant(name, parameters, name_or_file)
+    if is_model(name_or_file):
+        return _from_model(name_or_file)
     if name_or_file.lower().endswith(".json") or "/" in name_or_file or "\\" in name_or_file:
         return _from_file(name_or_file)
     if _exists(name_or_file):
@@ -75,7 +80,7 @@ def _unknown(name: str) -> str:
     close = difflib.get_close_matches(name.lower(), names(), n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}? " if close else ""
     return (
-        f"workload {name!r}: expected a name from the zoo or a .json file, found neither; "
+        f"workload {name!r}: expected a name from the zoo or a .json, .onnx or .pt2 file, found neither; "
         f"{hint}`egrl list workloads` lists all names"
     )
 
@@ -85,6 +90,15 @@ def _exists(path: str) -> bool:
         return bool(path) and Path(path).exists()
     except (OSError, ValueError):
         return False
+
+
+def _from_model(file: str) -> Workload:
+    from workloads.importers.read import read
+
+    imported = read(file)
+    for remark in imported.remarks:
+        logging.getLogger("egrl").warning("egrl: %s: %s", file, remark)
+    return imported.workload
 
 
 def _from_file(file: str) -> Workload:

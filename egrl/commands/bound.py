@@ -18,7 +18,7 @@ DEFAULT_SECONDS = 60.0
 
 @click.command(name="bound", short_help="prove a lower bound, and show the best mapping known and the gap")
 @click.option(
-    "--workload", required=True, help="a workload of `egrl list workloads`, or a workload file (.json)"
+    "--workload", required=True, help="a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2)"
 )
 @click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
 @click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")

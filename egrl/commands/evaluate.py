@@ -17,7 +17,7 @@ from workloads.errors import InputError
 
 @click.command(name="evaluate", short_help="score and explain one mapping, op by op")
 @click.option(
-    "--workload", required=True, help="a workload of `egrl list workloads`, or a workload file (.json)"
+    "--workload", required=True, help="a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2)"
 )
 @click.option(
     "--mapping",

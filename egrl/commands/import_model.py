@@ -1,0 +1,85 @@
+"""egrl import: a workload file from a model of another framework."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from workloads.errors import InputError
+
+
+@click.command(name="import", short_help="make a workload file of a model")
+@click.argument("model")
+@click.option("-o", "--output", required=True, help="workload file to write (.json)")
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    help="size of a dimension that the model leaves open; several times",
+)
+@click.option(
+    "--bytes",
+    "element_bytes",
+    default=0.0,
+    help="bytes an element of weights and activations, whatever the file says [the file's]",
+)
+@click.option(
+    "--no-fuse", is_flag=True, help="every node an op: no element-wise tails in the ops before them"
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="print one JSON document: sizes, remarks, nodes of each op"
+)
+def command(
+    model: str, output: str, dims: tuple[str, ...], element_bytes: float, no_fuse: bool, as_json: bool
+) -> int:
+    """Make a workload file of a model: ONNX (.onnx, .onnx.gz) or an exported PyTorch program (.pt2).
+
+    egrl import model.onnx -o model.json --dim batch=1
+    """
+    from egrl import atomic
+    from workloads.importers import dimensions
+    from workloads.importers.read import is_model, read
+    from workloads.serialize import to_json
+
+    if not is_model(model):
+        raise InputError(f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2")
+    if not output.lower().endswith(".json"):
+        raise InputError(f"--output {output}: expected a file ending in .json")
+    if element_bytes and not 1 / 64 <= element_bytes <= 64:
+        raise InputError(f"--bytes {element_bytes:g}: expected a number of bytes an element from 1/64 to 64")
+    imported = read(model, dimensions.parse(dims), element_bytes or None, not no_fuse)
+    atomic.write(Path(output), to_json(imported.workload))
+    for remark in imported.remarks:
+        click.echo(f"egrl import: {remark}", err=True)
+    net = imported.workload
+    document: dict[str, Any] = {
+        "kind": "import",
+        "version": 1,
+        "model": model,
+        "workload": output,
+        "name": net.name,
+        "ops": len(net),
+        "parameters": net.parameters,
+        "macs": net.macs,
+        "weight_bytes": sum(op.weight_bytes for op in net),
+        "activation_bytes": sum(op.output_bytes for op in net),
+        "element_bytes": {"weight": net.element_bytes.weight, "activation": net.element_bytes.activation},
+        "remarks": list(imported.remarks),
+        "unknown_shapes": list(imported.unknown),
+        "nodes": {name: list(nodes) for name, nodes in imported.nodes.items()},
+    }
+    if as_json:
+        click.echo(json.dumps(document, allow_nan=False))
+    else:
+        nodes = sum(map(len, imported.nodes.values()))
+        click.echo(
+            f"{net.name}: {len(net)} ops from {nodes} nodes, {net.parameters / 1e6:.2f} M parameters,"
+            f" {net.macs / 1e9:.3f} GMAC, {document['weight_bytes'] / 1e6:.2f} MB of weights,"
+            f" {document['activation_bytes'] / 1e6:.2f} MB of activations"
+        )
+        click.echo(f"workload file: {output}")
+    return 0

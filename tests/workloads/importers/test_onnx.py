@@ -1,0 +1,365 @@
+"""ONNX files as workloads: shapes, what is folded, what a dimension is, what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+import onnx_models
+from onnx_models import Net
+from workloads.errors import InputError
+from workloads.graph import Edge
+from workloads.importers.read import read
+from workloads.load import load
+from workloads.serialize import from_json, to_json
+
+
+def test_an_imported_resnet50_agrees_with_the_zoo(tmp_path):
+    net, zoo = read(onnx_models.resnet50(tmp_path / "net.onnx")).workload, load("resnet50")
+    assert net.macs == zoo.macs
+    assert net.parameters == zoo.parameters
+    assert [op.kind for op in net] == [op.kind for op in zoo]
+    assert sum(op.vector_ops for op in net) == sum(op.vector_ops for op in zoo)
+    assert sum(op.output_bytes for op in net) == 4 * sum(op.output_bytes for op in zoo)
+    shapes = sorted(
+        (op.ifm, op.ofm, op.kernel, op.stride, op.pad, op.gemm) for op in net if op.kind == "conv"
+    )
+    assert shapes == sorted(
+        (op.ifm, op.ofm, op.kernel, op.stride, op.pad, op.gemm) for op in zoo if op.kind == "conv"
+    )
+
+
+def test_an_imported_bert_agrees_with_the_zoo(tmp_path):
+    net, zoo = read(onnx_models.bert(tmp_path / "net.onnx"), fuse=False).workload, load("bert")
+    missing = {
+        op.name for op in zoo if op.name.startswith(("pooler", "classifier")) or "token_type" in op.name
+    }
+    same = [op for op in zoo if op.name not in missing]
+    assert net.macs == sum(op.gemm.macs for op in same if op.gemm)
+    assert net.parameters == sum(op.parameters for op in same)
+    for kind in ("matmul", "attention_matmul", "transpose", "norm", "activation"):
+        mine, theirs = ([op for op in ops if op.kind == kind] for ops in (net, same))
+        assert sorted((op.ofm, op.vector_ops) for op in mine) == sorted(
+            (op.ofm, op.vector_ops) for op in theirs
+        )
+
+
+def test_fusing_changes_neither_products_nor_weights(tmp_path):
+    file = onnx_models.bert(tmp_path / "net.onnx", layers=2, length=16, hidden=64, heads=4)
+    fused, plain = read(file), read(file, fuse=False)
+    assert len(fused.workload) < len(plain.workload)
+    assert fused.workload.macs == plain.workload.macs
+    assert fused.workload.parameters == plain.workload.parameters
+    assert sorted(n for nodes in fused.nodes.values() for n in nodes) == sorted(
+        n for nodes in plain.nodes.values() for n in nodes
+    )
+
+
+def test_bias_batch_norm_activation_and_residual_add_run_in_the_convolution(tmp_path):
+    net = Net(x=[1, 4, 8, 8])
+    y = net.add("Conv", "x", net.weight(4, 4, 1, 1), kernel_shape=[1, 1])
+    y = net.add("BatchNormalization", y, *(net.weight(4) for _ in range(4)))
+    first = net.add("Relu", y)
+    y = net.conv(first, 4, 4, 3)
+    file = net.save(tmp_path / "net.onnx", net.add("Relu", net.add("Add", y, first)))
+    found = read(file)
+    one, two = found.workload.ops
+    assert found.nodes == {
+        "conv0": ("conv0", "batchnormalization1", "relu2"),
+        "conv3": ("conv3", "add4", "relu5"),
+    }
+    assert (one.parameters, one.vector_ops) == (16 + 4, 256)
+    assert (two.inputs, two.vector_ops, two.is_output) == ((Edge("conv0", 1024),), 512, True)
+
+
+def test_a_batch_norm_without_a_convolution_is_a_gain_and_a_shift(tmp_path):
+    net = Net(x=[1, 4, 8, 8])
+    y = net.add("BatchNormalization", "x", *(net.weight(4) for _ in range(4)))
+    (op,) = read(net.save(tmp_path / "net.onnx", y)).workload.ops
+    assert (op.kind, op.parameters, op.vector_ops) == ("norm", 8, 512)
+
+
+def test_a_tensor_that_others_read_keeps_its_op_apart(tmp_path):
+    net = Net(x=[2, 8])
+    y = net.add("MatMul", "x", net.weight(8, 8))
+    gelu = net.add("Mul", y, net.add("Sigmoid", y))
+    file = net.save(tmp_path / "net.onnx", net.add("Softmax", gelu), net.add("Tanh", gelu))
+    assert list(read(file).nodes.values()) == [("matmul0", "sigmoid1", "mul2"), ("softmax3",), ("tanh4",)]
+    both = Net(x=[2, 8])
+    y = both.add("MatMul", "x", both.weight(8, 8))
+    outputs = (both.add("Softmax", both.add(op, y)) for op in ("Sigmoid", "Tanh"))
+    ops = read(both.save(tmp_path / "both.onnx", *outputs)).workload.ops
+    assert sorted(op.kind for op in ops) == ["activation", "activation", "matmul", "softmax", "softmax"]
+    two = Net(x=[2, 8])
+    y = two.add("MatMul", "x", two.weight(8, 8))
+    file = two.save(tmp_path / "two.onnx", two.add("Relu", y), y)
+    assert [op.is_output for op in read(file).workload] == [True, True]
+
+
+def test_views_and_parts_are_read_by_their_consumers(tmp_path):
+    net = Net(x=[1, 6, 4])
+    y = net.add("Relu", "x")
+    first = net.add("Slice", y, *(net.value(np.array([v])) for v in (0, 2, 1)))
+    one = net.add("Gather", y, net.value(np.int64(0)), axis=1)
+    whole = net.add("Softmax", net.add("Reshape", y, net.value(np.array([4, 6]))))
+    outputs = net.add("Softmax", first), net.add("Softmax", one), whole
+    ops = read(net.save(tmp_path / "net.onnx", *outputs)).workload.ops
+    assert [op.kind for op in ops] == ["activation", "softmax", "softmax", "softmax"]
+    assert sorted(op.inputs[0].read_bytes for op in ops[1:]) == [16, 32, 96]
+
+
+def test_what_is_computed_from_constants_is_a_constant(tmp_path):
+    net = Net(x=[1, 8, 16])
+    scale = net.add(
+        "Div", net.weight(8, 1, 1), net.add("ReduceL2", net.weight(8, 8, 3), axes=[2], keepdims=1)
+    )
+    y = net.add("Conv", "x", net.add("Mul", net.weight(8, 8, 3), scale), kernel_shape=[3], pads=[1, 1])
+    (op,) = read(net.save(tmp_path / "net.onnx", y, opset=13)).workload.ops
+    assert (op.kind, op.parameters, op.gemm.macs) == ("conv", 192, 16 * 8 * 8 * 3)
+
+
+def test_shapes_are_followed_through_arithmetic_on_shapes(tmp_path):
+    net = Net(x=["batch", 6, 4])
+    batch = net.add("Gather", net.add("Shape", "x"), net.value(np.int64(0)))
+    rows = net.add("Mul", batch, net.value(np.int64(3)))
+    shape = net.add(
+        "Concat", net.add("Unsqueeze", rows, net.value(np.array([0]))), net.value(np.array([-1])), axis=0
+    )
+    y = net.add("MatMul", net.add("Reshape", "x", shape), net.weight(8, 5))
+    found = read(net.save(tmp_path / "net.onnx", y), {"batch": 2})
+    assert found.unknown == ()
+    assert [(op.kind, op.output_bytes) for op in found.workload] == [("matmul", 6 * 5 * 4)]
+
+
+def test_an_open_dimension_is_asked_for_by_name(tmp_path):
+    file = onnx_models.tiny(tmp_path / "net.onnx", x=["batch", 3, 8, 8])
+    with pytest.raises(InputError, match=r"found open: 'batch' \(of input 'x'\); .* --dim batch=NUMBER"):
+        read(file)
+    with pytest.raises(InputError, match=r"egrl import .* --dim batch=NUMBER"):
+        load(file)
+    assert read(file, {"batch": 4}).workload.ops[0].batch == 4
+    with pytest.raises(
+        InputError, match=r"--dim length: expected one of the open dimensions of .* \(batch\)"
+    ):
+        read(file, {"batch": 4, "length": 2})
+
+
+def test_a_dimension_without_a_name_is_called_by_its_place(tmp_path):
+    model = onnx.load_model_from_string(Path(onnx_models.tiny(tmp_path / "net.onnx")).read_bytes())
+    model.graph.input[0].type.tensor_type.shape.dim[0].Clear()
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(InputError, match=r"--dim x\[0\]=NUMBER"):
+        read(str(tmp_path / "net.onnx"))
+    assert read(str(tmp_path / "net.onnx"), {"x[0]": 3}).workload.ops[0].batch == 3
+
+
+def test_unknown_ops_are_priced_as_movers_with_one_remark_a_type(tmp_path):
+    net = Net(x=[4, 8])
+    y = net.add("Strange", net.add("Strange", "x", domain="acme"), domain="acme")
+    found = read(net.save(tmp_path / "net.onnx", net.add("Relu", y)))
+    assert found.remarks[0] == "op acme.Strange (2x): not known, priced as a mover of its data"
+    assert len(found.remarks) == 2
+    assert [(op.kind, op.vector_ops, op.output_bytes) for op in found.workload] == [
+        ("other", 32, 128),
+        ("other", 32, 128),
+        ("activation", 32, 128),
+    ]
+
+
+def test_shapes_that_depend_on_data_are_named(tmp_path):
+    net = Net(x=[4, 8])
+    file = net.save(tmp_path / "net.onnx", net.add("Cast", net.add("NonZero", "x"), to=TensorProto.FLOAT))
+    found = read(file)
+    assert found.unknown == ("t0", "t1")
+    assert "t0, t1: shapes unknown, taken to be as large as the largest input of their op" in found.remarks
+
+
+def test_branches_and_loops_are_priced_with_what_they_read(tmp_path):
+    net = Net(x=[2, 3])
+    net.inputs.append(helper.make_tensor_value_info("wanted", TensorProto.BOOL, []))
+    net.nodes.append(helper.make_node("Relu", ["x"], ["outer"], name="relu"))
+    net.nodes.append(helper.make_node("If", ["wanted"], ["y"], name="choice", **onnx_models.branches()))
+    relu, choice = read(net.save(tmp_path / "net.onnx", "y")).workload.ops
+    assert relu.name == "relu"
+    assert choice.inputs == (Edge("relu", 24),)
+    assert (choice.kind, choice.external_bytes, choice.weight_bytes) == ("other", 1, 24)
+
+
+def test_functions_of_the_model_are_written_out(tmp_path):
+    body = [helper.make_node("MatMul", ["a", "b"], ["p"]), helper.make_node("Relu", ["p"], ["c"])]
+    function = helper.make_function("own", "Layer", ["a", "b"], ["c"], body, [helper.make_opsetid("", 20)])
+    net = Net(x=[4, 8])
+    y = net.add("Layer", "x", net.weight(8, 8), domain="own")
+    found = read(net.save(tmp_path / "net.onnx", y, functions=[function]))
+    assert [(op.kind, op.parameters, op.vector_ops) for op in found.workload] == [("matmul", 64, 32)]
+
+
+def test_a_shared_weight_counts_once_and_is_held_by_each_reader(tmp_path):
+    net = Net()
+    table = net.weight(100, 8)
+    x = net.add("Softmax", net.add("Gather", table, net.ids("ids", [1, 4])))
+    file = net.save(tmp_path / "net.onnx", net.add("MatMul", x, net.add("Transpose", table, perm=[1, 0])))
+    one, _, two = read(file).workload.ops
+    assert (one.kind, one.weight_bytes, one.weight_read_bytes, one.parameters) == (
+        "embedding",
+        3200,
+        128,
+        800,
+    )
+    assert (two.kind, two.weight_bytes, two.weight_read_bytes, two.parameters) == ("matmul", 3200, 3200, 0)
+    assert read(file).remarks == ("3200 of 6400 bytes of weights are read by several ops: each holds them",)
+
+
+def test_widths_are_those_of_the_file_or_the_ones_given(tmp_path):
+    net = Net(x=[4, 8])
+    scale, zero = net.value(np.float32(0.1)), net.value(np.int8(0))
+    w = net.add("DequantizeLinear", net.weight(8, 8, kind=TensorProto.INT8), scale, zero)
+    file = net.save(tmp_path / "net.onnx", net.add("MatMul", "x", w))
+    (op,) = read(file).workload.ops
+    assert (op.weight_bytes, op.output_bytes) == (64, 128)
+    assert read(file).workload.element_bytes.weight == 1
+    half = read(file, element_bytes=0.5).workload
+    assert (half.ops[0].weight_bytes, half.ops[0].output_bytes, half.element_bytes.weight) == (32, 16, 0.5)
+
+
+def test_names_are_the_files_and_unique(tmp_path):
+    net = Net(x=[2, 3])
+    for name, read_, written in (("a/b", "x", "p"), ("a/b", "p", "q"), ("", "q", "r"), ("\n", "r", "s")):
+        net.nodes.append(helper.make_node("Softmax", [read_], [written], name=name))
+    workload = read(net.save(tmp_path / "my net.onnx", "s")).workload
+    assert [op.name for op in workload] == ["a/b", "a/b_2", "r", "?"]
+    assert workload.name == "my net"
+    assert from_json(to_json(workload), "again") == workload
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attributes", "macs"),
+    [
+        ("Einsum", ([2, 3, 4], [2, 4, 5]), {"equation": "bij,bjk->bik"}, 2 * 3 * 4 * 5),
+        ("ConvTranspose", ([1, 4, 5, 5], [4, 3, 2, 2]), {"strides": [2, 2]}, 25 * 4 * 3 * 4),
+        ("MatMul", ([3, 4], [4]), {}, 12),
+        ("MatMul", ([2, 1, 3, 4], [5, 4, 6]), {}, 2 * 5 * 3 * 4 * 6),
+        ("Gemm", ([4, 3], [4, 5]), {"transA": 1}, 60),
+        ("LSTM", ([7, 2, 3], [1, 20, 3], [1, 20, 5]), {"hidden_size": 5}, 7 * 2 * 20 * 8),
+    ],
+)
+def test_products_have_the_multiply_accumulates_of_their_shapes(tmp_path, op, inputs, attributes, macs):
+    net = Net(**{f"i{i}": shape for i, shape in enumerate(inputs)})
+    y = net.add(op, *(f"i{i}" for i in range(len(inputs))), **attributes)
+    assert read(net.save(tmp_path / "net.onnx", y)).workload.macs == macs
+
+
+def test_an_axis_of_size_0_costs_nothing_and_stops_nothing(tmp_path):
+    net = Net(x=[0, 8])
+    y = net.add("Relu", net.add("MatMul", "x", net.weight(8, 4)))
+    (op,) = read(net.save(tmp_path / "net.onnx", y)).workload.ops
+    assert (op.gemm, op.output_bytes, op.weight_bytes) == (None, 0, 128)
+
+
+def test_a_packed_file_is_read_too(tmp_path):
+    plain = Path(onnx_models.tiny(tmp_path / "net.onnx")).read_bytes()
+    (tmp_path / "net.ONNX.gz").write_bytes(gzip.compress(plain))
+    assert load(str(tmp_path / "net.ONNX.gz")) == read(str(tmp_path / "net.ONNX.gz")).workload
+    assert read(str(tmp_path / "net.ONNX.gz")).workload.name == "net"
+
+
+@pytest.mark.parametrize("name", ["net.onnx", "net.onnx.gz", "net.pt2"])
+@pytest.mark.parametrize(
+    "data", [b"", b"\0" * 100, b"PK\3\4 no zip", b"{}", bytes(range(256)), b"\x1f\x8b\x08\0"]
+)
+def test_what_is_no_model_is_refused_in_one_line(tmp_path, name, data):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InputError, match=re.escape(name)):
+        read(str(tmp_path / name))
+
+
+def test_a_folder_and_a_missing_file_are_refused(tmp_path):
+    (tmp_path / "folder.onnx").mkdir()
+    for name in ("folder.onnx", "missing.onnx"):
+        with pytest.raises(InputError, match=f"{name}: expected a model"):
+            load(str(tmp_path / name))
+
+
+def refused(tmp_path: Path, model: onnx.ModelProto) -> str:
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(InputError) as caught:
+        read(str(tmp_path / "net.onnx"))
+    return str(caught.value)
+
+
+def test_models_that_cannot_run_are_refused_with_the_place(tmp_path):
+    net = Net(x=[2, 3])
+    net.add("Relu", "later")
+    assert "node 'relu0' (Relu): expected inputs that are written before, found 'later'" in refused(
+        tmp_path, net.model("t0")
+    )
+    assert "expected output 'nowhere' to be written" in refused(tmp_path, _relu().model("nowhere"))
+    assert "found only views and constants" in refused(tmp_path, _identity().model("t0"))
+    sequence = _relu().model("t0")
+    sequence.graph.input[0].type.sequence_type.elem_type.tensor_type.elem_type = 1
+    assert "input 'x': expected a tensor, found sequence_type" in refused(tmp_path, sequence)
+    negative = _relu().model("t0")
+    negative.graph.initializer.add(name="w", data_type=1, dims=[-2])
+    assert "initializer 'w': expected sizes >= 0" in refused(tmp_path, negative)
+    huge = _relu()
+    huge.inputs[0].type.tensor_type.shape.dim[0].dim_value = 2**62
+    assert "expected an integer from 0 to" in refused(tmp_path, huge.model("t0"))
+
+
+def _relu() -> Net:
+    net = Net(x=[2, 3])
+    net.add("Relu", "x")
+    return net
+
+
+def _identity() -> Net:
+    net = Net(x=[2, 3])
+    net.add("Identity", "x")
+    return net
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("whole")
+    return Path(onnx_models.bert(folder / "net.onnx", layers=1, length=8, hidden=16, heads=2)).read_bytes()
+
+
+@settings(max_examples=150)
+@given(
+    cut=st.integers(0, 10**6),
+    flips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), max_size=4),
+)
+def test_a_damaged_file_gives_a_workload_or_one_line(tmp_path_factory, whole, cut, flips):
+    data = bytearray(whole[: cut % (len(whole) + 1)] if cut % 3 == 0 else whole)
+    for place, change in flips:
+        if data:
+            data[place % len(data)] ^= change
+    file = tmp_path_factory.getbasetemp() / "damaged.onnx"
+    file.write_bytes(data)
+    with contextlib.suppress(InputError):
+        read(str(file))
+
+
+def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
+    file = onnx_models.tiny(tmp_path / "net.onnx")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(InputError, match=re.escape('pip install "egrl[onnx]"')):
+        read(file)
+
+
+def test_a_model_of_ten_thousand_ops_imports_in_seconds(tmp_path):
+    net = Net(x=[1, 8])
+    y = "x"
+    for _ in range(5000):
+        y = net.add("Softmax", net.add("MatMul", y, net.weight(8, 8)))
+    assert len(read(net.save(tmp_path / "net.onnx", y)).workload) == 10_000

@@ -1,0 +1,190 @@
+"""Exported PyTorch programs as workloads: modules, .pt2 files, and the same products as PyTorch counts."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from workloads.errors import InputError
+from workloads.graph import Edge
+from workloads.importers.read import read
+from workloads.importers.torch_export import from_torch
+
+
+class Small(nn.Module):
+    """A convolution with batch norm and residual add, attention over its pixels, a classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.conv, self.norm = nn.Conv2d(8, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8)
+        self.depthwise = nn.Conv2d(8, 8, 3, stride=2, padding=1, groups=8)
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+        self.ln, self.head = nn.LayerNorm(8), nn.Linear(8, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.stem(x))
+        x = torch.relu(self.norm(self.conv(x)) + x)
+        x = self.depthwise(x).flatten(2).transpose(1, 2)
+        q, k, v = (
+            part.unflatten(-1, (2, 4)).transpose(1, 2) for part in self.qkv(self.ln(x)).chunk(3, dim=-1)
+        )
+        y = functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        x = functional.gelu(self.out(y)) + x
+        return torch.softmax(self.head(x.mean(dim=1)), dim=-1)
+
+
+def flops(module: nn.Module, *inputs: torch.Tensor) -> int:
+    """What PyTorch counts; it sees attention only where that is written out, and layers where none is fused."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH), torch.no_grad():
+            module(*inputs)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+    return int(counter.get_total_flops())
+
+
+def exported(module: nn.Module, path: Path, *inputs: torch.Tensor, **options: Any) -> str:
+    torch.export.save(torch.export.export(module, inputs, **options), path)
+    return str(path)
+
+
+def test_a_module_has_the_products_and_parameters_that_pytorch_counts():
+    module, image = Small().eval(), torch.zeros(2, 3, 16, 16)
+    found = from_torch(module, (image,), fuse=False)
+    assert found.remarks == ()
+    assert found.unknown == ()
+    assert 2 * found.workload.macs == flops(module, image)
+    assert found.workload.parameters == sum(p.numel() for p in module.parameters())
+    assert from_torch(module, (image,)).workload.macs == found.workload.macs
+
+
+def test_tails_of_a_module_run_in_the_ops_before_them():
+    ops = from_torch(Small().eval(), (torch.zeros(1, 3, 16, 16),)).workload.ops
+    assert [op.kind for op in ops] == [
+        "conv",
+        "conv",
+        "depthwise_conv",
+        "transpose",
+        "norm",
+        "matmul",
+        *["transpose"] * 3,
+        "attention_matmul",
+        "transpose",
+        "matmul",
+        "reduce",
+        "matmul",
+        "softmax",
+    ]
+    assert ops[1].inputs == (Edge(ops[0].name, 4 * 8 * 256),)
+    assert ops[1].parameters == 8 * 8 * 9 + 8
+    assert (ops[1].kernel, ops[1].stride, ops[1].pad, ops[2].groups) == ((3, 3), 1, 1, 8)
+    assert [edge.read_bytes for edge in ops[6].inputs] == [4 * 64 * 8]
+
+
+@pytest.mark.parametrize(
+    ("module", "shape"),
+    [
+        (nn.Sequential(nn.Conv1d(4, 8, 5, stride=2, groups=2), nn.GELU()), (1, 4, 33)),
+        (nn.ConvTranspose2d(4, 6, 2, stride=2), (2, 4, 5, 5)),
+        (nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), (2, 7, 16)),
+        (nn.Sequential(nn.Flatten(), nn.Linear(12, 5), nn.SiLU(), nn.Linear(5, 3, bias=False)), (4, 3, 4)),
+    ],
+    ids=["conv1d", "conv_transpose", "transformer", "mlp"],
+)
+def test_layers_have_the_products_that_pytorch_counts(module, shape):
+    module.eval().requires_grad_(False)
+    example = torch.zeros(*shape)
+    found = from_torch(module, (example,))
+    assert 2 * found.workload.macs == flops(module, example)
+    assert found.workload.parameters == sum(p.numel() for p in module.parameters())
+
+
+def test_a_recurrent_layer_multiplies_every_matrix_at_every_step():
+    class Reader(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = nn.LSTM(5, 6, batch_first=True)
+
+        def forward(self, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+            return self.lstm(x, (h, c))[0]
+
+    state = torch.zeros(1, 2, 6)
+    with pytest.warns(UserWarning, match="were assigned during export"):
+        found = from_torch(Reader().eval(), (torch.zeros(2, 9, 5), state, state))
+    (op,) = found.workload.ops
+    assert (op.kind, op.gemm.macs, op.parameters) == ("recurrent", 2 * 9 * 24 * 11, 24 * 11 + 48)
+
+
+def test_a_file_is_read_as_the_module_is_and_needs_no_pytorch(tmp_path):
+    module, image = Small().eval(), torch.zeros(1, 3, 16, 16)
+    file = exported(module, tmp_path / "small.pt2", image)
+    assert read(file).workload.ops == from_torch(module, (image,)).workload.ops
+    assert read(file).workload.name == "small"
+
+
+def test_open_dimensions_of_a_program_are_named_and_given(tmp_path):
+    module = nn.Sequential(nn.Linear(8, 4), nn.ReLU())
+    rows = torch.export.Dim("rows", min=2, max=100)
+    file = exported(module, tmp_path / "open.pt2", torch.zeros(4, 8), dynamic_shapes=({0: rows},))
+    with pytest.raises(InputError, match=r"found open: '(s\d+)' \(of input 'input'\)") as caught:
+        read(file)
+    name = str(caught.value).split("'")[1]
+    assert read(file, {name: 7}).workload.macs == 7 * 8 * 4
+
+
+def test_an_op_that_is_not_known_is_priced_as_a_mover():
+    class Sorter(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.sort(torch.relu(x)).values
+
+    found = from_torch(Sorter(), (torch.zeros(3, 4),))
+    assert found.remarks == ("op aten.sort (1x): not known, priced as a mover of its data",)
+    assert [op.kind for op in found.workload] == ["activation", "other"]
+
+
+def changed(path: Path, **changes: Any) -> str:
+    """A small program with parts of its graph replaced."""
+    stream = io.BytesIO()
+    torch.export.save(torch.export.export(nn.ReLU(), (torch.zeros(2),)), stream)
+    with zipfile.ZipFile(stream) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("models/model.json"))
+        document = json.loads(archive.read(name))
+    document["graph_module"]["graph"] |= changes
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(name, json.dumps(document))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"nodes": 5}, "found another form"),
+        ({"nodes": [{}]}, "found another form"),
+        ({"tensor_values": {}}, "expected a tensor called|written before|found another form"),
+        ({"nodes": []}, "expected an op that computes or moves data"),
+        ({"outputs": [{"as_tensor": {"name": "nowhere"}}]}, "expected a tensor called 'nowhere'"),
+    ],
+)
+def test_a_damaged_program_is_refused_in_one_line(tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        read(changed(tmp_path / "net.pt2", **changes))
+
+
+def test_an_archive_without_a_program_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "net.pt2", "w") as archive:
+        archive.writestr("net/data/weights/weight_0", b"")
+    with pytest.raises(InputError, match=r"written by torch\.export\.save, found none in the archive"):
+        read(str(tmp_path / "net.pt2"))

@@ -1,0 +1,1 @@
+"""Models of other frameworks as workloads: ONNX files and exported PyTorch programs."""

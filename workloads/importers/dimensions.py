@@ -1,0 +1,56 @@
+"""Dimensions that a model leaves open, and what the user says they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from workloads.errors import InputError
+from workloads.validate import MAX_DIMENSION
+
+
+def parse(given: Iterable[str]) -> dict[str, int]:
+    """Name -> size, of texts NAME=NUMBER.
+
+    Raises:
+        InputError: another form, a size below 0 or too large, or a name given twice.
+    """
+    found: dict[str, int] = {}
+    for text in given:
+        name, equals, size = text.rpartition("=")
+        if not equals or not name or not size.isascii() or not size.isdigit() or len(size) > 10:
+            raise InputError(f"--dim {text}: expected NAME=NUMBER")
+        if int(size) >= MAX_DIMENSION:
+            raise InputError(f"--dim {text}: expected a number below {MAX_DIMENSION}")
+        if name in found:
+            raise InputError(f"--dim {text}: expected each dimension once, found {name} twice")
+        found[name] = int(size)
+    return found
+
+
+class Dimensions:
+    """What is given, what the model asked for, and what of that is missing."""
+
+    def __init__(self, given: Mapping[str, int]) -> None:
+        self.given = dict(given)
+        self.asked: dict[str, str] = {}
+
+    def size(self, name: str, where: str) -> int | None:
+        """The size of an open dimension of tensor `where`; None, and noted, where it was not given."""
+        self.asked.setdefault(name, where)
+        return self.given.get(name)
+
+    def check(self, file: str) -> None:
+        """Raises InputError naming the dimensions that are missing, or those given that the model does not have."""
+        missing = [name for name in self.asked if name not in self.given]
+        if missing:
+            places = ", ".join(f"{name!r} (of {self.asked[name]})" for name in missing[:5])
+            more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+            flags = " ".join(f"--dim {name}=NUMBER" for name in missing[:5])
+            raise InputError(
+                f"{file}: expected a size for every dimension, found open: {places}{more};"
+                f" egrl import {file} -o FILE.json {flags} sets them"
+            )
+        extra = next((name for name in self.given if name not in self.asked), None)
+        if extra is not None:
+            names = ", ".join(sorted(self.asked)) or "none"
+            raise InputError(f"--dim {extra}: expected one of the open dimensions of {file} ({names})")

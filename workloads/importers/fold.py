@@ -1,0 +1,147 @@
+"""Folding: what moves no bytes in an inference is no op, but belongs to those that read it.
+
+- Views (reshapes, broadcasts, transpositions of axes of size 1, casts to the same width) are their input in another
+  shape.
+- Slices, splits and picks at fixed places are parts of their input: who reads them reads only the part.
+- What is computed from constants alone is a constant: it is computed once, before the first inference. Rows looked up
+  in a table at fixed places are not folded: the table is the parameter.
+- Nodes whose outputs nobody reads are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from workloads.importers.ir import Graph, Node, Shape, Tensor
+from workloads.importers.vocabulary import CASTS, PARTS, VIEWS
+
+_BROADCASTS = frozenset({"Expand", "Tile", "ConstantOfShape"})
+
+_REWRITTEN = VIEWS | CASTS | {"Transpose"}
+"""What makes of a constant the same one, written otherwise."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Reading a tensor means reading `elements` elements of `base`, that a node, the host or the file gives."""
+
+    base: str
+    elements: int
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What is left to be computed, and what each name of the file means in it."""
+
+    graph: Graph
+    parts: Mapping[str, Part]
+
+    def part(self, name: str) -> Part:
+        """What reading the tensor called `name` means."""
+        found = self.parts.get(name)
+        return found if found is not None else Part(name, self.graph.tensors[name].elements)
+
+    def is_constant(self, name: str) -> bool:
+        """Whether the tensor is the same in every inference."""
+        return self.graph.tensors[name].constant
+
+
+def with_shapes(graph: Graph) -> Graph:
+    """The graph with a shape for every tensor: where it is unknown, that of the largest input of its node.
+
+    A scalar where no input has one.
+    """
+    tensors = dict(graph.tensors)
+    for node in graph.nodes:
+        missing = [name for name in node.outputs if name and tensors[name].shape is None]
+        if missing:
+            shapes: list[Shape] = [
+                s for name in node.inputs if name and (s := tensors[name].shape) is not None
+            ]
+            largest = max(shapes, key=prod, default=())
+            tensors |= {name: replace(tensors[name], shape=largest) for name in missing}
+    return replace(graph, tensors=tensors)
+
+
+def fold(graph: Graph) -> Folded:
+    """The graph without its views, parts, constant nodes and dead ends. Expects a shape for every tensor."""
+    tensors = dict(graph.tensors)
+    parts: dict[str, Part] = {}
+    kept: list[Node] = []
+    for node in graph.nodes:
+        outputs = [name for name in node.outputs if name]
+        if all(tensors[name].constant for name in outputs):
+            continue
+        if _is_computed_once(node, tensors):
+            tensors |= {name: _computed(node, tensors[name], tensors) for name in outputs}
+            if node.op in _REWRITTEN and node.input(0):
+                base = parts.get(node.inputs[0], Part(node.inputs[0], 0)).base
+                parts |= {name: Part(base, tensors[name].elements) for name in outputs}
+        elif _is_view(node, tensors) and not tensors[node.inputs[0]].constant:
+            read = parts.get(node.inputs[0], Part(node.inputs[0], tensors[node.inputs[0]].elements))
+            parts |= {name: Part(read.base, min(read.elements, tensors[name].elements)) for name in outputs}
+        else:
+            kept.append(node)
+    folded = Folded(replace(graph, nodes=tuple(kept), tensors=tensors), parts)
+    return replace(folded, graph=replace(folded.graph, nodes=_alive(folded)))
+
+
+def _is_computed_once(node: Node, tensors: Mapping[str, Tensor]) -> bool:
+    given = [tensors[name] for name in node.inputs if name]
+    if not all(tensor.constant for tensor in given) or node.op.startswith("Random"):
+        return False
+    if not given:
+        return node.op in ("Constant", "ConstantOfShape")
+    is_table = node.op == "Gather" and given[0].is_float and len(given[0].shape or ()) > 1
+    return not is_table and node.op not in ("If", "Loop", "Scan", "Multinomial", "Bernoulli")
+
+
+def _computed(node: Node, output: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+    """The constant that a node makes of constants."""
+    first = tensors[node.inputs[0]] if node.inputs and node.inputs[0] else None
+    if first is None:
+        return replace(output, constant=True, stored=1 if node.op == "ConstantOfShape" else None)
+    stored, width = None, output.element_bytes
+    if node.op in _BROADCASTS:
+        stored = 1 if node.op == "ConstantOfShape" else first.kept
+    elif node.op in _REWRITTEN:
+        stored = first.kept
+    if node.op in CASTS:
+        width = min(width, first.element_bytes)
+    return replace(output, constant=True, stored=stored, element_bytes=width)
+
+
+def _is_view(node: Node, tensors: Mapping[str, Tensor]) -> bool:
+    if not node.input(0):
+        return False
+    if node.op in VIEWS or node.op in PARTS:
+        return True
+    source, output = tensors[node.inputs[0]], tensors[node.outputs[0]]
+    if node.op == "Cast":
+        return (source.element_bytes, source.is_float) == (output.element_bytes, output.is_float)
+    if node.op == "Transpose":
+        shape, order = (
+            source.shape or (),
+            node.integers("perm") or tuple(reversed(range(len(source.shape or ())))),
+        )
+        moved = [axis for axis in order if axis < len(shape) and shape[axis] != 1]
+        return moved == sorted(moved)
+    if node.op == "Gather":
+        return not source.constant and tensors[node.inputs[1]].constant and output.elements <= source.elements
+    return node.op == "Concat" and len(node.inputs) == 1
+
+
+def _alive(folded: Folded) -> tuple[Node, ...]:
+    """The nodes that an output of the graph depends on; all of them where the graph names no output."""
+    graph = folded.graph
+    if not graph.outputs:
+        return graph.nodes
+    wanted = {folded.part(name).base for name in graph.outputs}
+    alive: list[Node] = []
+    for node in reversed(graph.nodes):
+        if wanted.intersection(node.outputs):
+            alive.append(node)
+            wanted |= {folded.part(name).base for name in node.inputs if name}
+    return tuple(reversed(alive))

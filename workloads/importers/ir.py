@@ -1,0 +1,106 @@
+"""The graph between a model's file and a workload: what every front end fills and every pass reads.
+
+Op types are those of ONNX, whichever file the graph came from: PyTorch's ops are translated to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What a node reads or writes.
+
+    Attributes:
+        shape: elements along each axis; None where it depends on data or nothing tells it.
+        element_bytes: bytes an element in the file (0.5 for int4).
+        is_float: whether it holds numbers to compute with (floats and quantised ones), not ids, masks or shapes.
+        constant: it is the same in every inference (an initializer, a parameter, or computed from those).
+        value: what it holds where that is known and small (arithmetic on shapes); None elsewhere.
+        stored: elements that have to be kept of a constant where they are fewer than the shape says (a broadcast).
+    """
+
+    shape: Shape | None
+    element_bytes: float = 4.0
+    is_float: bool = True
+    constant: bool = False
+    value: NDArray[Any] | None = field(default=None, compare=False)
+    stored: int | None = None
+
+    @property
+    def elements(self) -> int:
+        """Elements; 0 where the shape is unknown."""
+        return 0 if self.shape is None else prod(self.shape)
+
+    @property
+    def kept(self) -> int:
+        """Elements of a constant that have to be kept."""
+        return self.elements if self.stored is None else min(self.stored, self.elements)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One op of the file.
+
+    Attributes:
+        name: as in the file, or that of its first output; not necessarily unique.
+        op: type of op in ONNX's words; in other domains than ONNX's own with the domain before it.
+        inputs: names of tensors; "" where an optional one is left out.
+        outputs: names of tensors; "" where one is not wanted.
+        attributes: integers, floats, texts and lists of them.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    def input(self, position: int) -> str:
+        """The name of an input; "" where there is none."""
+        return self.inputs[position] if position < len(self.inputs) else ""
+
+    def integer(self, name: str, default: int) -> int:
+        """An attribute that is an integer; `default` where it is missing or something else."""
+        value = self.attributes.get(name, default)
+        return int(value) if isinstance(value, int | np.integer) else default
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """An attribute that is a list of integers; empty where it is missing or something else."""
+        value = self.attributes.get(name, ())
+        if not isinstance(value, list | tuple) or not all(isinstance(v, int | np.integer) for v in value):
+            return ()
+        return tuple(int(v) for v in value)
+
+    def text(self, name: str, default: str = "") -> str:
+        """An attribute that is a text; `default` where it is missing or something else."""
+        value = self.attributes.get(name, default)
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        return value if isinstance(value, str) else default
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A model: nodes in an order in which they can run, every tensor by name, inputs and outputs of the whole."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    tensors: Mapping[str, Tensor]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+
+    def unknown(self) -> tuple[str, ...]:
+        """Names of the tensors whose shape is unknown, in the order of the nodes that write them."""
+        written = (name for node in self.nodes for name in node.outputs if name)
+        return tuple(name for name in written if self.tensors[name].shape is None)

@@ -1,0 +1,183 @@
+"""Ops of a workload from the nodes of a graph.
+
+Rules, beyond those of `docs/workloads.md`:
+- Constants are weights of the op that reads them; single numbers are part of the instruction and hold nothing. Where
+  several ops read one constant each holds it, and its parameters count at the first (as the zoo does for tied weights).
+- Ops are named after the node at their head.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+
+from workloads.graph import Edge, ElementBytes, Op, Workload
+from workloads.importers.fold import Folded
+from workloads.importers.fuse import Cluster
+from workloads.importers.ir import Node, Tensor
+from workloads.importers.layout import batch_of, images, xyz
+from workloads.importers.products import gemm_of
+from workloads.importers.vocabulary import SETTINGS
+from workloads.importers.work import kind_of, vector_ops, window_of
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """The workload (unchecked), the file's nodes in each op by its name, and bytes of weights held more than once."""
+
+    workload: Workload
+    nodes: Mapping[str, tuple[str, ...]]
+    copied_bytes: int
+
+
+def lower(folded: Folded, clusters: list[Cluster], name: str, source: str) -> Lowered:
+    """One op a cluster, in the order given."""
+    return _Lowering(folded).all(clusters, name, source)
+
+
+class _Lowering:
+    def __init__(self, folded: Folded) -> None:
+        self.folded, self.tensors = folded, folded.graph.tensors
+        self.batch, self.images = batch_of(folded.graph), images(folded.graph)
+        self.results = {folded.part(name).base for name in folded.graph.outputs}
+        self.writer: dict[str, str] = {}
+        self.owned: set[str] = set()
+        self.names: set[str] = set()
+        self.copied = 0.0
+
+    def all(self, clusters: list[Cluster], name: str, source: str) -> Lowered:
+        ops, nodes = [], {}
+        weight_widths: Counter[float] = Counter()
+        activation_widths: Counter[float] = Counter()
+        for cluster in clusters:
+            op = self._op(cluster)
+            ops.append(op)
+            nodes[op.name] = tuple(node.name for node in cluster)
+            for node in cluster:
+                for read in self._constants(node):
+                    tensor = self.tensors[read]
+                    weight_widths[tensor.element_bytes] += tensor.kept if tensor.is_float else 0
+            for tensor in self._outputs(cluster):
+                activation_widths[tensor.element_bytes] += tensor.elements if tensor.is_float else 0
+        widths = ElementBytes(_widest_used(weight_widths), _widest_used(activation_widths))
+        return Lowered(Workload(name, tuple(ops), widths, source), nodes, ceil(self.copied))
+
+    def _op(self, cluster: Cluster) -> Op:
+        head = cluster[0]
+        name = self._unique(head.name)
+        edges, external = self._reads(cluster)
+        outputs = self._outputs(cluster)
+        ofm, batch = self._xyz(cluster[-1].outputs)
+        data = [read for read in _data(head) if not self.folded.is_constant(read)]
+        ifm, batch = self._xyz(data[:1]) if data else (ofm, batch)
+        window = window_of(head, self.folded)
+        op = Op(
+            name=name,
+            kind=kind_of(head, self.folded, self.images.__contains__),
+            inputs=edges,
+            ifm=ifm,
+            ofm=ofm,
+            output_bytes=ceil(sum(t.elements * t.element_bytes for t in outputs)),
+            external_bytes=external,
+            gemm=gemm_of(head, lambda read: self.tensors[read].shape or ()),
+            vector_ops=sum(vector_ops(node, head, self.folded) for node in cluster),
+            kernel=window.kernel,
+            stride=window.stride,
+            pad=window.pad,
+            dilation=window.dilation,
+            groups=window.groups,
+            batch=batch,
+            is_output=any(output in self.results for output in cluster[-1].outputs),
+        )
+        self.writer |= {output: name for node in cluster for output in node.outputs if output}
+        return self._with_weights(op, cluster)
+
+    def _outputs(self, cluster: Cluster) -> list[Tensor]:
+        return [self.tensors[output] for output in cluster[-1].outputs if output]
+
+    def _xyz(self, names: tuple[str, ...] | list[str]) -> tuple[tuple[int, int, int], int]:
+        read = next((name for name in names if name), "")
+        return xyz(self.tensors[read].shape or () if read else (), self.batch, read in self.images)
+
+    def _unique(self, name: str) -> str:
+        base = "".join(c if c.isprintable() else "?" for c in name) or "op"
+        found, number = base, 1
+        while found in self.names:
+            number += 1
+            found = f"{base}_{number}"
+        self.names.add(found)
+        return found
+
+    def _reads(self, cluster: Cluster) -> tuple[tuple[Edge, ...], int]:
+        """What is read of earlier ops, and bytes from outside; a tensor that is read twice by an op counts once."""
+        inside = {output for node in cluster for output in node.outputs}
+        whole: dict[str, int] = {}
+        for read in dict.fromkeys(read for node in cluster for read in _data(node)):
+            part = self.folded.part(read)
+            if part.base not in inside and not self.folded.is_constant(read):
+                limit = self.tensors[part.base].elements
+                whole[part.base] = min(limit, whole.get(part.base, 0) + part.elements)
+        edges: dict[str, float] = {}
+        external = 0.0
+        for base, elements in whole.items():
+            size = elements * self.tensors[base].element_bytes
+            if base in self.writer:
+                edges[self.writer[base]] = edges.get(self.writer[base], 0.0) + size
+            else:
+                external += size
+        return tuple(Edge(source, ceil(size)) for source, size in edges.items()), ceil(external)
+
+    def _constants(self, node: Node) -> list[str]:
+        """Names of the constants that a node holds as weights."""
+        return [read for read in _data(node) if self.folded.is_constant(read) and self.tensors[read].kept > 1]
+
+    def _with_weights(self, op: Op, cluster: Cluster) -> Op:
+        held, read_bytes, parameters = 0.0, 0.0, 0
+        seen: set[str] = set()
+        for node in cluster:
+            for name, kept in self._kept(node, op, cluster).items():
+                base = self.folded.part(name).base
+                if base in seen:
+                    continue
+                seen.add(base)
+                tensor = self.tensors[name]
+                size = kept * tensor.element_bytes
+                held += size
+                read_bytes += size if op.kind != "embedding" else min(size, self._gathered(node, tensor))
+                if base not in self.owned:
+                    self.owned.add(base)
+                    parameters += kept if tensor.is_float else 0
+                else:
+                    self.copied += size
+        return replace(
+            op, weight_bytes=ceil(held), weight_read_bytes=ceil(min(read_bytes, held)), parameters=parameters
+        )
+
+    def _kept(self, node: Node, op: Op, cluster: Cluster) -> dict[str, int]:
+        """Elements that each constant of a node holds. A batch norm is a gain and a shift, or only a bias where it is
+        folded into the convolution or product before it, or nothing where that has a bias already."""
+        constants = self._constants(node)
+        if node.op != "BatchNormalization":
+            return {name: self.tensors[name].kept for name in constants}
+        if node is cluster[0] or op.gemm is None:
+            return {name: self.tensors[name].kept for name in constants[:2]}
+        earlier = cluster[: cluster.index(node)]
+        biased = len(_data(earlier[0])) > 2 or any(each.op in ("Add", node.op) for each in earlier)
+        return {} if biased else {name: self.tensors[name].kept for name in constants[1:2]}
+
+    def _gathered(self, node: Node, table: Tensor) -> float:
+        """Bytes of the rows that a gather reads."""
+        return self.tensors[node.outputs[0]].elements * table.element_bytes
+
+
+def _data(node: Node) -> list[str]:
+    """The inputs that hold data or weights."""
+    settings = SETTINGS.get(node.op, ())
+    return [read for i, read in enumerate(node.inputs) if read and i not in settings]
+
+
+def _widest_used(widths: Counter[float]) -> float:
+    """The width of most elements; 4 where there are none."""
+    return widths.most_common(1)[0][0] if widths and max(widths.values()) > 0 else 4.0

@@ -1,0 +1,205 @@
+"""What the importer knows of op types, in ONNX's words.
+
+Work of the vector unit follows `workloads.zoo.builder.VECTOR_OPS`; what is not there is an *assumption* of the same
+kind: the passes of a plain implementation, 1 for what one instruction does, 4 for a transcendental function.
+"""
+
+from __future__ import annotations
+
+from workloads.zoo.builder import VECTOR_OPS
+
+VIEWS = frozenset(
+    {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Expand", "CastLike", "Bitcast"}
+)
+"""Ops whose output is their first input in another shape: no bytes move."""
+
+PARTS = frozenset({"Slice", "Split", "Select"})
+"""Ops whose outputs are parts of their first input: a consumer reads only its part."""
+
+CASTS = frozenset({"Cast", "QuantizeLinear", "DequantizeLinear"})
+
+CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
+PRODUCTS = frozenset({"MatMul", "Gemm", "Einsum", "Attention"})
+RECURRENT = {"RNN": 1, "GRU": 3, "LSTM": 4}
+"""Gates of a recurrent cell."""
+
+SETTINGS = {
+    "Reshape": (1,),
+    "Expand": (1,),
+    "Tile": (1,),
+    "Pad": (1, 2, 3),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "Squeeze": (1,),
+    "Unsqueeze": (1,),
+    "Clip": (1, 2),
+    "TopK": (1,),
+    "Resize": (1, 2, 3),
+    "Upsample": (1,),
+    "OneHot": (1, 2),
+    "Dropout": (1, 2),
+    "ReduceMean": (1,),
+    "ReduceSum": (1,),
+    "ReduceMax": (1,),
+    "ReduceMin": (1,),
+    "ReduceProd": (1,),
+    "ReduceL1": (1,),
+    "ReduceL2": (1,),
+    "ReduceLogSum": (1,),
+    "ReduceLogSumExp": (1,),
+    "ReduceSumSquare": (1,),
+    "QuantizeLinear": (1, 2),
+    "DequantizeLinear": (1, 2),
+    "CumSum": (1,),
+    "LSTM": (4,),
+    "GRU": (4,),
+    "RNN": (4,),
+}
+"""Inputs that say how an op works: they are part of the op, and no data."""
+
+ELEMENTWISE: dict[str, int] = {
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Mean", "PRelu"), VECTOR_OPS["add"]),
+    **dict.fromkeys(("Neg", "Abs", "Floor", "Ceil", "Round", "Sign", "Not", "BitwiseNot"), 1),
+    **dict.fromkeys(("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"), 1),
+    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "IsNaN", "IsInf"), 1),
+    **dict.fromkeys(CASTS, VECTOR_OPS["cast"]),
+    "Where": VECTOR_OPS["mask"],
+    "Mod": 1,
+    "Reciprocal": 1,
+    "Sqrt": 1,
+    **dict.fromkeys(("Pow", "Exp", "Log", "Erf", "Sin", "Cos", "Tan", "Sinh", "Cosh"), 4),
+    **dict.fromkeys(("Asin", "Acos", "Atan", "Asinh", "Acosh", "Atanh"), 4),
+}
+"""Op type -> element operations an output element."""
+
+ACTIVATIONS: dict[str, int] = {
+    "Relu": VECTOR_OPS["relu"],
+    "Clip": VECTOR_OPS["relu6"],
+    "LeakyRelu": 2,
+    "ThresholdedRelu": 2,
+    "HardSigmoid": 3,
+    "HardSwish": 4,
+    "Softsign": 3,
+    "Shrink": 2,
+    "Tanh": VECTOR_OPS["tanh"],
+    "Sigmoid": 4,
+    "Softplus": 4,
+    "Elu": 4,
+    "Selu": 4,
+    "Celu": 4,
+    "Mish": 8,
+    "Swish": 5,
+    "Gelu": VECTOR_OPS["gelu"],
+}
+"""As `ELEMENTWISE`, for activation functions."""
+
+NORMS: dict[str, int] = {
+    "BatchNormalization": 2,
+    **dict.fromkeys(
+        (
+            "LayerNormalization",
+            "SimplifiedLayerNormalization",
+            "RMSNormalization",
+            "InstanceNormalization",
+            "GroupNormalization",
+            "LpNormalization",
+            "MeanVarianceNormalization",
+            "LRN",
+        ),
+        VECTOR_OPS["layernorm"],
+    ),
+}
+
+SOFTMAXES = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
+POOLS = frozenset({"MaxPool", "AveragePool", "LpPool"})
+GLOBAL_POOLS = frozenset({"GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"})
+REDUCTIONS = frozenset(
+    {
+        "ReduceMean",
+        "ReduceSum",
+        "ReduceMax",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "ReduceSumSquare",
+        "ArgMax",
+        "ArgMin",
+    }
+)
+
+MOVERS: dict[str, str] = {
+    "Transpose": "transpose",
+    "Concat": "concat",
+    "Slice": "split",
+    "Split": "split",
+    "Select": "split",
+    **dict.fromkeys(VIEWS, "reshape"),
+    "Gather": "split",
+    "GatherElements": "split",
+    "GatherND": "split",
+    "ScatterElements": "other",
+    "ScatterND": "other",
+    "Pad": "other",
+    "Tile": "other",
+    "Resize": "upsample",
+    "Upsample": "upsample",
+    "DepthToSpace": "transpose",
+    "SpaceToDepth": "transpose",
+    "Constant": "other",
+    "ConstantOfShape": "other",
+    "Range": "other",
+    "EyeLike": "other",
+    "Shape": "other",
+    "Size": "other",
+    "Trilu": "elementwise",
+    "CumSum": "reduce",
+    "OneHot": "embedding",
+    "TopK": "other",
+}
+"""Ops that move elements, one operation an element, and their kinds."""
+
+FUSABLE = frozenset(ELEMENTWISE) | frozenset(ACTIVATIONS) | {"BatchNormalization"}
+"""What can be the tail of an op before it."""
+
+HEADS = CONVOLUTIONS | PRODUCTS | FUSABLE | frozenset(NORMS)
+"""What can have a tail: what computes its output element by element in an accumulator or a vector register."""
+
+LEAST_INPUTS: dict[str, int] = {
+    **dict.fromkeys(("Conv", "ConvTranspose", "MatMul", "Gemm", "Gather"), 2),
+    **dict.fromkeys(("Attention", *RECURRENT), 3),
+    **dict.fromkeys(("Constant", "ConstantOfShape", "Range", "EyeLike"), 0),
+}
+"""Inputs that an op cannot do without; 1 for all other known ops."""
+
+SAME_AS: dict[str, tuple[str, tuple[int, ...]]] = {
+    "QLinearConv": ("Conv", (0, 3, 8)),
+    "ConvInteger": ("Conv", (0, 1)),
+    "QLinearMatMul": ("MatMul", (0, 3)),
+    "MatMulInteger": ("MatMul", (0, 1)),
+    "com.microsoft.QLinearAdd": ("Add", (0, 3)),
+    "com.microsoft.QGemm": ("Gemm", (0, 3, 6)),
+    "com.microsoft.FusedMatMul": ("MatMul", (0, 1)),
+    "com.microsoft.FusedConv": ("Conv", (0, 1, 2, 3)),
+    "com.microsoft.FusedGemm": ("Gemm", (0, 1, 2)),
+    "com.microsoft.Gelu": ("Gelu", (0,)),
+    "com.microsoft.FastGelu": ("Gelu", (0, 1)),
+    "com.microsoft.BiasGelu": ("Gelu", (0, 1)),
+    "com.microsoft.QuickGelu": ("Gelu", (0,)),
+}
+"""Op type -> the one it is priced as, and which of its inputs are that one's (scales and zero points are not)."""
+
+
+def is_known(op: str) -> bool:
+    """Whether an op's work is known; others are priced as movers of data."""
+    return (
+        op in HEADS
+        or op in RECURRENT
+        or op in SOFTMAXES
+        or op in POOLS
+        or op in GLOBAL_POOLS
+        or op in REDUCTIONS
+        or op in MOVERS
+    )

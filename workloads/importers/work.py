@@ -1,0 +1,123 @@
+"""What kind of op a node is, and its work for the vector unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from workloads.importers.fold import Folded
+from workloads.importers.ir import Node
+from workloads.importers.vocabulary import (
+    ACTIVATIONS,
+    CONVOLUTIONS,
+    ELEMENTWISE,
+    GLOBAL_POOLS,
+    MOVERS,
+    NORMS,
+    POOLS,
+    PRODUCTS,
+    RECURRENT,
+    REDUCTIONS,
+    SOFTMAXES,
+)
+from workloads.zoo.builder import VECTOR_OPS
+
+GATE_OPS = 6
+"""Vector operations a gate and element of a recurrent cell: a sigmoid or tanh, a product and a sum (*assumption*)."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Kernel (x, y), and the largest stride, padding and dilation of any axis; 0 where there is no window."""
+
+    kernel: tuple[int, int] = (0, 0)
+    stride: int = 0
+    pad: int = 0
+    dilation: int = 0
+    groups: int = 0
+
+
+def kind_of(node: Node, folded: Folded, is_image: Callable[[str], bool]) -> str:
+    """The kind of op, of `workloads.graph.KINDS`."""
+    op, tensors = node.op, folded.graph.tensors
+    if op in CONVOLUTIONS:
+        groups, channels = node.integer("group", 1), (tensors[node.inputs[0]].shape or (0, 0))[1:2]
+        outputs = (tensors[node.outputs[0]].shape or (0, 0))[1:2]
+        return "depthwise_conv" if groups > 1 and (groups,) == channels == outputs else "conv"
+    if op in PRODUCTS:
+        constant = any(folded.is_constant(name) for name in node.inputs[:2] if name)
+        return "matmul" if constant and op != "Attention" else "attention_matmul"
+    if op == "Gather" and folded.is_constant(node.inputs[0]):
+        return "embedding"
+    if op in REDUCTIONS or op in GLOBAL_POOLS:
+        spatial = is_image(node.inputs[0]) and len(tensors[node.outputs[0]].shape or ()) in (2, 4)
+        return "pool" if spatial or op in GLOBAL_POOLS else "reduce"
+    for members, kind in (
+        (RECURRENT, "recurrent"),
+        (NORMS, "norm"),
+        (SOFTMAXES, "softmax"),
+        (ACTIVATIONS, "activation"),
+        (ELEMENTWISE, "elementwise"),
+        (POOLS, "pool"),
+    ):
+        if op in members:
+            return kind
+    return MOVERS.get(op, "other")
+
+
+def vector_ops(node: Node, head: Node, folded: Folded) -> int:
+    """Element operations of one node that runs as, or in the tail of, `head`."""
+    tensors, op = folded.graph.tensors, node.op
+    outputs = sum(tensors[name].elements for name in node.outputs if name)
+    inputs = max((tensors[name].elements for name in node.inputs if name), default=0)
+    if op in CONVOLUTIONS or op in ("MatMul", "Gemm", "Einsum"):
+        return 0
+    if node is not head and head.op in CONVOLUTIONS | PRODUCTS and is_bias(node, folded):
+        return 0
+    for table in (ELEMENTWISE, ACTIVATIONS, NORMS):
+        if op in table:
+            return table[op] * outputs
+    if op in SOFTMAXES:
+        return VECTOR_OPS["softmax"] * outputs
+    if op == "Attention":
+        query, key = ((1, 1, *(tensors[name].shape or ())) for name in node.inputs[:2])
+        scores = prod(query[:-1]) * key[-2] * (node.integer("q_num_heads", 1) if len(query) == 5 else 1)
+        return (VECTOR_OPS["scale"] + VECTOR_OPS["softmax"]) * scores
+    if op in POOLS:
+        return tensors[node.outputs[0]].elements * prod(node.integers("kernel_shape"))
+    if op in REDUCTIONS or op in GLOBAL_POOLS:
+        return inputs
+    if op in RECURRENT:
+        return GATE_OPS * RECURRENT[op] * tensors[node.outputs[0] or node.inputs[0]].elements
+    if op == "Gather":
+        return VECTOR_OPS["copy"] * outputs
+    return VECTOR_OPS["copy"] * (outputs if op in MOVERS else max(inputs, outputs))
+
+
+def is_bias(node: Node, folded: Folded) -> bool:
+    """Whether a node adds a constant of fewer elements than what it is added to, or is a batch norm."""
+    if node.op == "BatchNormalization":
+        return True
+    if node.op != "Add":
+        return False
+    tensors = folded.graph.tensors
+    size = tensors[node.outputs[0]].elements
+    return any(tensors[name].constant and tensors[name].kept <= size for name in node.inputs if name)
+
+
+def window_of(node: Node, folded: Folded) -> Window:
+    """The window of a convolution or a pooling."""
+    if node.op not in CONVOLUTIONS and node.op not in POOLS:
+        return Window()
+    kernel = node.integers("kernel_shape")
+    if not kernel and node.op in CONVOLUTIONS:
+        kernel = (folded.graph.tensors[node.inputs[1]].shape or ())[2:]
+    width, height = (kernel[-1] if kernel else 1), prod(kernel[:-1])
+    return Window(
+        (max(0, width), max(0, height)),
+        max((1, *node.integers("strides"))),
+        max((0, *node.integers("pads"))),
+        max((1, *node.integers("dilations"))),
+        max(1, node.integer("group", 1)) if node.op in CONVOLUTIONS else 0,
+    )
