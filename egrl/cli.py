@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "pretrain": "train one policy on many workloads",
     "bound": "prove how fast a mapping can be, and how far the best known is from that",
     "evaluate": "score and explain one mapping, op by op",
+    "export": "the best mapping of a run as a table, or in a copy of the ONNX file",
     "allocate": "an address for each tensor of a mapping",
     "plot": "draw figures from run folders",
     "reproduce": "a paper's experiments again, published numbers beside ours",

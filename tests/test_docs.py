@@ -302,3 +302,13 @@ def test_the_transfer_example_places_policies_and_draws(tmp_path, monkeypatch, c
     assert head.split()[:3] == ["no", "training", "on"]
     assert [row.split()[0] for row in rows] == ["resnet18", "vgg16", "geometric"]
     assert (tmp_path / "transfer.png").stat().st_size > 10_000
+
+
+def test_the_example_of_an_own_model_names_the_weights_in_the_fastest_memory(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    onnx_models.tiny(tmp_path / "model.onnx", x=[1, 3, 8, 8])
+    assert example("own_model").main(["model.onnx", "quad", "42"]) == 0
+    first, second, *rows = capsys.readouterr().out.splitlines()
+    assert re.match(r"model\.onnx on quad: \d+\.\d{3}x the compiler; run folder: ", first)
+    held = int(re.match(r"weights in scratchpad: (\d+), ", second)[1])
+    assert len(rows) == min(5, held)

@@ -88,7 +88,7 @@ def test_a_folder_without_summary_or_config_and_damaged_ones_are_refused(name, c
 
 def test_what_is_no_run_folder_is_refused(tmp_path):
     assert "summary.json" in refused(lambda: PastRun.read(tmp_path))
-    assert "summary.json" in refused(lambda: PastRun.read(tmp_path / "none"))
+    assert "no such folder" in refused(lambda: PastRun.read(tmp_path / "none"))
 
 
 @pytest.mark.parametrize("file", ["workload.json", "chip.toml"])

@@ -44,6 +44,16 @@ def read(data: bytes, file: str, dimensions: Dimensions) -> Graph:
     return _Reader(onnx, model, file, dimensions).graph()
 
 
+def parse(data: bytes, file: str) -> Any:
+    """The onnx.ModelProto in `data`, functions written out; weights stay where they are. InputError as `read`."""
+    return _parsed(_onnx(), data, file)
+
+
+def name_of(proto: Any) -> str:
+    """What a node is called in an imported workload: its name, or its first output where it has none."""
+    return str(proto.name or next((o for o in proto.output if o), proto.op_type))
+
+
 def _onnx() -> Any:
     try:
         import onnx
@@ -173,8 +183,9 @@ class _Reader:
         if op in SAME_AS:
             op, positions = SAME_AS[op]
             inputs = tuple(inputs[i] for i in positions if i < len(inputs))
-        name = proto.name or next((o for o in proto.output if o), op)
-        return Node(name, op or "unnamed", inputs, tuple(proto.output), self._attributes(proto))
+        return Node(
+            name_of(proto) or op, op or "unnamed", inputs, tuple(proto.output), self._attributes(proto)
+        )
 
     def _attributes(self, proto: Any) -> dict[str, Any]:
         kinds = self.onnx.AttributeProto

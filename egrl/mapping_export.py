@@ -1,0 +1,85 @@
+"""A mapping in other forms: a table, or the metadata of the ONNX file that it maps."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+
+from hwsim.problem import Mapping16, Problem
+from workloads.errors import InputError
+
+PREFIX = "egrl."
+"""Keys of the metadata begin with it."""
+
+
+def rows(problem: Problem, mapping: Mapping16) -> list[dict[str, str | int]]:
+    """A row a tensor: op, head, choice (the name of its memory), size_bytes; dead decisions are left out."""
+    found: list[dict[str, str | int]] = []
+    for n, node in enumerate(problem.nodes):
+        for h, head in enumerate(problem.heads):
+            choice = int(mapping[n, h])
+            if choice >= 0:
+                size = int(problem.size_bytes[n, h])
+                found.append(
+                    {"op": node, "head": head, "choice": problem.labels[h][choice], "size_bytes": size}
+                )
+    return found
+
+
+def to_csv(problem: Problem, mapping: Mapping16) -> str:
+    """The rows as CSV with a header."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, ["op", "head", "choice", "size_bytes"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows(problem, mapping))
+    return stream.getvalue()
+
+
+def to_onnx(
+    problem: Problem, mapping: Mapping16, file: str, dimensions: Mapping[str, int], fuse: bool
+) -> tuple[bytes, list[str]]:
+    """A copy of an ONNX file whose nodes say, in their metadata, which op they run in and where its tensors live.
+
+    Keys of a node: `egrl.op`, and `egrl.HEAD` for each head of that op. Keys of the model: `egrl.workload`,
+    `egrl.chip`, `egrl.problem`. Weights in other files are left there.
+
+    Args:
+        problem, mapping: what was mapped, int16 [N, H].
+        file: the model that the workload was imported from (.onnx or .onnx.gz), by `dimensions` and `fuse`.
+
+    Returns the copy, and the names of the nodes that are in no op (views and constants: they move nothing).
+    Raises InputError where the file is no such model or has other ops.
+    """
+    from workloads.files import read_bytes
+    from workloads.importers import onnx_file
+    from workloads.importers.read import read, unpacked
+
+    imported = read(file, dimensions, None, fuse)
+    ops = tuple(op.name for op in imported.workload)
+    if ops != problem.nodes:
+        other = next((a for a, b in zip(ops, problem.nodes, strict=False) if a != b), None)
+        raise InputError(
+            f"--model {file}: expected the model that the run's workload was made of, {len(problem.nodes)} ops; found"
+            f" {len(ops)}" + ("" if other is None else f", the first other one {other!r}")
+        )
+    model = onnx_file.parse(unpacked(read_bytes(file, "a model (.onnx, .onnx.gz)"), file), file)
+    where = {name: op for op, names in imported.nodes.items() for name in names}
+    places: dict[str, dict[str, str]] = {}
+    for row in rows(problem, mapping):
+        places.setdefault(str(row["op"]), {})[str(row["head"])] = str(row["choice"])
+    outside = []
+    for node in model.graph.node:
+        op = where.get(onnx_file.name_of(node))
+        if op is None:
+            outside.append(onnx_file.name_of(node))
+            continue
+        for key, value in {"op": op, **places.get(op, {})}.items():
+            node.metadata_props.add(key=PREFIX + key, value=value)
+    for key, value in (
+        ("workload", problem.workload),
+        ("chip", problem.chip),
+        ("problem", problem.name),
+    ):
+        model.metadata_props.add(key=PREFIX + key, value=value)
+    return model.SerializeToString(), outside
