@@ -49,6 +49,10 @@ def command(
         raise InputError(f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2")
     if not output.lower().endswith(".json"):
         raise InputError(f"--output {output}: expected a file ending in .json")
+    if not Path(output).parent.is_dir():
+        raise InputError(
+            f"--output {output}: expected a file in a folder that exists, found no {Path(output).parent}"
+        )
     if element_bytes and not 1 / 64 <= element_bytes <= 64:
         raise InputError(f"--bytes {element_bytes:g}: expected a number of bytes an element from 1/64 to 64")
     imported = read(model, dimensions.parse(dims), element_bytes or None, not no_fuse)

@@ -83,6 +83,7 @@ def test_open_dimensions_and_widths_are_given_by_flags(tmp_path, capsys):
         (["net.txt", "-o", "net.json"], "expected a file ending in .onnx, .onnx.gz or .pt2"),
         (["net.onnx", "-o", "net.onnx"], "--output net.onnx: expected a file ending in .json"),
         (["net.onnx", "-o", "net.json", "--bytes", "100"], "--bytes 100: expected a number of bytes"),
+        (["net.onnx", "-o", "no/net.json"], "--output no/net.json: expected a file in a folder that exists"),
         (["net.onnx", "-o", "net.json", "--dim", "batch"], "--dim batch: expected NAME=NUMBER"),
         (["net.onnx", "-o", "net.json", "--dim", "batch=-1"], "--dim batch=-1: expected NAME=NUMBER"),
         (["net.onnx", "-o", "net.json", "--dim", "b=1", "--dim", "b=2"], "found b twice"),
