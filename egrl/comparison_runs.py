@@ -141,7 +141,7 @@ def _check_same(path: Path, run: RunConfig) -> None:
         raise InputError(f"{where}: expected a config file: {error}") from error
     expected = tomllib.loads(config.to_toml(run))
     for table, values in found.items():
-        left, right = (_leaves(tables, table) for tables in (values, expected[table]))
+        left, right = (config.dotted({table: tables}) for tables in (values, expected[table]))
         for key in sorted(left.keys() | right.keys()):
             if key.removeprefix("run.") not in api.RESUMABLE and left.get(key) != right.get(key):
                 raise InputError(
@@ -151,13 +151,6 @@ def _check_same(path: Path, run: RunConfig) -> None:
     evals = found["run"].get("evals")
     if not isinstance(evals, int) or evals > (run.run.evals or 0):
         raise InputError(f"{where}: run.evals: expected at most --evals {run.run.evals}, found {evals}")
-
-
-def _leaves(value: Any, prefix: str) -> dict[str, Any]:
-    """Dotted key -> value of nested tables."""
-    if not isinstance(value, dict):
-        return {prefix: value}
-    return {k: v for name, part in value.items() for k, v in _leaves(part, f"{prefix}.{name}").items()}
 
 
 def _finished(path: Path, run: RunConfig, problem: Problem) -> bool:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from egrl import api, run_folder
+from egrl import api, config, run_folder
+from egrl.figures.curves import read_curve
 from egrl.saved_policies import SavedPolicies
 from egrl.types import GENERATION
 from hwsim.problem import Problem
-from workloads.errors import InputError
-from workloads.files import read_text
 
 NEAR = 0.99
 """The share of the best from scratch that counts as near."""
@@ -85,12 +83,13 @@ def _search(
     source: SavedPolicies, workload: str, evals: int, seed: int, init: str, path: Path, quiet: bool
 ) -> None:
     """Search as far as it is missing: what a folder has beyond `evals` is left alone."""
-    if (path / run_folder.METRICS).is_file() and _curve(path) and _curve(path)[-1][0] + GENERATION > evals:
+    if (path / run_folder.METRICS).is_file() and _curve(path)[-1][0] + GENERATION > evals:
         return
     if (path / run_folder.CONFIG).is_file():
         api.search(resume=path, evals=evals, quiet=quiet)
         return
-    settings = [*_settings("problem", source.settings), *_settings("method", source.method_settings)]
+    tables = {"problem": source.settings, "method": source.method_settings}
+    settings = [f"{key}={json.dumps(value)}" for key, value in config.dotted(tables).items()]
     api.search(
         workload,
         out=path,
@@ -106,22 +105,7 @@ def _search(
     )
 
 
-def _settings(table: str, values: Mapping[str, Any]) -> list[str]:
-    """Nested settings as `--set` takes them."""
-    found = []
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            found += _settings(f"{table}.{key}", value)
-        else:
-            found.append(f"{table}.{key}={json.dumps(value)}")
-    return found
-
-
 def _curve(path: Path) -> list[tuple[int, float]]:
     """(evaluations, best speedup so far) a generation."""
-    where = path / run_folder.METRICS
-    try:
-        rows = list(csv.DictReader(read_text(where, "the metrics of a run").splitlines()))
-        return [(int(row["evaluations"]), float(row["best_speedup"])) for row in rows]
-    except (KeyError, ValueError, TypeError) as error:
-        raise InputError(f"{where}: damaged metrics: {error}") from error
+    curve = read_curve(path, {}, "")
+    return list(zip(curve.evaluations.tolist(), curve.best.tolist(), strict=True))

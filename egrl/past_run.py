@@ -118,14 +118,10 @@ class PastRun:
 
     def policies(self) -> dict[int, Path]:
         """Generation -> the policy that was saved then, in order. InputError where the run saved none."""
-        folder = self.path / run_folder.POLICIES
-        found = {
-            int(path.stem.removeprefix("generation-")): path
-            for path in sorted(folder.glob("generation-*.safetensors"))
-            if path.stem.removeprefix("generation-").isdecimal()
-        }
+        found = run_folder.policies_in(self.path)
         if not found:
             raise InputError(
-                f"{self.path}: expected a run with policies (methods egrl, ea, pg, es), found none in {folder.name}/"
+                f"{self.path}: expected a run with policies (methods egrl, ea, pg, es), found none in"
+                f" {run_folder.POLICIES}/"
             )
         return found

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from egrl import atomic, config, executor, loop, problems, progress, run_folder, saved_policies, transfer
+from egrl import atomic, config, executor, loop, problems, progress, run_folder, transfer
 from egrl.archive import Archive
 from egrl.config import Budget
 from egrl.methods.es import Es, EsConfig
@@ -193,7 +193,7 @@ def _choose(
     """Place every saved policy on the validation workloads, and keep the best."""
     steps = tuple(
         Step(generation, generation * GENERATION, path)
-        for generation, path in saved_policies.of_folder(out).items()
+        for generation, path in run_folder.policies_in(out).items()
         if generation <= options.gens
     )
     judged_on = list(validation or training)

@@ -49,6 +49,16 @@ def policy_is_due(generation: int) -> bool:
     return generation == 1 or generation % POLICY_EVERY == 0
 
 
+def policies_in(path: Path) -> dict[int, Path]:
+    """Generation -> the policy that a folder of a run or pre-training saved then, in order."""
+    found = {
+        int(file.stem.removeprefix("generation-")): file
+        for file in (path / POLICIES).glob("generation-*.safetensors")
+        if file.stem.removeprefix("generation-").isdecimal()
+    }
+    return dict(sorted(found.items()))
+
+
 def default_folder(workload: str, method: str, seed: int) -> Path:
     """Make runs/<workload>-<method>-s<seed>-<n> for the first n that is free. InputError where that fails."""
     stem = f"{workload}-{method}-s{seed}".replace(":", "-")

@@ -12,7 +12,7 @@ from egrl.past_run import PastRun, with_own_inputs
 from egrl.run_folder import PRETRAINING
 from egrl.types import GENERATION
 from workloads.errors import InputError
-from workloads.files import read_text
+from workloads.files import parse_toml, read_text
 from workloads.json_text import parse_document
 
 
@@ -90,23 +90,16 @@ def read(folder: Path) -> SavedPolicies:
 def _is_pretraining(folder: Path) -> bool:
     """Whether the folder is that of a pre-training, finished or not."""
     path = folder / run_folder.CONFIG
-    return path.is_file() and 'kind = "pretraining"' in read_text(path, "a config file")
-
-
-def of_folder(folder: Path) -> dict[int, Path]:
-    """Generation -> policy file in a folder `policies/`, in order."""
-    found = {
-        int(path.stem.removeprefix("generation-")): path
-        for path in (folder / run_folder.POLICIES).glob("generation-*.safetensors")
-        if path.stem.removeprefix("generation-").isdecimal()
-    }
-    return dict(sorted(found.items()))
+    return (
+        path.is_file()
+        and parse_toml(read_text(path, "a config file"), str(path)).get("kind") == "pretraining"
+    )
 
 
 def _of_pretraining(folder: Path) -> SavedPolicies:
     path = folder / PRETRAINING
     document = parse_document(read_text(path, "a pre-training"), str(path), "pretraining", 1)
-    files = of_folder(folder)
+    files = run_folder.policies_in(folder)
     try:
         options, chosen = document["options"], int(document["chosen"]["generation"])
         steps = tuple(
@@ -126,7 +119,8 @@ def _of_pretraining(folder: Path) -> SavedPolicies:
             steps,
             chosen,
         )
-        found.deployed  # noqa: B018 - the chosen one must be among them
-    except (KeyError, TypeError, ValueError, StopIteration) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: damaged: {type(error).__name__}: {error}") from error
+    if all(step.generation != chosen for step in steps):
+        raise InputError(f"{path}: damaged: chosen: expected a generation among the steps, found {chosen}")
     return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egrl import problems, run_folder
+from egrl import config, problems, run_folder
 from egrl.past_run import PastRun
 from workloads.errors import InputError
 from workloads.files import read_bytes
@@ -74,18 +74,9 @@ def plotted(run: PastRun) -> PlottedRun:
             digest = hashlib.sha256(read_bytes(run.path / copy, "a file of the run")).hexdigest()
             files[digest] = Path(options[key]).stem
             options[key] = digest
-    return PlottedRun(run, _leaves({"run": options, **run.settings}), files)
-
-
-def _leaves(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Dotted key -> value of nested tables; a list as text, so that values can be compared and hashed."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            found |= _leaves(value, f"{prefix}{key}.")
-        else:
-            found[prefix + key] = str(value) if isinstance(value, list) else value
-    return found
+    values = config.dotted({"run": options, **run.settings})
+    settings = {key: str(value) if isinstance(value, list) else value for key, value in values.items()}
+    return PlottedRun(run, settings, files)
 
 
 def check_comparable(runs: Sequence[PlottedRun]) -> None:
