@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import refuse
 
 from egrl import allocation
 from egrl.cli import main
@@ -52,15 +53,6 @@ def cramped(tmp_path: Path) -> Path:
     chip = tmp_path / "cramped.toml"
     chip.write_text(small.replace('name = "nnpi"', 'name = "cramped"'), encoding="utf-8")
     return chip
-
-
-def refused(capsys: pytest.CaptureFixture[str], argv: list[str], *words: str) -> None:
-    assert main(argv) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    for word in words:
-        assert word in captured.err
 
 
 def tensors_by_memory(report: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
@@ -147,13 +139,13 @@ def test_what_cannot_be_packed_is_written_named_and_an_exit_code_of_1(run, cramp
 
 
 def test_wrong_input_is_one_line(run, tmp_path, capsys):
-    refused(capsys, ["allocate"], "expected a run folder or --workload, found neither")
-    refused(capsys, ["allocate", str(run), "--workload", "bert"], "found", "--workload")
-    refused(capsys, ["allocate", str(run), "--set", "problem.invalid=repair"], "--set")
-    refused(capsys, ["allocate", str(tmp_path)], "summary.json")
-    refused(capsys, ["allocate", str(run), "--align", "0"], "--align")
-    refused(capsys, ["allocate", str(run), "--seconds", "nan"], "--seconds")
-    refused(capsys, ["allocate", "--workload", "alexnet", "--mapping", "none.json"], "none.json")
+    refuse(capsys, ["allocate"], "expected a run folder or --workload, found neither")
+    refuse(capsys, ["allocate", str(run), "--workload", "bert"], "found", "--workload")
+    refuse(capsys, ["allocate", str(run), "--set", "problem.invalid=repair"], "--set")
+    refuse(capsys, ["allocate", str(tmp_path)], "summary.json")
+    refuse(capsys, ["allocate", str(run), "--align", "0"], "--align")
+    refuse(capsys, ["allocate", str(run), "--seconds", "nan"], "--seconds")
+    refuse(capsys, ["allocate", "--workload", "alexnet", "--mapping", "none.json"], "none.json")
     assert not (run / "allocation.json").exists()
 
 

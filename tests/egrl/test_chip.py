@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from commands import refuse
 
 from egrl.cli import main
 from hwsim.nnpi.chip import load_chip
@@ -19,15 +20,6 @@ TINY = [
     "--set",
     "method.critic.width=8",
 ]
-
-
-def refuse(capsys, argv: list[str], *words: str) -> None:
-    assert main(argv) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("egrl: error: ")
-    assert err.count("\n") == 1
-    for word in words:
-        assert word in err
 
 
 def test_a_new_chip_file_is_commented_and_named_after_the_file(tmp_path, capsys):

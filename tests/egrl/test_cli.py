@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from commands import refuse
 from filelock import FileLock
 
 from egrl import __version__, progress
@@ -48,20 +49,6 @@ def finished(tmp_path_factory) -> Path:
 @pytest.fixture
 def run(finished, tmp_path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "r"))
-
-
-def refuse(capsys, argv: list[str], *words: str, code: int = 2) -> str:
-    assert main(argv) == code
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("egrl: error: ")
-    assert captured.err.count("\n") == 1
-    for word in words:
-        assert word in captured.err
-    return captured.err
-
-
-# ---- what a run leaves
 
 
 @pytest.mark.parametrize("method", ["egrl", "ea", "pg"])

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import refuse
 from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,16 +164,6 @@ def metrics(run: Path) -> list[dict[str, str]]:
 
 def stamps(out: Path) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in out.rglob("summary.json")}
-
-
-def refuse(capsys: pytest.CaptureFixture[str], argv: list[str], *words: str) -> None:
-    assert main(argv) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("egrl: error: ")
-    assert captured.err.count("\n") == 1
-    for word in words:
-        assert word in captured.err
 
 
 def test_every_run_is_an_ordinary_run_and_the_table_says_what_they_reached(finished, tmp_path):

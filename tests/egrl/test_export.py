@@ -9,6 +9,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from commands import refuse
 
 from egrl.cli import main
 from egrl.past_run import PastRun
@@ -29,16 +30,6 @@ def run(tmp_path) -> Path:
     argv = ["run", "--workload", given, "--method", "annealing", "--gens", "2", "--out", str(out), "--quiet"]
     assert main([*argv, "--bound-seconds", "0"]) == 0
     return out
-
-
-def refuse(capsys, argv: list[str], *words: str) -> None:
-    capsys.readouterr()
-    assert main(argv) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("egrl: error: ")
-    assert err.count("\n") == 1
-    for word in words:
-        assert word in err
 
 
 def test_every_node_of_the_copy_says_its_op_and_where_its_tensors_live(run, tmp_path, capsys):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from commands import drawn, refused_figure
 
 from egrl.cli import main
 from egrl.figures import FIGURES
@@ -29,32 +29,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, argv in given.items():
         assert main([*base, *argv, "--out", str(folder / name)]) == 0
     return {name: folder / name for name in given}
-
-
-def drawn(
-    capsys: pytest.CaptureFixture[str], output: Path, figure: str, *runs: Path
-) -> tuple[dict[str, Any], list[str]]:
-    """The document and the remarks of a figure; that it was written, and the same when drawn again."""
-    argv = ["plot", figure, *map(str, runs), "-o", str(output), "--json"]
-    capsys.readouterr()
-    assert main(argv) == 0
-    before = output.read_bytes()
-    printed = capsys.readouterr()
-    assert main(argv) == 0
-    assert output.read_bytes() == before
-    document = json.loads(printed.out)
-    assert (document["kind"], document["version"], document["figure"]) == ("figure", 1, figure)
-    assert (document["workload"], document["chip"]) == ("alexnet", "nnpi")
-    return document, printed.err.splitlines()
-
-
-def refused(capsys: pytest.CaptureFixture[str], output: Path, figure: str, *runs: Path) -> str:
-    """The one line that a figure is refused with; nothing is written."""
-    capsys.readouterr()
-    assert main(["plot", figure, *map(str, runs), "-o", str(output)]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert not output.exists()
-    return line
 
 
 def without_best(run: Path, copy: Path) -> Path:
@@ -110,11 +84,11 @@ def test_bands_are_of_the_fastest_run_which_is_named(runs, tmp_path, capsys):
 @pytest.mark.parametrize("figure", ["shift", "bands", "umap", "layout"])
 def test_what_cannot_be_drawn_is_refused_in_a_line(figure, runs, tmp_path, capsys):
     out = tmp_path / "f.png"
-    line = refused(capsys, out, figure, runs["cold0"], runs["resnet"])
+    line = refused_figure(capsys, out, figure, runs["cold0"], runs["resnet"])
     assert "expected runs of one workload, found alexnet" in line
-    line = refused(capsys, out, figure, without_best(runs["cold0"], tmp_path / "none"))
+    line = refused_figure(capsys, out, figure, without_best(runs["cold0"], tmp_path / "none"))
     assert line == f"egrl: error: {tmp_path / 'none'}: expected a run with a valid mapping, found none yet"
-    assert "summary.json" in refused(capsys, out, figure, tmp_path)
+    assert "summary.json" in refused_figure(capsys, out, figure, tmp_path)
 
 
 def test_a_layout_shows_what_allocate_writes(runs, tmp_path, capsys):
@@ -154,7 +128,7 @@ def test_the_umap_has_both_groups_of_all_runs_and_measures_them_in_the_space_of_
 
 def test_a_umap_needs_enough_mappings_and_says_how_many(runs, tmp_path, capsys):
     out = tmp_path / "u.png"
-    line = refused(capsys, out, "umap", without_best(runs["cold0"], tmp_path / "none"))
+    line = refused_figure(capsys, out, "umap", without_best(runs["cold0"], tmp_path / "none"))
     assert "expected a run with a valid mapping, found none yet" in line
     short = tmp_path / "short"
     argv = [
@@ -170,7 +144,7 @@ def test_a_umap_needs_enough_mappings_and_says_how_many(runs, tmp_path, capsys):
         "1",
     ]
     assert main([*argv, "--start", "cold", "--out", str(short)]) == 0
-    line = refused(capsys, out, "umap", short)
+    line = refused_figure(capsys, out, "umap", short)
     assert "expected at least 2 distinct mappings of a speedup from 0.98 to 1.02" in line
     assert "found 0 (the fastest has 0." in line
 
@@ -189,7 +163,7 @@ def test_a_umap_of_few_mappings_is_refused_with_their_number(
     columns["mapping"] = others[np.arange(evaluations) % different]
     columns["speedup"][:] = 1.0
     np.savez(first, **columns)
-    line = refused(capsys, tmp_path / "u.png", "umap", short)
+    line = refused_figure(capsys, tmp_path / "u.png", "umap", short)
     assert "expected at least 9 distinct mappings, 2 of them of the best tenth" in line
     assert f"found {different} and {best};" in line
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from commands import drawn, refused_figure
 
 from egrl.cli import main
 from egrl.figures import breakdown, utilisation
@@ -33,29 +33,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, argv in given.items():
         assert main([*base, *argv, "--out", str(folder / name)]) == 0
     return {name: folder / name for name in given}
-
-
-def drawn(
-    capsys: pytest.CaptureFixture[str], output: Path, figure: str, *runs: Path
-) -> tuple[dict[str, Any], list[str]]:
-    """The document and the remarks of a figure that was written."""
-    capsys.readouterr()
-    assert main(["plot", figure, *map(str, runs), "-o", str(output), "--json"]) == 0
-    printed = capsys.readouterr()
-    assert output.stat().st_size > 0
-    document = json.loads(printed.out)
-    assert (document["kind"], document["version"], document["figure"]) == ("figure", 1, figure)
-    assert (document["workload"], document["chip"]) == ("alexnet", "nnpi")
-    return document, printed.err.splitlines()
-
-
-def refused(capsys: pytest.CaptureFixture[str], output: Path, figure: str, *runs: Path) -> str:
-    """The one line that a figure is refused with; nothing is written."""
-    capsys.readouterr()
-    assert main(["plot", figure, *map(str, runs), "-o", str(output)]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert not output.exists()
-    return line
 
 
 def test_utilisation_gives_what_memories_hold_and_their_shares(runs, tmp_path, capsys):
@@ -109,7 +86,7 @@ def test_equal_runs_give_equal_files(figure, runs, tmp_path, capsys):
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_runs_that_cannot_be_drawn_are_refused_in_a_line(figure, runs, tmp_path, capsys):
-    line = refused(capsys, tmp_path / "f.png", figure, runs["warm"], runs["resnet"])
+    line = refused_figure(capsys, tmp_path / "f.png", figure, runs["warm"], runs["resnet"])
     assert "expected runs of one workload, found alexnet" in line
     empty = tmp_path / "none"
     empty.mkdir()
@@ -117,7 +94,7 @@ def test_runs_that_cannot_be_drawn_are_refused_in_a_line(figure, runs, tmp_path,
         (empty / name).write_text((runs["warm"] / name).read_text())
     summary = json.loads((runs["warm"] / "summary.json").read_text())
     (empty / "summary.json").write_text(json.dumps({**summary, "best": None, "gap": None}))
-    line = refused(capsys, tmp_path / "f.png", figure, empty)
+    line = refused_figure(capsys, tmp_path / "f.png", figure, empty)
     assert line == f"egrl: error: {empty}: expected a run with a valid mapping, found none yet"
 
 

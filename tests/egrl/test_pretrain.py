@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from commands import refuse
 
 from egrl import transfer
 from egrl.cli import main
@@ -44,15 +45,6 @@ def finished(tmp_path_factory) -> Path:
 def rows(out: Path) -> list[dict[str, str]]:
     with open(out / "metrics.csv") as stream:
         return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(stream)]
-
-
-def refuse(capsys, argv: list[str], *words: str) -> None:
-    assert main(argv) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("egrl: error: ")
-    assert err.count("\n") == 1
-    for word in words:
-        assert word in err
 
 
 def test_the_policy_that_is_best_on_validation_is_kept(finished):

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from commands import refuse
 
 from egrl import finetune, saved_policies, transfer
 from egrl.cli import main
@@ -48,15 +49,6 @@ def trained(tmp_path_factory) -> Path:
 @pytest.fixture
 def run(trained, tmp_path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "r"))
-
-
-def refuse(capsys, argv: list[str], *words: str) -> None:
-    assert main(argv) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("egrl: error: ")
-    assert err.count("\n") == 1
-    for word in words:
-        assert word in err
 
 
 def test_a_transferred_policy_is_measured_as_its_most_probable_choices(run):

@@ -1,0 +1,48 @@
+"""What tests of the command line ask of a command: how it refuses, what a figure says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from egrl.cli import main
+
+
+def refuse(capsys: pytest.CaptureFixture[str], argv: list[str], *words: str, code: int = 2) -> str:
+    """The one line that a command is refused with: nothing on stdout, and `words` in it."""
+    capsys.readouterr()
+    assert main(argv) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("egrl: error: ")
+    assert captured.err.count("\n") == 1
+    for word in words:
+        assert word in captured.err
+    return captured.err
+
+
+def drawn(
+    capsys: pytest.CaptureFixture[str], output: Path, figure: str, *runs: Path
+) -> tuple[dict[str, Any], list[str]]:
+    """The document and the remarks of a figure; that it was written, and the same when drawn again."""
+    argv = ["plot", figure, *map(str, runs), "-o", str(output), "--json"]
+    capsys.readouterr()
+    assert main(argv) == 0
+    before = output.read_bytes()
+    printed = capsys.readouterr()
+    assert main(argv) == 0
+    assert output.read_bytes() == before
+    document = json.loads(printed.out)
+    assert (document["kind"], document["version"], document["figure"]) == ("figure", 1, figure)
+    assert (document["workload"], document["chip"]) == ("alexnet", "nnpi")
+    return document, printed.err.splitlines()
+
+
+def refused_figure(capsys: pytest.CaptureFixture[str], output: Path, figure: str, *runs: Path) -> str:
+    """The one line that a figure is refused with; nothing is written."""
+    line = refuse(capsys, ["plot", figure, *map(str, runs), "-o", str(output)])
+    assert not output.exists()
+    return line.rstrip("\n")
