@@ -13,7 +13,9 @@ import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+
+from annotated_types import Ge, Gt, Le
 
 from egrl.types import GENERATION
 from workloads.errors import InputError
@@ -21,6 +23,8 @@ from workloads.files import parse_toml
 
 VERSION = 1
 DEFAULT_GENERATIONS = 200
+TABLES = ("problem", "method", "evaluator")
+"""The tables that `--set` reaches."""
 MOST_LISTED = 4
 """Keys that a message lists."""
 T = TypeVar("T")
@@ -47,6 +51,9 @@ class RunOptions:
     )
     seed: int = _flag(0, "seed of everything random")
     workers: int = _flag(1, "processes that measure; never changes a result")
+    evaluator: str = _flag(
+        "", "measure with this command (a board behind a script) instead of the model; see docs/evaluators.md"
+    )
     start: str = _flag(
         "", "begin with: cold, compiler, exact, or a mapping FILE [compiler; cold with --preset paper]"
     )
@@ -63,12 +70,46 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
+class EvaluatorConfig:
+    """How an evaluator is used: `--set evaluator.KEY=VALUE`. Nothing of it matters without `--evaluator`.
+
+    Attributes:
+        timeout_s: a request that takes longer is a time-out.
+        start_timeout_s: allowed on top of it for the first request after a start.
+        timeout_factor: nor may it take longer than so many times the request of the best mapping known …
+        timeout_floor_s: … and this is allowed in any case.
+        retries: further tries of a request that got no usable answer.
+        restarts: tries to make a board that died or fell silent measure the baseline; then it is given up.
+        warmup: first measurements of the baseline that are thrown away.
+        repeats: a mapping that may be the best is measured up to so often, as the noise demands.
+        width: half-width of the 95% interval, as a share of the latency, at which repeating ends.
+        statistic: what a latency is of its samples.
+        contenders: mappings within the noise of the best that are measured again, in turn, at the end (0: none).
+        rounds: of that at most.
+    """
+
+    timeout_s: Annotated[float, Gt(0), Le(1e6)] = 60.0
+    start_timeout_s: Annotated[float, Ge(0), Le(1e6)] = 60.0
+    timeout_factor: Annotated[float, Gt(1), Le(1e6)] = 10.0
+    timeout_floor_s: Annotated[float, Ge(0), Le(1e6)] = 1.0
+    retries: Annotated[int, Ge(0), Le(100)] = 2
+    restarts: Annotated[int, Ge(1), Le(100)] = 5
+    warmup: Annotated[int, Ge(0), Le(1000)] = 1
+    repeats: Annotated[int, Ge(1), Le(1000)] = 5
+    width: Annotated[float, Gt(0), Le(1)] = 0.01
+    statistic: Literal["median", "minimum"] = "median"
+    contenders: Annotated[int, Ge(0), Le(1000)] = 10
+    rounds: Annotated[int, Ge(1), Le(1000)] = 10
+
+
+@dataclass(frozen=True)
 class RunConfig:
-    """A fully resolved run: options, and the problem's and the method's own settings."""
+    """A fully resolved run: options, and the problem's, the method's and the evaluator's own settings."""
 
     run: RunOptions
     problem: Any
     method: Any
+    evaluator: EvaluatorConfig = field(default_factory=EvaluatorConfig)
 
 
 @dataclass(frozen=True)
@@ -112,7 +153,7 @@ def check_options(options: RunOptions) -> RunOptions:
             raise InputError(
                 f"--{name.replace('_', '-')}: expected a finite number of seconds, found {value}"
             )
-    for name in ("workload", "chip", "start", "init", "device"):
+    for name in ("workload", "chip", "start", "init", "device", "evaluator"):
         text = getattr(options, name)
         if not text.isprintable():
             raise InputError(f"--{name}: expected a name or path of printable UTF-8, found {text!r}")
@@ -196,16 +237,18 @@ def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
 
 
 def parse_set(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """{"problem": {key: value}, "method": {…}} from `--set problem.invalid=penalise …`.
+    """{"problem": {key: value}, "method": {…}, "evaluator": {…}} from `--set problem.invalid=penalise …`.
 
     A value is TOML or, where it is not, a plain word. Raises InputError where a setting is not of that form.
     """
-    tables: dict[str, dict[str, Any]] = {"problem": {}, "method": {}}
+    tables: dict[str, dict[str, Any]] = {name: {} for name in TABLES}
     for setting in settings:
         path, equals, text = setting.partition("=")
         table, dot, key = path.strip().partition(".")
         if not equals or not dot or table not in tables or not key:
-            raise InputError(f"--set {setting}: expected problem.KEY=VALUE or method.KEY=VALUE")
+            raise InputError(
+                f"--set {setting}: expected problem.KEY=VALUE, method.KEY=VALUE or evaluator.KEY=VALUE"
+            )
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except (ValueError, RecursionError):
@@ -242,12 +285,12 @@ def to_toml(config: RunConfig) -> str:
     """The resolved config as config.toml holds it (unset limits are left out)."""
     import tomli_w
 
-    tables = {"run": _plain(config.run), "problem": _plain(config.problem), "method": _plain(config.method)}
+    tables = {name: _plain(getattr(config, name)) for name in ("run", *TABLES)}
     return tomli_w.dumps({"kind": "config", "version": VERSION, **tables})
 
 
 def read_toml(text: str, where: str) -> dict[str, dict[str, Any]]:
-    """The tables run, problem and method of a config.toml; InputError where it is malformed or of another version."""
+    """The tables run and `TABLES` of a config.toml; InputError where it is malformed or of another version."""
     document = parse_toml(text, where)
     if document.get("kind") == "pretraining":
         raise InputError(
@@ -256,7 +299,7 @@ def read_toml(text: str, where: str) -> dict[str, dict[str, Any]]:
     if document.get("kind") != "config" or document.get("version") != VERSION:
         found = f"{document.get('kind')!r} version {document.get('version')!r}"
         raise InputError(f"{where}: expected kind 'config' version {VERSION}, found {found}")
-    tables = {name: document.get(name, {}) for name in ("run", "problem", "method")}
+    tables = {name: document.get(name, {}) for name in ("run", *TABLES)}
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise InputError(f"{where}: {name}: expected a table, found {table!r}")

@@ -2,8 +2,7 @@
 
     ask -> submit -> learn (what is owed, while measuring) -> tell in ticket order -> a metrics row a generation
 
-A generation is `GENERATION` evaluations. The loop never asks beyond the current one, so at its end nothing is
-under way: that is where checkpoints are taken, and why they are exact.
+A generation is `GENERATION` evaluations. Checkpoints are taken at its end, and hold what is under way then; see `flow`.
 """
 
 from __future__ import annotations
@@ -19,13 +18,11 @@ from numpy.typing import NDArray
 
 from egrl.archive import Archive
 from egrl.config import Budget
-from egrl.keys import EVALUATION, run_keys
+from egrl.flow import Flow
 from egrl.progress import Observer
 from egrl.run_folder import RunFolder, policy_is_due
 from egrl.types import GENERATION, Executor, Method, Proposals
 from hwsim.problem import Evaluation, Problem, Status
-
-WAIT_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -48,6 +45,7 @@ class SearchState:
     seconds: float = 0.0
     finished: bool = False
     champions: list[Champion | None] = field(default_factory=list)
+    pending: list[dict[str, Any]] = field(default_factory=list)
 
     def to_tree(self) -> dict[str, Any]:
         """A tree that `checkpoint` can store."""
@@ -57,7 +55,13 @@ class SearchState:
     def of_tree(tree: dict[str, Any]) -> SearchState:
         """The inverse of `to_tree`."""
         champions = [None if c is None else Champion(**c) for c in tree["champions"]]
-        return SearchState(int(tree["generation"]), float(tree["seconds"]), bool(tree["finished"]), champions)
+        return SearchState(
+            int(tree["generation"]),
+            float(tree["seconds"]),
+            bool(tree["finished"]),
+            champions,
+            list(tree.get("pending", [])),
+        )
 
 
 def search(
@@ -85,8 +89,12 @@ def search(
     durations_s: list[float] = []
 
     fingerprints = [problem.fingerprint() for problem in problems]
+    last = None if budget.generations is None else budget.generations * GENERATION
+    flow = Flow(method, executor, archive, seed, last)
+    flow.submit_again(state.pending)
 
     def save() -> None:
+        state.pending = flow.pending()
         folder.save(
             state.generation, method.state_dict(), {**state.to_tree(), "fingerprints": fingerprints}, archive
         )
@@ -103,7 +111,9 @@ def search(
     while not (state.finished or spent() or stop()):
         begun = time.monotonic()
         first = len(archive)
-        state.finished = _generation(method, executor, archive, seed, state)
+        for part, evaluation in flow.generation():
+            _crown(state, part, evaluation)
+        state.finished = flow.finished and flow.idle
         if len(archive) == first:
             break
         state.generation += 1
@@ -135,40 +145,6 @@ def _spent(budget: Budget, state: SearchState, seconds: float, durations_s: Sequ
         return False
     usual = durations_s[1:] or durations_s or [state.seconds / state.generation]
     return seconds + max(usual[-3:]) > budget.seconds
-
-
-def _generation(method: Method, executor: Executor, archive: Archive, seed: int, state: SearchState) -> bool:
-    """One generation; True when the method has finished."""
-    goal = len(archive) + GENERATION
-    asked = len(archive)
-    finished = False
-    waiting: dict[int, tuple[Proposals, Evaluation]] = {}
-    while len(archive) < goal:
-        idle = True
-        if asked < goal and not finished:
-            batch = method.ask(goal - asked)
-            if batch is None:
-                finished = True
-            elif len(batch):
-                if len(batch) > goal - asked:
-                    raise ValueError(f"ask: expected at most {goal - asked} rows, received {len(batch)}")
-                batch = batch.numbered(asked)
-                executor.submit(batch, run_keys(seed, batch.tickets, EVALUATION))
-                asked += len(batch)
-                method.learn()
-                idle = False
-        if asked == len(archive):
-            if finished:
-                break
-            continue
-        for part, evaluation in executor.ready(WAIT_S if idle else 0.0):
-            waiting[int(part.tickets[0])] = (part, evaluation)
-        while len(archive) in waiting:
-            part, evaluation = waiting.pop(len(archive))
-            archive.append(part, evaluation)
-            method.tell(part, evaluation)
-            _crown(state, part, evaluation)
-    return finished
 
 
 def _crown(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:
@@ -222,11 +198,13 @@ def resume(method: Method, folder: RunFolder, archive: Archive, problems: Sequen
     tree = folder.restore(archive, [problem.fingerprint() for problem in problems])
     if tree is None:
         return SearchState(champions=[None] * len(problems))
+    state = SearchState.of_tree(tree["loop"])
     if tree["method"] is not None:
         method.load_state_dict(tree["method"])
     else:
         replay(method, archive)
-    return SearchState.of_tree(tree["loop"])
+        state.pending = []  # the replayed method proposes it again
+    return state
 
 
 def replay(method: Method, archive: Archive) -> None:

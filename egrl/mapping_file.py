@@ -16,8 +16,8 @@ KIND = "mapping"
 VERSION = 1
 
 
-def dumps(problem: Problem, mapping: Mapping16) -> str:
-    """JSON of one mapping [N, H]; a dead decision is left out of its node's entry."""
+def rows_of(problem: Problem, mapping: Mapping16) -> list[dict[str, str]]:
+    """One mapping [N, H] by names, an object a node; a dead decision is left out of its node's entry."""
     rows: list[dict[str, str]] = []
     for node, choices in zip(problem.nodes, mapping.tolist(), strict=True):
         row = {"node": node}
@@ -25,13 +25,18 @@ def dumps(problem: Problem, mapping: Mapping16) -> str:
             if choice >= 0:
                 row[head] = labels[choice]
         rows.append(row)
+    return rows
+
+
+def dumps(problem: Problem, mapping: Mapping16) -> str:
+    """JSON of one mapping [N, H], as `rows_of` has it."""
     document = {
         "kind": KIND,
         "version": VERSION,
         "problem": problem.name,
         "workload": problem.workload,
         "chip": problem.chip,
-        "mapping": rows,
+        "mapping": rows_of(problem, mapping),
     }
     return json.dumps(document, indent=1) + "\n"
 

@@ -77,6 +77,12 @@ class Shuffled(InProcess):
         return [self._rows.pop() for _ in range(min(4, len(self._rows)))]
 
 
+class Ahead(Shuffled):
+    """Measures elsewhere: it is asked for the next generation while this one is under way."""
+
+    ahead = True
+
+
 class Failing(InProcess):
     """A board on which two of three measurements fail."""
 
@@ -128,12 +134,25 @@ def run(
             seed=seed,
             observer=Silent(),
             state=state,
+            checkpoint_seconds=0.0,
         )
     finally:
         folder.close()
     with open(path / "metrics.csv") as stream:
         rows = [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(stream)]
     return archive, rows, reached
+
+
+def interrupted_at(generation: int) -> Any:
+    """A `RunFolder.save` that saves every generation, and is the last thing that a process does at this one."""
+    save = RunFolder.save
+
+    def saving(self: RunFolder, at: int, *state: Any) -> None:
+        save(self, at, *state)
+        if at == generation:
+            raise KeyboardInterrupt
+
+    return saving
 
 
 def assert_equal(a: tuple[Archive, Any, Any], b: tuple[Archive, Any, Any]) -> None:
@@ -178,6 +197,7 @@ def test_neither_slicing_nor_the_order_of_results_changes_a_run(case, tmp_path):
     shuffled = run(variant, problem, tmp_path / "c", 3, executor=Shuffled)
     assert_equal(whole, shuffled)
     assert_equal(whole, run(variant, problem, tmp_path / "b", 3, narrow=True))
+    assert_equal(whole, run(variant, problem, tmp_path / "d", 3, executor=Ahead))
 
 
 def test_a_resumed_run_equals_a_longer_one(case, tmp_path):
@@ -185,6 +205,16 @@ def test_a_resumed_run_equals_a_longer_one(case, tmp_path):
     whole = run(variant, problem, tmp_path / "a", 5)
     run(variant, problem, tmp_path / "b", 2)
     assert_equal(whole, run(variant, problem, tmp_path / "b", 5, resume=True))
+
+
+def test_a_run_resumed_with_proposals_under_way_equals_a_longer_one(case, tmp_path, monkeypatch):
+    variant, problem = case
+    whole = run(variant, problem, tmp_path / "a", 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "save", interrupted_at(2))
+        with pytest.raises(KeyboardInterrupt):
+            run(variant, problem, tmp_path / "b", 4, executor=Ahead)
+    assert_equal(whole, run(variant, problem, tmp_path / "b", 4, resume=True))
 
 
 def test_its_state_survives_a_checkpoint(case):
