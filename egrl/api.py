@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,9 @@ from egrl import (
     summary,
 )
 from egrl.archive import Archive
-from egrl.config import DEFAULT_GENERATIONS, Budget, RunConfig, RunOptions
+from egrl.config import DEFAULT_GENERATIONS, Budget, EvaluatorConfig, RunConfig, RunOptions
+from egrl.confirm import name_the_best
+from egrl.evaluator import Function, name_of, open_boards
 from egrl.past_run import with_own_inputs
 from egrl.stopping import Interrupted, StopSignal
 from egrl.types import Method, Setting
@@ -32,10 +35,11 @@ from workloads.errors import InputError
 from workloads.files import read_bytes, read_text
 
 if TYPE_CHECKING:
+    from egrl.boards import Boards
     from policies.store import StoredPolicy
 
 BUDGETS = ("gens", "evals", "seconds")
-RESUMABLE = (*BUDGETS, "workers", "checkpoint_seconds")
+RESUMABLE = (*BUDGETS, "workers", "checkpoint_seconds", "evaluator")
 """Options that may change when a run is resumed: a larger budget, and what changes no result."""
 
 
@@ -79,6 +83,7 @@ def resolve(options: RunOptions, settings: Sequence[str] = (), preset: str = "")
             problem.config, {**(problem.paper if paper else {}), **tables["problem"]}, "--set problem"
         ),
         config.build(method.config, {**(method.paper if paper else {}), **tables["method"]}, "--set method"),
+        config.build(EvaluatorConfig, tables["evaluator"], "--set evaluator"),
     )
 
 
@@ -90,6 +95,7 @@ def search(
     settings: Sequence[str] = (),
     preset: str = "",
     quiet: bool = True,
+    evaluator: str | Function | None = None,
     **options: Any,
 ) -> Result:
     """Search for the best mapping of a workload, and leave a run folder: `egrl run` as a function.
@@ -98,10 +104,13 @@ def search(
         workload: str, a name of `egrl list workloads`, or a workload file (.json). Needed, unless `resume` is given.
         out: path of the run folder, new or empty; default `runs/<workload>-<method>-s<seed>-<n>`.
         resume: path of a run folder to go on with, instead of a workload; default: none. Only gens, evals or seconds
-            (whichever the run has, and no smaller), workers and checkpoint_seconds may be given with it.
+            (whichever the run has, and no smaller), workers, checkpoint_seconds and evaluator may be given with it.
         settings: list of str, what `--set` takes, e.g. ["method.alpha=0.1", "problem.invalid=penalise"]; default: none.
         preset: "paper" for the paper's values; default "": the package's.
         quiet: bool, nothing on stderr; default True. False shows the progress.
+        evaluator: what measures instead of the model: str, a command that speaks JSON lines, or a function of the
+            rows of a mapping, [{"node": name, head: choice, …}, …], that returns seconds (docs/evaluators.md);
+            default: none. `workers` is then the number of commands, or of threads that call the function.
         options: the other flags of `egrl run` by name; None stands for the default.
             gens: int, generations of 21 evaluations to run; default 200. At most one of gens, evals, seconds.
             evals: int, evaluations to run, of which whole generations count; default: no such limit.
@@ -124,37 +133,55 @@ def search(
 
     Raises:
         InputError: an argument, a file or the run folder is wrong.
-        RunFailure: the disk or a worker failed.
+        RunFailure: the disk, a worker or the evaluator failed.
         Interrupted: the user pressed Ctrl-C; the run can be resumed.
     """
     unknown = sorted(set(options) - set(_option_names()))
     if unknown:
         raise InputError(f"unknown option {unknown[0]!r}; expected one of {', '.join(_option_names())}")
     given = {k: _plain(v) for k, v in options.items() if v is not None}
+    if evaluator is not None:
+        given["evaluator"] = name_of(evaluator)
+    function = None if isinstance(evaluator, str) else evaluator
     workload = _plain(workload)
     if resume is not None:
         if workload or out is not None or settings or preset or set(given) - set(RESUMABLE):
             flags = ", ".join("--" + k.replace("_", "-") for k in RESUMABLE)
             raise InputError(f"--resume: expected no other flags than {flags}")
         config.build(RunOptions, given, "options")
-        return _resume(_path(resume, "--resume"), given, quiet)
+        return _resume(_path(resume, "--resume"), given, function, quiet)
     chosen = config.build(RunOptions, {"workload": workload, **given}, "options")
     resolved = resolve(chosen, settings or (), preset)
     problem = _problem(resolved)
     prepared = _prepare(resolved, problem)
-    path = (
-        run_folder.default_folder(problem.workload, resolved.run.method, resolved.run.seed)
-        if out is None
-        else _path(out, "--out")
-    )
-    folder = run_folder.RunFolder.create(path)
-    try:
+    with contextlib.ExitStack() as stack:
+        boards = _boards(resolved, problem, function, stack)
+        if boards is not None:
+            progress.note(f"measuring the baseline with {resolved.run.evaluator}", quiet)
+            boards.measure_baseline()
+        path = (
+            run_folder.default_folder(problem.workload, resolved.run.method, resolved.run.seed)
+            if out is None
+            else _path(out, "--out")
+        )
+        folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.create(path)))
         folder.write_inputs(
             config.to_toml(resolved), [problem], _copies(resolved.run, problem, prepared.start)
         )
-        return _run(resolved, problem, folder, prepared, None, quiet)
-    finally:
-        folder.close()
+        if boards is not None:
+            boards.attach(path)
+        return _run(resolved, problem, folder, prepared, None, boards, quiet)
+
+
+def _boards(
+    resolved: RunConfig, problem: Problem, function: Function | None, stack: contextlib.ExitStack
+) -> Boards | None:
+    """The stations of the evaluator, closed with the stack; None where the model measures."""
+    if not resolved.run.evaluator:
+        return None
+    return stack.enter_context(
+        contextlib.closing(open_boards(problem, resolved.run, resolved.evaluator, function))
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -246,9 +273,9 @@ def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
     return mapping_file.read(options.start, problem)
 
 
-def _resume(path: Path, given: Mapping[str, Any], quiet: bool) -> Result:
-    folder = run_folder.RunFolder.reopen(path)
-    try:
+def _resume(path: Path, given: Mapping[str, Any], function: Function | None, quiet: bool) -> Result:
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
         where = str(path / run_folder.CONFIG)
         tables = config.read_toml(read_text(where, "a config file"), where)
         options = config.build(RunOptions, tables["run"], f"{where}: run")
@@ -258,12 +285,14 @@ def _resume(path: Path, given: Mapping[str, Any], quiet: bool) -> Result:
             config.check_options(options),
             config.build(entry.load().config, tables["problem"], f"{where}: problem"),
             config.build(methods.find(options.method).config, tables["method"], f"{where}: method"),
+            config.build(EvaluatorConfig, tables["evaluator"], f"{where}: evaluator"),
         )
         own = resolved
         if folder.begun:
             own = replace(resolved, run=with_own_inputs(options, path))
         problem = _problem(own)
         prepared = _prepare(own, problem)
+        boards = _boards(resolved, problem, function, stack)
         if not folder.begun:
             folder.write_inputs(
                 config.to_toml(resolved), [problem], _copies(options, problem, prepared.start)
@@ -271,9 +300,10 @@ def _resume(path: Path, given: Mapping[str, Any], quiet: bool) -> Result:
         state = loop.resume(prepared.method, folder, prepared.archive, [problem])
         if options != old:
             atomic.write(path / run_folder.CONFIG, config.to_toml(resolved))
-        return _run(resolved, problem, folder, prepared, state, quiet)
-    finally:
-        folder.close()
+        if boards is not None:
+            boards.attach(path)
+            boards.measure_baseline()
+        return _run(resolved, problem, folder, prepared, state, boards, quiet)
 
 
 def _larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:
@@ -284,6 +314,9 @@ def _larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:
         if key not in old or value < old[key]:
             expected = ", ".join(f"--{k} of at least {v}" for k, v in old.items())
             raise InputError(f"--resume: expected a larger budget, {expected}; found --{key} {value}")
+    if bool(given.get("evaluator", options.evaluator)) != bool(options.evaluator):
+        measured = "an evaluator" if options.evaluator else "none: the model measured this run"
+        raise InputError(f"--evaluator: expected {measured}, found {given['evaluator']!r}")
     return replace(options, **given)
 
 
@@ -299,10 +332,13 @@ def _run(
     folder: run_folder.RunFolder,
     prepared: _Prepared,
     state: loop.SearchState | None,
+    boards: Boards | None,
     quiet: bool,
 ) -> Result:
     budget = Budget.of(resolved.run)
-    measure = executor.build([problem], resolved.run.workers)
+    measure = executor.build([problem], resolved.run.workers) if boards is None else boards
+    if boards is not None:
+        boards.follow(prepared.archive)
     title = f"{problem.workload} {resolved.run.method}"
     done = 0 if state is None else state.generation
     stopped = False
@@ -323,9 +359,10 @@ def _run(
             )
             stopped = stop()
         complete = summary.is_complete(reached, budget) or (budget.seconds is not None and not stopped)
+        measured = None if boards is None else name_the_best(boards, prepared.archive, reached, complete)
         champion = reached.champions[0]
         mapping = None if champion is None else champion.mapping
-        document = summary.summarise(resolved, problem, reached, prepared.archive, complete)
+        document = summary.summarise(resolved, problem, reached, prepared.archive, complete, measured)
         folder.write_results(document, problem, mapping)
     except KeyboardInterrupt:
         saved = checkpoint.listing(folder.path / "checkpoint")

@@ -93,6 +93,7 @@ class Keeper:
         except BoardFailure as error:
             if not self._closed.is_set():
                 self.failures += 1
+                self.restarts += isinstance(error, BoardDied | BoardSilent)
                 self._log(str(error))
             raise
         finally:
@@ -113,7 +114,6 @@ class Keeper:
 
     def _pause(self, error: BoardFailure, attempt: int) -> None:
         if isinstance(error, BoardDied | BoardSilent):
-            self.restarts += 1
             self._closed.wait(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
 
     def close(self) -> None:

@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from egrl.archive import Archive
 from egrl.board_keeper import GivenUp, Keeper
 from egrl.config import EvaluatorConfig
 from egrl.mapping_file import rows_of
-from egrl.measurements import Measurements, Record, digest
+from egrl.measurements import EvaluatorLog, Measurements, Record, digest
 from egrl.types import GENERATION, Proposals, RunFailure
 from hwsim.board import BoardFailure, Station
 from hwsim.measure import Measurement, Practice, relative_noise, repeat
@@ -77,9 +78,9 @@ class Boards:
         stations: Sequence[Station],
         config: EvaluatorConfig,
         measurements: Measurements,
-        log: Callable[[str], None] = lambda text: None,
+        log: EvaluatorLog,
     ) -> None:
-        self.measurements, self.config = measurements, config
+        self.measurements, self.config, self.log = measurements, config, log
         self.baseline_cost = np.nan
         self.noise = 0.0
         self._problem = problem
@@ -107,6 +108,11 @@ class Boards:
         return {**names, "mapping": rows_of(problem, mapping)}
 
     # ---- before the search
+
+    def attach(self, folder: Path) -> None:
+        """Keep measurements and failures in a run folder, beginning with what it has. RunFailure as the disk says."""
+        self.measurements.attach(folder)
+        self.log.attach(folder)
 
     def measure_baseline(self) -> None:
         """Measure the baseline on the first station, or take it from what was measured before.

@@ -22,6 +22,7 @@ from hwsim.problem import Mapping16, Status
 from workloads.files import read_bytes
 
 FILE = "measurements.jsonl"
+LOG = "evaluator.log"
 KIND = "measurement"
 VERSION = 1
 SYNC_S = 1.0
@@ -143,3 +144,35 @@ class Measurements:
                     stream.close()
                 except OSError as error:
                     raise atomic.disk_failure(self._path, error) from error
+
+
+class EvaluatorLog:
+    """What went wrong with the evaluator, a line each, in RUN/evaluator.log; kept in memory until there is a folder.
+
+    Used by several threads.
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._path: Path | None = None
+
+    def __call__(self, text: str) -> None:
+        """One line. A disk that refuses is for others to find: the log is not what a run is for."""
+        self._lines.append(text)
+        if self._path is not None:
+            self._write()
+
+    def attach(self, folder: Path) -> None:
+        """Write there from now on."""
+        self._path = folder / LOG
+        self._write()
+
+    def _write(self) -> None:
+        assert self._path is not None
+        lines, self._lines = self._lines, []
+        if lines:
+            try:
+                with open(self._path, "a") as stream:
+                    stream.write("".join(f"{line}\n" for line in lines))
+            except OSError:
+                return

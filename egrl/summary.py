@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,31 @@ OPTIMAL = 2e-9
 """A gap up to this is what proofs give away for rounding (1e-9): the mapping is proven to be the best possible."""
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What an evaluator adds to a summary: the baseline's cost as it was measured, and the table `evaluator`."""
+
+    baseline_cost: float
+    evaluator: Mapping[str, Any]
+
+
 def is_complete(state: SearchState, budget: Budget) -> bool:
     """Whether the run did all it was asked to (a budget in seconds is complete once it has stopped by itself)."""
     return state.finished or (budget.generations is not None and state.generation >= budget.generations)
 
 
 def summarise(
-    config: RunConfig, problem: Problem, state: SearchState, archive: Archive, complete: bool
+    config: RunConfig,
+    problem: Problem,
+    state: SearchState,
+    archive: Archive,
+    complete: bool,
+    measured: Measured | None = None,
 ) -> dict[str, Any]:
-    """The summary of a run on one problem. `gap` is best cost / bound - 1; null where either is unknown."""
+    """The summary of a run on one problem. `gap` is best cost / bound - 1; null where either is unknown.
+
+    `measured` is given where an evaluator measured: bounds are the model's and say nothing of its costs.
+    """
     champion = state.champions[0]
     best: Mapping[str, Any] | None = None
     if champion is not None:
@@ -46,7 +63,8 @@ def summarise(
             "evaluation": champion.ticket,
         }
     begun = time.monotonic()
-    bound = problem.bound(config.run.bound_seconds) if config.run.bound_seconds > 0 else None
+    provable = config.run.bound_seconds > 0 and measured is None
+    bound = problem.bound(config.run.bound_seconds) if provable else None
     bound_seconds = time.monotonic() - begun
     kept = min(len(archive), archive.window)
     return {
@@ -64,7 +82,13 @@ def summarise(
         "seconds": round(state.seconds, 3),
         "complete": complete,
         "best": best,
-        "baseline": {"cost": problem.baseline.cost, "rule": problem.baseline.name},
+        "baseline": {
+            "cost": problem.baseline.cost if measured is None else measured.baseline_cost,
+            "rule": problem.baseline.name,
+        },
+        **(
+            {} if measured is None else {"evaluator": {"command": config.run.evaluator, **measured.evaluator}}
+        ),
         "bound": None if bound is None else bound.cost,
         "bound_seconds": round(bound_seconds, 3),
         "gap": None if bound is None or champion is None else champion.cost / bound.cost - 1.0,

@@ -35,7 +35,11 @@ def options_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 @click.option("--out", help="run folder [runs/<workload>-<method>-s<seed>-<n>]")
 @click.option("--resume", help="go on with this run folder (only a larger budget may be given)")
 @click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="problem.KEY=VALUE or method.KEY=VALUE"
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="problem., method. or evaluator.KEY=VALUE",
 )
 @click.option(
     "--preset", default="", metavar="paper", help="the paper's values, cold start, invalid maps penalised"

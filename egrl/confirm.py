@@ -1,0 +1,136 @@
+"""Naming the best of a run that was measured: everything within the noise of the best is measured again, in turn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from egrl.archive import Archive
+from egrl.boards import Boards
+from egrl.loop import SearchState
+from egrl.measurements import digest
+from egrl.summary import Measured
+from hwsim.board import BoardFailure
+from hwsim.measure import Measurement, Practice, interleave
+from hwsim.problem import Mapping16, Status
+
+LEAST_ROUNDS = 3
+WITHIN = 3.0
+"""A mapping may be the best where it is so many standard deviations of the noise from it."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """The best mapping of a run.
+
+    Attributes:
+        ticket: its evaluation.
+        mapping: int16 [N, H].
+        best, baseline: measured in turn with one another after the best was chosen, so that its luck does not count.
+        contenders: how many mappings within the noise of the best were measured again to choose it.
+    """
+
+    ticket: int
+    mapping: Mapping16
+    best: Measurement
+    baseline: Measurement
+    contenders: int
+
+
+def choose(boards: Boards, archive: Archive, tickets: Sequence[int]) -> Named | None:
+    """Measure mappings again, in turn, on the first station, and name the best of them.
+
+    `tickets` are evaluations of different mappings, best first. None where there are none, or one can no longer be
+    measured.
+    """
+    config = boards.config
+    mappings = [archive.mappings(np.array([ticket]))[0] for ticket in tickets]
+    if not mappings:
+        return None
+    race = Practice(0, min(LEAST_ROUNDS, config.rounds), config.rounds, config.width, config.statistic)
+    try:
+        at = 0
+        if len(mappings) > 1:
+            found = interleave([_sampler(boards, mapping) for mapping in mappings], race)
+            at = min(range(len(found)), key=lambda i: found[i].value)
+        anew = [_sampler(boards, mapping) for mapping in (boards.baseline, mappings[at])]
+        baseline, best = interleave(anew, replace(race, least=config.rounds))
+    except BoardFailure as error:
+        boards.log(f"naming the best: {error}")
+        return None
+    return Named(tickets[at], mappings[at], best, baseline, len(mappings))
+
+
+def _sampler(boards: Boards, mapping: Mapping16) -> Callable[[], float]:
+    request, config = boards.request(mapping), boards.config
+
+    def sample() -> float:
+        answer = boards.keepers[0].ask(request, config.timeout_s)
+        if answer.status != Status.OK:
+            raise BoardFailure(answer.reason or "invalid")
+        return Measurement(answer.samples_s, config.statistic).value
+
+    return sample
+
+
+def contenders(archive: Archive, noise: float, most: int) -> list[int]:
+    """Tickets of the mappings that may be the best under that relative noise, best first, each mapping once."""
+    cost = np.where(archive.column("status") == Status.OK, archive.column("cost"), np.inf)
+    cost = np.where(archive.column("partial"), np.inf, cost)
+    first = max(0, len(archive) - archive.window)
+    order = first + np.argsort(cost[first:], kind="stable")
+    if not len(order) or not np.isfinite(cost[order[0]]):
+        return []
+    reach = cost[order[0]] * (1 + WITHIN * noise)
+    seen: dict[str, int] = {}
+    for ticket in order.tolist():
+        if cost[ticket] > reach or len(seen) >= most:
+            break
+        seen.setdefault(digest(archive.mappings(np.array([ticket]))[0]), ticket)
+    return list(seen.values())
+
+
+def _speedup_interval(found: Named) -> tuple[float, float]:
+    """The 95% interval of the speedup, as if the intervals of both latencies were normal and independent."""
+    speedup = found.baseline.value / found.best.value
+    half = speedup * float(np.hypot(found.best.half_width, found.baseline.half_width))
+    return speedup - half, speedup + half
+
+
+def name_the_best(boards: Boards, archive: Archive, state: SearchState, complete: bool) -> Measured:
+    """What the summary says of a run that was measured. Where the run is complete and the evaluator noisy, its best
+    mappings are measured again first, and the champion of `state` becomes the one that holds.
+    """
+    usage, begun, baseline_cost, found = boards.usage(), time.monotonic(), boards.baseline_cost, None
+    if complete and boards.noise and boards.config.contenders:
+        found = choose(boards, archive, contenders(archive, boards.noise, boards.config.contenders))
+    champion = state.champions[0]
+    if found is not None and champion is not None:
+        baseline_cost = found.baseline.value
+        speedup = baseline_cost / found.best.value
+        state.champions[0] = replace(
+            champion,
+            reward=speedup**2,
+            cost=found.best.value,
+            speedup=speedup,
+            source=str(archive.column("source")[found.ticket]),
+            ticket=found.ticket,
+            mapping=found.mapping,
+        )
+    return Measured(
+        baseline_cost,
+        {
+            "stations": usage.stations,
+            "requests": usage.requests,
+            "failures": usage.failures,
+            "restarts": usage.restarts,
+            "busy": round(usage.busy, 4),
+            "noise": boards.noise,
+            "contenders": 0 if found is None else found.contenders,
+            "speedup_interval": None if found is None else list(_speedup_interval(found)),
+            "naming_seconds": round(time.monotonic() - begun, 3),
+        },
+    )
