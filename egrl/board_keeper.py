@@ -37,9 +37,13 @@ class Keeper:
         closed: threading.Event,
         log: Callable[[str], None],
     ) -> None:
-        """`baseline` is the request that a station must be able to answer; once `closed` is set nothing is retried."""
+        """`baseline` is the request that a station must be able to answer; once `closed` is set nothing is retried.
+
+        Requests are told apart from `baseline` by identity.
+        """
         self._station, self._baseline, self._config = station, baseline, config
         self._closed, self._log = closed, log
+        self._started = False
         self.requests = self.failures = self.restarts = 0
         self.busy_s = 0.0
 
@@ -62,7 +66,7 @@ class Keeper:
                     answer = self.ask(request, timeout_s)
                     samples += answer.samples_s
         except BoardFailure as error:
-            if isinstance(error, BoardDied | BoardSilent):
+            if not self._started and not self._closed.is_set():
                 self._probe()
             status = Status.TIMEOUT if isinstance(error, BoardSilent) else Status.FAILED
             return Record(status, request_s=time.monotonic() - begun, reason=str(error))
@@ -73,47 +77,56 @@ class Keeper:
         return Measurement(answer.samples_s, self._config.statistic, noise).interval[0] <= better_than
 
     def ask(self, request: Mapping[str, Any], timeout_s: float) -> Answer:
-        """A request; again where it got no usable answer, `retries` times. Raises the last BoardFailure."""
+        """A request; again where it got no usable answer, `retries` times. Raises the last BoardFailure.
+
+        A station that was just started measures the baseline first, so that slow starts are not the request's fault.
+        """
         for attempt in range(self._config.retries + 1):
+            if not self._started and request is not self._baseline:
+                self._probe()
             try:
                 return self._once(request, timeout_s)
             except BoardSilent:
                 raise
-            except BoardFailure as error:
+            except BoardFailure:
                 if attempt == self._config.retries or self._closed.is_set():
                     raise
-                self._pause(error, attempt)
+                self._pause(attempt)
         raise AssertionError("unreachable: retries is 0 or more")
 
     def _once(self, request: Mapping[str, Any], timeout_s: float) -> Answer:
         begun = time.monotonic()
         self.requests += 1
         try:
-            return self._station.measure(request, timeout_s)
+            answer = self._station.measure(request, timeout_s)
         except BoardFailure as error:
+            ended = isinstance(error, BoardDied | BoardSilent)
+            self._started = self._started and not ended
             if not self._closed.is_set():
                 self.failures += 1
-                self.restarts += isinstance(error, BoardDied | BoardSilent)
+                self.restarts += ended
                 self._log(str(error))
             raise
         finally:
             self.busy_s += time.monotonic() - begun
+        self._started = True
+        return answer
 
     def _probe(self) -> None:
         reason = ""
         for attempt in range(self._config.restarts):
-            if self._closed.is_set():
-                return
             try:
                 self._once(self._baseline, self._config.timeout_s)
                 return
             except BoardFailure as error:
                 reason = str(error)
-                self._pause(error, attempt)
+                if self._closed.is_set():
+                    raise
+                self._pause(attempt)
         raise GivenUp(reason)
 
-    def _pause(self, error: BoardFailure, attempt: int) -> None:
-        if isinstance(error, BoardDied | BoardSilent):
+    def _pause(self, attempt: int) -> None:
+        if not self._started:
             self._closed.wait(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
 
     def close(self) -> None:

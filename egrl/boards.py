@@ -95,8 +95,9 @@ class Boards:
         self._failure: RunFailure | None = None
         self._threads: list[threading.Thread] = []
         self._started, self._busy_before = time.monotonic(), 0.0
+        self._baseline_request = self.request(self.baseline)
         self.keepers = [
-            Keeper(station, self.request(self.baseline), config, self._closed, _named(log, number))
+            Keeper(station, self._baseline_request, config, self._closed, _named(log, number))
             for number, station in enumerate(stations)
         ]
         self._alive = len(self.keepers)
@@ -128,8 +129,7 @@ class Boards:
         self.noise = relative_noise(record.samples_s)
 
     def _baseline_record(self) -> Record:
-        config, quickest = self.config, np.inf
-        request = self.request(self.baseline)
+        config, quickest, request = self.config, np.inf, self._baseline_request
 
         def sample() -> float:
             nonlocal quickest

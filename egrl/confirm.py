@@ -54,10 +54,10 @@ def choose(boards: Boards, archive: Archive, tickets: Sequence[int]) -> Named | 
     try:
         at = 0
         if len(mappings) > 1:
-            found = interleave([_sampler(boards, mapping) for mapping in mappings], race)
+            found = interleave([_sampler(boards, mapping) for mapping in mappings], race, boards.noise)
             at = min(range(len(found)), key=lambda i: found[i].value)
         anew = [_sampler(boards, mapping) for mapping in (boards.baseline, mappings[at])]
-        baseline, best = interleave(anew, replace(race, least=config.rounds))
+        baseline, best = interleave(anew, replace(race, least=config.rounds), boards.noise)
     except BoardFailure as error:
         boards.log(f"naming the best: {error}")
         return None

@@ -7,7 +7,8 @@
 Source: the practice of autotuners (FFTW's planner; Chen and Revels: Robust benchmarking in noisy environments, 2016):
 discard a warm-up, prefer medians or minima to means, interleave rivals, since the order of measuring alone can
 swing results. Intervals of the median are distribution-free (order statistics, Conover: Practical nonparametric
-statistics, section 3.2) from `DISTRIBUTION_FREE` samples on; below that they follow from the noise known so far.
+statistics, section 3.2) from `DISTRIBUTION_FREE` samples on; below that they follow from the noise known before, or
+from the samples by Student's distribution where none is known.
 
 Deviation: the "interval" of a minimum is its distance to the runner-up, which is no confidence interval.
 """
@@ -26,6 +27,8 @@ Statistic = Literal["median", "minimum"]
 DISTRIBUTION_FREE = 6
 """From so many samples on, order statistics give a 95% interval of the median."""
 Z95 = 1.96
+STUDENT95 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78}
+"""Quantiles of Student's distribution by the number of samples, for a spread known from them alone."""
 OF_MEDIAN = math.sqrt(math.pi / 2)
 """Standard error of a median of normal samples, in standard errors of their mean."""
 OF_MAD = 1.4826
@@ -80,8 +83,9 @@ class Measurement:
                 return 2 * value - ordered[1], value
             return value * (1 - Z95 * self.noise), value
         if count < DISTRIBUTION_FREE:
-            spread = max(self.noise, relative_noise(self.samples))
-            half = Z95 * OF_MEDIAN * spread * value / math.sqrt(count)
+            spread = relative_noise(self.samples)
+            sure = Z95 * max(self.noise, spread) if self.noise else STUDENT95.get(count, 0.0) * spread
+            half = OF_MEDIAN * sure * value / math.sqrt(count)
             return value - half, value + half
         below = max(0, math.floor((count - Z95 * math.sqrt(count)) / 2) - 1)
         return ordered[below], ordered[count - 1 - below]
@@ -122,7 +126,9 @@ def repeat(sample: Callable[[], float], practice: Practice, noise: float = 0.0) 
             return found
 
 
-def interleave(samplers: Sequence[Callable[[], float]], practice: Practice) -> list[Measurement]:
+def interleave(
+    samplers: Sequence[Callable[[], float]], practice: Practice, noise: float = 0.0
+) -> list[Measurement]:
     """Measure rivals in rounds, the order turned every round, until the best is apart from all others.
 
     A rival whose interval lies above the leader's leaves the race, after `practice.least` rounds at the earliest. The
@@ -141,13 +147,13 @@ def interleave(samplers: Sequence[Callable[[], float]], practice: Practice) -> l
             samples[rival].append(samplers[rival]())
         if number + 1 < practice.least:
             continue
-        found = {rival: Measurement(tuple(samples[rival]), practice.statistic) for rival in racing}
+        found = {rival: Measurement(tuple(samples[rival]), practice.statistic, noise) for rival in racing}
         leader = min(racing, key=lambda rival: found[rival].value)
         racing = [r for r in racing if r == leader or found[r].interval[0] <= found[leader].interval[1]]
         narrow = all(found[rival].half_width <= practice.width for rival in racing)
         if len(racing) == 1 or narrow or time.monotonic() - begun >= practice.seconds:
             break
-    return [Measurement(tuple(taken), practice.statistic) for taken in samples]
+    return [Measurement(tuple(taken), practice.statistic, noise) for taken in samples]
 
 
 def loops(run: Callable[[int], float], least_s: float, most: int = 1 << 30) -> int:
