@@ -35,6 +35,7 @@ from hwsim.board import BoardFailure, Station
 from hwsim.measure import Measurement, Practice, relative_noise, repeat
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
 
+CLOSE_S = 5.0
 BASELINE_SAMPLES = 5
 """The baseline is measured at least so often: its spread is the noise that everything else is judged by."""
 
@@ -224,10 +225,11 @@ class Boards:
         with self._lock:
             self._queue.clear()
             self._lock.notify_all()
-        for keeper in self.keepers:
-            keeper.close()
-        for thread in self._threads:
-            thread.join(timeout=5.0)
+        closing = [threading.Thread(target=keeper.close, daemon=True) for keeper in self.keepers]
+        for thread in closing:  # each may take its time to end
+            thread.start()
+        for thread in (*closing, *self._threads):
+            thread.join(timeout=CLOSE_S)
         with contextlib.suppress(RunFailure):
             self.measurements.close()
 

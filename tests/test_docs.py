@@ -8,6 +8,8 @@ import os
 import pkgutil
 import re
 import shlex
+import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -37,7 +39,13 @@ SMALL = shlex.split(
     " --set method.network.attention_heads=2 --set method.critic.width=8"
 )
 """Networks small enough for tests."""
-GIVEN_ONLY = {"start_mapping.json", "init_policy.safetensors", "finetune/"}
+GIVEN_ONLY = {
+    "start_mapping.json",
+    "init_policy.safetensors",
+    "finetune/",
+    "measurements.jsonl",
+    "evaluator.log",
+}
 """Files of a run folder that are there only where a flag asks for them."""
 
 
@@ -117,12 +125,15 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     example = blocks((ROOT / "docs" / "workloads.md").read_text(encoding="utf-8"), "json")[0]
     (folder / "net.json").write_text(example, encoding="utf-8")
     onnx_models.tiny(folder / "model.onnx", x=["batch", 3, 8, 8])
-    before = Path.cwd()
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    before, path = Path.cwd(), os.environ["PATH"]
     os.chdir(folder)
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{path}"
     try:
         yield Story(folder, [(shlex.join(argv), main(shortened(argv))) for argv in commands(README)])
     finally:
         os.chdir(before)
+        os.environ["PATH"] = path
 
 
 def test_every_command_in_the_readme_runs_in_its_order(story):
@@ -157,6 +168,12 @@ def test_every_command_parses_and_its_settings_exist(document):
             given = {k: v for k, v in context.params.items() if k in options and v is not None}
             resolved = api.resolve(RunOptions(**given), context.params["settings"], context.params["preset"])
             assert resolved.run.workload == workload
+
+
+def test_the_page_about_evaluators_shows_the_examples_as_they_are():
+    page = (ROOT / "docs" / "evaluators.md").read_text(encoding="utf-8")
+    assert blocks(page, "python")[0] == (ROOT / "examples" / "board.py").read_text(encoding="utf-8")
+    assert blocks(page, "text")[0] == (ROOT / "examples" / "board.sh").read_text(encoding="utf-8")
 
 
 def test_the_readme_shows_every_command_and_every_kind_of_list():

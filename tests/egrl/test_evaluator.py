@@ -366,3 +366,18 @@ def test_a_function_is_named_in_the_config_and_its_exceptions_fail_the_mapping(t
     run(tmp_path / "r", broken, gens=1)
     assert "failed" in statuses(tmp_path / "r")
     assert "ZeroDivisionError: oops" in (tmp_path / "r" / measurements.FILE).read_text()
+
+
+def test_the_examples_are_boards(tmp_path):
+    examples = Path(__file__).parents[2] / "examples"
+    result = run(tmp_path / "python", f"{sys.executable} {examples / 'board.py'}")
+    assert 1e-3 <= result.summary["best"]["cost"] <= 2e-3
+    tool = tmp_path / "tool"
+    tool.write_text('#!/bin/sh\ngrep -q "activation" "$1" && echo 0.5\n')
+    tool.chmod(0o755)
+    result = run(tmp_path / "shell", f"sh {examples / 'board.sh'} {tool}", gens=1)
+    assert result.summary["best"]["cost"] == 0.5
+    assert set(statuses(tmp_path / "shell")) == {"ok"}
+    tool.write_text("#!/bin/sh\nexit 3\n")
+    with pytest.raises(RunFailure, match="cannot be measured: exit code 3"):
+        run(tmp_path / "failing", f"sh {examples / 'board.sh'} {tool}")
