@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from policies.store import StoredPolicy
 
 BUDGETS = ("gens", "evals", "seconds")
-RESUMABLE = (*BUDGETS, "workers", "checkpoint_seconds")
+RESUMABLE = (*BUDGETS, "workers", "executor", "ray_address", "checkpoint_seconds")
 """Options that may change when a run is resumed: a larger budget, and what changes no result."""
 
 
@@ -98,7 +98,8 @@ def search(
         workload: str, a name of `egrl list workloads`, or a workload file (.json). Needed, unless `resume` is given.
         out: path of the run folder, new or empty; default `runs/<workload>-<method>-s<seed>-<n>`.
         resume: path of a run folder to go on with, instead of a workload; default: none. Only gens, evals or seconds
-            (whichever the run has, and no smaller), workers and checkpoint_seconds may be given with it.
+            (whichever the run has, and no smaller), workers, executor, ray_address and checkpoint_seconds may be
+            given with it.
         settings: list of str, what `--set` takes, e.g. ["method.alpha=0.1", "problem.invalid=penalise"]; default: none.
         preset: "paper" for the paper's values; default "": the package's.
         quiet: bool, nothing on stderr; default True. False shows the progress.
@@ -113,6 +114,8 @@ def search(
             start: str, "cold", "compiler", "exact" or a mapping file; default "": compiler, with preset "paper" cold.
             init: str, a policy file to begin with; default "": none.
             workers: int from 1, processes that measure; default 1. Never changes a result.
+            executor: str, where to measure, "local" or "ray"; default "local". Never changes a result.
+            ray_address: str, the Ray cluster, "auto" or "HOST:PORT"; default "": one of `workers` CPUs is started here.
             threads: int from 1, of a learner's tensor operations; default 1.
             device: str, torch device of the networks, "cpu" or "cuda"; default "cpu".
             bound_seconds: float, seconds for proving a bound at the end where none is known, 0: none; default 10.0.
@@ -210,6 +213,7 @@ def _prepare(resolved: RunConfig, problem: Problem) -> _Prepared:
         from policies.store import load_policy
 
         init = load_policy(Path(resolved.run.init))
+    executor.check(resolved.run.executor, resolved.run.ray_address)
     start = _start(resolved.run, problem)
     device = check_device(resolved.run.device)
     setting = Setting([problem], archive, resolved.run.seed, [start], init, resolved.run.threads, device)
@@ -284,6 +288,8 @@ def _larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:
         if key not in old or value < old[key]:
             expected = ", ".join(f"--{k} of at least {v}" for k, v in old.items())
             raise InputError(f"--resume: expected a larger budget, {expected}; found --{key} {value}")
+    if given.get("executor") == "local":  # the address was the old executor's
+        options = replace(options, ray_address="")
     return replace(options, **given)
 
 
@@ -302,7 +308,8 @@ def _run(
     quiet: bool,
 ) -> Result:
     budget = Budget.of(resolved.run)
-    measure = executor.build([problem], resolved.run.workers)
+    options = resolved.run
+    measure = executor.build([problem], options.workers, options.executor, options.ray_address)
     title = f"{problem.workload} {resolved.run.method}"
     done = 0 if state is None else state.generation
     stopped = False

@@ -1,0 +1,26 @@
+"""Whether a Ray cluster answers: python -m egrl.ray_probe ADDRESS; prints in one line why not, and exits with 1.
+
+A process of its own, because Ray waits for minutes, writes to stderr and may end its process where none answers.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+
+def main(address: str) -> int:
+    """0 where the cluster lets this machine in."""
+    import ray
+
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
+    except (OSError, RuntimeError, ValueError) as error:
+        print(" ".join(str(error).split()))
+        return 1
+    ray.shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
