@@ -24,8 +24,8 @@ from workloads.errors import InputError
 
 ANSWER_S = 20.0
 """Seconds that a cluster has to answer."""
-LONGEST_FOLDER = 36
-"""Characters; a path of Ray's sockets has 107 at most, of which up to 70 are Ray's own (assumption)."""
+LONGEST_FOLDER = 20
+"""Characters; a path of Ray's sockets has 107 at most, some 85 of them Ray's own and our folder's name."""
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # what Ray will do of itself; else it warns
@@ -60,7 +60,8 @@ def _why_not(address: str) -> str:
             probe, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_S, check=False
         )
     except subprocess.TimeoutExpired:
-        return f"no answer within {ANSWER_S:g} s"
+        join = f", and a node of it on this machine (ray start --address={address})" if host else ""
+        return f"no answer within {ANSWER_S:g} s; expected Ray there{join}"
     if answer.returncode == 0:
         return ""
     return answer.stdout.decode(errors="replace").strip() or "nothing there that speaks Ray's protocol"
@@ -84,9 +85,12 @@ def joined(address: str, workers: int) -> Iterator[Any]:
             options |= {"address": address}
         else:
             options |= {"address": "local", "num_cpus": workers, "include_dashboard": False}
-            folder = tempfile.mkdtemp(prefix="egrl-ray-")
+            parent = tempfile.gettempdir()
+            folder = tempfile.mkdtemp(
+                prefix="egrl-ray-", dir=parent if len(parent) <= LONGEST_FOLDER else "/tmp"
+            )
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            options |= {"_temp_dir": folder} if len(folder) <= LONGEST_FOLDER else {}
+            options |= {"_temp_dir": folder}
         stack.enter_context(_silent(ray))
         stack.callback(ray.shutdown)
         try:

@@ -129,6 +129,13 @@ def test_another_version_of_egrl_on_a_node_ends_in_one_line(problem, on_cluster,
         collect(where, 2)
 
 
+def test_a_node_without_egrl_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "egrl.ray_executor", None)
+    node, reason = ray_executor._task()()
+    assert node
+    assert reason.startswith("expected egrl installed there: ")
+
+
 @pytest.mark.parametrize("method", ["ea", "random"])
 def test_a_run_on_ray_equals_one_in_process(method, cluster, tmp_path, capfd):
     flags = [*RUN, "--method", method]
