@@ -126,8 +126,8 @@ class RayCluster:
             raise RunFailure(f"a measurement failed: {error}") from error
         except failures.RayError as error:
             reason = str(error).strip().partition("\n")[0].partition(". ")[0] or "no reason given"
-            tries = f"after {MAX_RETRIES + 1} tries"
-            raise RunFailure(f"Ray gave up measuring {tries}: {type(error).__name__}: {reason}") from error
+            tries = f"{MAX_RETRIES + 1} tries at most"
+            raise RunFailure(f"Ray gave up measuring ({tries}): {type(error).__name__}: {reason}") from error
         if isinstance(found, bytes):
             evaluation: Evaluation = pickle.loads(found)
             return evaluation

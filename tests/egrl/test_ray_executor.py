@@ -109,7 +109,7 @@ def test_what_a_node_cannot_measure_and_what_always_kills_end_in_one_line(proble
         (
             measured.Deadly(problem, tmp_path, 0),
             RunFailure,
-            "Ray gave up measuring after 4 tries: WorkerCrashed",
+            r"Ray gave up measuring \(4 tries at most\): WorkerCrashed",
         ),
         (measured.Wrong(problem, tmp_path, 0), ValueError, "^expected a board, received none$"),
     ):
