@@ -57,7 +57,12 @@ def _why_not(address: str) -> str:
     probe = [sys.executable, "-m", "egrl.ray_probe", address]
     try:
         answer = subprocess.run(
-            probe, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_S, check=False
+            probe,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=ANSWER_S,
+            check=False,
+            env={**os.environ, **_paths()},
         )
     except subprocess.TimeoutExpired:
         join = f", and a node of it on this machine (ray start --address={address})" if host else ""
@@ -105,7 +110,7 @@ def joined(address: str, workers: int) -> Iterator[Any]:
 
 
 def _paths() -> dict[str, str]:
-    """Where workers on this machine find the modules that this process finds."""
+    """Where processes on this machine find the modules that this process finds."""
     return {"PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)}
 
 
@@ -129,7 +134,7 @@ def _own_sigterm() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.getsignal(signal.SIGTERM)
+    before = signal.getsignal(signal.SIGTERM) or signal.SIG_DFL
     try:
         yield
     finally:

@@ -11,22 +11,33 @@ from pathlib import Path
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem
 
 
-class Slow:
-    """Measures as `inner` does, after `seconds` a row; leaves a file in `folder` at each call."""
+class Measured:
+    """Measures as `inner` does, and may leave files in `folder`."""
 
-    def __init__(self, inner: Problem, folder: Path, seconds: float) -> None:
-        self.inner, self.folder, self.seconds = inner, folder, seconds
+    def __init__(self, inner: Problem, folder: Path) -> None:
+        self.inner, self.folder = inner, folder
 
     def fingerprint(self) -> str:
         return self.inner.fingerprint()
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
-        (self.folder / f"{os.getpid()}-{time.monotonic_ns()}").touch()
-        time.sleep(self.seconds * len(mapping))
         return self.inner.evaluate(mapping, key)
 
 
-class DiesOnce(Slow):
+class Waits(Measured):
+    """A call on node NODE of Ray leaves a file NODE-TIME, and measures once there is a file `go-NODE`."""
+
+    def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
+        import ray
+
+        node = ray.get_runtime_context().get_node_id()
+        (self.folder / f"{node}-{time.monotonic_ns()}").touch()
+        while not (self.folder / f"go-{node}").exists():
+            time.sleep(0.02)
+        return super().evaluate(mapping, key)
+
+
+class DiesOnce(Measured):
     """The first process that measures is killed in the middle."""
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
@@ -36,7 +47,7 @@ class DiesOnce(Slow):
         return super().evaluate(mapping, key)
 
 
-class Deadly(Slow):
+class Deadly(Measured):
     """Every process that measures is killed."""
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
@@ -44,14 +55,14 @@ class Deadly(Slow):
         raise AssertionError
 
 
-class Changed(Slow):
+class Changed(Measured):
     """Its code is another in a worker: the fingerprint depends on the process."""
 
     def fingerprint(self) -> str:
         return str(os.getpid())
 
 
-class Wrong(Slow):
+class Wrong(Measured):
     """Its measurement has a mistake."""
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:

@@ -102,16 +102,16 @@ def on_cluster(cluster):
 def test_what_a_node_cannot_measure_and_what_always_kills_end_in_one_line(problem, on_cluster, tmp_path):
     for wrong, error, message in (
         (
-            measured.Changed(problem, tmp_path, 0),
+            measured.Changed(problem, tmp_path),
             RunFailure,
             r"node \S+ cannot measure: .*fingerprint \d+, found",
         ),
         (
-            measured.Deadly(problem, tmp_path, 0),
+            measured.Deadly(problem, tmp_path),
             RunFailure,
             r"Ray gave up measuring \(4 tries at most\): WorkerCrashed",
         ),
-        (measured.Wrong(problem, tmp_path, 0), ValueError, "^expected a board, received none$"),
+        (measured.Wrong(problem, tmp_path), ValueError, "^expected a board, received none$"),
     ):
         where = on_cluster(wrong)
         where.submit(*batch(problem, 2))
@@ -154,7 +154,7 @@ def test_a_run_on_ray_equals_one_in_process(method, cluster, tmp_path, capfd):
 def test_a_worker_killed_while_it_measures_changes_nothing_and_nothing_is_printed(
     problem, on_cluster, tmp_path, capfd
 ):
-    where = on_cluster(measured.DiesOnce(problem, tmp_path, 0.01))
+    where = on_cluster(measured.DiesOnce(problem, tmp_path))
     asked, keys = batch(problem, 21)
     where.submit(asked, keys)
     assert_measured_as_here(problem, asked, keys, collect(where, 21))
@@ -165,17 +165,20 @@ def test_a_worker_killed_while_it_measures_changes_nothing_and_nothing_is_printe
 
 def test_a_node_removed_while_it_measures_changes_nothing(problem, cluster, on_cluster, tmp_path, capfd):
     """The last to use the cluster: it has a node less then."""
-    where = on_cluster(measured.Slow(problem, tmp_path, 0.3))
+    where = on_cluster(measured.Waits(problem, tmp_path))
     asked, keys = batch(problem, 8)
     where.submit(asked, keys)
     deadline = time.monotonic() + 60
-    while len(list(tmp_path.iterdir())) < 2:
+    while len(nodes := {path.name.split("-")[0] for path in tmp_path.iterdir()}) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.02)
+    leaving = cluster.leaving.node_id
+    (stays,) = nodes - {leaving}
     capfd.readouterr()
     cluster.remove_node(cluster.leaving, allow_graceful=False)
+    (tmp_path / f"go-{stays}").touch()
     assert_measured_as_here(problem, asked, keys, collect(where, 8))
-    assert len(list(tmp_path.iterdir())) == 3, "the slice of the node that left was not measured again"
+    assert [len(list(tmp_path.glob(f"{node}-*"))) for node in (leaving, stays)] == [1, 2]
     assert capfd.readouterr() == ("", "")
 
 
