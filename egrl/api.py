@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from policies.store import StoredPolicy
 
 BUDGETS = ("gens", "evals", "seconds")
-RESUMABLE = (*BUDGETS, "workers", "checkpoint_seconds", "evaluator")
+RESUMABLE = (*BUDGETS, "workers", "executor", "ray_address", "checkpoint_seconds", "evaluator")
 """Options that may change when a run is resumed: a larger budget, and what changes no result."""
 
 
@@ -104,13 +104,14 @@ def search(
         workload: str, a name of `egrl list workloads`, or a workload file (.json). Needed, unless `resume` is given.
         out: path of the run folder, new or empty; default `runs/<workload>-<method>-s<seed>-<n>`.
         resume: path of a run folder to go on with, instead of a workload; default: none. Only gens, evals or seconds
-            (whichever the run has, and no smaller), workers, checkpoint_seconds and evaluator may be given with it.
+            (whichever the run has, and no smaller), workers, executor, ray_address, checkpoint_seconds and evaluator
+            may be given with it.
         settings: list of str, what `--set` takes, e.g. ["method.alpha=0.1", "problem.invalid=penalise"]; default: none.
         preset: "paper" for the paper's values; default "": the package's.
         quiet: bool, nothing on stderr; default True. False shows the progress.
         evaluator: what measures instead of the model: str, a command that speaks JSON lines, or a function of the
             rows of a mapping, [{"node": name, head: choice, …}, …], that returns seconds (docs/evaluators.md);
-            default: none. `workers` is then the number of commands, or of threads that call the function.
+            default "": none. `workers` is then the number of commands, or of threads that call the function.
         options: the other flags of `egrl run` by name; None stands for the default.
             gens: int, generations of 21 evaluations to run; default 200. At most one of gens, evals, seconds.
             evals: int, evaluations to run, of which whole generations count; default: no such limit.
@@ -122,6 +123,8 @@ def search(
             start: str, "cold", "compiler", "exact" or a mapping file; default "": compiler, with preset "paper" cold.
             init: str, a policy file to begin with; default "": none.
             workers: int from 1, processes that measure; default 1. Never changes a result.
+            executor: str, where to measure, "local" or "ray"; default "local". Never changes a result.
+            ray_address: str, the Ray cluster, "auto" or "HOST:PORT"; default "": one of `workers` CPUs is started here.
             threads: int from 1, of a learner's tensor operations; default 1.
             device: str, torch device of the networks, "cpu" or "cuda"; default "cpu".
             bound_seconds: float, seconds for proving a bound at the end where none is known, 0: none; default 10.0.
@@ -237,6 +240,7 @@ def _prepare(resolved: RunConfig, problem: Problem) -> _Prepared:
         from policies.store import load_policy
 
         init = load_policy(Path(resolved.run.init))
+    executor.check(resolved.run.executor, resolved.run.ray_address)
     start = _start(resolved.run, problem)
     device = check_device(resolved.run.device)
     setting = Setting([problem], archive, resolved.run.seed, [start], init, resolved.run.threads, device)
@@ -317,6 +321,8 @@ def _larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:
     if bool(given.get("evaluator", options.evaluator)) != bool(options.evaluator):
         measured = "an evaluator" if options.evaluator else "none: the model measured this run"
         raise InputError(f"--evaluator: expected {measured}, found {given['evaluator']!r}")
+    if given.get("executor") == "local":  # the address was the old executor's
+        options = replace(options, ray_address="")
     return replace(options, **given)
 
 
@@ -336,9 +342,12 @@ def _run(
     quiet: bool,
 ) -> Result:
     budget = Budget.of(resolved.run)
-    measure = executor.build([problem], resolved.run.workers) if boards is None else boards
-    if boards is not None:
+    options = resolved.run
+    if boards is None:
+        measure = executor.build([problem], options.workers, options.executor, options.ray_address)
+    else:
         boards.follow(prepared.archive)
+        measure = boards
     title = f"{problem.workload} {resolved.run.method}"
     done = 0 if state is None else state.generation
     stopped = False

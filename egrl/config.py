@@ -25,6 +25,7 @@ VERSION = 1
 DEFAULT_GENERATIONS = 200
 TABLES = ("problem", "method", "evaluator")
 """The tables that `--set` reaches."""
+EXECUTORS = ("local", "ray")
 MOST_LISTED = 4
 """Keys that a message lists."""
 T = TypeVar("T")
@@ -53,6 +54,10 @@ class RunOptions:
     workers: int = _flag(1, "processes that measure; never changes a result")
     evaluator: str = _flag(
         "", "measure with this command (a board behind a script) instead of the model; see docs/evaluators.md"
+    )
+    executor: str = _flag("local", "where to measure: local, or ray (many machines); never changes a result")
+    ray_address: str = _flag(
+        "", "the Ray cluster: auto, or HOST:PORT; default: one of --workers CPUs is started on this machine"
     )
     start: str = _flag(
         "", "begin with: cold, compiler, exact, or a mapping FILE [compiler; cold with --preset paper]"
@@ -153,11 +158,27 @@ def check_options(options: RunOptions) -> RunOptions:
             raise InputError(
                 f"--{name.replace('_', '-')}: expected a finite number of seconds, found {value}"
             )
-    for name in ("workload", "chip", "start", "init", "device", "evaluator"):
+    for name in ("workload", "chip", "start", "init", "device", "ray_address", "evaluator"):
         text = getattr(options, name)
         if not text.isprintable():
-            raise InputError(f"--{name}: expected a name or path of printable UTF-8, found {text!r}")
+            flag = name.replace("_", "-")
+            raise InputError(f"--{flag}: expected a name or path of printable UTF-8, found {text!r}")
+    _check_executor(options)
     return options
+
+
+def _check_executor(options: RunOptions) -> None:
+    if options.executor not in EXECUTORS:
+        raise InputError(f"--executor: expected one of {', '.join(EXECUTORS)}, found {options.executor!r}")
+    if options.executor != "local" and options.evaluator:
+        raise InputError("--executor ray: expected no --evaluator: boards are spoken to from this machine")
+    address = options.ray_address
+    if address and options.executor != "ray":
+        raise InputError(f"--ray-address {address}: expected --executor ray, found {options.executor}")
+    host, colon, port = address.rpartition(":")
+    known = host and colon and "/" not in host and port.isdecimal() and 0 < int(port) < 2**16
+    if address and address != "auto" and not known:
+        raise InputError(f"--ray-address: expected auto or HOST:PORT, found {address!r}")
 
 
 # ---- typed tables

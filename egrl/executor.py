@@ -1,4 +1,4 @@
-"""Executors: where proposals are measured. Here, or in a pool of processes; the results are the same."""
+"""Executors: where proposals are measured. Here, in a pool of processes, or on Ray; the results are the same."""
 
 from __future__ import annotations
 
@@ -143,6 +143,18 @@ class ProcessPool:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def build(problems: Sequence[Problem], workers: int) -> Executor:
-    """The executor for a number of workers: 1 measures here."""
+def check(kind: str, address: str) -> None:
+    """That the executor can be had; InputError where not. What is slow to say no is asked before a run begins."""
+    if kind == "ray":
+        from egrl import ray_connection
+
+        ray_connection.check(address)
+
+
+def build(problems: Sequence[Problem], workers: int, kind: str = "local", ray_address: str = "") -> Executor:
+    """The executor of a kind (local, ray) for a number of workers; local: 1 measures here."""
+    if kind == "ray":
+        from egrl import ray_executor
+
+        return ray_executor.RayCluster(problems, workers, ray_address)
     return InProcess(problems) if workers == 1 else ProcessPool(problems, workers)

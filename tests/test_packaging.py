@@ -37,6 +37,7 @@ HEAVY = (
     "deap",
     "pydantic",
     "tensorboardX",
+    "ray",
 )
 """What takes long to import, and is therefore imported where it is used."""
 

@@ -17,7 +17,8 @@ from egrl.past_run import PastRun
 from workloads.errors import InputError
 from workloads.files import read_bytes
 
-SAME_RESULT = ("seed", "gens", "evals", "seconds", "workers", "checkpoint_seconds", "bound_seconds")
+WHERE_MEASURED = ("workers", "executor", "ray_address")
+SAME_RESULT = ("seed", "gens", "evals", "seconds", *WHERE_MEASURED, "checkpoint_seconds", "bound_seconds")
 """Keys of [run] in which repetitions may differ."""
 NAMES_OF_FILES = ("workload", "chip")
 """Keys of [run] that say where inputs came from; what was in them is compared instead."""

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from egrl.api import RESUMABLE
 from egrl.cli import main
 from egrl.figures import FIGURES, plain
 from egrl.figures.curves import draw
-from egrl.figures.repetitions import PlottedRun, distinct, labels, plotted
+from egrl.figures.repetitions import SAME_RESULT, PlottedRun, distinct, labels, plotted
 from egrl.past_run import PastRun
 from workloads.errors import InputError
 
@@ -61,6 +62,10 @@ def called(runs: dict[str, Path], *names: str) -> list[str]:
 
 def test_runs_that_differ_in_seed_budget_and_workers_are_repetitions(runs):
     assert called(runs, "a0", "a1", "a1-long") == ["annealing"] * 3
+
+
+def test_what_may_change_when_a_run_is_resumed_makes_no_other_run():
+    assert set(RESUMABLE) - {"evaluator"} <= set(SAME_RESULT), "a board measures what the model does not"
 
 
 def test_other_runs_are_called_by_what_differs(runs):
