@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workloads.importers.hlo.parse import Computation, Node
 from workloads.importers.hlo.trace import NONE, Price, Trace
 
 
@@ -89,15 +88,3 @@ def copied(price: Price, sizes: list[int]) -> Price:
             reads[key] = reads.get(key, 0) + sizes[leaf]
             writes[leaf] = max(writes.get(leaf, 0), sizes[leaf])
     return Price(price.flops, reads, writes, price.slow_bytes)
-
-
-def constant(node: Node, computation: Computation) -> int | None:
-    """The number that a node is, looked for through views and copies; None where it is not plain."""
-    for _ in range(8):
-        if node.opcode == "constant":
-            digits = node.literal.removeprefix("-")
-            return int(node.literal) if digits.isascii() and digits.isdigit() else None
-        if node.opcode not in ("copy", "bitcast", "convert") or not node.operands:
-            return None
-        node = computation.by_name[node.operands[0]]
-    return None

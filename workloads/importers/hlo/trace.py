@@ -161,11 +161,11 @@ class _Follower:
         for leaf, (position, source) in price.passes.items():
             new[leaf] = _leaf(node, old, position, source)
         reads: dict[int, int] = {}
-        for (position, leaf), size in price.reads.items():
+        for (position, leaf), size in sorted(price.reads.items()):
             value = _leaf(node, old, position, leaf)
             reads[value] = reads.get(value, 0) + size
         reads.pop(NONE, None)
-        writes = {new[leaf]: size for leaf, size in price.writes.items() if leaf not in price.passes}
+        writes = {new[leaf]: size for leaf, size in sorted(price.writes.items()) if leaf not in price.passes}
         writes.pop(NONE, None)
         pairs = [(_leaf(node, old, p, leaf), new[out]) for p, leaf, out in price.in_place]
         for value in reads:
