@@ -1,4 +1,4 @@
-"""egrl import: a workload file from a model of another framework."""
+"""egrl import: a workload file from a model of another framework, a program file from HLO text."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import click
 from workloads.errors import InputError
 
 
-@click.command(name="import", short_help="make a workload file of a model")
+@click.command(name="import", short_help="make a workload file of a model, a program file of HLO")
 @click.argument("model")
-@click.option("-o", "--output", required=True, help="workload file to write (.json)")
+@click.option("-o", "--output", required=True, help="workload or program file to write (.json)")
 @click.option(
     "--dim",
     "dims",
@@ -31,28 +31,54 @@ from workloads.errors import InputError
     "--no-fuse", is_flag=True, help="every node an op: no element-wise tails in the ops before them"
 )
 @click.option(
+    "--boundary-aliases",
+    is_flag=True,
+    help="HLO: a donated parameter and the result in its memory share a place in the game, too",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="print one JSON document: sizes, remarks, nodes of each op"
 )
 def command(
-    model: str, output: str, dims: tuple[str, ...], element_bytes: float, no_fuse: bool, as_json: bool
+    model: str,
+    output: str,
+    dims: tuple[str, ...],
+    element_bytes: float,
+    no_fuse: bool,
+    boundary_aliases: bool,
+    as_json: bool,
 ) -> int:
-    """Make a workload file of a model: ONNX (.onnx, .onnx.gz) or an exported PyTorch program (.pt2).
+    """Make a workload file of a model: ONNX (.onnx, .onnx.gz) or an exported PyTorch program (.pt2); or a program file,
+    for the problem mmap, of scheduled HLO text (.hlo, .hlo.gz, .txt).
 
     egrl import model.onnx -o model.json --dim batch=1
+
+    egrl import step.hlo -o step.json
     """
     from egrl import atomic
     from workloads.importers import dimensions
     from workloads.importers.read import is_model, read
+    from workloads.load_program import HLO, is_hlo
     from workloads.serialize import to_json
 
-    if not is_model(model):
-        raise InputError(f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2")
+    if not is_model(model) and not is_hlo(model):
+        raise InputError(
+            f"{model}: expected a file ending in .onnx, .onnx.gz, .pt2 or, for HLO text, {', '.join(HLO)}"
+        )
     if not output.lower().endswith(".json"):
         raise InputError(f"--output {output}: expected a file ending in .json")
     if not Path(output).parent.is_dir():
         raise InputError(
             f"--output {output}: expected a file in a folder that exists, found no {Path(output).parent}"
         )
+    if is_hlo(model):
+        for flag, given in (("--dim", dims), ("--bytes", element_bytes), ("--no-fuse", no_fuse)):
+            if given:
+                raise InputError(
+                    f"{flag}: expected with a model, found with HLO text, whose sizes are as compiled"
+                )
+        return _program(model, output, boundary_aliases, as_json)
+    if boundary_aliases:
+        raise InputError(f"--boundary-aliases: expected with HLO text ({', '.join(HLO)}), found with {model}")
     if element_bytes and not 1 / 64 <= element_bytes <= 64:
         raise InputError(f"--bytes {element_bytes:g}: expected a number of bytes an element from 1/64 to 64")
     imported = read(model, dimensions.parse(dims), element_bytes or None, not no_fuse)
@@ -86,4 +112,34 @@ def command(
             f" {document['activation_bytes'] / 1e6:.2f} MB of activations"
         )
         click.echo(f"workload file: {output}")
+    return 0
+
+
+def _program(model: str, output: str, boundary_aliases: bool, as_json: bool) -> int:
+    from egrl import atomic
+    from workloads.importers.hlo import read
+    from workloads.load_program import describe
+    from workloads.program_json import to_json
+
+    imported = read(model, boundary_aliases)
+    atomic.write(Path(output), to_json(imported.program))
+    for remark in imported.remarks:
+        click.echo(f"egrl import: {remark}", err=True)
+    sizes = describe(imported.program)
+    if as_json:
+        document = {
+            "kind": "import",
+            "version": 1,
+            "model": model,
+            "program": output,
+            "name": imported.program.name,
+        }
+        click.echo(json.dumps({**document, **sizes, "remarks": list(imported.remarks)}, allow_nan=False))
+    else:
+        click.echo(
+            f"{imported.program.name}: {sizes['buffers']} buffers of {sizes['tensors']} tensors,"
+            f" {sizes['instructions']} instructions, {sizes['flops'] / 1e9:.3f} GFLOP,"
+            f" {sizes['bytes'] / 1e6:.2f} MB of traffic, {sizes['alias_groups']} alias groups"
+        )
+        click.echo(f"program file: {output}")
     return 0

@@ -23,6 +23,10 @@ def entries(kind: str) -> list[dict[str, object]]:
             for name, definition in ((n, entry.load()) for n, entry in problems.PROBLEMS.items())
             for chip in definition.chips()
         ]
+    return [*_networks(), *_programs()]
+
+
+def _networks() -> list[dict[str, object]]:
     from workloads.load import load, names
 
     return [
@@ -35,6 +39,21 @@ def entries(kind: str) -> list[dict[str, object]]:
         }
         for name in names()
         for graph in [load(name)]
+    ]
+
+
+def _programs() -> list[dict[str, object]]:
+    from workloads.load_program import describe, load_program, program_names
+
+    return [
+        {
+            "name": name,
+            "summary": f"program for --problem mmap: {sizes['buffers']} buffers, {sizes['flops'] / 1e9:.1f} GFLOP,"
+            f" {sizes['bytes'] / 1e6:.0f} MB of traffic",
+            **sizes,
+        }
+        for name in program_names()
+        for sizes in [describe(load_program(name))]
     ]
 
 

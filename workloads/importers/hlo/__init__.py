@@ -1,0 +1,44 @@
+"""Programs from HLO, the text of a module that XLA has compiled and scheduled.
+
+text -> parse.py (module, computations, nodes) -> trace.py (values, views looked through), priced by price.py
+(flops.py: operations by shape; bodies.py: loops, calls, branches) -> lower.py (a Program)
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from workloads.errors import InputError
+from workloads.files import read_bytes
+from workloads.importers.hlo.lower import Imported, lower
+from workloads.importers.hlo.parse import parse
+from workloads.importers.read import unpacked
+
+SUFFIXES = (".hlo", ".hlo.gz", ".txt")
+"""How the names of files with HLO text end."""
+
+
+def read(file: str, boundary_aliases: bool = False) -> Imported:
+    """The program in a file of HLO text (.hlo, .hlo.gz, .txt); `boundary_aliases` as `lower` takes it.
+
+    Raises:
+        InputError: not such a file, not scheduled, cut off or damaged; one line.
+    """
+    data = unpacked(read_bytes(file, "HLO text (.hlo, .hlo.gz or .txt)"), file)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{file}: expected HLO text in UTF-8, found other bytes at offset {error.start}"
+        ) from None
+    name = PurePath(file).name
+    ending = max((s for s in SUFFIXES if name.lower().endswith(s)), key=len, default="")
+    return of_text(text, name[: len(name) - len(ending)] or name, name, file, boundary_aliases)
+
+
+def of_text(text: str, name: str, source: str, where: str, boundary_aliases: bool = False) -> Imported:
+    """The program of HLO text, called `name`; `where` begins every error."""
+    return lower(parse(text, where), name, source, where, boundary_aliases)
+
+
+__all__ = ["SUFFIXES", "Imported", "of_text", "read"]

@@ -1,0 +1,131 @@
+"""A scheduled HLO module as a program."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+
+from workloads.errors import InputError
+from workloads.importers.hlo.parse import Module
+from workloads.importers.hlo.price import Pricer
+from workloads.importers.hlo.scan import Fault
+from workloads.importers.hlo.shapes import Array, Shape, leaves
+from workloads.importers.hlo.trace import NONE, Trace, trace
+from workloads.program import Program
+from workloads.program_builder import ProgramBuilder
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A program, and a line about each thing that had to be guessed."""
+
+    program: Program
+    remarks: tuple[str, ...]
+
+
+def lower(module: Module, name: str, source: str, where: str, boundary_aliases: bool = False) -> Imported:
+    """The program of a module's entry computation.
+
+    An update happens in place where nothing needs the old value afterwards and it is no constant and no parameter of
+    the entry, unless that is donated (`input_output_alias`); it is then an alias group. `boundary_aliases` makes one of
+    each donated parameter and the result in its place, too, where times allow that.
+
+    Raises:
+        InputError: the module contradicts itself; one line that begins with `where`.
+    """
+    try:
+        donated = _donated(module)
+        pricer = Pricer(module)
+        found = trace(module.entry, pricer.price, lambda number, leaf: (number, leaf) in donated)
+        program = _program(found, module, name, source, boundary_aliases)
+    except Fault as fault:
+        raise InputError(f"{where}: {fault}") from None
+    except RecursionError:
+        raise InputError(f"{where}: expected computations of few levels, found too many") from None
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    return Imported(program, _remarks(pricer))
+
+
+def _remarks(pricer: Pricer) -> tuple[str, ...]:
+    unknown = [
+        f"unknown opcode {opcode!r} ({count} of them): counted as an element-wise instruction of its size"
+        for opcode, count in sorted(pricer.unknown.items())
+    ]
+    loops = list(dict.fromkeys(pricer.guessed))
+    if loops:
+        more = f" and {len(loops) - 3} more" if len(loops) > 3 else ""
+        unknown.append(
+            f"loops without a known number of trips: {', '.join(loops[:3])}{more}: counted as one trip"
+        )
+    return tuple(unknown)
+
+
+def _donated(module: Module) -> Set[tuple[int, int]]:
+    """(parameter, leaf) of the parameters whose memory a result may take."""
+    parameters = module.entry.parameters
+    found = set()
+    for _, number, path in module.aliases:
+        if number >= len(parameters):
+            raise Fault(f"input_output_alias: expected parameters below {len(parameters)}, found {number}")
+        found.add((number, _leaf(parameters[number].shape, path)))
+    return found
+
+
+def _leaf(shape: Shape, path: tuple[int, ...]) -> int:
+    """The number of the array at a path in a shape."""
+    at = 0
+    for index in path:
+        if isinstance(shape, Array) or index >= len(shape):
+            raise Fault(f"input_output_alias: expected paths in the shapes, found {list(path)}")
+        at += sum(len(leaves(part)) for part in shape[:index])
+        shape = shape[index]
+    return at
+
+
+def _program(found: Trace, module: Module, name: str, source: str, boundary: bool) -> Program:
+    builder = ProgramBuilder()
+    used = _used(found)
+    at = {v: builder.tensor(found.names[v], found.sizes[v]) for v in range(len(found.sizes)) if v in used}
+    for step in found.steps:
+        builder.instruction(
+            step.node.name,
+            step.node.opcode,
+            step.flops,
+            {at[v]: size for v, size in step.reads.items()},
+            {at[v]: size for v, size in step.writes.items()},
+            step.slow_bytes,
+            [(at[old], at[new]) for old, new in step.in_place],
+        )
+    for value, last in found.last.items():
+        builder.use(at[value], max(last, 0))
+    for value in found.results:
+        if value != NONE:
+            builder.result(at[value])
+    if boundary:
+        for old, new in _boundary(found, module):
+            builder.share([at[old], at[new]])
+    return builder.build(name, source)
+
+
+def _used(found: Trace) -> set[int]:
+    """Values that something reads or writes, and results: a result that a call passes on is none of its own."""
+    used = {v for step in found.steps for v in (*step.reads, *step.writes)}
+    return used | {v for v in found.results if v != NONE} | set(found.parameters) | set(found.last)
+
+
+def _boundary(found: Trace, module: Module) -> list[tuple[int, int]]:
+    """Pairs (parameter, result) that share memory: of one size, the one dead when the other is written."""
+    by_leaf = {leaf: value for value, leaf in found.parameters.items()}
+    written = {value: at for at, step in enumerate(found.steps) for value in step.writes}
+    results = set(found.results)
+    pairs = []
+    for out, number, path in module.aliases:
+        parameter = module.entry.parameters[number]
+        old = by_leaf.get((number, _leaf(parameter.shape, path)), NONE)
+        new = found.results[_leaf(module.entry.root.shape, out)]
+        if NONE in (old, new) or old in results or new not in written or found.sizes[old] != found.sizes[new]:
+            continue
+        if found.last.get(old, 0) <= written[new]:
+            pairs.append((old, new))
+    return pairs

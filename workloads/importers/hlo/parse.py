@@ -1,0 +1,266 @@
+"""HLO text as XLA prints it (`compiled.as_text()`): a module, its computations, their instructions.
+
+Read: names, shapes, opcodes, operands, attributes (as text). Skipped: layouts, literals but for small numbers,
+metadata. Names may have a leading %, operands may have their shapes before them; both ways of printing occur.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from workloads.errors import InputError
+from workloads.importers.hlo import shapes
+from workloads.importers.hlo.scan import Fault, Line, closing
+from workloads.importers.hlo.shapes import Shape
+
+_NAME = re.compile(r"%?([A-Za-z_][\w.\-]*)")
+_OPCODE = re.compile(r"([a-z][a-z0-9\-]*)\(")
+_HEADER = re.compile(r"HloModule\s+([^\s,]+)")
+_COMPUTATION = re.compile(r"(ENTRY\s+)?%?([A-Za-z_][\w.\-]*)\s*(?:\(|\{)")
+_SCHEDULED = re.compile(r"[,\s]is_scheduled=true\b")
+_INSTRUCTION = re.compile(r"\s*(?:ROOT\s+)?%?[A-Za-z_][\w.\-]*\s*=\s")
+_ALIAS = re.compile(r"\{\s*([\d,\s]*)\}:\s*\(\s*(\d{1,9})\s*,\s*\{\s*([\d,\s]*)\}")
+_OPERAND_SHAPE = re.compile(r"\(|[a-z][a-z0-9]*\[")
+_UNREAD = ("metadata", "sharding", "frontend_attributes", "statistics")
+MAX_LITERAL = 40
+"""Characters of a constant that are kept."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """An instruction of HLO. `literal` is a small constant's value or a parameter's number."""
+
+    name: str
+    opcode: str
+    shape: Shape
+    operands: tuple[str, ...]
+    attributes: dict[str, str]
+    literal: str = ""
+
+
+@dataclass(frozen=True)
+class Computation:
+    """Instructions in the order of the text, which is the schedule where the module is scheduled."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    root: Node
+    by_name: dict[str, Node] = field(repr=False)
+
+    @property
+    def parameters(self) -> list[Node]:
+        """The parameters by number."""
+        found = [node for node in self.nodes if node.opcode == "parameter"]
+        return sorted(found, key=lambda node: int(node.literal))
+
+
+Alias = tuple[tuple[int, ...], int, tuple[int, ...]]
+"""(path in the result, number of a parameter, path in it)."""
+
+
+@dataclass(frozen=True)
+class Module:
+    name: str
+    computations: dict[str, Computation]
+    entry: Computation
+    aliases: tuple[Alias, ...]
+
+
+def parse(text: str, where: str) -> Module:
+    """The scheduled module in HLO text; `where` (a file name) begins every error.
+
+    Raises:
+        InputError: no HLO text, not scheduled, cut off or damaged; one line.
+    """
+    reader = _Reader(text, where)
+    try:
+        return reader.module()
+    except Fault as fault:
+        raise InputError(f"{where}: line {reader.number}: {fault}") from None
+    except RecursionError:
+        raise InputError(
+            f"{where}: line {reader.number}: expected shapes of few levels, found too many"
+        ) from None
+
+
+class _Reader:
+    def __init__(self, text: str, where: str) -> None:
+        self.text = text
+        self.where = where
+        self.at = 0
+        self.number = 0
+        self._next = 1
+
+    def line(self) -> str | None:
+        """The next line that is not empty, with those that its open brackets need; None at the end."""
+        while self.at < len(self.text):
+            end = self.text.find("\n", self.at)
+            end = len(self.text) if end < 0 else end
+            self.number = self._next
+            begin, self.at = self.at, end + 1
+            self._next += 1
+            found = self.text[begin:end]
+            if found.strip() and not found.lstrip().startswith("//"):
+                return self._joined(begin, end) if _INSTRUCTION.match(found) else found
+        return None
+
+    def _joined(self, begin: int, end: int) -> str:
+        """A literal may go over many lines: the text up to the end of the line on which its bracket closes."""
+        found = self.text[begin:end]
+        opcode = re.search(r"\bconstant\(", found)
+        if opcode is None or closing(found, opcode.end() - 1) is not None:
+            return found
+        close = closing(self.text, begin + opcode.end() - 1)
+        if close is None:
+            raise Fault(
+                "expected a closing bracket of a constant, found the end: the text is cut off or damaged"
+            )
+        end = self.text.find("\n", close)
+        end = len(self.text) if end < 0 else end
+        self._next += self.text.count("\n", begin, end)
+        self.at = end + 1
+        return self.text[begin:end]
+
+    def module(self) -> Module:
+        header = self.line()
+        found = _HEADER.match(header or "")
+        if header is None or found is None:
+            raise Fault("expected HLO text, which begins with HloModule, found something else")
+        if _SCHEDULED.search(header) is None:
+            raise Fault(
+                "expected a scheduled module (is_scheduled=true), found one that is not: take the text after "
+                "compilation, jax.jit(f).lower(…).compile().as_text()"
+            )
+        computations: dict[str, Computation] = {}
+        entry: Computation | None = None
+        while (line := self.line()) is not None:
+            head = _COMPUTATION.match(line)
+            if head is None or not line.rstrip().endswith("{"):
+                if line.split("=")[0].strip() in (
+                    "FileNames",
+                    "FunctionNames",
+                    "FileLocations",
+                    "StackFrames",
+                ):
+                    self._table()
+                    continue
+                raise Fault(f"expected a computation, found {Line(line).here()}")
+            number = self.number
+            computation = self.computation(head[2])
+            if head[2] in computations:
+                self.number = number
+                raise Fault(f"expected a new name of a computation, found {head[2]!r} again")
+            computations[head[2]] = computation
+            if head[1]:
+                if entry is not None:
+                    self.number = number
+                    raise Fault("expected one ENTRY computation, found another")
+                entry = computation
+        if entry is None:
+            raise Fault("expected an ENTRY computation, found the end: the text is cut off")
+        return Module(found[1], computations, entry, _aliases(header))
+
+    def _table(self) -> None:
+        """Skip a table of source locations: up to an empty line."""
+        end = self.text.find("\n\n", self.at)
+        skipped = self.text[self.at : end if end >= 0 else len(self.text)]
+        self.at += len(skipped)
+        self._next += skipped.count("\n")
+
+    def computation(self, name: str) -> Computation:
+        by_name: dict[str, Node] = {}
+        root: Node | None = None
+        while (line := self.line()) is not None:
+            if line.strip().startswith("}"):
+                break
+            node, is_root = _node(Line(line))
+            if node.name in by_name:
+                raise Fault(f"expected a new name of an instruction, found {node.name!r} again")
+            unknown = next((operand for operand in node.operands if operand not in by_name), None)
+            if unknown is not None:
+                raise Fault(
+                    f"{node.name}: expected operands among the instructions before it, found {unknown!r}"
+                )
+            by_name[node.name] = node
+            if is_root:
+                root = node
+        else:
+            raise Fault(f"expected the end of computation {name!r}, found the end: the text is cut off")
+        if root is None:
+            raise Fault(f"expected a ROOT in computation {name!r}, found none")
+        nodes = tuple(by_name.values())
+        numbers = sorted(int(node.literal) for node in nodes if node.opcode == "parameter")
+        if numbers != list(range(len(numbers))):
+            raise Fault(f"expected parameters 0, 1, … in computation {name!r}, found {numbers[:8]}")
+        return Computation(name, nodes, root, by_name)
+
+
+def _node(line: Line) -> tuple[Node, bool]:
+    is_root = line.take("ROOT ")
+    name = line.match(_NAME)
+    if name is None:
+        raise Fault(f"expected an instruction, found {line.here()}")
+    line.expect("=")
+    shape = shapes.parse(line)
+    opcode = line.match(_OPCODE)
+    if opcode is None:
+        raise Fault(f"{name[1]}: expected an opcode and its operands, found {line.here()}")
+    line.at -= 1
+    literal = ""
+    operands: tuple[str, ...] = ()
+    if opcode[1] in ("constant", "parameter"):
+        content = line.group()[1:-1].strip()
+        literal = content if len(content) <= MAX_LITERAL else ""
+        if opcode[1] == "parameter" and (not literal.isascii() or not literal.isdigit() or len(literal) > 9):
+            raise Fault(f"{name[1]}: expected the number of a parameter, found {content[:20]!r}")
+    else:
+        operands = _operands(line, name[1])
+    return Node(name[1], opcode[1], shape, operands, _attributes(line, name[1]), literal), is_root
+
+
+def _operands(line: Line, name: str) -> tuple[str, ...]:
+    line.expect("(")
+    found: list[str] = []
+    while not line.take(")"):
+        if line.peek() != "%" and _OPERAND_SHAPE.match(line.text, line.skip()) is not None:
+            shapes.parse(line)
+        operand = line.match(_NAME)
+        if operand is None:
+            raise Fault(f"{name}: expected an operand, found {line.here()}")
+        found.append(operand[1])
+        if not line.take(","):
+            line.expect(")")
+            break
+    return tuple(found)
+
+
+def _attributes(line: Line, name: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    while line.take(","):
+        key = line.match(_NAME)
+        if key is None:
+            raise Fault(f"{name}: expected an attribute, found {line.here()}")
+        line.expect("=")
+        value = line.value()
+        if key[1] not in _UNREAD:
+            found[key[1]] = value
+    if line.peek():
+        raise Fault(f"{name}: expected a comma or the end of the line, found {line.here()}")
+    return found
+
+
+def _aliases(header: str) -> tuple[Alias, ...]:
+    at = header.find("input_output_alias=")
+    if at < 0:
+        return ()
+    table = Line(header, header.index("=", at) + 1)
+    if table.peek() != "{":
+        raise Fault(f"input_output_alias: expected a table, found {table.here()}")
+    return tuple(
+        (_path(out), int(number), _path(path)) for out, number, path in _ALIAS.findall(table.group())
+    )
+
+
+def _path(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(",") if part.strip())

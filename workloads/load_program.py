@@ -1,0 +1,169 @@
+"""A program by its name or from a file."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import lzma
+import re
+from functools import cache
+from importlib import resources
+from pathlib import PurePath
+
+from workloads.errors import InputError
+from workloads.files import read_bytes
+from workloads.load import load, names
+from workloads.program import NO_ALIAS, Program
+from workloads.zoo import canonical_name
+
+FOLDER = "programs"
+"""Package data: NAME.json.xz, one a shipped program."""
+PACKED = ".json.xz"
+HLO = (".hlo", ".hlo.gz", ".txt")
+"""How the names of files with HLO text end."""
+MAX_TEXT = 1 << 30
+"""Largest program file in bytes, unpacked."""
+_IS_PROGRAM = re.compile(rb'"kind"\s*:\s*"program"')
+_BACKWARD = ("backward=0", "backward=1")
+
+
+def program_names() -> tuple[str, ...]:
+    """Names of the programs that ship with the package, sorted."""
+    folder = resources.files("workloads") / FOLDER
+    if not folder.is_dir():
+        return ()
+    found = (entry.name for entry in folder.iterdir())
+    return tuple(sorted(name.removesuffix(PACKED) for name in found if name.endswith(PACKED)))
+
+
+def is_hlo(file: str) -> bool:
+    """Whether a file's name ends like one of HLO text."""
+    return file.lower().endswith(HLO)
+
+
+def load_program(name_or_file: str) -> Program:
+    """The program called `name_or_file`: a shipped one, or the one in that .json or .json.xz file, or in that file of
+    scheduled HLO text (.hlo, .hlo.gz, .txt), or the program of a workload: a name of the zoo with or without
+    parameters, a workload file or a model, as `workloads.load.load` takes them.
+
+    A workload's program is its forward pass; NAME:backward=1 adds the backward pass. What there is to say about HLO
+    text is logged as warnings. Shipped names win over the zoo's, and both over files.
+
+    Raises:
+        InputError: none of these; one line that says which and why.
+    """
+    name = _canonical(name_or_file)
+    if name is not None:
+        return _shipped(name)
+    lower = name_or_file.lower()
+    if is_hlo(name_or_file):
+        return _from_hlo(name_or_file)
+    if lower.endswith(PACKED):
+        return _from_text(_unpack(_read(name_or_file), name_or_file), name_or_file)
+    base, backward = _split(name_or_file)
+    if lower.endswith(".json"):
+        data = _read(name_or_file)
+        if _IS_PROGRAM.search(data[:4096]):
+            return _from_text(data, name_or_file)
+    elif not _is_workload(base):
+        raise InputError(_unknown(name_or_file))
+    from workloads.program_of_workload import program_of
+
+    return program_of(load(base), backward)
+
+
+def describe(program: Program) -> dict[str, int]:
+    """Numbers of buffers, tensors, instructions and alias groups, operations, and bytes that all buffers together and
+    the insides of instructions move."""
+    return {
+        "buffers": len(program),
+        "tensors": len(program.tensors),
+        "instructions": len(program.instructions),
+        "flops": program.flops,
+        "bytes": sum(b.traffic_bytes for b in program) + sum(i.slow_bytes for i in program.instructions),
+        "alias_groups": len({b.alias_id for b in program} - {NO_ALIAS}),
+    }
+
+
+def _bare(name: str) -> str:
+    return name.lower().replace("-", "_")
+
+
+def _canonical(name: str) -> str | None:
+    return next((known for known in program_names() if _bare(known) == _bare(name)), None)
+
+
+@cache
+def _shipped(name: str) -> Program:
+    file = f"{name}{PACKED}"
+    data = (resources.files("workloads") / FOLDER / file).read_bytes()
+    return _from_text(_unpack(data, file), file)
+
+
+def _split(name: str) -> tuple[str, bool]:
+    """The workload's name without the parameter `backward`, and whether that is 1."""
+    base, *parts = name.split(":")
+    given = [part for part in parts if part.startswith("backward=")]
+    if len(given) > 1 or any(part not in _BACKWARD for part in given):
+        raise InputError(
+            f"program {name!r}: expected {' or '.join(_BACKWARD)} at most once, found {':'.join(given)}"
+        )
+    return ":".join([base, *(part for part in parts if part not in given)]), given == ["backward=1"]
+
+
+def _is_workload(name: str) -> bool:
+    """Whether `load` has something to say about it: a name of the zoo, or what looks like a file."""
+    if canonical_name(name.partition(":")[0]) is not None:
+        return True
+    return "/" in name or "\\" in name or name.lower().endswith((".json", ".onnx", ".onnx.gz", ".pt2"))
+
+
+def _unknown(name: str) -> str:
+    known = (*program_names(), *names())
+    close = difflib.get_close_matches(_bare(name.partition(":")[0]), known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(close)}? " if close else ""
+    return (
+        f"program {name!r}: expected the name of a program or of a workload, or a {PACKED}, .json or"
+        f" {', '.join(HLO)} file, found neither; {hint}`egrl list workloads` lists all names"
+    )
+
+
+def _read(file: str) -> bytes:
+    return read_bytes(file, f"a program file (.json, {PACKED} or {', '.join(HLO)})", MAX_TEXT)
+
+
+def _unpack(data: bytes, where: str) -> bytes:
+    """The content of an xz file. InputError where it is damaged or larger than `MAX_TEXT`."""
+    unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+    try:
+        plain = unpacker.decompress(data, MAX_TEXT + 1)
+    except lzma.LZMAError as error:
+        raise InputError(f"{where}: expected xz, found: {error}") from None
+    if len(plain) > MAX_TEXT:
+        raise InputError(f"{where}: expected at most {MAX_TEXT} bytes when unpacked, found more")
+    if not unpacker.eof:
+        raise InputError(f"{where}: expected a whole xz file, found its end cut off")
+    if unpacker.unused_data:
+        raise InputError(f"{where}: expected one xz stream, found {len(unpacker.unused_data)} bytes after it")
+    return plain
+
+
+def _from_text(data: bytes, where: str) -> Program:
+    from workloads.program_json import from_json
+
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{where}: expected JSON in UTF-8, found other bytes at offset {error.start}"
+        ) from None
+    return from_json(text, where)
+
+
+def _from_hlo(file: str) -> Program:
+    from workloads.importers.hlo import read
+
+    imported = read(file)
+    for remark in imported.remarks:
+        logging.getLogger("egrl").warning("egrl: %s: %s", PurePath(file).name, remark)
+    return imported.program
