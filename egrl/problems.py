@@ -60,9 +60,37 @@ def _nnpi() -> Definition:
     )
 
 
+def _mmap() -> Definition:
+    from hwsim.mmap.chip import chip_names, describe, load_chip
+    from hwsim.mmap.problem import MmapConfig, MmapProblem
+    from workloads.load_program import load_program
+
+    def described(name: str) -> dict[str, Any]:
+        chip = load_chip(name)
+        return {
+            "summary": f"problem mmap: {describe(chip)}",
+            "cmem": asdict(chip.cmem),
+            "hbm": asdict(chip.hbm),
+        }
+
+    return Definition(
+        MmapConfig,
+        lambda workload, chip, config: MmapProblem(load_program(workload), load_chip(chip), config),
+        lambda: sorted(chip_names(), key=lambda name: (name != "tpuv4i", name)),
+        described,
+        {"literal_copies": True},
+    )
+
+
 PROBLEMS: dict[str, Entry] = {
     "nnpi": Entry(
         "memory placement on the NNP-I, in seconds an inference", "workload.json", "chip.toml", _nnpi
+    ),
+    "mmap": Entry(
+        "the MMapGame: a program's buffers in fast memory (CMEM), in estimated seconds a run",
+        "program.json",
+        "chip.toml",
+        _mmap,
     ),
 }
 

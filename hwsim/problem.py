@@ -323,6 +323,14 @@ class HasLifetimes(Protocol):
 
 
 @runtime_checkable
+class HasPlacement(Protocol):
+    """A problem in which a mapping is played out to more than its choices: a place for each node."""
+
+    def placement(self, mapping: Mapping16) -> Sequence[Mapping[str, Any] | None]:
+        """What one mapping [N, H] leads to, a JSON object a node (None where there is nothing to say)."""
+
+
+@runtime_checkable
 class HasGame(Protocol):
     """A problem that is a game, too."""
 
