@@ -31,12 +31,13 @@ class Definition:
 
 @dataclass(frozen=True)
 class Entry:
-    """A problem in the registry: one line about it, its files in a run folder, and how to import it."""
+    """A problem in the registry: one line about it, its files in a run folder, how to import it, its rival."""
 
     summary: str
     workload_file: str
     chip_file: str
     load: Callable[[], Definition]
+    rival: str = "the compiler"
 
 
 def _nnpi() -> Definition:
@@ -91,6 +92,7 @@ PROBLEMS: dict[str, Entry] = {
         "program.json",
         "chip.toml",
         _mmap,
+        "HBM alone",
     ),
 }
 
@@ -100,3 +102,8 @@ def find(name: str) -> Entry:
     if name not in PROBLEMS:
         raise InputError(f"--problem: expected one of {', '.join(PROBLEMS)}, found {name!r}")
     return PROBLEMS[name]
+
+
+def rival(name: str) -> str:
+    """What speedups of a problem are over, for people: "the compiler"."""
+    return PROBLEMS[name].rival if name in PROBLEMS else "the baseline"
