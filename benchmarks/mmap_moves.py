@@ -1,6 +1,6 @@
 """How many moves of the MMapGame one core plays in a second, on made-up programs and on those that are named.
 
-    python benchmarks/mmap_moves.py [--repeat 7] [--program NAME_OR_FILE ...] [--cmem-mib 128]
+    python benchmarks/mmap_moves.py [--repeat 7] [--program NAME_OR_FILE ...] [--cmem-mib 128] [--literal]
 
 For each program whole games by random wishes, by Copy wherever it is legal, and by NoCopy wherever it is legal: median
 moves a second, dead ends included, and what share of the moves were dropped, copied and kept. "3 plans" plays random
@@ -16,14 +16,15 @@ import argparse
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from hwsim.jit import kernel
-from hwsim.mmap.board import CURSOR, board_of, new_boards
+from hwsim.mmap.board import board_of, new_boards
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.moves import dead_end, find_legal, over, plan, play, restart
-from hwsim.mmap.problem import MmapProblem
+from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.mmap.room import new_words
 from workloads.load_program import load_program
 from workloads.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
@@ -84,7 +85,7 @@ def with_all_plans(tables, board, wishes, words):  # type: ignore[no-untyped-def
         for action in range(3):
             if plan(tables, board, action, words)[0]:
                 legal += 1
-        action, planned = find_legal(tables, board, wishes[board.counters[CURSOR]], words)
+        action, planned = find_legal(tables, board, wishes[board.game[0].cursor], words)
         if planned[0]:
             play(tables, board, action, planned)
         else:
@@ -105,7 +106,9 @@ def seconds(run: Callable[[], object], repeat: int) -> float:
 
 def main() -> None:
     """Print a Markdown table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--program", nargs="*", default=[])
     parser.add_argument("--cmem-mib", type=int, default=128)
@@ -117,27 +120,29 @@ def main() -> None:
     print("| program | buffers | wishes | moves a second | drop, copy, nocopy | return | dead ends |")
     print("|---|---:|---|---:|---:|---:|---:|")
     for program in programs:
-        problem = MmapProblem(program, chip, replace(MmapProblem(program, chip).config, literal_copies=given.literal))
-        tables, game = problem.tables, problem.game
-        decisions = int(problem.live.sum())
-        random = np.random.default_rng(1).integers(0, 3, (1, len(program))).astype(np.int16)
-        wishes = {
-            "random": random,
-            "Copy": np.full_like(random, 1),
-            "NoCopy": np.full_like(random, 2),
-        }
-        board, words = board_of(new_boards(tables, 1), 0), new_words(tables)
-        for name, rows in wishes.items():
-            found = problem.evaluate(rows[:, :, None], np.zeros(1, np.uint64))
-            took = seconds(lambda rows=rows: game.played(rows), given.repeat)
-            shares = [float((found.repaired[0, :, 0] == action).sum()) / decisions for action in range(3)]
-            print(
-                f"| {program.name} | {len(program)} | {name} | {decisions / took:,.0f} |"
-                f" {', '.join(f'{share:.0%}' for share in shares)} | {found.reward[0]:.3f} |"
-                f" {int(game.played(rows).resets[0])} |"
-            )
-        took = seconds(lambda board=board, rows=random: with_all_plans(tables, board, rows[0], words), given.repeat)
-        print(f"| {program.name} | {len(program)} | random, 3 plans | {decisions / took:,.0f} | | | |", flush=True)
+        measure(MmapProblem(program, chip, MmapConfig(literal_copies=given.literal)), given.repeat)
+
+
+def measure(problem: MmapProblem, repeat: int) -> None:
+    """Print the rows of one program."""
+    tables, game, head = problem.tables, problem.game, f"| {problem.workload} | {len(problem.nodes)} |"
+    decisions = int(problem.live.sum())
+    random = np.random.default_rng(1).integers(0, 3, (1, len(problem.nodes))).astype(np.int16)
+    board, words = board_of(new_boards(tables, 1), 0), new_words(tables)
+    for name, rows in (
+        ("random", random),
+        ("Copy", np.full_like(random, 1)),
+        ("NoCopy", np.full_like(random, 2)),
+    ):
+        found = problem.evaluate(rows[:, :, None], np.zeros(1, np.uint64))
+        took = seconds(partial(game.played, rows), repeat)
+        shares = [float((found.repaired[0, :, 0] == action).sum()) / decisions for action in range(3)]
+        print(
+            f"{head} {name} | {decisions / took:,.0f} | {', '.join(f'{share:.0%}' for share in shares)} |"
+            f" {found.reward[0]:.3f} | {int(game.played(rows).resets[0])} |"
+        )
+    took = seconds(partial(with_all_plans, tables, board, random[0], words), repeat)
+    print(f"{head} random, 3 plans | {decisions / took:,.0f} | | | |", flush=True)
 
 
 if __name__ == "__main__":

@@ -11,37 +11,28 @@ step at the near end belongs to no window), so that no link from outside reaches
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hwsim.jit import kernel
-
-Floats = NDArray[np.float64]
-Steps = NDArray[np.int32]
-Bytes = NDArray[np.int8]
+from hwsim.mmap.tables import Records
 
 
 @kernel
-def link_all(supply: Floats, bond: Bytes, down: Steps, up: Steps) -> None:
+def link_all(steps: Records) -> None:
     """Links of the steps that have no supply when the game begins."""
-    for t in range(len(supply)):
-        if supply[t] == 0.0:
-            down[t] = 2 * t
-            up[t] = 2 * (t + 2)
-        bond[t] = 0
+    for t in range(len(steps)):
+        steps[t].bond = 0
+        steps[t].down = 2 * t
+        steps[t].up = 2 * (t + 2)
 
 
 @kernel
-def window_before(
-    supply: Floats, bond: Bytes, down: Steps, top: int, floor: int, demand: float, literal: bool
-) -> tuple[int, int]:
+def window_before(steps: Records, top: int, floor: int, demand: float, literal: bool) -> tuple[int, int]:
     """The window [first, last] inside [floor, top] with the latest first step that covers `demand`; (-1, -1): none.
 
     `literal`: it must end at `top`.
     """
     rest, last, t = demand, top if literal else -1, top
     while t >= floor:
-        left = supply[t]
+        left = steps[t].supply_s
         if literal or left > 0.0:
             if last < 0:
                 last = t
@@ -49,16 +40,16 @@ def window_before(
                 return t, last
             rest -= left
             t -= 1
-            if t >= 0 and bond[t]:
+            if t >= 0 and steps[t].bond:
                 if literal:
                     break
                 rest, last = demand, -1
             continue
-        code = down[t]
+        code = steps[t].down
         below = (code >> 1) - 1
-        if below >= 0 and supply[below] == 0.0:
-            code = down[below] | (code & 1)
-            down[t] = code
+        if below >= 0 and steps[below].supply_s == 0.0:
+            code = steps[below].down | (code & 1)
+            steps[t].down = code
             below = (code >> 1) - 1
         if code & 1:
             rest, last = demand, -1
@@ -67,33 +58,31 @@ def window_before(
 
 
 @kernel
-def window_after(
-    supply: Floats, bond: Bytes, up: Steps, bottom: int, demand: float, literal: bool
-) -> tuple[int, int]:
+def window_after(steps: Records, bottom: int, demand: float, literal: bool) -> tuple[int, int]:
     """The window [first, last] from `bottom` on with the earliest last step that covers `demand`; (-1, -1): none.
 
     `literal`: it must begin at `bottom`.
     """
-    rest, first, t, steps = demand, bottom if literal else -1, bottom, len(supply)
-    while t < steps:
-        left = supply[t]
+    rest, first, t = demand, bottom if literal else -1, bottom
+    while t < len(steps):
+        left = steps[t].supply_s
         if literal or left > 0.0:
             if first < 0:
                 first = t
             if left >= rest:
                 return first, t
             rest -= left
-            if bond[t]:
+            if steps[t].bond:
                 if literal:
                     break
                 rest, first = demand, -1
             t += 1
             continue
-        code = up[t]
+        code = steps[t].up
         above = (code >> 1) - 1
-        if above < steps and supply[above] == 0.0:
-            code = up[above] | (code & 1)
-            up[t] = code
+        if above < len(steps) and steps[above].supply_s == 0.0:
+            code = steps[above].up | (code & 1)
+            steps[t].up = code
             above = (code >> 1) - 1
         if code & 1:
             rest, first = demand, -1
@@ -102,34 +91,32 @@ def window_after(
 
 
 @kernel
-def take_before(supply: Floats, bond: Bytes, down: Steps, first: int, last: int, demand: float) -> None:
+def take_before(steps: Records, first: int, last: int, demand: float) -> None:
     """Place an input's window: take `demand` from `last` downwards, tie its steps, link what is empty."""
     rest = demand
     for t in range(last, first, -1):
-        rest -= supply[t]
-        supply[t] = 0.0
-        down[t] = 2 * (first + 1) + 1
-        bond[t - 1] = 1
-    supply[first] -= rest
-    if supply[first] == 0.0:
-        down[first] = 2 * first + (bond[first - 1] if first > 0 else 0)
+        rest -= steps[t].supply_s
+        steps[t].supply_s = 0.0
+        steps[t].down = 2 * (first + 1) + 1
+        steps[t - 1].bond = 1
+    steps[first].supply_s -= rest
+    if steps[first].supply_s == 0.0:
+        steps[first].down = 2 * first + (steps[first - 1].bond if first > 0 else 0)
 
 
 @kernel
-def take_after(
-    supply: Floats, bond: Bytes, down: Steps, up: Steps, first: int, last: int, demand: float
-) -> None:
+def take_after(steps: Records, first: int, last: int, demand: float) -> None:
     """Place an output's window: take `demand` from `first` upwards, tie its steps, link what is empty."""
     rest = demand
     for t in range(first, last):
-        rest -= supply[t]
-        supply[t] = 0.0
-        bond[t] = 1
-        up[t] = 2 * (last + 1) + 1
-        down[t] = 2 * first + 1
-    supply[last] -= rest
-    if supply[last] == 0.0:
-        up[last] = 2 * (last + 2) + bond[last]
-        down[last] = 2 * first + (1 if last > first else bond[first - 1])
+        rest -= steps[t].supply_s
+        steps[t].supply_s = 0.0
+        steps[t].bond = 1
+        steps[t].up = 2 * (last + 1) + 1
+        steps[t].down = 2 * first + 1
+    steps[last].supply_s -= rest
+    if steps[last].supply_s == 0.0:
+        steps[last].up = 2 * (last + 2) + steps[last].bond
+        steps[last].down = 2 * first + (1 if last > first else steps[first - 1].bond)
     if first < last:
-        down[first] = 2 * first + bond[first - 1]
+        steps[first].down = 2 * first + steps[first - 1].bond

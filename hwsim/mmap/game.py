@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.mmap.board import CURSOR, FORCED, LOST, RESETS, Board, board_of, new_boards
+from hwsim.mmap.board import FORCED, Board, board_of, new_boards
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.moves import dead_end, find_legal, over, plan, play, play_proposal, restart, seconds
 from hwsim.mmap.room import new_words
@@ -49,8 +49,8 @@ class MmapGame:
 
     def __init__(self, tables: Tables, granule_bytes: int) -> None:
         self.tables, self.granule_bytes = tables, granule_bytes
-        decisions = int(np.count_nonzero(tables.granules))
-        self.max_moves: int = decisions * (1 + len(tables.group_last))
+        decisions = int(np.count_nonzero(tables.buffer["granules"]))
+        self.max_moves: int = decisions * (1 + len(tables.group))
 
     def reset(self, batch: int) -> Board:
         """`batch` new games."""
@@ -65,10 +65,8 @@ class MmapGame:
     def plans(self, state: Board) -> Plans:
         """What each action would place now."""
         found = _plan_all(self.tables, state, new_words(self.tables))
-        offset = found[:, :, 5].astype(np.int64)
         first, last, copy_first, copy_last = (found[:, :, column].copy() for column in range(1, 5))
-        place = np.where(offset >= 0, offset * self.granule_bytes, -1)
-        return Plans(found[:, :, 0] > 0, first, last, copy_first, copy_last, place)
+        return Plans(found[:, :, 0] > 0, first, last, copy_first, copy_last, self._bytes(found[:, :, 5]))
 
     def step(self, state: Board, action: NDArray[np.int16]) -> tuple[Board, Floats, NDArray[np.bool_]]:
         """(next state, reward [B], done [B]) of actions int16 [B]; a game that is over stays as it is.
@@ -78,32 +76,30 @@ class MmapGame:
         """
         after = Board._make(part.copy() for part in state)
         given = np.ascontiguousarray(action, np.int16)
-        if given.shape != (len(state.counters),):
-            raise ValueError(f"action: expected shape ({len(state.counters)},), received {given.shape}")
+        if given.shape != (len(state.game),):
+            raise ValueError(f"action: expected shape ({len(state.game)},), received {given.shape}")
         wrong = _step_all(self.tables, after, given, new_words(self.tables))
         if wrong >= 0:
             raise ValueError(f"action[{wrong}]: expected a legal action, received {given[wrong]}")
-        reward = (after.total_s[:, 0] - state.total_s[:, 0]) / self.tables.most_s
+        reward = (after.game["total_s"] - state.game["total_s"]) / self.tables.most_s
         return after, reward, self.done(after)
 
     def done(self, state: Board) -> NDArray[np.bool_]:
         """bool [B]."""
-        buffers = len(self.tables.step)
-        return np.asarray((state.counters[:, CURSOR] >= buffers) | (state.counters[:, LOST] > 0))
+        return np.asarray((state.game["cursor"] >= len(self.tables.buffer)) | (state.game["lost"] > 0))
 
     def observe(self, state: Board) -> dict[str, NDArray[Any]]:
         """What there is to see of B games: the buffer to decide on (N at the end), seconds left for copies [B, T],
         what was played and where it lies [B, N], the groups that must be dropped [B, G], and the return."""
-        offset = state.offset.astype(np.int64)
         return {
-            "buffer": state.counters[:, CURSOR].copy(),
-            "supply_s": state.supply_s.copy(),
-            "action": state.action.copy(),
-            "offset_bytes": np.where(offset >= 0, offset * self.granule_bytes, -1),
-            "first": state.first.copy(),
-            "last": state.last.copy(),
-            "forced": state.group == FORCED,
-            "return": state.total_s[:, 0] / self.tables.most_s,
+            "buffer": state.game["cursor"].copy(),
+            "supply_s": state.step["supply_s"].copy(),
+            "action": state.buffer["action"].copy(),
+            "offset_bytes": self._bytes(state.buffer["offset"]),
+            "first": state.buffer["first"].copy(),
+            "last": state.buffer["last"].copy(),
+            "forced": state.group["state"] == FORCED,
+            "return": state.game["total_s"] / self.tables.most_s,
         }
 
     def take(self, state: Board, index: NDArray[np.int64]) -> Board:
@@ -112,18 +108,20 @@ class MmapGame:
 
     def layout(self, state: Board, row: int) -> Layout:
         """Where one game's buffers lie."""
-        offset = state.offset[row].astype(np.int64)
-        parts = (state.action, state.first, state.last, state.copy_first, state.copy_last)
-        action, first, last, copy_first, copy_last = (part[row].copy() for part in parts)
+        rows = state.buffer[row]
         return Layout(
-            action,
-            np.where(offset >= 0, offset * self.granule_bytes, -1),
-            first,
-            last,
-            copy_first,
-            copy_last,
-            self.tables.supply_s - state.supply_s[row],
+            rows["action"].astype(np.int8),
+            self._bytes(rows["offset"]),
+            rows["first"].copy(),
+            rows["last"].copy(),
+            rows["copy_first"].copy(),
+            rows["copy_last"].copy(),
+            self.tables.step["supply_s"] - state.step[row]["supply_s"],
         )
+
+    def _bytes(self, granules: NDArray[np.int32]) -> NDArray[np.int64]:
+        offset = granules.astype(np.int64)
+        return np.where(offset >= 0, offset * self.granule_bytes, -1)
 
     def played(self, proposals: Mapping16) -> Played:
         """Play whole games by proposals int16 [B, N]: an illegal wish falls back, a dead end goes back."""
@@ -156,13 +154,13 @@ class Played:
 
 @kernel
 def _restart_all(tables: Tables, boards: Board) -> None:
-    for row in range(len(boards.counters)):
+    for row in range(len(boards.game)):
         restart(tables, board_of(boards, row))
 
 
 @kernel
 def _plan_all(tables: Tables, boards: Board, words: NDArray[np.uint64]) -> NDArray[np.int32]:
-    rows = len(boards.counters)
+    rows = len(boards.game)
     found = np.full((rows, 3, 6), -1, np.int32)
     for row in range(rows):
         board = board_of(boards, row)
@@ -183,7 +181,7 @@ def _plan_all(tables: Tables, boards: Board, words: NDArray[np.uint64]) -> NDArr
 @kernel
 def _step_all(tables: Tables, boards: Board, action: NDArray[np.int16], words: NDArray[np.uint64]) -> int:
     """Play an action in each game that goes on; the first row with an illegal one, -1 = all were legal."""
-    for row in range(len(boards.counters)):
+    for row in range(len(boards.game)):
         board = board_of(boards, row)
         if over(tables, board):
             continue
@@ -206,8 +204,8 @@ def _play_all(
     board = board_of(boards, 0)
     for row in range(rows):
         play_proposal(tables, board, proposals[row], words)
-        for b in range(len(tables.step)):
-            played[row, b] = board.action[b]
-        cost[row] = np.nan if board.counters[LOST] else seconds(tables, board)
-        resets[row] = board.counters[RESETS]
+        for b in range(len(tables.buffer)):
+            played[row, b] = board.buffer[b].action
+        cost[row] = np.nan if board.game[0].lost else seconds(tables, board)
+        resets[row] = board.game[0].resets
     return played, cost, resets

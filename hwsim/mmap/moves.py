@@ -13,20 +13,12 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 from hwsim.mmap.board import (
-    ACTIVE,
-    BACKUP,
     COPY,
-    CURSOR,
     DROP,
     DROPPED,
-    FAST_READ,
-    FAST_WRITE,
     FORCED,
-    LOST,
     NO_COPY,
-    OPEN,
     PLACED,
-    RESETS,
     UNDECIDED,
     UNPLAYED,
     Board,
@@ -43,96 +35,74 @@ _ILLEGAL = (False, -1, -1, -1, -1, -1)
 
 
 @kernel
-def _plan_copy(tables: Tables, board: Board, words: Words) -> Plan:
-    b = board.counters[CURSOR]
-    now, room, group = tables.step[b], tables.granules[b], tables.group[b]
-    if room > tables.capacity or (group >= 0 and board.group[group] >= DROPPED):
-        return _ILLEGAL
-    if tables.is_output[b]:
-        copy_first, copy_last = window_after(
-            board.supply_s, board.bond, board.up, now + 1, tables.demand_s[b], tables.literal_copies
-        )
-        first, last, reach = now, copy_last, now
-    else:
-        copy_first, copy_last = window_before(
-            board.supply_s,
-            board.bond,
-            board.down,
-            now - 1,
-            board.ready[tables.tensor[b]],
-            tables.demand_s[b],
-            tables.literal_copies,
-        )
-        first, last, reach = copy_first, now, copy_first
-    if copy_first < 0:
-        return _ILLEGAL
-    if group >= 0 and board.group[group] == PLACED:
-        offset = board.group_offset[group]
-        if not is_free(tables, board, reach, now, offset, room, group):
-            return _ILLEGAL
-    else:
-        offset = lowest(tables, board, reach, now, room, words)
-        if offset < 0:
-            return _ILLEGAL
-    return True, first, last, copy_first, copy_last, offset
+def _offset(tables: Tables, board: Board, first: int, fixed: int, words: Words) -> int:
+    """Where the present buffer finds room from `first` (<= its step) on: at `fixed`, or lowest if that is -1; or -1."""
+    buffer = tables.buffer[board.game[0].cursor]
+    now, room = buffer.step, buffer.granules
+    if fixed < 0:
+        return lowest(tables, board, first, now, room, words)
+    return fixed if is_free(tables, board, first, now, fixed, room, buffer.group) else -1
 
 
 @kernel
-def _plan_no_copy(tables: Tables, board: Board, words: Words) -> Plan:
-    b = board.counters[CURSOR]
-    now, room, group = tables.step[b], tables.granules[b], tables.group[b]
-    if room > tables.capacity or (group >= 0 and board.group[group] >= DROPPED):
+def _plan_copy(tables: Tables, board: Board, fixed: int, words: Words) -> Plan:
+    buffer = tables.buffer[board.game[0].cursor]
+    now, demand, literal = buffer.step, buffer.demand_s, tables.literal_copies
+    if buffer.is_output:
+        start, end = window_after(board.step, now + 1, demand, literal)
+        first, last, reach = now, end, now
+    else:
+        start, end = window_before(board.step, now - 1, board.tensor[buffer.tensor].ready, demand, literal)
+        first, last, reach = start, now, start
+    if start < 0:
         return _ILLEGAL
-    fixed = board.group_offset[group] if group >= 0 else -1
-    if tables.is_output[b]:
-        if tables.leaves[b]:
+    offset = _offset(tables, board, reach, fixed, words)
+    return (True, first, last, start, end, offset) if offset >= 0 else _ILLEGAL
+
+
+@kernel
+def _plan_no_copy(tables: Tables, board: Board, fixed: int, words: Words) -> Plan:
+    buffer = tables.buffer[board.game[0].cursor]
+    now = buffer.step
+    if buffer.is_output:
+        if buffer.leaves:
             return _ILLEGAL
-        if fixed < 0:
-            offset = lowest(tables, board, now, now, room, words)
-            return (True, now, tables.last[b], -1, -1, offset) if offset >= 0 else _ILLEGAL
-        if not is_free(tables, board, now, now, fixed, room, group):
+        first, last = now, buffer.last
+    else:
+        tensor = board.tensor[buffer.tensor]
+        if tensor.last < 0 or (fixed >= 0 and fixed != tensor.offset):
             return _ILLEGAL
-        return True, now, tables.last[b], -1, -1, fixed
-    until, offset = board.tensor_last[tables.tensor[b]], board.tensor_offset[tables.tensor[b]]
-    if until < 0 or (fixed >= 0 and fixed != offset):
-        return _ILLEGAL
-    if until >= now:
-        return True, -1, -1, -1, -1, offset
-    if not is_free(tables, board, until + 1, now, offset, room, group):
-        return _ILLEGAL
-    return True, until + 1, now, -1, -1, offset
+        if tensor.last >= now:
+            return True, -1, -1, -1, -1, tensor.offset
+        first, last, fixed = tensor.last + 1, now, tensor.offset
+    offset = _offset(tables, board, first, fixed, words)
+    return (True, first, last, -1, -1, offset) if offset >= 0 else _ILLEGAL
 
 
 @kernel
 def plan(tables: Tables, board: Board, action: int, words: Words) -> Plan:
     """What an action would place now; the game must not be over."""
+    buffer = tables.buffer[board.game[0].cursor]
+    state, fixed = UNDECIDED, -1
+    if buffer.group >= 0:
+        state, fixed = board.group[buffer.group].state, board.group[buffer.group].offset
+    if action == DROP:
+        return state != PLACED, -1, -1, -1, -1, -1
+    if state >= DROPPED or buffer.granules > tables.capacity:
+        return _ILLEGAL
     if action == COPY:
-        return _plan_copy(tables, board, words)
-    if action == NO_COPY:
-        return _plan_no_copy(tables, board, words)
-    group = tables.group[board.counters[CURSOR]]
-    return group < 0 or board.group[group] != PLACED, -1, -1, -1, -1, -1
+        return _plan_copy(tables, board, fixed, words)
+    return _plan_no_copy(tables, board, fixed, words)
 
 
 @kernel
-def _benefit(tables: Tables, board: Board, b: int) -> float:
-    counters, step = board.counters, tables.step[b]
-    before = roofline_s(
-        tables.compute_s[step],
-        tables.traffic_bytes[step],
-        counters[FAST_READ],
-        counters[FAST_WRITE],
-        tables.hbm_Bps,
-        tables.read_Bps,
-        tables.write_Bps,
-    )
-    counters[FAST_READ] += tables.fast_read_bytes[b]
-    counters[FAST_WRITE] += tables.fast_write_bytes[b]
-    return before - roofline_s(
-        tables.compute_s[step],
-        tables.traffic_bytes[step],
-        counters[FAST_READ],
-        counters[FAST_WRITE],
+def _present_s(tables: Tables, board: Board, step: int) -> float:
+    """Seconds of an instruction with what is in fast memory now."""
+    return roofline_s(
+        tables.step[step].compute_s,
+        tables.step[step].traffic_bytes,
+        board.game[0].fast_read_bytes,
+        board.game[0].fast_write_bytes,
         tables.hbm_Bps,
         tables.read_Bps,
         tables.write_Bps,
@@ -141,66 +111,69 @@ def _benefit(tables: Tables, board: Board, b: int) -> float:
 
 @kernel
 def _place(tables: Tables, board: Board, b: int) -> None:
-    """Room, copy and tensor of buffer b, whose row says where it lies."""
-    tensor, last, now = tables.tensor[b], board.last[b], tables.step[b]
+    """Benefit, room, copy and tensor of buffer b, whose row says where it lies."""
+    buffer, placed, game = tables.buffer[b], board.buffer[b], board.game[0]
+    before = _present_s(tables, board, buffer.step)
+    game.fast_read_bytes += buffer.read_bytes
+    game.fast_write_bytes += buffer.write_bytes
+    game.total_s += before - _present_s(tables, board, buffer.step)
+    tensor, last = board.tensor[buffer.tensor], placed.last
     if last >= 0:
-        board.also_ends[b] = board.ends_at[last]
-        board.ends_at[last] = b
-        if last >= board.tensor_last[tensor]:
-            board.tensor_last[tensor] = last
-            board.tensor_offset[tensor] = board.offset[b]
-    if tables.is_output[b] and last > now:
-        board.active[board.counters[ACTIVE]] = b
-        board.counters[ACTIVE] += 1
-    copy_first, copy_last, demand = board.copy_first[b], board.copy_last[b], tables.demand_s[b]
-    if copy_first < 0:
+        placed.also_ends = board.step[last].ends_at
+        board.step[last].ends_at = b
+        if last >= tensor.last:
+            tensor.last = last
+            tensor.offset = placed.offset
+    if buffer.is_output and last > buffer.step:
+        board.buffer[game.active].active = b
+        game.active += 1
+    if placed.copy_first < 0:
         return
-    if tables.is_output[b]:
-        take_after(board.supply_s, board.bond, board.down, board.up, copy_first, copy_last, demand)
-        board.ready[tensor] = copy_last + 1
+    if buffer.is_output:
+        take_after(board.step, placed.copy_first, placed.copy_last, buffer.demand_s)
+        tensor.ready = placed.copy_last + 1
     else:
-        take_before(board.supply_s, board.bond, board.down, copy_first, copy_last, demand)
+        take_before(board.step, placed.copy_first, placed.copy_last, buffer.demand_s)
 
 
 @kernel
 def _advance(tables: Tables, board: Board, b: int) -> None:
     """Go from buffer b to the next decision."""
-    counters = board.counters
-    following = tables.next_live[b + 1]
-    counters[CURSOR] = following
-    if following < len(tables.step) and tables.step[following] != tables.step[b]:
-        counters[FAST_READ] = 0
-        counters[FAST_WRITE] = 0
-        kept, now = 0, tables.step[following]
-        for k in range(counters[ACTIVE]):
-            if board.last[board.active[k]] >= now:
-                board.active[kept] = board.active[k]
+    game, following = board.game[0], tables.buffer[b].following
+    game.cursor = following
+    if following < len(tables.buffer) and tables.buffer[following].step != tables.buffer[b].step:
+        game.fast_read_bytes = 0
+        game.fast_write_bytes = 0
+        kept, now = 0, tables.buffer[following].step
+        for k in range(game.active):
+            other = board.buffer[k].active
+            if board.buffer[other].last >= now:
+                board.buffer[kept].active = other
                 kept += 1
-        board.active[kept : counters[ACTIVE]] = -1
-        counters[ACTIVE] = kept
-    if counters[OPEN] == 0:
-        counters[BACKUP] = following
+        game.active = kept
+    if game.open == 0:
+        game.backup = following
 
 
 @kernel
 def _settle(tables: Tables, board: Board) -> None:
     """Do what the row of the present buffer says was played, and go on."""
-    b = board.counters[CURSOR]
-    group, placed = tables.group[b], board.action[b] != DROP
-    if group >= 0:
-        ends = tables.group_last[group] == b
+    game = board.game[0]
+    b = game.cursor
+    number, placed = tables.buffer[b].group, board.buffer[b].action != DROP
+    if number >= 0:
+        group, ends = board.group[number], tables.group[number].last == b
         if not placed:
-            if board.group[group] == UNDECIDED:
-                board.group[group] = DROPPED
-        elif board.group[group] == UNDECIDED:
-            board.group[group] = PLACED
-            board.group_offset[group] = board.offset[b]
+            if group.state == UNDECIDED:
+                group.state = DROPPED
+        elif group.state == UNDECIDED:
+            group.state = PLACED
+            group.offset = board.buffer[b].offset
             if not ends:
-                board.counters[OPEN] += 1
+                game.open += 1
         elif ends:
-            board.counters[OPEN] -= 1
+            game.open -= 1
     if placed:
-        board.total_s[0] += _benefit(tables, board, b)
         _place(tables, board, b)
     _advance(tables, board, b)
 
@@ -208,55 +181,64 @@ def _settle(tables: Tables, board: Board) -> None:
 @kernel
 def play(tables: Tables, board: Board, action: int, planned: Plan) -> None:
     """Play a legal action as `plan` said."""
-    b = board.counters[CURSOR]
-    board.action[b] = action
-    _, board.first[b], board.last[b], board.copy_first[b], board.copy_last[b], board.offset[b] = planned
+    row = board.buffer[board.game[0].cursor]
+    row.action = action
+    _, row.first, row.last, row.copy_first, row.copy_last, row.offset = planned
     _settle(tables, board)
 
 
 @kernel
 def begin(tables: Tables, board: Board, keep: int) -> None:
     """The game after the moves on the buffers before `keep`, whose rows stay; groups that are FORCED stay so."""
+    game = board.game[0]
+    game.cursor = tables.first
+    game.backup = tables.first
+    game.open = 0
+    game.active = 0
+    game.fast_read_bytes = 0
+    game.fast_write_bytes = 0
+    game.total_s = 0.0
+    for t in range(len(board.step)):
+        board.step[t].supply_s = tables.step[t].supply_s
+        board.step[t].ends_at = -1
+    link_all(board.step)
+    for b in range(len(board.buffer)):
+        row = board.buffer[b]
+        row.also_ends = -1
+        row.active = -1
+        if b >= keep:
+            row.action = UNPLAYED
+            row.offset = -1
+            row.first = -1
+            row.last = -1
+            row.copy_first = -1
+            row.copy_last = -1
+    for u in range(len(board.tensor)):
+        board.tensor[u].last = -1
+        board.tensor[u].offset = -1
+        board.tensor[u].ready = tables.ready[u]
     for g in range(len(board.group)):
-        if board.group[g] != FORCED:
-            board.group[g] = FORCED if tables.oversized[g] else UNDECIDED
-        board.group_offset[g] = -1
-    resets, lost = board.counters[RESETS], board.counters[LOST]
-    board.counters[:] = 0
-    board.counters[RESETS], board.counters[LOST] = resets, lost
-    board.total_s[0] = 0.0
-    board.supply_s[:] = tables.supply_s
-    link_all(board.supply_s, board.bond, board.down, board.up)
-    board.ends_at[:] = -1
-    board.also_ends[:] = -1
-    board.active[:] = -1
-    board.tensor_last[:] = -1
-    board.tensor_offset[:] = -1
-    board.ready[:] = tables.ready
-    board.action[keep:] = UNPLAYED
-    board.offset[keep:] = -1
-    board.first[keep:] = -1
-    board.last[keep:] = -1
-    board.copy_first[keep:] = -1
-    board.copy_last[keep:] = -1
-    board.counters[CURSOR] = tables.next_live[0]
-    board.counters[BACKUP] = tables.next_live[0]
-    while board.counters[CURSOR] < keep:
+        if board.group[g].state != FORCED:
+            board.group[g].state = FORCED if tables.group[g].oversized else UNDECIDED
+        board.group[g].offset = -1
+    while game.cursor < keep:
         _settle(tables, board)
 
 
 @kernel
 def restart(tables: Tables, board: Board) -> None:
     """A new game."""
-    board.group[:] = UNDECIDED
-    board.counters[:] = 0
+    for g in range(len(board.group)):
+        board.group[g].state = UNDECIDED
+    board.game[0].lost = 0
+    board.game[0].resets = 0
     begin(tables, board, 0)
 
 
 @kernel
 def over(tables: Tables, board: Board) -> bool:
     """Whether there is nothing more to decide."""
-    return board.counters[CURSOR] >= len(tables.step) or board.counters[LOST] > 0
+    return board.game[0].cursor >= len(tables.buffer) or board.game[0].lost > 0
 
 
 @kernel
@@ -280,13 +262,14 @@ def find_legal(tables: Tables, board: Board, wish: int, words: Words) -> tuple[i
 @kernel
 def dead_end(tables: Tables, board: Board) -> None:
     """What happens where no action is legal: back to the backup with the group dropped, or the game is lost."""
+    game = board.game[0]
     if not tables.drop_backup:
-        board.counters[LOST] = 1
-        board.total_s[0] = 0.0
+        game.lost = 1
+        game.total_s = 0.0
         return
-    board.group[tables.group[board.counters[CURSOR]]] = FORCED
-    board.counters[RESETS] += 1
-    begin(tables, board, board.counters[BACKUP])
+    board.group[tables.buffer[game.cursor].group].state = FORCED
+    game.resets += 1
+    begin(tables, board, game.backup)
 
 
 @kernel
@@ -294,7 +277,7 @@ def play_proposal(tables: Tables, board: Board, proposal: NDArray[np.int16], wor
     """Play a whole game by wishes int16 [N]; `find_legal` says what replaces an illegal one."""
     restart(tables, board)
     while not over(tables, board):
-        action, planned = find_legal(tables, board, proposal[board.counters[CURSOR]], words)
+        action, planned = find_legal(tables, board, proposal[board.game[0].cursor], words)
         if planned[0]:
             play(tables, board, action, planned)
         else:
@@ -304,17 +287,17 @@ def play_proposal(tables: Tables, board: Board, proposal: NDArray[np.int16], wor
 @kernel
 def seconds(tables: Tables, board: Board) -> float:
     """Seconds of the program under what was played: the sum of L_I(S) over its instructions."""
-    steps = len(tables.supply_s)
+    steps = len(tables.step)
     read, write = np.zeros(steps, np.int64), np.zeros(steps, np.int64)
-    for b in range(len(tables.step)):
-        if board.action[b] > DROP:
-            read[tables.step[b]] += tables.fast_read_bytes[b]
-            write[tables.step[b]] += tables.fast_write_bytes[b]
+    for b in range(len(tables.buffer)):
+        if board.buffer[b].action > DROP:
+            read[tables.buffer[b].step] += tables.buffer[b].read_bytes
+            write[tables.buffer[b].step] += tables.buffer[b].write_bytes
     total = 0.0
     for t in range(steps):
         total += roofline_s(
-            tables.compute_s[t],
-            tables.traffic_bytes[t],
+            tables.step[t].compute_s,
+            tables.step[t].traffic_bytes,
             read[t],
             write[t],
             tables.hbm_Bps,

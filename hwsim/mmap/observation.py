@@ -49,29 +49,29 @@ FEATURES: tuple[str, ...] = (*SCALES, *FLAGS)
 
 def features(program: Program, tables: Tables) -> NDArray[np.float32]:
     """float32 [N, 15], columns as in `FEATURES`, values roughly in 0..2."""
-    uses, step = program.buffers, tables.step
+    uses, own, step = program.buffers, tables.buffer, tables.buffer["step"]
     spans = np.array([program.live_range(use.tensor) for use in uses], np.int64)
     group_size = np.zeros(len(uses))
-    grouped = tables.group >= 0
-    group_size[grouped] = np.bincount(tables.group[grouped])[tables.group[grouped]]
+    grouped = own["group"] >= 0
+    group_size[grouped] = np.bincount(own["group"][grouped])[own["group"][grouped]]
     columns = {
-        "size": tables.size_bytes,
+        "size": own["size_bytes"],
         "traffic": np.array([use.traffic_bytes for use in uses]),
-        "demand": tables.demand_s * 1e9,
+        "demand": own["demand_s"] * 1e9,
         "benefit": _first_benefit_s(tables) * 1e9,
-        "supply": tables.supply_s[step] * 1e9,
+        "supply": tables.step["supply_s"][step] * 1e9,
         "since_live": step - spans[:, 0],
         "until_dead": spans[:, 1] - step,
         "until_end": len(program.instructions) - 1 - step,
-        "uses": np.bincount(tables.tensor)[tables.tensor],
-        "uses_before": _uses_before(tables.tensor),
+        "uses": np.bincount(own["tensor"])[own["tensor"]],
+        "uses_before": _uses_before(own["tensor"]),
         "group_size": group_size,
     }
     flags = {
-        "is_output": tables.is_output,
-        "leaves": tables.leaves,
+        "is_output": own["is_output"],
+        "leaves": own["leaves"],
         "is_parameter": np.array([program.tensors[use.tensor].produced < 0 for use in uses]),
-        "fits": tables.granules <= tables.capacity,
+        "fits": own["granules"] <= tables.capacity,
     }
     scaled = [np.log1p(np.maximum(columns[name], 0)) * scale for name, scale in SCALES.items()]
     return np.stack([*scaled, *(flags[name] for name in FLAGS)], axis=1).astype(np.float32)
@@ -101,11 +101,12 @@ def edges(program: Program) -> NDArray[np.int64]:
 def _first_benefit_s(tables: Tables) -> NDArray[np.float64]:
     """float64 [N]: what each buffer saves if nothing else of its instruction lies in fast memory."""
     rates = (tables.hbm_Bps, tables.read_Bps, tables.write_Bps)
-    saved = np.empty(len(tables.step))
-    for n, t in enumerate(tables.step):
-        own = int(tables.fast_read_bytes[n]), int(tables.fast_write_bytes[n])
-        here = tables.compute_s[t], int(tables.traffic_bytes[t])
-        saved[n] = roofline_s(*here, 0, 0, *rates) - roofline_s(*here, *own, *rates)
+    saved = np.empty(len(tables.buffer))
+    for n, buffer in enumerate(tables.buffer):
+        step = tables.step[buffer["step"]]
+        here = step["compute_s"], step["traffic_bytes"]
+        placed = roofline_s(*here, buffer["read_bytes"], buffer["write_bytes"], *rates)
+        saved[n] = roofline_s(*here, 0, 0, *rates) - placed
     return saved
 
 

@@ -60,7 +60,7 @@ class MmapProblem:
         self.nodes = tuple(program.buffer_name(number) for number in range(len(program)))
         self.heads: tuple[str, ...] = ("action",)
         self.labels: tuple[tuple[str, ...], ...] = (ACTIONS,)
-        self.size_bytes: NDArray[np.int64] = self.tables.size_bytes[:, None].copy()
+        self.size_bytes: NDArray[np.int64] = self.tables.buffer["size_bytes"][:, None].copy()
         self.live: NDArray[np.bool_] = self.size_bytes > 0
         self.num_choices: NDArray[np.int16] = np.full(self.size_bytes.shape, len(ACTIONS), np.int16)
         self.choice_rank: NDArray[np.float32] = np.linspace(0, 1, len(ACTIONS), dtype=np.float32)[None]
@@ -83,12 +83,12 @@ class MmapProblem:
         played = self.game.played(proposed[:, :, 0])
         ran = ~np.isnan(played.cost_s)
         action = np.where(played.action < 0, proposed[:, :, 0], played.action)
-        moved = np.where(action != proposed[:, :, 0], self.tables.size_bytes, 0).sum(axis=1)
+        moved = np.where(action != proposed[:, :, 0], self.size_bytes[:, 0], 0).sum(axis=1)
         return Evaluation(
             reward=np.where(ran, (self.tables.none_s - played.cost_s) / self.tables.most_s, 0.0),
             cost=played.cost_s,
             speedup=np.where(ran, self.baseline.cost / played.cost_s, 0.0),
-            epsilon=moved / self.tables.size_bytes.sum(),
+            epsilon=moved / self.size_bytes.sum(),
             status=np.where(ran, Status.OK, Status.INVALID).astype(np.int8),
             partial=np.zeros(len(ran), np.bool_),
             repaired=action[:, :, None],

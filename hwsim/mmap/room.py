@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.mmap.board import ACTIVE, Board
+from hwsim.mmap.board import Board
 from hwsim.mmap.tables import Tables
 
 Words = NDArray[np.uint64]
@@ -93,25 +93,25 @@ def _lowest_gap(words: Words, granules: int, capacity: int) -> int:
 def lowest(tables: Tables, board: Board, first: int, now: int, granules: int, words: Words) -> int:
     """The lowest offset that is free for an interval which meets all that ends at or after `first` (<= now); or -1."""
     words[:] = _NONE
-    offset, room, also_ends = board.offset, tables.granules, board.also_ends
+    placed, room = board.buffer, tables.buffer
     for t in range(first, now + 1):
-        other = board.ends_at[t]
+        other = board.step[t].ends_at
         while other >= 0:
-            _mark(words, offset[other], room[other])
-            other = also_ends[other]
-    for k in range(board.counters[ACTIVE]):
-        other = board.active[k]
-        if board.last[other] > now:
-            _mark(words, offset[other], room[other])
+            _mark(words, placed[other].offset, room[other].granules)
+            other = placed[other].also_ends
+    for k in range(board.game[0].active):
+        other = placed[k].active
+        if placed[other].last > now:
+            _mark(words, placed[other].offset, room[other].granules)
     return _lowest_gap(words, granules, tables.capacity)
 
 
 @kernel
 def _meets(tables: Tables, board: Board, other: int, offset: int, granules: int, group: int) -> bool:
-    if group >= 0 and tables.group[other] == group:
+    there = board.buffer[other].offset
+    if there >= offset + granules or offset >= there + tables.buffer[other].granules:
         return False
-    there = board.offset[other]
-    return there < offset + granules and offset < there + tables.granules[other]
+    return group < 0 or tables.buffer[other].group != group
 
 
 @kernel
@@ -121,14 +121,15 @@ def is_free(
     """Whether nothing but members of the same alias group lies there in an interval, told as to `lowest`."""
     if offset + granules > tables.capacity:
         return False
-    for k in range(board.counters[ACTIVE]):
-        other = board.active[k]
-        if board.last[other] > now and _meets(tables, board, other, offset, granules, group):
+    placed = board.buffer
+    for k in range(board.game[0].active):
+        other = placed[k].active
+        if placed[other].last > now and _meets(tables, board, other, offset, granules, group):
             return False
     for t in range(now, first - 1, -1):
-        other = board.ends_at[t]
+        other = board.step[t].ends_at
         while other >= 0:
             if _meets(tables, board, other, offset, granules, group):
                 return False
-            other = board.also_ends[other]
+            other = placed[other].also_ends
     return True

@@ -15,53 +15,58 @@ from hwsim.mmap.cost import roofline_s, varied
 from workloads.errors import InputError
 from workloads.program import NO_ALIAS, Program
 
-Ints = NDArray[np.int64]
 Steps = NDArray[np.int32]
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Records = NDArray[np.void]
+
+
+BUFFER = np.dtype(
+    [
+        ("tensor", "i4"),
+        ("step", "i4"),
+        ("granules", "i4"),
+        ("group", "i4"),
+        ("last", "i4"),
+        ("following", "i4"),
+        ("size_bytes", "i8"),
+        ("read_bytes", "i8"),
+        ("write_bytes", "i8"),
+        ("demand_s", "f8"),
+        ("is_output", "?"),
+        ("leaves", "?"),
+    ],
+    align=True,
+)
+"""A buffer: positions of its tensor and instruction; room in whole granules (0 = dead, no decision; capacity + 1 where
+it cannot fit); number of its alias group, -1 = none; last step of its tensor's live range; the next decision after it,
+N where there is none; its size; traffic that its place changes, by reading or by writing; seconds of a copy; whether it
+is an output, and whether its tensor must lie in HBM at the end."""
+STEP = np.dtype([("compute_s", "f8"), ("supply_s", "f8"), ("traffic_bytes", "i8")], align=True)
+"""An instruction: seconds of its arithmetic; for copies, its seconds with all buffers in fast memory; all traffic."""
+GROUP = np.dtype([("last", "i4"), ("oversized", "?")], align=True)
+"""An alias group: its last decision; whether a member can never fit."""
 
 
 class Tables(NamedTuple):
     """Everything that does not change while a game is played.
 
+    Few arrays of records, because each array that is passed costs the kernels time at every call.
+
     Attributes:
-        tensor, step: int32 [N], position of the buffer's tensor and of its instruction.
-        is_output, leaves: bool [N]; `leaves`: its tensor must lie in HBM at the end.
-        granules: int32 [N], room in whole granules; 0 = dead, no decision; `capacity` + 1 where it cannot fit.
-        size_bytes: int64 [N].
-        group: int32 [N], number of its alias group, -1 = none.
-        last: int32 [N], last step of its tensor's live range.
-        fast_read_bytes, fast_write_bytes: int64 [N], traffic that its place changes (0 where it does not count).
-        demand_s: float64 [N], seconds of a copy.
-        next_live: int32 [N + 1], first buffer at or after this one that is a decision; N where there is none.
-        compute_s: float64 [T]; traffic_bytes: int64 [T], all traffic of the instruction.
-        supply_s: float64 [T], seconds for copies: its time with all buffers in fast memory.
+        buffer: `BUFFER` [N]; step: `STEP` [T]; group: `GROUP` [G].
         ready: int32 [U], first step at which a copy from HBM may begin if nothing places the tensor's output.
-        group_last: int32 [G], last decision of the group; oversized: bool [G], a member can never fit.
+        first: the first decision.
         hbm_Bps, read_Bps, write_Bps: bandwidths.
         capacity: granules of fast memory.
         none_s, all_s: seconds of the program with nothing and with everything in fast memory.
         literal_copies, drop_backup: switches of the rules.
     """
 
-    tensor: Steps
-    step: Steps
-    is_output: Bools
-    leaves: Bools
-    granules: Steps
-    size_bytes: Ints
-    group: Steps
-    last: Steps
-    fast_read_bytes: Ints
-    fast_write_bytes: Ints
-    demand_s: Floats
-    next_live: Steps
-    compute_s: Floats
-    traffic_bytes: Ints
-    supply_s: Floats
+    buffer: Records
+    step: Records
+    group: Records
     ready: Steps
-    group_last: Steps
-    oversized: Bools
+    first: int
     hbm_Bps: float
     read_Bps: float
     write_Bps: float
@@ -87,75 +92,76 @@ def build_tables(
             speedup would be defined), or a buffer is out of place: an output of a tensor that is produced at another
             step, an input before its tensor is produced, or buffers that are not in the order of their instructions.
     """
-    uses, tensors = program.buffers, program.tensors
     _check_order(program)
-    counted = varied(program)
-    size = np.array([tensors[use.tensor].size_bytes for use in uses], np.int64)
-    step = np.array([use.instruction for use in uses], np.int32)
-    traffic = np.array([use.traffic_bytes for use in uses], np.int64)
-    is_output = np.array([use.is_output for use in uses], np.bool_)
-    read, write = np.where(counted & ~is_output, traffic, 0), np.where(counted & is_output, traffic, 0)
-    capacity = chip.cmem.capacity_bytes // chip.cmem.granule_bytes
-    granules = np.minimum(-(-size // chip.cmem.granule_bytes), capacity + 1)
-    live = size > 0
-    group, groups = _groups(program)
-    group_last = np.full(groups, -1, np.int32)
-    oversized = np.zeros(groups, np.bool_)
-    for number in np.flatnonzero(live & (group >= 0)):
-        group_last[group[number]] = number
-        oversized[group[number]] |= granules[number] > capacity
     rates = (chip.hbm.bandwidth_Bps, chip.cmem.read_Bps, chip.cmem.write_Bps)
-    compute_s = np.array([each.flops / chip.compute.peak_flops for each in program.instructions], np.float64)
-    moved, moved_read, moved_write = (
-        np.zeros(len(compute_s), np.int64)
-        + np.array([each.slow_bytes for each in program.instructions], np.int64),
-        np.zeros(len(compute_s), np.int64),
-        np.zeros(len(compute_s), np.int64),
-    )
-    for total, part in ((moved, traffic), (moved_read, read), (moved_write, write)):
-        np.add.at(total, step, part)
-    supply = np.array(
-        [
-            roofline_s(compute_s[i], moved[i], moved_read[i], moved_write[i], *rates)
-            for i in range(len(compute_s))
-        ],
-        np.float64,
-    )
-    slow = [roofline_s(compute_s[i], moved[i], 0, 0, *rates) for i in range(len(compute_s))]
+    capacity = chip.cmem.capacity_bytes // chip.cmem.granule_bytes
+    buffer = _buffers(program, chip, capacity)
+    live = buffer["granules"] > 0
+    numbers = np.append(np.flatnonzero(live), len(live)).astype(np.int32)
+    following = numbers[np.searchsorted(numbers, np.arange(len(live) + 1))]
+    buffer["following"] = following[1:]
+    group = np.zeros(int(buffer["group"].max(initial=-1)) + 1, GROUP)
+    for number in np.flatnonzero(live & (buffer["group"] >= 0)):
+        own = group[buffer[number]["group"]]
+        own["last"] = number
+        own["oversized"] |= buffer[number]["granules"] > capacity
+    step = np.zeros(len(program.instructions), STEP)
+    step["compute_s"] = [each.flops / chip.compute.peak_flops for each in program.instructions]
+    step["traffic_bytes"] = [each.slow_bytes for each in program.instructions]
+    read, write = np.zeros(len(step), np.int64), np.zeros(len(step), np.int64)
+    traffic = np.array([use.traffic_bytes for use in program.buffers], np.int64)
+    for total, part in (
+        (step["traffic_bytes"], traffic),
+        (read, buffer["read_bytes"]),
+        (write, buffer["write_bytes"]),
+    ):
+        np.add.at(total, buffer["step"], part)
+    slow = [roofline_s(each["compute_s"], each["traffic_bytes"], 0, 0, *rates) for each in step]
+    for each, read_bytes, write_bytes in zip(step, read.tolist(), write.tolist(), strict=True):
+        each["supply_s"] = roofline_s(
+            each["compute_s"], each["traffic_bytes"], read_bytes, write_bytes, *rates
+        )
     if not live.any() or not sum(slow) > 0:
-        found = "buffers without a size only" if not live.any() else "none of either"
+        found = "none that takes any" if live.any() else "buffers without a size only"
         raise InputError(
             f"program {program.name!r} on chip {chip.name!r}: expected buffers to place and instructions that take"
             f" time, found {found}"
         )
     return Tables(
-        tensor=np.array([use.tensor for use in uses], np.int32),
+        buffer=buffer,
         step=step,
-        is_output=is_output,
-        leaves=np.array([tensors[use.tensor].leaves for use in uses], np.bool_),
-        granules=granules.astype(np.int32),
-        size_bytes=size,
         group=group,
-        last=np.array([program.live_range(use.tensor)[1] for use in uses], np.int32),
-        fast_read_bytes=read,
-        fast_write_bytes=write,
-        demand_s=size / chip.hbm.bandwidth_Bps,
-        next_live=_next_live(live),
-        compute_s=compute_s,
-        traffic_bytes=moved,
-        supply_s=supply,
-        ready=np.array([tensor.produced + 1 for tensor in tensors], np.int32),
-        group_last=group_last,
-        oversized=oversized,
+        ready=np.array([tensor.produced + 1 for tensor in program.tensors], np.int32),
+        first=int(following[0]),
         hbm_Bps=rates[0],
         read_Bps=rates[1],
         write_Bps=rates[2],
         capacity=capacity,
         none_s=_sum(slow),
-        all_s=_sum(supply.tolist()),
+        all_s=_sum(step["supply_s"].tolist()),
         literal_copies=literal_copies,
         drop_backup=drop_backup,
     )
+
+
+def _buffers(program: Program, chip: Chip, capacity: int) -> Records:
+    """`BUFFER` [N], all but `following`."""
+    uses, tensors, granule = program.buffers, program.tensors, chip.cmem.granule_bytes
+    counted = varied(program)
+    buffer = np.zeros(len(uses), BUFFER)
+    buffer["tensor"] = [use.tensor for use in uses]
+    buffer["step"] = [use.instruction for use in uses]
+    buffer["size_bytes"] = [tensors[use.tensor].size_bytes for use in uses]
+    buffer["granules"] = np.minimum(-(-buffer["size_bytes"] // granule), capacity + 1)
+    buffer["group"] = _groups(program)
+    buffer["last"] = [program.live_range(use.tensor)[1] for use in uses]
+    buffer["is_output"] = [use.is_output for use in uses]
+    buffer["leaves"] = [tensors[use.tensor].leaves for use in uses]
+    traffic = np.where(counted, [use.traffic_bytes for use in uses], 0)
+    buffer["read_bytes"] = np.where(buffer["is_output"], 0, traffic)
+    buffer["write_bytes"] = np.where(buffer["is_output"], traffic, 0)
+    buffer["demand_s"] = buffer["size_bytes"] / chip.hbm.bandwidth_Bps
+    return buffer
 
 
 def _sum(seconds: list[float]) -> float:
@@ -166,18 +172,11 @@ def _sum(seconds: list[float]) -> float:
     return total
 
 
-def _groups(program: Program) -> tuple[Steps, int]:
-    """int32 [N] number of each buffer's alias group (-1: none), counted in the order of ids; how many there are."""
+def _groups(program: Program) -> Steps:
+    """int32 [N], number of each buffer's alias group in the order of ids, -1 = none."""
     ids = sorted({use.alias_id for use in program.buffers} - {NO_ALIAS})
     number = {alias: position for position, alias in enumerate(ids)}
-    return np.array([number.get(use.alias_id, -1) for use in program.buffers], np.int32), len(ids)
-
-
-def _next_live(live: Bools) -> Steps:
-    following = np.full(len(live) + 1, len(live), np.int32)
-    for number in range(len(live) - 1, -1, -1):
-        following[number] = number if live[number] else following[number + 1]
-    return following
+    return np.array([number.get(use.alias_id, -1) for use in program.buffers], np.int32)
 
 
 def _check_order(program: Program) -> None:

@@ -10,7 +10,6 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from mmap_programs import GRANULE, chips, playable, programs
 
-from hwsim.mmap.board import RESETS
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm, load_chip
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.problem import MmapConfig, MmapProblem
@@ -68,8 +67,8 @@ def test_the_return_is_what_the_program_saves(program, chip, drop_backup, data):
         state, reward, _ = game.step(state, np.array([action], np.int16))
         total, moves = total + reward[0], moves + 1
         assert moves <= game.max_moves
-    event(f"resets {state.counters[0, RESETS]}")
-    cost = game.played(state.action.astype(np.int16)).cost_s[0]
+    event(f"resets {state.game['resets'][0]}")
+    cost = game.played(state.buffer["action"].astype(np.int16)).cost_s[0]
     if total > 0 or not np.isnan(cost):
         np.testing.assert_allclose(
             total * tables.most_s, tables.none_s - cost, rtol=1e-9, atol=1e-9 * tables.none_s
@@ -90,7 +89,7 @@ def test_the_best_proposal_is_the_best_legal_game(program, chip):
 
     def costs(state):
         if game.done(state)[0]:
-            yield game.tables.none_s - state.total_s[0, 0]
+            yield game.tables.none_s - state.game["total_s"][0]
         for action in np.flatnonzero(game.legal(state)[0]):
             yield from costs(game.step(state, np.array([action], np.int16))[0])
 
@@ -160,8 +159,8 @@ def test_games_of_a_batch_do_not_touch_each_other():
     game.step(after, np.array([NO_COPY if game.legal(after)[0, NO_COPY] else COPY, COPY], np.int16))
     for left, right in zip(game.take(after, np.array([0])), copy, strict=True):
         np.testing.assert_array_equal(left, right)
-    assert after.action[:, 0].tolist() == [COPY, DROP]
-    assert twice.action[:, 0].tolist() == [-1, -1, -1]
+    assert after.buffer["action"][:, 0].tolist() == [COPY, DROP]
+    assert twice.buffer["action"][:, 0].tolist() == [-1, -1, -1]
 
 
 def test_an_illegal_action_of_the_game_is_refused():
@@ -201,4 +200,4 @@ def test_a_shipped_chip_costs_what_its_bandwidths_say():
     tables = build_tables(program, load_chip("tpuv4i"))
     np.testing.assert_allclose(tables.none_s, 2e-6)
     np.testing.assert_allclose(tables.all_s, 614_000 / 2000e9 + 614_000 / 1000e9)
-    np.testing.assert_allclose(tables.demand_s, [1e-6, 1e-6])
+    np.testing.assert_allclose(tables.buffer["demand_s"], [1e-6, 1e-6])

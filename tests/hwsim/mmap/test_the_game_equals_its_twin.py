@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from mmap_programs import GRANULE, chips, playable, programs
 from mmap_twin import Placed, Twin
 
-from hwsim.mmap.board import RESETS
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.tables import build_tables
 
@@ -25,8 +24,8 @@ def assert_same_state(game: MmapGame, state, twin: Twin) -> None:
     assert seen["return"][0] * game.tables.most_s == twin.state.total or np.isclose(
         seen["return"][0] * game.tables.most_s, twin.state.total, rtol=1e-12
     )
-    assert state.total_s[0, 0] == twin.state.total
-    assert state.counters[0, RESETS] == twin.resets
+    assert state.game["total_s"][0] == twin.state.total
+    assert state.game["resets"][0] == twin.resets
     if twin.state.lost:
         return
     assert seen["buffer"][0] == twin.state.at
