@@ -1,0 +1,1 @@
+"""The networks behind the shipped programs, in plain jax.numpy and jax.lax."""
