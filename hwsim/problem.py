@@ -191,7 +191,10 @@ class Problem(Protocol):
 
 
 class Game(Protocol):
-    """Optional view of a problem as a batched, pure, sequential game. S is any pytree of arrays [B, …]."""
+    """Optional view of a problem as a batched, pure, sequential game. S is any pytree of arrays [B, …].
+
+    Games of a batch may end after different numbers of moves; one that is over stays as it is, for a reward of 0.
+    """
 
     num_actions: int
     max_moves: int
