@@ -86,11 +86,14 @@ POLICY_ROOM = 0.5
 """Room for policies below the lowest best, in heights of what the best curves and levels take."""
 
 
-def learning_curves(curves: Sequence[Curve], title: str, bound: float | None = None) -> Figure:
+def learning_curves(
+    curves: Sequence[Curve], title: str, bound: float | None = None, rival: str = "the compiler"
+) -> Figure:
     """Best speedup so far (thick) and deployable policy (thin): means over runs of equal label, +- one deviation.
 
     A policy that is as good as the best all along is not drawn; one that begins far below every best leaves the
-    frame, so that the best can be told apart. `bound` is a speedup that no mapping can exceed.
+    frame, so that the best can be told apart. `bound` is a speedup that no mapping can exceed, `rival` what
+    speedups are over.
     """
     found = bands(curves)
     figure = new_figure()
@@ -123,7 +126,7 @@ def learning_curves(curves: Sequence[Curve], title: str, bound: float | None = N
             policies = True
     if policies:
         handles.append(Line2D([], [], color="0.3", linewidth=0.7, label="deployable policy"))
-    levels = {"compiler": 1.0} | ({} if bound is None else {"proven bound": bound})
+    levels = {rival.removeprefix("the "): 1.0} | ({} if bound is None else {"proven bound": bound})
     drawn = np.concatenate([np.array(list(levels.values())), *(band.mean for band in found)])
     lowest, highest = float(drawn.min()), float(drawn.max())
     floor = lowest - POLICY_ROOM * (highest - lowest)
@@ -131,7 +134,7 @@ def learning_curves(curves: Sequence[Curve], title: str, bound: float | None = N
         axes.set_ylim(floor, max(axes.get_ylim()[1], highest + 0.04 * (highest - lowest)))
     _levels(axes, levels)
     axes.set_xlabel("evaluations (inferences measured)")
-    axes.set_ylabel("speedup over the compiler")
+    axes.set_ylabel(f"speedup over {rival}")
     axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
     axes.set_title(title, parse_math=False)
     axes.margins(x=0.01)

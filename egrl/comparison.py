@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from egrl.problems import rival
+
 CONFIDENCE = 0.95
 REFERENCE = "egrl"
 UNKNOWN = "-"
@@ -192,7 +194,8 @@ def _setting_line(document: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
     known, bound, unit = entry["best_known"], entry["bound"], entry["unit"]
     seeds = f"{document['seeds']} seed{'s' if document['seeds'] > 1 else ''}"
     return (
-        f"Speedup over the compiler ({entry['baseline']:.6g} {unit}); {document['evaluations']} evaluations, {seeds},"
+        f"Speedup over {rival(entry['problem'])} ({entry['baseline']:.6g} {unit});"
+        f" {document['evaluations']} evaluations, {seeds},"
         f" start {document['start']}. Best known: "
         + (UNKNOWN if known is None else f"{known:.6g} {unit}")
         + ("; no proven bound." if bound is None else f"; proven bound: {bound:.6g} {unit}.")

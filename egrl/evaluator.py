@@ -20,7 +20,7 @@ from hwsim.board import Answer, Board, Station, answer_of
 from hwsim.problem import Problem, Status
 from workloads.errors import InputError
 
-Function = Callable[[Sequence[Mapping[str, str]]], Any]
+Function = Callable[[Sequence[Mapping[str, Any]]], Any]
 PYTHON = "python:"
 """How the name of a function begins where that of a command would stand."""
 

@@ -7,23 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from hwsim.problem import Mapping16, Problem
+from hwsim.problem import HasPlacement, Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document
 
 KIND = "mapping"
 VERSION = 1
+PLACE = "place"
+"""Key of what a choice led to (`HasPlacement`): for whoever reads the file; `loads` derives it anew."""
 
 
-def rows_of(problem: Problem, mapping: Mapping16) -> list[dict[str, str]]:
+def rows_of(problem: Problem, mapping: Mapping16) -> list[dict[str, Any]]:
     """One mapping [N, H] by names, an object a node; a dead decision is left out of its node's entry."""
-    rows: list[dict[str, str]] = []
-    for node, choices in zip(problem.nodes, mapping.tolist(), strict=True):
-        row = {"node": node}
+    rows: list[dict[str, Any]] = []
+    places = problem.placement(mapping) if isinstance(problem, HasPlacement) else [None] * len(mapping)
+    for node, choices, place in zip(problem.nodes, mapping.tolist(), places, strict=True):
+        row: dict[str, Any] = {"node": node}
         for head, labels, choice in zip(problem.heads, problem.labels, choices, strict=True):
             if choice >= 0:
                 row[head] = labels[choice]
+        if place is not None:
+            row[PLACE] = place
         rows.append(row)
     return rows
 
@@ -77,7 +82,7 @@ def _read_row(
     seen.add(row["node"])
     node = at[row["node"]]
     for head, choice in row.items():
-        if head == "node":
+        if head in ("node", PLACE):
             continue
         if head not in problem.heads:
             raise InputError(f"{where}: expected heads {', '.join(problem.heads)}, found {head!r}")

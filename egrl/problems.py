@@ -31,12 +31,13 @@ class Definition:
 
 @dataclass(frozen=True)
 class Entry:
-    """A problem in the registry: one line about it, its files in a run folder, and how to import it."""
+    """A problem in the registry: one line about it, its files in a run folder, how to import it, its rival."""
 
     summary: str
     workload_file: str
     chip_file: str
     load: Callable[[], Definition]
+    rival: str = "the compiler"
 
 
 def _nnpi() -> Definition:
@@ -60,9 +61,38 @@ def _nnpi() -> Definition:
     )
 
 
+def _mmap() -> Definition:
+    from hwsim.mmap.chip import chip_names, describe, load_chip
+    from hwsim.mmap.problem import MmapConfig, MmapProblem
+    from workloads.load_program import load_program
+
+    def described(name: str) -> dict[str, Any]:
+        chip = load_chip(name)
+        return {
+            "summary": f"problem mmap: {describe(chip)}",
+            "cmem": asdict(chip.cmem),
+            "hbm": asdict(chip.hbm),
+        }
+
+    return Definition(
+        MmapConfig,
+        lambda workload, chip, config: MmapProblem(load_program(workload), load_chip(chip), config),
+        lambda: sorted(chip_names(), key=lambda name: (name != "tpuv4i", name)),
+        described,
+        {"literal_copies": True},
+    )
+
+
 PROBLEMS: dict[str, Entry] = {
     "nnpi": Entry(
         "memory placement on the NNP-I, in seconds an inference", "workload.json", "chip.toml", _nnpi
+    ),
+    "mmap": Entry(
+        "the MMapGame: a program's buffers in fast memory (CMEM), in estimated seconds a run",
+        "program.json",
+        "chip.toml",
+        _mmap,
+        "HBM alone",
     ),
 }
 
@@ -72,3 +102,8 @@ def find(name: str) -> Entry:
     if name not in PROBLEMS:
         raise InputError(f"--problem: expected one of {', '.join(PROBLEMS)}, found {name!r}")
     return PROBLEMS[name]
+
+
+def rival(name: str) -> str:
+    """What speedups of a problem are over, for people: "the compiler"."""
+    return PROBLEMS[name].rival if name in PROBLEMS else "the baseline"

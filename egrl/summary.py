@@ -12,6 +12,7 @@ from typing import Any
 from egrl.archive import Archive
 from egrl.config import Budget, RunConfig
 from egrl.loop import SearchState
+from egrl.problems import rival
 from egrl.run_folder import SUMMARY
 from egrl.types import GENERATION
 from hwsim.problem import Problem
@@ -128,7 +129,7 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
     if best is None:
         return f"{head}no valid mapping found in {count}\nrun folder: {folder}"
     return (
-        f"{head}{best['speedup']:.4f}x the compiler ({best['cost'] * 1e6:.1f} us against"
+        f"{head}{best['speedup']:.4f}x {rival(summary['problem'])} ({best['cost'] * 1e6:.1f} us against"
         f" {baseline['cost'] * 1e6:.1f} us), found by {best['source']}{_distance(summary['gap'])}\n{count}\n"
         f"run folder: {folder}"
     )

@@ -124,7 +124,9 @@ def zero_shot(
     for problem in targets:
         target = place(policies, problem)
         found.append(target)
-        say(f"{source.name} -> {problem.workload}: {target.speedup[-1]:.4f}x the compiler at the end")
+        say(
+            f"{source.name} -> {problem.workload}: {target.speedup[-1]:.4f}x {problems.rival(problem.name)} at the end"
+        )
     return found
 
 

@@ -191,7 +191,10 @@ class Problem(Protocol):
 
 
 class Game(Protocol):
-    """Optional view of a problem as a batched, pure, sequential game. S is any pytree of arrays [B, …]."""
+    """Optional view of a problem as a batched, pure, sequential game. S is any pytree of arrays [B, …].
+
+    Games of a batch may end after different numbers of moves; one that is over stays as it is, for a reward of 0.
+    """
 
     num_actions: int
     max_moves: int
@@ -320,6 +323,14 @@ class HasLifetimes(Protocol):
 
     def lifetimes(self, mapping: Mapping16) -> Sequence[Lifetime]:
         """The tensors of one mapping [N, H] as it stands, in the order of nodes and heads."""
+
+
+@runtime_checkable
+class HasPlacement(Protocol):
+    """A problem in which a mapping is played out to more than its choices: a place for each node."""
+
+    def placement(self, mapping: Mapping16) -> Sequence[Mapping[str, Any] | None]:
+        """What one mapping [N, H] leads to, a JSON object a node (None where there is nothing to say)."""
 
 
 @runtime_checkable

@@ -7,11 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from egrl.methods import METHODS, find
+from hwsim.mmap.chip import load_chip as load_mmap_chip
+from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Problem
 from toys import TOYS
 from workloads.load import load
+from workloads.load_program import load_program
 
 
 def _noisy() -> Problem:
@@ -21,12 +24,22 @@ def _noisy() -> Problem:
     )
 
 
+def _mmap(config: MmapConfig) -> Problem:
+    """AlexNet's training step, with as little fast memory as makes its weights compete."""
+    chip = load_mmap_chip("tpuv4i")
+    cmem = replace(chip.cmem, capacity_bytes=8 * 2**20)
+    return MmapProblem(load_program("alexnet:backward=1"), replace(chip, cmem=cmem), config)
+
+
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     "nnpi": lambda: NnpiProblem(load("alexnet"), load_chip("nnpi"), NnpiConfig()),
     "nnpi-penalise": lambda: NnpiProblem(load("resnet18"), load_chip("nnpi"), NnpiConfig(invalid="penalise")),
     "nnpi-noisy": _noisy,
     "nnpi-edge": lambda: NnpiProblem(load("alexnet"), load_chip("edge"), NnpiConfig()),
     "nnpi-quad": lambda: NnpiProblem(load("alexnet"), load_chip("quad"), NnpiConfig()),
+    "mmap": lambda: _mmap(MmapConfig()),
+    "mmap-literal": lambda: _mmap(MmapConfig(literal_copies=True)),
+    "mmap-lost": lambda: _mmap(MmapConfig(drop_backup=False)),
     **{f"toy-{name}": toy for name, toy in TOYS.items()},
 }
 

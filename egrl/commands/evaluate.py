@@ -101,6 +101,8 @@ def evaluation_report(problem: Problem, mapping: Mapping16, name: str) -> dict[s
 
 def text_of(report: Mapping[str, Any]) -> str:
     """The report for people: the explanation as a table, then the score."""
+    from egrl.problems import rival
+
     lines: list[str] = []
     explanation = report["explanation"]
     if explanation is not None:
@@ -118,9 +120,9 @@ def text_of(report: Mapping[str, Any]) -> str:
         lines.append(f"not valid as given: {violation}")
     cost = "did not run" if report["cost"] is None else f"{report['cost'] * 1e6:.2f} us"
     lines.append(
-        f"{report['workload']} on {report['chip']}, {report['mapping']}: {cost}, {report['speedup']:.4f}x the compiler"
-        f" ({report['baseline']['rule']}, {report['baseline']['cost'] * 1e6:.2f} us), status {report['status']},"
-        f" epsilon {report['epsilon']:.4f}"
+        f"{report['workload']} on {report['chip']}, {report['mapping']}: {cost}, {report['speedup']:.4f}x"
+        f" {rival(report['problem'])} ({report['baseline']['rule']}, {report['baseline']['cost'] * 1e6:.2f} us),"
+        f" status {report['status']}, epsilon {report['epsilon']:.4f}"
     )
     return "\n".join(lines)
 

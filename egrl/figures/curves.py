@@ -13,6 +13,7 @@ from analysis.curves import Curve, bands, learning_curves
 from egrl.figures import Drawing, plain
 from egrl.figures.repetitions import check_comparable, common_start, distinct, labels, plotted
 from egrl.past_run import PastRun
+from egrl.problems import rival
 from workloads.errors import InputError
 from workloads.files import read_text
 
@@ -31,7 +32,8 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     title = f"{kept[0].summary['workload']} on {kept[0].summary['chip']}"
     bound = min((run.bound for run in kept if run.bound is not None), default=None)
     try:
-        figure = learning_curves(curves, title + (f", {start} start" if start else ""), bound)
+        told = title + (f", {start} start" if start else "")
+        figure = learning_curves(curves, told, bound, rival(kept[0].summary["problem"]))
         numbers = {"bound": bound, "curves": bands(curves)}
     except ValueError as error:
         raise InputError(f"plot: {error}") from error

@@ -8,6 +8,7 @@ from typing import Any
 
 from egrl.figures.repetitions import together
 from egrl.past_run import PastRun
+from egrl.problems import rival
 from hwsim.problem import Mapping16
 
 
@@ -33,7 +34,7 @@ class Fastest:
     def title(self) -> str:
         """Workload, chip and speedup."""
         problem = self.run.problem
-        return f"{problem.workload} on {problem.chip}: best is {self.speedup:.4f}x the compiler"
+        return f"{problem.workload} on {problem.chip}: best is {self.speedup:.4f}x {rival(problem.name)}"
 
     @property
     def numbers(self) -> Mapping[str, Any]:

@@ -8,24 +8,20 @@ from __future__ import annotations
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tomli_w
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
 
-from workloads.errors import InputError
-from workloads.files import parse_toml, read_text
+from hwsim import chip_file as toml_file
+from hwsim.chip_file import Count, Name, Rate, capacity
 
 KIND, VERSION = "chip", 1
-MAX_FILE_BYTES = 1 << 20
 
-Count = Annotated[int, Field(strict=True, ge=1, lt=2**53)]
-Rate = Annotated[float, Field(strict=True, ge=1, le=1e18, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(strict=True, gt=0, le=1e3, allow_inf_nan=False)]
 Width = Annotated[float, Field(strict=True, ge=1 / 64, le=64, allow_inf_nan=False)]
 Sigma = Annotated[float, Field(strict=True, gt=0, le=2, allow_inf_nan=False)]
-Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
 Switch = Annotated[bool, Field(strict=True)]
 
 _CONFIG = ConfigDict(extra="forbid")
@@ -148,23 +144,14 @@ _PACKAGED = files("hwsim.nnpi") / "chips"
 def describe(chip: Chip) -> str:
     """A chip's memories from slowest to fastest, for people: name, capacity, bandwidth."""
     return ", ".join(
-        f"{memory.name} {_capacity(memory.capacity_bytes)} at {memory.bandwidth_Bps / 1e9:g} GB/s"
+        f"{memory.name} {capacity(memory.capacity_bytes)} at {memory.bandwidth_Bps / 1e9:g} GB/s"
         for memory in chip.memories
     )
 
 
-def _capacity(size_bytes: int) -> str:
-    for exponent, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
-        if size_bytes >= 1024**exponent:
-            return f"{size_bytes / 1024**exponent:.4g} {unit}"
-    return f"{size_bytes} B"
-
-
 def chip_names() -> tuple[str, ...]:
     """Names of the chips that come with the package, sorted."""
-    return tuple(
-        sorted(p.name.removesuffix(".toml") for p in _PACKAGED.iterdir() if p.name.endswith(".toml"))
-    )
+    return toml_file.packaged_names(_PACKAGED)
 
 
 def load_chip(name_or_file: str | Path) -> Chip:
@@ -173,12 +160,7 @@ def load_chip(name_or_file: str | Path) -> Chip:
     Raises:
         InputError: neither a known name nor a readable file, or the file is not a chip.
     """
-    given = str(name_or_file)
-    if given in chip_names():
-        return parse_chip((_PACKAGED / f"{given}.toml").read_text(encoding="utf-8"), f"{given}.toml")
-    if not given.endswith(".toml"):
-        raise InputError(f"chip {given!r}: expected one of {', '.join(chip_names())} or a .toml file")
-    return parse_chip(read_text(given, "a chip file", MAX_FILE_BYTES), given)
+    return toml_file.load(name_or_file, _PACKAGED, parse_chip)
 
 
 def parse_chip(text: str, where: str) -> Chip:
@@ -187,15 +169,7 @@ def parse_chip(text: str, where: str) -> Chip:
     Raises:
         InputError: malformed TOML (with its line), or an unknown, missing or impossible value (with its key).
     """
-    table = parse_toml(text, where)
-    for key, expected in (("kind", KIND), ("version", VERSION)):
-        found = table.pop(key, expected)
-        if type(found) is not type(expected) or found != expected:
-            raise InputError(f"{where}: {key}: expected {expected!r}, found {found!r}")
-    try:
-        return _ADAPTER.validate_python(table)
-    except ValidationError as error:
-        raise InputError(f"{where}: {_first(error)}") from error
+    return toml_file.parse(text, where, KIND, VERSION, _ADAPTER)
 
 
 def chip_toml(chip: Chip) -> str:
@@ -205,20 +179,4 @@ def chip_toml(chip: Chip) -> str:
 
 def chip_file(chip: Chip) -> str:
     """`chip_toml` with the kind and version that a file carries."""
-    return tomli_w.dumps({"kind": KIND, "version": VERSION, **asdict(chip)})
-
-
-def _first(error: ValidationError) -> str:
-    """The first problem that pydantic found, as `key: expected …, found …`."""
-    problem: Any = error.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in problem["loc"])
-    match problem["type"]:
-        case "missing":
-            return f"{key}: expected a value, found none"
-        case "unexpected_keyword_argument":
-            return f"{key}: expected no such key, found {problem['input']!r}"
-        case "value_error":
-            return str(problem["ctx"]["error"])
-        case _:
-            expected = problem["msg"].removeprefix("Input should be ")
-            return f"{key}: expected {expected}, found {problem['input']!r}"
+    return toml_file.text_of(chip, KIND, VERSION)

@@ -119,7 +119,7 @@ def test_a_policys_last_known_speedup_counts():
 def test_the_table_shows_figures_and_a_dash_for_what_is_unknown():
     runs = [run_("egrl", 0, 2.0, deployable=1.5), run_("random", 0, 0.0)]
     entry = {
-        **{"workload": "w", "chip": "c", "unit": "s", "baseline": 1.0},
+        **{"workload": "w", "problem": "nnpi", "chip": "c", "unit": "s", "baseline": 1.0},
         **{"best_known": 0.5, "bound": None, "reference": "egrl"},
         "rows": [dataclasses.asdict(row) for row in rows(runs, ["egrl", "random"], 0.5, None)],
         "failed": ["w random seed 1 failed: no memory"],

@@ -11,7 +11,14 @@ from egrl.summary import percent_up, sentence
 
 def summary(**changes: Any) -> dict[str, Any]:
     best = {"speedup": 1.25, "cost": 80e-6, "source": "gnn"}
-    values = {"workload": "w", "chip": "c", "method": "m", "best": best, "baseline": {"cost": 100e-6}}
+    values = {
+        "problem": "nnpi",
+        "workload": "w",
+        "chip": "c",
+        "method": "m",
+        "best": best,
+        "baseline": {"cost": 100e-6},
+    }
     return {**values, "gap": 0.0123, "generations": 2, "evaluations": 42, "seconds": 3.2, **changes}
 
 

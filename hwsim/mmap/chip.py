@@ -1,0 +1,118 @@
+"""What a chip of the game is: a fast memory that the compiler manages (CMEM), slow memory (HBM), and compute.
+
+A chip file is TOML with the tables of `Chip`'s fields; `chips/tpuv4i.toml` is the example with all sources.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, TypeAdapter, model_validator
+from pydantic.dataclasses import dataclass
+
+from hwsim import chip_file as toml_file
+from hwsim.chip_file import Count, Name, Rate, capacity
+
+KIND, VERSION = "mmap-chip", 1
+MAX_GRANULES = 2**24
+
+_CONFIG = ConfigDict(extra="forbid")
+Capacity = Annotated[int, Field(strict=True, ge=1, lt=2**48)]
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Cmem:
+    """Fast memory: room for `capacity_bytes`, placed at multiples of `granule_bytes`; bytes a second each way."""
+
+    capacity_bytes: Capacity
+    granule_bytes: Count
+    read_Bps: Rate
+    write_Bps: Rate
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Hbm:
+    """Slow memory, large enough for everything: bytes a second, reads, writes and copies alike."""
+
+    bandwidth_Bps: Rate
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Compute:
+    """Floating-point operations a second at best."""
+
+    peak_flops: Rate
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Chip:
+    """A chip of the memory mapping game."""
+
+    name: Name
+    cmem: Cmem
+    hbm: Hbm
+    compute: Compute
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Chip:
+        cmem = self.cmem
+        if cmem.capacity_bytes % cmem.granule_bytes:
+            raise ValueError(
+                f"cmem.capacity_bytes: expected a multiple of granule_bytes ({cmem.granule_bytes}),"
+                f" found {cmem.capacity_bytes}"
+            )
+        if cmem.capacity_bytes // cmem.granule_bytes > MAX_GRANULES:
+            raise ValueError(
+                f"cmem.granule_bytes: expected at least capacity_bytes / {MAX_GRANULES},"
+                f" found {cmem.granule_bytes} for {cmem.capacity_bytes}"
+            )
+        for key, rate in (("read_Bps", cmem.read_Bps), ("write_Bps", cmem.write_Bps)):
+            if rate < self.hbm.bandwidth_Bps:
+                raise ValueError(
+                    f"cmem.{key}: expected at least hbm.bandwidth_Bps ({self.hbm.bandwidth_Bps:g}),"
+                    f" found {rate:g}: fast memory would slow the program down"
+                )
+        return self
+
+
+_ADAPTER: TypeAdapter[Chip] = TypeAdapter(Chip)
+_PACKAGED = files("hwsim.mmap") / "chips"
+
+
+def describe(chip: Chip) -> str:
+    """A chip for people: capacity and bandwidths."""
+    cmem = chip.cmem
+    return (
+        f"hbm at {chip.hbm.bandwidth_Bps / 1e9:g} GB/s, cmem {capacity(cmem.capacity_bytes)} at"
+        f" {cmem.read_Bps / 1e9:g} (write {cmem.write_Bps / 1e9:g}) GB/s, {chip.compute.peak_flops / 1e12:g} TFLOP/s"
+    )
+
+
+def chip_names() -> tuple[str, ...]:
+    """Names of the chips that come with the package, sorted."""
+    return toml_file.packaged_names(_PACKAGED)
+
+
+def load_chip(name_or_file: str | Path) -> Chip:
+    """A chip by its name in `chip_names()` or from a TOML file.
+
+    Raises:
+        InputError: neither a known name nor a readable file, or the file is not a chip of this game.
+    """
+    return toml_file.load(name_or_file, _PACKAGED, parse_chip)
+
+
+def parse_chip(text: str, where: str) -> Chip:
+    """A chip from TOML text; `where` (a file name) opens the message of an error.
+
+    Raises:
+        InputError: malformed TOML (with its line), or an unknown, missing or impossible value (with its key).
+    """
+    return toml_file.parse(text, where, KIND, VERSION, _ADAPTER)
+
+
+def chip_file(chip: Chip) -> str:
+    """TOML text of a chip, from which `parse_chip` makes an equal chip."""
+    return toml_file.text_of(chip, KIND, VERSION)

@@ -1,0 +1,211 @@
+"""The MMapGame as a batched, pure game, and whole games played by proposals: the rules of `hwsim.mmap.moves`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.jit import kernel
+from hwsim.mmap.board import FORCED, Board, board_of, new_boards
+from hwsim.mmap.layout import Layout
+from hwsim.mmap.moves import dead_end, find_legal, over, plan, play, play_proposal, restart, seconds
+from hwsim.mmap.room import new_words
+from hwsim.mmap.tables import Tables
+from hwsim.problem import Floats, Mapping16
+
+ACTIONS = ("drop", "copy", "nocopy")
+
+
+@dataclass(frozen=True)
+class Plans:
+    """What each of the 3 actions would place now, in B games. Intervals are closed; (-1, -1) is none.
+
+    Attributes:
+        legal: bool [B, 3]; nothing is legal where a game is over.
+        first, last, copy_first, copy_last: int32 [B, 3], steps of the interval and of the copy's window.
+        offset_bytes: int64 [B, 3], -1 = none.
+    """
+
+    legal: NDArray[np.bool_]
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    copy_first: NDArray[np.int32]
+    copy_last: NDArray[np.int32]
+    offset_bytes: NDArray[np.int64]
+
+
+class MmapGame:
+    """The game of a program on a chip (`Game` of hwsim/problem.py). A state is a `Board`, rewards are shares.
+
+    The reward of a move is the change of the return over the most seconds that fast memory could save. A move that
+    leads to a dead end goes back to the backup (or loses: the return is 0 then), so that rewards always sum to the
+    return of the final layout.
+    """
+
+    num_actions = len(ACTIONS)
+
+    def __init__(self, tables: Tables, granule_bytes: int) -> None:
+        self.tables, self.granule_bytes = tables, granule_bytes
+        decisions = int(np.count_nonzero(tables.buffer["granules"]))
+        self.max_moves: int = decisions * (1 + len(tables.group))
+
+    def reset(self, batch: int) -> Board:
+        """`batch` new games."""
+        boards = new_boards(self.tables, batch)
+        _restart_all(self.tables, boards)
+        return boards
+
+    def legal(self, state: Board) -> NDArray[np.bool_]:
+        """bool [B, 3]; nothing is legal where a game is over."""
+        return self.plans(state).legal
+
+    def plans(self, state: Board) -> Plans:
+        """What each action would place now."""
+        found = _plan_all(self.tables, state, new_words(self.tables))
+        first, last, copy_first, copy_last = (found[:, :, column].copy() for column in range(1, 5))
+        return Plans(found[:, :, 0] > 0, first, last, copy_first, copy_last, self._bytes(found[:, :, 5]))
+
+    def step(self, state: Board, action: NDArray[np.int16]) -> tuple[Board, Floats, NDArray[np.bool_]]:
+        """(next state, reward [B], done [B]) of actions int16 [B]; a game that is over stays as it is.
+
+        Raises:
+            ValueError: an action is illegal.
+        """
+        after = Board._make(part.copy() for part in state)
+        given = np.ascontiguousarray(action, np.int16)
+        if given.shape != (len(state.game),):
+            raise ValueError(f"action: expected shape ({len(state.game)},), received {given.shape}")
+        wrong = _step_all(self.tables, after, given, new_words(self.tables))
+        if wrong >= 0:
+            raise ValueError(f"action[{wrong}]: expected a legal action, received {given[wrong]}")
+        reward = (after.game["total_s"] - state.game["total_s"]) / self.tables.most_s
+        return after, reward, self.done(after)
+
+    def done(self, state: Board) -> NDArray[np.bool_]:
+        """bool [B]."""
+        return np.asarray((state.game["cursor"] >= len(self.tables.buffer)) | (state.game["lost"] > 0))
+
+    def observe(self, state: Board) -> dict[str, NDArray[Any]]:
+        """What there is to see of B games: the buffer to decide on (N at the end), seconds left for copies [B, T],
+        what was played and where it lies [B, N], the groups that must be dropped [B, G], and the return."""
+        return {
+            "buffer": state.game["cursor"].copy(),
+            "supply_s": state.step["supply_s"].copy(),
+            "action": state.buffer["action"].copy(),
+            "offset_bytes": self._bytes(state.buffer["offset"]),
+            "first": state.buffer["first"].copy(),
+            "last": state.buffer["last"].copy(),
+            "forced": state.group["state"] == FORCED,
+            "return": state.game["total_s"] / self.tables.most_s,
+        }
+
+    def take(self, state: Board, index: NDArray[np.int64]) -> Board:
+        """The games at `index` [B'], copies."""
+        return Board._make(np.take(part, index, axis=0) for part in state)
+
+    def layout(self, state: Board, row: int) -> Layout:
+        """Where one game's buffers lie."""
+        rows = state.buffer[row]
+        return Layout(
+            rows["action"].astype(np.int8),
+            self._bytes(rows["offset"]),
+            rows["first"].copy(),
+            rows["last"].copy(),
+            rows["copy_first"].copy(),
+            rows["copy_last"].copy(),
+            self.tables.step["supply_s"] - state.step[row]["supply_s"],
+        )
+
+    def _bytes(self, granules: NDArray[np.int32]) -> NDArray[np.int64]:
+        offset = granules.astype(np.int64)
+        return np.where(offset >= 0, offset * self.granule_bytes, -1)
+
+    def played(self, proposals: Mapping16) -> Played:
+        """Play whole games by proposals int16 [B, N]: an illegal wish falls back, a dead end goes back."""
+        boards = new_boards(self.tables, 1)
+        wishes = np.ascontiguousarray(proposals, np.int16)
+        action, cost, resets = _play_all(self.tables, boards, wishes, new_words(self.tables))
+        return Played(action, cost, resets)
+
+    def layout_of(self, proposal: NDArray[np.int16]) -> Layout:
+        """The layout that one proposal int16 [N] is played to."""
+        boards = new_boards(self.tables, 1)
+        _play_all(self.tables, boards, np.ascontiguousarray(proposal[None], np.int16), new_words(self.tables))
+        return self.layout(boards, 0)
+
+
+@dataclass(frozen=True)
+class Played:
+    """Whole games, B of them.
+
+    Attributes:
+        action: int16 [B, N], what was played; -1 where there was no decision, or the game was lost before it.
+        cost_s: float64 [B], seconds of the program; NaN where the game was lost.
+        resets: int64 [B], how often a game went back to its backup.
+    """
+
+    action: Mapping16
+    cost_s: Floats
+    resets: NDArray[np.int64]
+
+
+@kernel
+def _restart_all(tables: Tables, boards: Board) -> None:
+    for row in range(len(boards.game)):
+        restart(tables, board_of(boards, row))
+
+
+@kernel
+def _plan_all(tables: Tables, boards: Board, words: NDArray[np.uint64]) -> NDArray[np.int32]:
+    rows = len(boards.game)
+    found = np.full((rows, 3, 6), -1, np.int32)
+    for row in range(rows):
+        board = board_of(boards, row)
+        if over(tables, board):
+            found[row, :, 0] = 0
+            continue
+        for action in range(3):
+            legal, first, last, copy_first, copy_last, offset = plan(tables, board, action, words)
+            found[row, action, 0] = legal
+            found[row, action, 1] = first
+            found[row, action, 2] = last
+            found[row, action, 3] = copy_first
+            found[row, action, 4] = copy_last
+            found[row, action, 5] = offset
+    return found
+
+
+@kernel
+def _step_all(tables: Tables, boards: Board, action: NDArray[np.int16], words: NDArray[np.uint64]) -> int:
+    """Play an action in each game that goes on; the first row with an illegal one, -1 = all were legal."""
+    for row in range(len(boards.game)):
+        board = board_of(boards, row)
+        if over(tables, board):
+            continue
+        planned = plan(tables, board, action[row], words)
+        if not planned[0] or action[row] < 0 or action[row] > 2:
+            return row
+        play(tables, board, action[row], planned)
+        if not over(tables, board) and not find_legal(tables, board, 0, words)[1][0]:
+            dead_end(tables, board)
+    return -1
+
+
+@kernel
+def _play_all(
+    tables: Tables, boards: Board, proposals: Mapping16, words: NDArray[np.uint64]
+) -> tuple[Mapping16, Floats, NDArray[np.int64]]:
+    rows = len(proposals)
+    played = np.empty(proposals.shape, np.int16)
+    cost, resets = np.empty(rows), np.empty(rows, np.int64)
+    board = board_of(boards, 0)
+    for row in range(rows):
+        play_proposal(tables, board, proposals[row], words)
+        for b in range(len(tables.buffer)):
+            played[row, b] = board.buffer[b].action
+        cost[row] = np.nan if board.game[0].lost else seconds(tables, board)
+        resets[row] = board.game[0].resets
+    return played, cost, resets

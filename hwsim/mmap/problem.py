@@ -1,0 +1,162 @@
+"""The MMapGame as a problem: mappings are played in order, and what a layout costs is estimated."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.canonical import canonical, check_mapping, choice_columns, independent_sample
+from hwsim.mmap.chip import Chip, chip_file
+from hwsim.mmap.game import ACTIONS, MmapGame
+from hwsim.mmap.judge import Rates, judge
+from hwsim.mmap.layout import Layout
+from hwsim.mmap.observation import SCHEMA_VERSION, edges, features
+from hwsim.mmap.tables import build_tables
+from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
+from workloads.program import Program
+from workloads.program_json import to_json
+
+SIMULATOR_VERSION = 1
+"""Changes whenever a layout or a cost changes for the same program, chip and settings."""
+
+
+@dataclass(frozen=True)
+class MmapConfig:
+    """Settings of the problem.
+
+    Attributes:
+        literal_copies: a copy's window must touch its instruction, as the paper's appendix writes it.
+        drop_backup: a dead end goes back and drops the alias group that led to it; else the game is lost.
+    """
+
+    literal_copies: bool = False
+    drop_backup: bool = True
+
+
+class MmapProblem:
+    """What a layout of a program's buffers costs (`Problem` of hwsim/problem.py), and the game that makes one.
+
+    N nodes are the buffers; the only head is "action" (drop, copy, nocopy). Proposals are played in order; an illegal
+    action is replaced by another in a fixed order, and a dead end goes back (docs/mmap.md). Cost is the sum of L_I(S)
+    over all instructions, in seconds; the baseline leaves everything in HBM. Reward is the normalised return: 0 for
+    the baseline, 1 for everything in fast memory, 0 where the game is lost. `epsilon` is the share of bytes whose
+    action was replaced.
+    """
+
+    def __init__(self, program: Program, chip: Chip, config: MmapConfig | None = None) -> None:
+        self.config = config or MmapConfig()
+        self.program, self._chip = program, chip
+        self.tables = build_tables(program, chip, self.config.literal_copies, self.config.drop_backup)
+        self.game = MmapGame(self.tables, chip.cmem.granule_bytes)
+
+        self.name = "mmap"
+        self.workload = program.name
+        self.chip = chip.name
+        self.nodes = tuple(program.buffer_name(number) for number in range(len(program)))
+        self.heads: tuple[str, ...] = ("action",)
+        self.labels: tuple[tuple[str, ...], ...] = (ACTIONS,)
+        self.size_bytes: NDArray[np.int64] = self.tables.buffer["size_bytes"][:, None].copy()
+        self.live: NDArray[np.bool_] = self.size_bytes > 0
+        self.num_choices: NDArray[np.int16] = np.full(self.size_bytes.shape, len(ACTIONS), np.int16)
+        self.choice_rank: NDArray[np.float32] = np.linspace(0, 1, len(ACTIONS), dtype=np.float32)[None]
+        self.initial: Mapping16 = canonical(np.zeros(self.size_bytes.shape, np.int16), self.live)
+        seen = [features(program, self.tables), choice_columns(self.choice_rank, self.initial)]
+        self.observation: Observation | None = Observation(
+            np.concatenate(seen, axis=1).astype(np.float32), edges(program), SCHEMA_VERSION
+        )
+        self.unit = "s"
+        self.baseline = Baseline(self.initial, self.tables.none_s, "hbm")
+
+    def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
+        """Play mappings int16 [B, N, 1] and estimate what runs; keys uint64 [B] are not needed, nothing is random.
+
+        Raises:
+            ValueError: where shape, dtype or a choice number is out of range.
+        """
+        check_mapping(self, mapping, key)
+        proposed = canonical(mapping, self.live)
+        played = self.game.played(proposed[:, :, 0])
+        ran = ~np.isnan(played.cost_s)
+        action = np.where(played.action < 0, proposed[:, :, 0], played.action)
+        moved = np.where(action != proposed[:, :, 0], self.size_bytes[:, 0], 0).sum(axis=1)
+        return Evaluation(
+            reward=np.where(ran, (self.tables.none_s - played.cost_s) / self.tables.most_s, 0.0),
+            cost=played.cost_s,
+            speedup=np.where(ran, self.baseline.cost / played.cost_s, 0.0),
+            epsilon=moved / self.size_bytes.sum(),
+            status=np.where(ran, Status.OK, Status.INVALID).astype(np.int8),
+            partial=np.zeros(len(ran), np.bool_),
+            repaired=action[:, :, None],
+        )
+
+    def sample(self, probabilities: NDArray[np.floating[Any]], key: Keys) -> Mapping16:
+        """Draw every decision by itself: [B, N, 1, C] -> int16 [B, N, 1]; see `independent_sample`."""
+        return independent_sample(probabilities, self.num_choices, self.live, key)
+
+    def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
+        """The canonical form of mappings [B, N, 1]: all can be played.
+
+        Raises:
+            ValueError: where shape, dtype or a choice number is out of range.
+        """
+        check_mapping(self, mapping, key)
+        return canonical(mapping, self.live)
+
+    def layout(self, mapping: Mapping16) -> Layout:
+        """Where one mapping int16 [N, 1] is played to.
+
+        Raises:
+            ValueError: where shape, dtype or a choice number is out of range.
+        """
+        check_mapping(self, mapping[None], np.zeros(1, np.uint64))
+        return self.game.layout_of(canonical(mapping, self.live)[:, 0])
+
+    def judge(self, mapping: Mapping16) -> list[Violation]:
+        """Every rule that the layout of one mapping [N, 1] breaks, by code that shares nothing with the game."""
+        return judge(self.program, self.rates, self.layout(mapping), self.config.literal_copies)
+
+    @property
+    def rates(self) -> Rates:
+        """What the judge must know of the chip."""
+        cmem, hbm = self._chip.cmem, self._chip.hbm.bandwidth_Bps
+        return Rates(
+            cmem.capacity_bytes,
+            cmem.granule_bytes,
+            hbm,
+            cmem.read_Bps,
+            cmem.write_Bps,
+            self._chip.compute.peak_flops,
+        )
+
+    def placement(self, mapping: Mapping16) -> list[dict[str, Any] | None]:
+        """Offset (bytes), interval and copy window (steps, closed) of each buffer in fast memory, under one mapping."""
+        layout = self.layout(mapping)
+        columns: dict[str, NDArray[Any]] = {
+            "offset_bytes": layout.offset_bytes,
+            "first": layout.first,
+            "last": layout.last,
+        }
+        columns |= {"copy_first": layout.copy_first, "copy_last": layout.copy_last}
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        places = [
+            {name: value for name, value in zip(columns, row, strict=True) if value >= 0} for row in rows
+        ]
+        return [place or None for place in places]
+
+    def bound(self, time_limit_s: float) -> Bound | None:
+        """None: nothing is proved of this game yet."""
+        return None
+
+    def fingerprint(self) -> str:
+        """Hex digest of simulator version, chip, program and settings."""
+        parts = {"version": SIMULATOR_VERSION, "config": asdict(self.config), "files": dict(self.files())}
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def files(self) -> dict[str, str]:
+        """The program and the chip as text."""
+        return {"program.json": to_json(self.program), "chip.toml": chip_file(self._chip)}
