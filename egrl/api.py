@@ -24,7 +24,7 @@ from egrl import (
     summary,
 )
 from egrl.archive import Archive
-from egrl.config import DEFAULT_GENERATIONS, Budget, EvaluatorConfig, RunConfig, RunOptions
+from egrl.config import BUDGETS, DEFAULT_GENERATIONS, Budget, EvaluatorConfig, RunConfig, RunOptions
 from egrl.confirm import name_the_best
 from egrl.evaluator import Function, name_of, open_boards
 from egrl.past_run import with_own_inputs
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from egrl.boards import Boards
     from policies.store import StoredPolicy
 
-BUDGETS = ("gens", "evals", "seconds")
 RESUMABLE = (*BUDGETS, "workers", "executor", "ray_address", "checkpoint_seconds", "evaluator")
 """Options that may change when a run is resumed: a larger budget, and what changes no result."""
 
@@ -328,8 +327,7 @@ def _larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:
 
 def _budget_of(options: RunOptions) -> dict[str, Any]:
     """The flag of the options' budget -> its value."""
-    found = {k: getattr(options, k) for k in BUDGETS if getattr(options, k) is not None}
-    return found or {"gens": DEFAULT_GENERATIONS}
+    return options.budget() or {"gens": DEFAULT_GENERATIONS}
 
 
 def _run(

@@ -193,9 +193,11 @@ def markdown(document: Mapping[str, Any]) -> str:
 def _setting_line(document: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
     known, bound, unit = entry["best_known"], entry["bound"], entry["unit"]
     seeds = f"{document['seeds']} seed{'s' if document['seeds'] > 1 else ''}"
+    spent = document.get("seconds")
+    budget = f"{document['evaluations']} evaluations" if spent is None else f"{spent:g} s of searching"
     return (
         f"Speedup over {rival(entry['problem'])} ({entry['baseline']:.6g} {unit});"
-        f" {document['evaluations']} evaluations, {seeds},"
+        f" {budget}, {seeds},"
         f" start {document['start']}. Best known: "
         + (UNKNOWN if known is None else f"{known:.6g} {unit}")
         + ("; no proven bound." if bound is None else f"; proven bound: {bound:.6g} {unit}.")

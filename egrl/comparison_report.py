@@ -32,7 +32,8 @@ def compare(
     Args:
         workloads, methods: of the runs; each with seeds 0 .. `seeds` - 1.
         folder: of all runs; what is finished there is not run again.
-        options: problem, evals, chip, start ("" or None: the preset's), settings, preset; see `egrl compare`.
+        options: problem, evals or seconds, chip, start ("" or None: the preset's), settings, preset; see
+            `egrl compare`.
         workers: runs at once.
         say: hears of each run that ended.
 
@@ -40,7 +41,7 @@ def compare(
     Raises InputError where an option is wrong or the folder holds runs of another configuration.
     """
     from egrl import atomic, comparison
-    from egrl.comparison_runs import plan, run_all
+    from egrl.comparison_runs import budget_of, plan, run_all
 
     subjects = plan(workloads, methods, seeds, folder, options)
     jobs = [job for subject in subjects for job in subject.jobs]
@@ -53,12 +54,14 @@ def compare(
     failures, interrupted = run_all([job for job in jobs if job.argv], workers, say)
     if interrupted:
         return None
+    budget = budget_of(options)
     document = {
         "kind": "comparison",
         "version": 1,
         "methods": list(methods),
         "seeds": seeds,
-        "evaluations": options["evals"],
+        "evaluations": None if "seconds" in budget else options["evals"],
+        "seconds": budget.get("seconds"),
         "start": subjects[0].start,
         "workloads": [report(subject, folder, failures) for subject in subjects],
     }

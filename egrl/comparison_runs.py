@@ -65,7 +65,7 @@ def plan(
         if any(subject.name == name for subject in subjects):
             raise InputError(f"--workload: expected workloads of different names, found {name!r} twice")
         for method in methods:
-            given = {k: options[k] for k in ("problem", "evals", "chip")}
+            given = {k: options[k] for k in ("problem", "chip")} | budget_of(options)
             given |= {"start": options["start"]} if options["start"] else {}
             settings = [s for entry in options["settings"] for s in _settings_of(methods, method, entry)]
             resolved = api.resolve(
@@ -88,6 +88,13 @@ def plan(
     return subjects
 
 
+def budget_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The budget of every run, as `RunOptions` names it: seconds where they are given, else evaluations."""
+    if options.get("seconds") is not None:
+        return {"seconds": float(options["seconds"])}
+    return {"evals": options["evals"]}
+
+
 def _settings_of(methods: Sequence[str], method: str, setting: str) -> list[str]:
     """The setting as `egrl run --method METHOD --set` takes it; none where it is another method's."""
     if setting.startswith(("problem.", "method.")):
@@ -106,7 +113,7 @@ def _arguments(
     """Arguments of `egrl run` that make this run, or go on with it; none where it is finished."""
     from egrl.run_folder import CONFIG
 
-    evals = ("--evals", str(run.run.evals), "--quiet")
+    budget = [word for k, v in run.run.budget().items() for word in (f"--{k}", str(v))]
     if not (path / CONFIG).exists():
         given: dict[str, object] = {
             "workload": run.run.workload,
@@ -122,9 +129,9 @@ def _arguments(
         }
         flags = [word for name, value in given.items() for word in (f"--{name}", str(value))]
         flags += [word for setting in settings for word in ("--set", setting)]
-        return ("run", *flags, *(("--preset", preset) if preset else ()), *evals)
+        return ("run", *flags, *(("--preset", preset) if preset else ()), *budget, "--quiet")
     _check_same(path, run)
-    return () if _finished(path, run, problem) else ("run", "--resume", str(path), *evals)
+    return () if _finished(path, run, problem) else ("run", "--resume", str(path), *budget, "--quiet")
 
 
 def _check_same(path: Path, run: RunConfig) -> None:
@@ -148,16 +155,16 @@ def _check_same(path: Path, run: RunConfig) -> None:
                     f"{where}: {key}: expected {right.get(key)!r} as in this comparison, found {left.get(key)!r};"
                     " take another --out"
                 )
-    evals = found["run"].get("evals")
-    if not isinstance(evals, int) or evals > (run.run.evals or 0):
-        raise InputError(f"{where}: run.evals: expected at most --evals {run.run.evals}, found {evals}")
+    for kind, most in run.run.budget().items():
+        spent = found["run"].get(kind)
+        if not isinstance(spent, int | float) or spent > most:
+            raise InputError(f"{where}: run.{kind}: expected at most --{kind} {most:g}, found {spent}")
 
 
 def _finished(path: Path, run: RunConfig, problem: Problem) -> bool:
     """Whether the folder's run has spent this budget. InputError where it ran on another simulator."""
     from egrl.run_folder import SUMMARY
     from egrl.summary import read_summary
-    from egrl.types import GENERATION
 
     if not (path / SUMMARY).exists():
         return False
@@ -167,7 +174,7 @@ def _finished(path: Path, run: RunConfig, problem: Problem) -> bool:
             f"{path}: this run was made by another simulator, chip or workload: expected fingerprint"
             f" {problem.fingerprint()[:12]}, found {summary['fingerprint'][:12]}; take another --out"
         )
-    return bool(summary["complete"]) and summary["generations"] == (run.run.evals or 0) // GENERATION
+    return bool(summary["complete"]) and summary.get("budget") == run.run.budget()
 
 
 def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tuple[dict[Path, str], bool]:

@@ -25,6 +25,7 @@ VERSION = 1
 DEFAULT_GENERATIONS = 200
 TABLES = ("problem", "method", "evaluator")
 """The tables that `--set` reaches."""
+BUDGETS = ("gens", "evals", "seconds")
 EXECUTORS = ("local", "ray")
 MOST_LISTED = 4
 """Keys that a message lists."""
@@ -72,6 +73,10 @@ class RunOptions:
     )
     exact_seconds: float = _flag(30.0, "time limit of the solve for --start exact")
     checkpoint_seconds: float = _flag(20.0, "write a checkpoint when this long has passed since the last")
+
+    def budget(self) -> dict[str, float]:
+        """The limits that are set: name of the flag -> its value."""
+        return {k: value for k in BUDGETS if (value := getattr(self, k)) is not None}
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ class Budget:
     @staticmethod
     def of(options: RunOptions) -> Budget:
         """The budget that the options name. InputError where they name two, or less than one generation."""
-        given = {k: v for k in ("gens", "evals", "seconds") if (v := getattr(options, k)) is not None}
+        given = options.budget()
         if len(given) > 1:
             raise InputError(
                 f"expected one of --gens, --evals and --seconds, found {', '.join('--' + k for k in given)}"

@@ -78,6 +78,7 @@ def summarise(
         "method": config.run.method,
         "start": config.run.start,
         "seed": config.run.seed,
+        "budget": config.run.budget(),
         "generations": state.generation,
         "evaluations": len(archive),
         "seconds": round(state.seconds, 3),

@@ -14,6 +14,9 @@ import click
 @click.option("--methods", required=True, metavar="A,B,…", help="methods of `egrl list methods`")
 @click.option("--seeds", type=click.IntRange(1), default=5, help="runs of each method: seeds 0, 1, … [5]")
 @click.option("--evals", type=int, default=4000, help="evaluations of each run [4000]")
+@click.option(
+    "--seconds", type=float, default=None, help="seconds of searching of each run, instead of --evals"
+)
 @click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
 @click.option("--start", default=None, help="begin with: cold, compiler, exact, or a mapping FILE [compiler]")
 @click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
