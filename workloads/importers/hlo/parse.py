@@ -77,7 +77,9 @@ def parse(text: str, where: str) -> Module:
     try:
         return reader.module()
     except Fault as fault:
-        raise InputError(f"{where}: line {reader.number}: {fault}") from None
+        cut = reader.at >= len(text) and "cut off" not in str(fault)
+        hint = ", on the last line: cut off?" if cut else ""
+        raise InputError(f"{where}: line {reader.number}: {fault}{hint}") from None
     except RecursionError:
         raise InputError(
             f"{where}: line {reader.number}: expected shapes of few levels, found too many"
