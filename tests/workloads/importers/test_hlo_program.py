@@ -281,11 +281,25 @@ def test_asynchronous_pairs_are_one_instruction_that_keeps_its_operand():
   ROOT %r = f32[64]{0} add(%m, %e)""",
         ADD,
     )
-    assert [i.name for i in program.instructions] == ["n", "s", "m", "h", "r"]
+    assert [(i.name, i.opcode) for i in program.instructions] == [
+        ("n", "negate"),
+        ("s", "copy"),
+        ("m", "negate"),
+        ("h", "all-reduce"),
+        ("r", "add"),
+    ]
     by_name = {t.name: t for t in program.tensors}
     assert by_name["n"].last_use == 2
     assert uses(program)[2:4] == [("s/in/n", 256, False), ("s/out/s", 256, False)]
     assert [i.flops for i in program.instructions] == [64, 0, 64, 64, 64]
+
+
+def test_a_started_slice_moves_the_slice():
+    program = program_of("""
+  %a = f32[64]{0} parameter(0)
+  %s = ((f32[64]{0}), f32[8]{0}, u32[]) slice-start(%a), slice={[0:8]}
+  ROOT %d = f32[8]{0} slice-done(%s)""")
+    assert uses(program) == [("s/in/a", 32, False), ("s/out/s", 32, False)]
 
 
 def test_a_started_computation_is_priced_with_its_body():

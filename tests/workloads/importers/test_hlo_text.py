@@ -29,7 +29,7 @@ FileLocations
   %p = f32[4]{0} parameter(0)
   %one = f32[4]{0} constant({1, 1,
     1, 1})
-  ROOT %sum = f32[4]{0} add(%p, /*index=1*/%one), metadata={op_name="a/b" source_file="x}\\".py"}
+  ROOT %sum = f32[4]{0} add(%p, /*index=1*/%one), metadata={op_name="a/constant(b" source_file="x}\\".py"}
 }
 
 // a remark

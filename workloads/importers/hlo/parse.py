@@ -110,7 +110,7 @@ class _Reader:
     def _joined(self, begin: int, end: int) -> str:
         """A literal may go over many lines: the text up to the end of the line on which its bracket closes."""
         found = self.text[begin:end]
-        opcode = re.search(r"\bconstant\(", found)
+        opcode = re.search(r"\bconstant\(", found.split('"', 1)[0])
         if opcode is None or closing(found, opcode.end() - 1) is not None:
             return found
         close = closing(self.text, begin + opcode.end() - 1)
