@@ -379,6 +379,33 @@ def test_donated_parameters_share_a_place_with_results_only_where_asked():
     assert all(b.alias_id == NO_ALIAS for b in program_of(later, header=header, boundary_aliases=True))
 
 
+def test_a_chain_of_updates_is_one_group_with_its_donated_parameter_where_asked():
+    entry = """
+  %p = f32[100,8]{1,0} parameter(0)
+  %u = f32[1,8]{1,0} parameter(1)
+  %i = s32[] parameter(2)
+  %d = f32[100,8]{1,0} dynamic-update-slice(%p, %u, %i, %i)
+  ROOT %e = f32[100,8]{1,0} dynamic-update-slice(%d, %u, %i, %i)"""
+    assert len({b.alias_id for b in program_of(entry, header=DONATED)} - {NO_ALIAS}) == 2
+    asked = program_of(entry, header=DONATED, boundary_aliases=True)
+    assert len({b.alias_id for b in asked} - {NO_ALIAS}) == 1
+    assert sum(b.alias_id != NO_ALIAS for b in asked) == 4
+
+
+def test_results_that_trade_places_with_parameters_are_no_group():
+    entry = """
+  %p = f32[100,8]{1,0} parameter(0)
+  %q = f32[100,8]{1,0} parameter(1)
+  %u = f32[1,8]{1,0} parameter(2)
+  %i = s32[] parameter(3)
+  %d = f32[100,8]{1,0} dynamic-update-slice(%p, %u, %i, %i)
+  %e = f32[100,8]{1,0} dynamic-update-slice(%q, %u, %i, %i)
+  ROOT %t = (f32[100,8]{1,0}, f32[100,8]{1,0}) tuple(%d, %e)"""
+    header = ", input_output_alias={ {0}: (1, {}, may-alias), {1}: (0, {}, may-alias) }"
+    asked = program_of(entry, header=header, boundary_aliases=True)
+    assert asked.buffers == program_of(entry, header=header).buffers
+
+
 def test_a_loop_lowered_by_xla_keeps_its_state_in_place():
     program = read(str(FIXTURES / "loop.hlo")).program
     loops = [i for i, each in enumerate(program.instructions) if each.opcode == "while"]
