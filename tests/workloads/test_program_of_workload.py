@@ -62,6 +62,24 @@ def test_gradients_of_an_activation_with_two_readers_are_added_up():
     assert f"{shared}.gradient" in reads(program, f"{shared}.grad_input")
 
 
+def test_a_derivative_reads_what_it_depends_on():
+    net = load("bert:layers=1")
+    program = program_of(net, backward=True)
+    dense = next(op for op in net if op.kind == "matmul" and op.weight_bytes and not op.vector_ops)
+    product = next(op for op in net if op.kind == "attention_matmul")
+    softmax = next(op for op in net if op.kind == "softmax")
+    sources = {op.name: {edge.source for edge in op.inputs} for op in net}
+    found = reads(program, f"{dense.name}.grad_input")
+    assert f"{dense.name}.weight" in found
+    assert not found & sources[dense.name]
+    assert sources[dense.name] <= reads(program, f"{dense.name}.grad_weight")
+    assert sources[product.name] <= reads(program, f"{product.name}.grad_input")
+    assert sources[softmax.name] <= reads(program, f"{softmax.name}.grad_input")
+    flops = {each.name: each.flops for each in program.instructions}
+    assert product.gemm is not None
+    assert flops[f"{product.name}.grad_input"] == 4 * product.gemm.macs + product.vector_ops
+
+
 def test_a_weight_is_updated_in_place_after_its_last_reader():
     net = load("resnet18")
     name = net.ops[3].name

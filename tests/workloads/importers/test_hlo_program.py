@@ -281,11 +281,25 @@ def test_asynchronous_pairs_are_one_instruction_that_keeps_its_operand():
   ROOT %r = f32[64]{0} add(%m, %e)""",
         ADD,
     )
-    assert [i.name for i in program.instructions] == ["n", "s", "m", "h", "r"]
+    assert [(i.name, i.opcode) for i in program.instructions] == [
+        ("n", "negate"),
+        ("s", "copy"),
+        ("m", "negate"),
+        ("h", "all-reduce"),
+        ("r", "add"),
+    ]
     by_name = {t.name: t for t in program.tensors}
     assert by_name["n"].last_use == 2
     assert uses(program)[2:4] == [("s/in/n", 256, False), ("s/out/s", 256, False)]
     assert [i.flops for i in program.instructions] == [64, 0, 64, 64, 64]
+
+
+def test_a_started_slice_moves_the_slice():
+    program = program_of("""
+  %a = f32[64]{0} parameter(0)
+  %s = ((f32[64]{0}), f32[8]{0}, u32[]) slice-start(%a), slice={[0:8]}
+  ROOT %d = f32[8]{0} slice-done(%s)""")
+    assert uses(program) == [("s/in/a", 32, False), ("s/out/s", 32, False)]
 
 
 def test_a_started_computation_is_priced_with_its_body():
@@ -363,6 +377,33 @@ def test_donated_parameters_share_a_place_with_results_only_where_asked():
   ROOT %t = (f32[64]{0}, f32[64]{0}) tuple(%n, %m)"""
     header = ", input_output_alias={ {0}: (0, {}, may-alias) }"
     assert all(b.alias_id == NO_ALIAS for b in program_of(later, header=header, boundary_aliases=True))
+
+
+def test_a_chain_of_updates_is_one_group_with_its_donated_parameter_where_asked():
+    entry = """
+  %p = f32[100,8]{1,0} parameter(0)
+  %u = f32[1,8]{1,0} parameter(1)
+  %i = s32[] parameter(2)
+  %d = f32[100,8]{1,0} dynamic-update-slice(%p, %u, %i, %i)
+  ROOT %e = f32[100,8]{1,0} dynamic-update-slice(%d, %u, %i, %i)"""
+    assert len({b.alias_id for b in program_of(entry, header=DONATED)} - {NO_ALIAS}) == 2
+    asked = program_of(entry, header=DONATED, boundary_aliases=True)
+    assert len({b.alias_id for b in asked} - {NO_ALIAS}) == 1
+    assert sum(b.alias_id != NO_ALIAS for b in asked) == 4
+
+
+def test_results_that_trade_places_with_parameters_are_no_group():
+    entry = """
+  %p = f32[100,8]{1,0} parameter(0)
+  %q = f32[100,8]{1,0} parameter(1)
+  %u = f32[1,8]{1,0} parameter(2)
+  %i = s32[] parameter(3)
+  %d = f32[100,8]{1,0} dynamic-update-slice(%p, %u, %i, %i)
+  %e = f32[100,8]{1,0} dynamic-update-slice(%q, %u, %i, %i)
+  ROOT %t = (f32[100,8]{1,0}, f32[100,8]{1,0}) tuple(%d, %e)"""
+    header = ", input_output_alias={ {0}: (1, {}, may-alias), {1}: (0, {}, may-alias) }"
+    asked = program_of(entry, header=header, boundary_aliases=True)
+    assert asked.buffers == program_of(entry, header=header).buffers
 
 
 def test_a_loop_lowered_by_xla_keeps_its_state_in_place():

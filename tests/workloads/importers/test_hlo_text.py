@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ FileLocations
   %p = f32[4]{0} parameter(0)
   %one = f32[4]{0} constant({1, 1,
     1, 1})
-  ROOT %sum = f32[4]{0} add(%p, /*index=1*/%one), metadata={op_name="a/b" source_file="x}\\".py"}
+  ROOT %sum = f32[4]{0} add(%p, /*index=1*/%one), metadata={op_name="a/constant(b" source_file="x}\\".py"}
 }
 
 // a remark
@@ -146,6 +147,37 @@ def test_a_damaged_text_never_ends_in_a_traceback(file):
             characters[draw.randrange(len(text))] = draw.choice('{}()[],=%"*/-0123456789 \nazf:_')
         try:
             of_text("".join(characters), "damaged", "", "f")
+        except InputError as error:
+            messages.append(str(error))
+    assert len(messages) > 10
+    assert all(message.startswith("f: ") and "\n" not in message for message in messages)
+
+
+@pytest.mark.parametrize("file", FIXTURES, ids=lambda file: file.stem)
+def test_a_text_that_contradicts_itself_never_ends_in_a_traceback(file):
+    text = file.read_text()
+    draw = random.Random(file.stem)
+    names = re.findall(r"%[\w.\-]+", text)
+    changes = {
+        r"(%[\w.\-]+)": names,
+        r"(\d+)": ["0", "1", "7", "999999", "123456789012345678", "-1"],
+        r" ([a-z][a-z\-]+)\(": [
+            "while",
+            "conditional",
+            "fusion",
+            "dot",
+            "scatter",
+            "copy-start",
+            "copy-done",
+            "sort",
+        ],
+        r"(, [a-z_]+=[^,\n]+)": [""],
+    }
+    messages = []
+    for pattern, instead in list(changes.items()) * 15:
+        found = draw.choice(list(re.finditer(pattern, text)))
+        try:
+            of_text(text[: found.start(1)] + draw.choice(instead) + text[found.end(1) :], "odd", "", "f")
         except InputError as error:
             messages.append(str(error))
     assert len(messages) > 10

@@ -11,7 +11,7 @@ def total(body: Trace, operand_of: Callable[[int, int], tuple[int, int]]) -> Pri
     """The price of a body: traffic of its parameters goes to the operands (`operand_of` names them), traffic of its
     results to the results, all other traffic to slow memory. A result that is a parameter, unchanged, is passed; one
     that takes a parameter's place can do so outside, too."""
-    origin = _origins(body)
+    origin = origins(body)
     results: dict[int, int] = {}
     passes: dict[int, tuple[int, int]] = {}
     in_place: list[tuple[int, int, int]] = []
@@ -49,8 +49,8 @@ def total(body: Trace, operand_of: Callable[[int, int], tuple[int, int]]) -> Pri
     return Price(sum(s.flops for s in body.steps), reads, writes, slow, tuple(in_place), passes)
 
 
-def _origins(body: Trace) -> dict[int, int]:
-    """By value: the first one of those in whose place it lies."""
+def origins(body: Trace) -> dict[int, int]:
+    """By value: the first one of those in whose place it lies; only of values that an update in place made."""
     found: dict[int, int] = {}
     for step in body.steps:
         for old, new in step.in_place:

@@ -26,7 +26,7 @@ def needed(node: Node, need: int, out: int, position: int, shape: Array, operand
         return min(need, elements)
     if opcode in ELEMENTWISE or opcode in ("copy", "convert", "transpose", "reverse", "reshape"):
         return min(need, elements)
-    if opcode in ("dot", "convolution") or opcode.endswith("-done"):
+    if opcode in ("dot", "convolution"):
         return elements
     return min(elements, -(-elements * need // max(out, 1)))
 

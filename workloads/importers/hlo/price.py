@@ -104,7 +104,7 @@ class Pricer:
                 return like_product(node, operands)
             self.unknown[f"custom-call {target}".strip()] += 1
             return array(node).elements
-        known = flops(_started(node), operands, self.applied)
+        known = flops(node, operands, self.applied)
         if known is None:
             self.unknown[node.opcode] += 1
             return array(node).elements
@@ -124,8 +124,6 @@ class Pricer:
             writes[leaf] = size
         for old, path, leaf in stated_aliases(node, operands):
             in_place.append((old, path, leaf))
-        if node.opcode.endswith("-start"):
-            writes = {leaf: size for leaf, size in writes.items() if leaf < 1}
         return Price(self._flops(node, operands), reads, writes, 0, tuple(in_place))
 
     def _fusion(self, node: Node, operands: list[Node]) -> Price:
@@ -237,11 +235,3 @@ def _match(computation: Computation, operands: list[Node]) -> None:
             f"expected {len(wanted)} operands of {sum(wanted)} arrays for computation {computation.name!r}, found "
             f"{len(found)} of {sum(found)}"
         )
-
-
-def _started(node: Node) -> Node:
-    """A node with the opcode of what it starts."""
-    if not node.opcode.endswith("-start"):
-        return node
-    opcode = node.opcode.removesuffix("-start")
-    return Node(node.name, opcode, node.shape, node.operands, node.attributes)
