@@ -147,7 +147,7 @@ def _advance(tables: Tables, board: Board, b: int) -> None:
         kept, now = 0, tables.buffer[following].step
         for k in range(game.active):
             other = board.buffer[k].active
-            if board.buffer[other].last >= now:
+            if board.buffer[other].last > now:
                 board.buffer[kept].active = other
                 kept += 1
         game.active = kept
