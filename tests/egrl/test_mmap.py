@@ -9,6 +9,7 @@ import pytest
 from commands import refuse
 
 from egrl.cli import main
+from subjects import SMALL
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +78,16 @@ def test_a_run_goes_on_from_its_own_program_and_chip(run, capsys):
     assert main(["run", "--resume", str(run), "--gens", "3"]) == 0
     assert "alexnet on tpuv4i, random" in capsys.readouterr().out
     assert json.loads((run / "summary.json").read_text())["generations"] == 3
+
+
+@pytest.mark.parametrize("method", ["egrl", "ea", "es"])
+def test_methods_that_learn_play_it(method, tmp_path):
+    small = [f"--set=method.{key}={value}" for key, value in SMALL[method].items()]
+    argv = ["run", "--problem", "mmap", "--workload", "alexnet", "--method", method, "--gens", "2", "--quiet"]
+    assert main([*argv, *small, "--out", str(tmp_path / "run")]) == 0
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["best"]["speedup"] > 1.0
+    assert summary["best"]["source"] != "start"
 
 
 def test_what_does_not_fit_the_game_is_refused(run, capsys, tmp_path):
