@@ -31,7 +31,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl")
-FOLDERS = (*ROOMS, "tests", "docs", "benchmarks", "examples")
+FOLDERS = (*ROOMS, "tests", "docs", "benchmarks", "examples", "tools")
 SMALL = shlex.split(
     "--threads 1 --set method.network.width=8 --set method.network.depth=2"
     " --set method.network.attention_heads=2 --set method.critic.width=8"

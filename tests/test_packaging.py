@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PACKAGES: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
 ROOMS = sorted({package.split(".")[0] for package in PACKAGES})
-NOT_PACKAGED = {"tests", "docs", "benchmarks", "examples", "build", "dist"}
+NOT_PACKAGED = {"tests", "docs", "benchmarks", "examples", "tools", "build", "dist"}
 
 DISTRIBUTIONS = {"umap": "umap-learn", "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
 """Modules whose distribution has another name."""

@@ -49,7 +49,7 @@ def functions() -> dict:
         def loss(weights):
             p = Given(weights)
             y = conv(p, x, 8, 3, 2)
-            y = conv(p, jnp.tanh(y), 8, 3, groups=8)
+            y = conv(p, jnp.tanh(y), 8, 3, 2, groups=8)
             y = lax.conv_general_dilated(
                 y,
                 p(),

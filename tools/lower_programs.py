@@ -1,10 +1,11 @@
 """Lower the networks of tools/programs with JAX and write them as shipped programs (workloads/programs/NAME.json.xz).
 
     pip install "egrl[jax]"
-    python tools/lower_programs.py [NAME …] [--hlo FOLDER] [--check]
+    python tools/lower_programs.py [NAME …] [--hlo FOLDER] [--check] [--cost]
 
 Nothing is run: XLA's CPU back end compiles for shapes. `--hlo` keeps the text, `--check` writes nothing and fails where
-a shipped program differs. The same version of JAX gives the same files on every machine with AVX2.
+a shipped program differs, `--cost` only compares operations and bytes with XLA's own analysis. The same version of JAX
+gives the same files on every machine with AVX2.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import re
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 FLAGS = (
     "--xla_disable_hlo_passes=cse_barrier_expander",  # what layers.kept keeps must last until fusion
@@ -29,13 +31,22 @@ _METADATA = re.compile(r', metadata=\{(?:[^"{}]|"(?:[^"\\]|\\.)*")*\}')
 _TABLES = re.compile(r"\n(?:FileNames|FunctionNames|FileLocations|StackFrames)\n(?:[^\n]+\n)*")
 
 
-def text_of(name: str) -> str:
-    """The scheduled HLO of a program of the catalog."""
+def compiled(name: str) -> Any:
+    """A program of the catalog as JAX compiles it: its text, XLA's analysis of its cost."""
     import jax
     from programs.catalog import PROGRAMS
 
     function, shapes, donated = PROGRAMS[name].step()
-    return jax.jit(function, donate_argnums=donated).lower(*shapes).compile().as_text()
+    return jax.jit(function, donate_argnums=donated).lower(*shapes).compile()
+
+
+def cost(name: str, analysis: dict[str, float]) -> str:
+    """Operations and bytes of a shipped program over those that XLA counts."""
+    from workloads.load_program import describe, load_program
+
+    sizes = describe(load_program(name))
+    flops, moved = sizes["flops"] / analysis["flops"], sizes["bytes"] / analysis["bytes accessed"]
+    return f"{name}: {flops:.3f} of XLA's operations, {moved:.3f} of its bytes"
 
 
 def plain(text: str) -> str:
@@ -68,6 +79,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PROGRAMS)}")
     parser.add_argument("--hlo", type=Path, help="folder for the HLO text")
     parser.add_argument("--check", action="store_true", help="only compare with what is shipped")
+    parser.add_argument("--cost", action="store_true", help="only compare with XLA's own analysis of cost")
     given = parser.parse_args()
     unknown = sorted(set(given.names) - set(PROGRAMS))
     if unknown:
@@ -76,7 +88,11 @@ def main() -> int:
     differs = 0
     for name in given.names or PROGRAMS:
         began = time.time()
-        text = text_of(name)
+        program = compiled(name)
+        if given.cost:
+            print(cost(name, program.cost_analysis()), flush=True)
+            continue
+        text = program.as_text()
         if given.hlo is not None:
             given.hlo.mkdir(parents=True, exist_ok=True)
             (given.hlo / f"{name}.hlo").write_text(plain(text))

@@ -77,6 +77,10 @@ def _variant(name: str, text: str, given: str) -> Workload:
 
 
 def _unknown(name: str) -> str:
+    from workloads.load_program import program_names
+
+    if name in program_names():
+        return f"workload {name!r}: expected a workload, found a program, which --problem mmap takes"
     close = difflib.get_close_matches(name.lower(), names(), n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}? " if close else ""
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from workloads.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 from workloads.program_check import check
@@ -81,12 +82,11 @@ class ProgramBuilder:
             self._results.add(tensor)
 
     def share(self, tensors: Sequence[int]) -> None:
-        """Let all buffers of these tensors share one place."""
+        """Let all buffers of these tensors share one place, with those that share one with any of them already."""
         members = set(tensors)
+        groups = {b.alias_id for b in self._buffers if b.tensor in members} - {NO_ALIAS}
         self._buffers = [
-            Buffer(b.tensor, b.instruction, b.is_output, b.traffic_bytes, self._groups)
-            if b.tensor in members
-            else b
+            replace(b, alias_id=self._groups) if b.tensor in members or b.alias_id in groups else b
             for b in self._buffers
         ]
         self._groups += 1

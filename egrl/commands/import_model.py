@@ -62,7 +62,7 @@ def command(
 
     if not is_model(model) and not is_hlo(model):
         raise InputError(
-            f"{model}: expected a file ending in .onnx, .onnx.gz, .pt2 or, for HLO text, {', '.join(HLO)}"
+            f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2 (a model), or in {', '.join(HLO)} (HLO text)"
         )
     if not output.lower().endswith(".json"):
         raise InputError(f"--output {output}: expected a file ending in .json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ import onnx_models
 from egrl.cli import main
 from onnx_models import Net
 from workloads.load import load
+from workloads.load_program import load_program
 
 
 def imported(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
@@ -80,7 +82,7 @@ def test_open_dimensions_and_widths_are_given_by_flags(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["net.txt", "-o", "net.json"], "expected a file ending in .onnx, .onnx.gz or .pt2"),
+        (["net.bin", "-o", "net.json"], "expected a file ending in .onnx, .onnx.gz or .pt2"),
         (["net.onnx", "-o", "net.onnx"], "--output net.onnx: expected a file ending in .json"),
         (["net.onnx", "-o", "net.json", "--bytes", "100"], "--bytes 100: expected a number of bytes"),
         (["net.onnx", "-o", "no/net.json"], "--output no/net.json: expected a file in a folder that exists"),
@@ -112,3 +114,39 @@ def test_remarks_go_to_stderr_and_to_the_log(tmp_path, capsys, caplog):
     assert "egrl import: op acme.Strange (1x): not known, priced as a mover of its data\n" in err
     load(model)
     assert "op acme.Strange (1x): not known" in caplog.text
+
+
+HLO = Path(__file__).parents[1] / "workloads" / "importers" / "hlo" / "decode.hlo"
+
+
+def test_import_writes_a_program_of_hlo_text(tmp_path, capsys):
+    output = str(tmp_path / "step.json")
+    code, out, err = imported(capsys, str(HLO), "-o", output)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].startswith("decode: 11 buffers of 7 tensors, 4 instructions, 0.000 GFLOP, ")
+    assert out.splitlines()[1] == f"program file: {output}"
+    assert load_program(output) == load_program(str(HLO))
+    code, out, _ = imported(capsys, str(HLO), "-o", output, "--boundary-aliases", "--json")
+    document = json.loads(out)
+    assert (document["kind"], document["buffers"], document["program"]) == ("import", 11, output)
+
+
+def test_flags_of_models_are_refused_with_hlo_text_and_the_other_way_round(tmp_path, capsys):
+    output = str(tmp_path / "step.json")
+    code, _, err = imported(capsys, str(HLO), "-o", output, "--no-fuse")
+    assert code == 2
+    assert err.strip() == (
+        "egrl: error: --no-fuse: expected with a model, found with HLO text, whose sizes are as compiled"
+    )
+    model = onnx_models.tiny(tmp_path / "net.onnx")
+    code, _, err = imported(capsys, model, "-o", output, "--boundary-aliases")
+    assert code == 2
+    assert "--boundary-aliases: expected with HLO text (.hlo, .hlo.gz, .txt), found with" in err
+
+
+def test_programs_are_listed_among_the_workloads(capsys):
+    assert main(["list", "workloads"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("rnn_2 "))
+    assert (
+        line.split(maxsplit=1)[1] == "program for --problem mmap: 291 buffers, 57.6 GFLOP, 4910 MB of traffic"
+    )

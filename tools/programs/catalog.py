@@ -34,8 +34,8 @@ PROGRAMS: dict[str, Entry] = {
     ),
     "alphatensor": Entry(
         "network like AlphaTensor's for 9 x 9 x 9 tensors, 8 blocks of attention between grids of width 512, a step of"
-        " Adam, batch 16",
-        lambda: adam(attention.alphatensor(9, 512, 16, 8, 10_000), f32(16, 9, 9, 9), i32(16), f32(16)),
+        " Adam, batch 32",
+        lambda: adam(attention.alphatensor(9, 512, 16, 8, 10_000), f32(32, 9, 9, 9), i32(32), f32(32)),
     ),
     "bert_base_inference": Entry(
         "BERT-base, forward, 32 sentences of 128 tokens",

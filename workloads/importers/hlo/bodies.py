@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workloads.importers.hlo.parse import Computation, Node
 from workloads.importers.hlo.trace import NONE, Price, Trace
 
 
@@ -12,7 +11,7 @@ def total(body: Trace, operand_of: Callable[[int, int], tuple[int, int]]) -> Pri
     """The price of a body: traffic of its parameters goes to the operands (`operand_of` names them), traffic of its
     results to the results, all other traffic to slow memory. A result that is a parameter, unchanged, is passed; one
     that takes a parameter's place can do so outside, too."""
-    origin = _origins(body)
+    origin = origins(body)
     results: dict[int, int] = {}
     passes: dict[int, tuple[int, int]] = {}
     in_place: list[tuple[int, int, int]] = []
@@ -50,8 +49,8 @@ def total(body: Trace, operand_of: Callable[[int, int], tuple[int, int]]) -> Pri
     return Price(sum(s.flops for s in body.steps), reads, writes, slow, tuple(in_place), passes)
 
 
-def _origins(body: Trace) -> dict[int, int]:
-    """By value: the first one of those in whose place it lies."""
+def origins(body: Trace) -> dict[int, int]:
+    """By value: the first one of those in whose place it lies; only of values that an update in place made."""
     found: dict[int, int] = {}
     for step in body.steps:
         for old, new in step.in_place:
@@ -89,15 +88,3 @@ def copied(price: Price, sizes: list[int]) -> Price:
             reads[key] = reads.get(key, 0) + sizes[leaf]
             writes[leaf] = max(writes.get(leaf, 0), sizes[leaf])
     return Price(price.flops, reads, writes, price.slow_bytes)
-
-
-def constant(node: Node, computation: Computation) -> int | None:
-    """The number that a node is, looked for through views and copies; None where it is not plain."""
-    for _ in range(8):
-        if node.opcode == "constant":
-            digits = node.literal.removeprefix("-")
-            return int(node.literal) if digits.isascii() and digits.isdigit() else None
-        if node.opcode not in ("copy", "bitcast", "convert") or not node.operands:
-            return None
-        node = computation.by_name[node.operands[0]]
-    return None

@@ -6,6 +6,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from workloads.errors import InputError
+from workloads.importers.hlo.bodies import origins
 from workloads.importers.hlo.parse import Module
 from workloads.importers.hlo.price import Pricer
 from workloads.importers.hlo.scan import Fault
@@ -115,7 +116,10 @@ def _used(found: Trace) -> set[int]:
 
 
 def _boundary(found: Trace, module: Module) -> list[tuple[int, int]]:
-    """Pairs (parameter, result) that share memory: of one size, the one dead when the other is written."""
+    """Pairs (parameter, result) that share memory: of one size, the one dead when the other is written, and neither
+    sharing a place with another value unless the updates in place lead from the one to the other."""
+    first = origins(found)
+    replaced = {old for step in found.steps for old, _ in step.in_place}
     by_leaf = {leaf: value for value, leaf in found.parameters.items()}
     written = {value: at for at, step in enumerate(found.steps) for value in step.writes}
     results = set(found.results)
@@ -126,6 +130,7 @@ def _boundary(found: Trace, module: Module) -> list[tuple[int, int]]:
         new = found.results[_leaf(module.entry.root.shape, out)]
         if NONE in (old, new) or old in results or new not in written or found.sizes[old] != found.sizes[new]:
             continue
-        if found.last.get(old, 0) <= written[new]:
+        apart = old not in replaced and new not in first
+        if found.last.get(old, 0) <= written[new] and (apart or first.get(new) == old):
             pairs.append((old, new))
     return pairs

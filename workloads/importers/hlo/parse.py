@@ -77,7 +77,9 @@ def parse(text: str, where: str) -> Module:
     try:
         return reader.module()
     except Fault as fault:
-        raise InputError(f"{where}: line {reader.number}: {fault}") from None
+        cut = reader.at >= len(text) and "cut off" not in str(fault)
+        hint = ", on the last line: cut off?" if cut else ""
+        raise InputError(f"{where}: line {reader.number}: {fault}{hint}") from None
     except RecursionError:
         raise InputError(
             f"{where}: line {reader.number}: expected shapes of few levels, found too many"
@@ -108,7 +110,7 @@ class _Reader:
     def _joined(self, begin: int, end: int) -> str:
         """A literal may go over many lines: the text up to the end of the line on which its bracket closes."""
         found = self.text[begin:end]
-        opcode = re.search(r"\bconstant\(", found)
+        opcode = re.search(r"\bconstant\(", found.split('"', 1)[0])
         if opcode is None or closing(found, opcode.end() - 1) is not None:
             return found
         close = closing(self.text, begin + opcode.end() - 1)

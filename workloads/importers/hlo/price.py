@@ -10,18 +10,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from workloads.importers.hlo.attributes import array, names, one_name, operand
-from workloads.importers.hlo.bodies import constant, copied, repeated, total
-from workloads.importers.hlo.flops import ELEMENTWISE, flops, like_product
+from workloads.importers.hlo.attributes import array, names, one_name
+from workloads.importers.hlo.bodies import copied, repeated, total
+from workloads.importers.hlo.flops import flops, like_product
+from workloads.importers.hlo.needs import needed, size_of, stated_aliases, through_bitcasts, updates
 from workloads.importers.hlo.parse import Computation, Module, Node
 from workloads.importers.hlo.scan import Fault
-from workloads.importers.hlo.shapes import Array, leaves
+from workloads.importers.hlo.shapes import leaves
 from workloads.importers.hlo.trace import Price, Trace, trace
+from workloads.importers.hlo.trips import trips_of
 
-_TRIPS = re.compile(r'"?known_trip_count"?\s*:\s*\{\s*"?n"?\s*:\s*"?(\d{1,15})')
 _PRODUCT = re.compile(r"matmul|gemm|conv|dot", re.IGNORECASE)
-_FROM_FIRST = frozenset(("slice", "dynamic-slice", "pad", "broadcast", "gather"))
-"""Their first operand is read as far as there are elements to fill from it."""
 MAX_DEPTH = 60
 """Computations that call each other, at most."""
 
@@ -105,7 +104,7 @@ class Pricer:
                 return like_product(node, operands)
             self.unknown[f"custom-call {target}".strip()] += 1
             return array(node).elements
-        known = flops(_started(node), operands, self.applied)
+        known = flops(node, operands, self.applied)
         if known is None:
             self.unknown[node.opcode] += 1
             return array(node).elements
@@ -117,16 +116,14 @@ class Pricer:
         reads: dict[tuple[int, int], int] = {}
         for k, each in enumerate(operands):
             for leaf, shape in enumerate(leaves(each.shape)):
-                reads[k, leaf] = _bytes(shape, _need(node, out, out, k, shape, operands))
+                reads[k, leaf] = size_of(shape, needed(node, out, out, k, shape, operands))
         writes = {leaf: shape.size_bytes for leaf, shape in enumerate(leaves(node.shape))}
-        for leaf, (old, size) in enumerate(_updates(node, operands)):
+        for leaf, (old, size) in enumerate(updates(node, operands)):
             in_place.append((old, 0, leaf))
             reads[old, 0] = size if node.opcode == "scatter" else 0
             writes[leaf] = size
-        for old, path, leaf in _stated(node, operands):
+        for old, path, leaf in stated_aliases(node, operands):
             in_place.append((old, path, leaf))
-        if node.opcode.endswith("-start"):
-            writes = {leaf: size for leaf, size in writes.items() if leaf < 1}
         return Price(self._flops(node, operands), reads, writes, 0, tuple(in_place))
 
     def _fusion(self, node: Node, operands: list[Node]) -> Price:
@@ -138,7 +135,7 @@ class Pricer:
             self._fusions[name] = self._fused(computation)
             self._calling.pop()
         found = self._fusions[name]
-        stated = tuple(_stated(node, operands))
+        stated = tuple(stated_aliases(node, operands))
         return (
             found if not stated else Price(found.flops, found.reads, found.writes, found.slow_bytes, stated)
         )
@@ -152,10 +149,10 @@ class Pricer:
         in_place: list[tuple[int, int, int]] = []
         updated: dict[str, int] = {}
         for leaf, end in enumerate(ends):
-            update = _through_bitcasts(end, by_name)
+            update = through_bitcasts(end, by_name)
             sources = [by_name[name] for name in update.operands]
-            for old, size in _updates(update, sources)[:1]:
-                target = _through_bitcasts(sources[old], by_name)
+            for old, size in updates(update, sources)[:1]:
+                target = through_bitcasts(sources[old], by_name)
                 if target.name in parameters and len(ends) == len(writes):
                     in_place.append((parameters[target.name], 0, leaf))
                     updated[update.name] = size if update.opcode == "scatter" else 0
@@ -175,16 +172,16 @@ class Pricer:
                 count += -(-self._flops(node, sources) * need // max(out, 1))
             for k, source in enumerate(sources):
                 shape = array(source)
-                wanted = _need(node, need, out, k, shape, sources)
+                wanted = needed(node, need, out, k, shape, sources)
                 if k == 0 and node.name in updated:
-                    at = parameters[_through_bitcasts(source, by_name).name]
+                    at = parameters[through_bitcasts(source, by_name).name]
                     more[at, 0] += updated[node.name]
                     continue
                 needs[source.name] = min(shape.elements, needs.get(source.name, 0) + wanted)
         reads = {}
         for name, number in parameters.items():
             for leaf, shape in enumerate(leaves(by_name[name].shape)):
-                size = _bytes(shape, min(shape.elements, needs.get(name, 0))) + more[number, leaf]
+                size = size_of(shape, min(shape.elements, needs.get(name, 0))) + more[number, leaf]
                 reads[number, leaf] = min(size, shape.size_bytes)
         return Price(count, reads, writes, slow, tuple(in_place))
 
@@ -195,21 +192,15 @@ class Pricer:
         condition = self._body(one_name(node, "condition"), operands)
         if len(body.results) != len(state):
             raise Fault(f"{node.name}: expected a body that returns the loop's state, found other arrays")
-        trips = self._trips(node, computation)
+        trips = trips_of(node, computation, self.module)
+        if trips is None:
+            self.guessed.append(node.name)
+            trips = 1
 
         def first(number: int, leaf: int) -> tuple[int, int]:
             return number, leaf
 
         return repeated(total(body, first), total(condition, first), trips, len(state))
-
-    def _trips(self, node: Node, computation: Computation) -> int:
-        stated = _TRIPS.search(node.attributes.get("backend_config", ""))
-        if stated is not None:
-            return int(stated[1])
-        plain = _plain_trips(node, computation, self._computation(one_name(node, "condition")), self.module)
-        if plain is None:
-            self.guessed.append(node.name)
-        return 1 if plain is None else plain
 
     def _conditional(self, node: Node, operands: list[Node]) -> Price:
         branches = names(node, "branch_computations")
@@ -244,92 +235,3 @@ def _match(computation: Computation, operands: list[Node]) -> None:
             f"expected {len(wanted)} operands of {sum(wanted)} arrays for computation {computation.name!r}, found "
             f"{len(found)} of {sum(found)}"
         )
-
-
-def _bytes(shape: Array, elements: int) -> int:
-    return -(-elements * shape.bits // 8)
-
-
-def _started(node: Node) -> Node:
-    """A node with the opcode of what it starts."""
-    if not node.opcode.endswith("-start"):
-        return node
-    opcode = node.opcode.removesuffix("-start")
-    return Node(node.name, opcode, node.shape, node.operands, node.attributes)
-
-
-def _need(node: Node, need: int, out: int, position: int, shape: Array, operands: list[Node]) -> int:
-    """Elements of an operand that so many of the node's `out` elements need."""
-    elements, opcode = shape.elements, node.opcode
-    if position == 0 and opcode in _FROM_FIRST:
-        return min(need, elements)
-    if opcode in ELEMENTWISE or opcode in ("copy", "convert", "transpose", "reverse", "reshape"):
-        return min(need, elements)
-    if opcode in ("dot", "convolution") or opcode.endswith("-done"):
-        return elements
-    return min(elements, -(-elements * need // max(out, 1)))
-
-
-def _updates(node: Node, operands: list[Node]) -> list[tuple[int, int]]:
-    """(operand that is updated, bytes of the update) for each result of an instruction that updates in place."""
-    if node.opcode == "dynamic-update-slice":
-        return [(0, array(operand(node, operands, 1)).size_bytes)]
-    if node.opcode == "scatter" and len(operands) >= 3:
-        count = len(operands) // 2
-        return [(k, array(operands[count + 1 + k]).size_bytes) for k in range(count)]
-    return []
-
-
-_ALIASING = re.compile(r"\{\s*([\d,\s]*)\}:\s*\(\s*(\d{1,6})\s*,\s*\{\s*([\d,\s]*)\}")
-
-
-def _stated(node: Node, operands: list[Node]) -> list[tuple[int, int, int]]:
-    """What `output_to_operand_aliasing` says, for results and operands of at most one level of tuples."""
-    found = []
-    for out, number, path in _ALIASING.findall(node.attributes.get("output_to_operand_aliasing", "")):
-        leaf, position, source = int(out.split(",")[0] or 0), int(number), int(path.split(",")[0] or 0)
-        if (
-            position < len(operands)
-            and leaf < len(leaves(node.shape))
-            and source < len(leaves(operands[position].shape))
-        ):
-            found.append((position, source, leaf))
-    return found
-
-
-def _through_bitcasts(node: Node, by_name: dict[str, Node]) -> Node:
-    while node.opcode == "bitcast" and node.operands:
-        node = by_name[node.operands[0]]
-    return node
-
-
-def _plain_trips(node: Node, outer: Computation, condition: Computation, module: Module) -> int | None:
-    """Trips of a loop that counts an element of its state from a constant up to a constant, one at a time."""
-    root, scope = condition.root, condition
-    bounds = {"LT": 0, "LE": 1}
-    if root.opcode == "fusion":
-        inner = module.computations.get(one_name(root, "calls"))
-        if inner is None or inner.root.opcode != "compare":
-            return None
-        outside = [condition.by_name[name] for name in root.operands]
-        pick = {p.name: o for p, o in zip(inner.parameters, outside, strict=False)}
-        sides = [pick.get(name, inner.by_name[name]) for name in inner.root.operands]
-        direction = inner.root.attributes.get("direction", "")
-    elif root.opcode == "compare":
-        sides = [condition.by_name[name] for name in root.operands]
-        direction = root.attributes.get("direction", "")
-    else:
-        return None
-    if len(sides) != 2 or direction not in bounds or sides[0].opcode != "get-tuple-element":
-        return None
-    limit = constant(sides[1], scope)
-    start = outer.by_name[node.operands[0]] if node.operands else None
-    index = (
-        int(sides[0].attributes.get("index", "0") or 0)
-        if sides[0].attributes.get("index", "").isdigit()
-        else 0
-    )
-    if limit is None or start is None or start.opcode != "tuple" or index >= len(start.operands):
-        return None
-    begin = constant(outer.by_name[start.operands[index]], outer)
-    return None if begin is None else max(limit + bounds[direction] - begin, 0)

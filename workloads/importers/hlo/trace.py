@@ -7,7 +7,7 @@ thousands of four-byte buffers would be decisions without consequence.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from workloads.importers.hlo.attributes import numbers, operand
 from workloads.importers.hlo.flops import VIEWS
@@ -155,17 +155,18 @@ class _Follower:
         return self.at[source.name][begin : begin + len(leaves(source.shape[index]))]
 
     def _step(self, node: Node) -> None:
-        price, trace = self.price(node, self.computation), self.trace
+        node, trace = self._whole(node), self.trace
+        price = self.price(node, self.computation)
         old = [self.at[name] for name in node.operands]
-        new = trace.values(node.name, self.ends[node.name].shape if node.name in self.ends else node.shape)
+        new = trace.values(node.name, node.shape)
         for leaf, (position, source) in price.passes.items():
             new[leaf] = _leaf(node, old, position, source)
         reads: dict[int, int] = {}
-        for (position, leaf), size in price.reads.items():
+        for (position, leaf), size in sorted(price.reads.items()):
             value = _leaf(node, old, position, leaf)
             reads[value] = reads.get(value, 0) + size
         reads.pop(NONE, None)
-        writes = {new[leaf]: size for leaf, size in price.writes.items() if leaf not in price.passes}
+        writes = {new[leaf]: size for leaf, size in sorted(price.writes.items()) if leaf not in price.passes}
         writes.pop(NONE, None)
         pairs = [(_leaf(node, old, p, leaf), new[out]) for p, leaf, out in price.in_place]
         for value in reads:
@@ -173,6 +174,13 @@ class _Follower:
         kept = [pair for pair in pairs if NONE not in pair]
         trace.steps.append(Step(node, price.flops, price.slow_bytes, reads, writes, kept))
         self.at[node.name] = new
+
+    def _whole(self, node: Node) -> Node:
+        """The instruction that a start and its end are together."""
+        if node.name not in self.ends:
+            return node
+        opcode = node.opcode if node.opcode == "async-start" else node.opcode.removesuffix("-start")
+        return replace(node, opcode=opcode, shape=self.ends[node.name].shape)
 
     def _need(self, value: int, at: int) -> None:
         if value != NONE:

@@ -1,0 +1,196 @@
+"""Programs by name and from files, those that ship, and what the documents say of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import lzma
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from workloads.errors import InputError
+from workloads.load import load
+from workloads.load_program import describe, load_program, program_names
+from workloads.program import Program
+from workloads.program_json import check, from_json, to_json
+from workloads.program_of_workload import program_of
+from workloads.serialize import to_json as workload_json
+
+DOCS = (Path(__file__).parents[2] / "docs" / "programs.md").read_text(encoding="utf-8")
+HLO = Path(__file__).parent / "importers" / "hlo" / "decode.hlo"
+NEAR = {
+    "alexnet_train_batch_32": 300,
+    "wavenet_coherent_batch32": 3020,
+    "alphatensor": 9084,
+    "tensor2tensor_transformer_bf16": 9888,
+    "dlrm_inference": 169,
+    "gpt_36_layers_train": 16490,
+}
+"""Buffers in the MMapGame paper, table 2, and its smallest and largest program."""
+
+
+@pytest.fixture(scope="module")
+def shipped() -> dict[str, Program]:
+    return {name: load_program(name) for name in program_names()}
+
+
+def test_shipped_programs_are_sound_and_sensible(shipped):
+    assert len(shipped) >= 16
+    for name, program in shipped.items():
+        assert check(program) is program
+        assert program.name == name
+        sizes = describe(program)
+        assert 100 <= sizes["buffers"] <= 20_000
+        assert 1 < sizes["flops"] / sizes["bytes"] < 200, name
+        largest = max(tensor.size_bytes for tensor in program.tensors)
+        assert 2**21 <= largest < 2**29, name
+        assert any(tensor.leaves for tensor in program.tensors)
+        written = [b for b in program if b.is_output]
+        assert {program.tensors[b.tensor].produced for b in written} <= set(range(len(program.instructions)))
+        assert all(b.traffic_bytes > 0 or b.alias_id >= 0 for b in written), name
+
+
+def test_what_the_live_tensors_of_shipped_programs_take_contends_for_a_fast_memory(shipped):
+    contended = 0
+    for program in shipped.values():
+        change = [0] * (len(program.instructions) + 1)
+        for i, tensor in enumerate(program.tensors):
+            first, last = program.live_range(i)
+            change[first] += tensor.size_bytes
+            change[last + 1] -= tensor.size_bytes
+        held = peak = 0
+        for each in change:
+            held += each
+            peak = max(peak, held)
+        contended += peak > 128 * 2**20
+    assert contended >= len(shipped) - 1
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_programs_named_in_the_paper_are_near_its_sizes(name):
+    assert abs(len(load_program(name)) - NEAR[name]) <= 0.1 * NEAR[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "gmacs"),
+    [
+        ("inference_resnet", 32 * 4.09),
+        ("bert_base_inference", 32 * 11.17),
+        ("alexnet_train_batch_32", 32 * 0.71 * 3),
+    ],
+)
+def test_known_networks_have_their_known_operations(name, gmacs):
+    assert load_program(name).flops == pytest.approx(2e9 * gmacs, rel=0.07)
+
+
+def test_the_table_in_the_docs_states_what_ships(shipped):
+    found = {
+        cells[0].strip("`"): cells
+        for line in DOCS.splitlines()
+        if re.match(r"\| `\w+` \| [\d,]+ \|", line)
+        for cells in [[cell.strip() for cell in line.strip("|").split("|")]]
+    }
+    assert set(found) == set(shipped)
+    for name, program in shipped.items():
+        sizes = describe(program)
+        paper = f"{NEAR[name]:,}" if name in NEAR and NEAR[name] not in (169, 16490) else ""
+        assert found[name] == [
+            f"`{name}`",
+            f"{sizes['buffers']:,}",
+            paper,
+            f"{sizes['tensors']:,}",
+            f"{sizes['instructions']:,}",
+            f"{sizes['flops'] / 1e9:,.1f}",
+            f"{sizes['bytes'] / 1e6:,.0f}",
+            str(sizes["alias_groups"]),
+            program.source.split(";")[0],
+        ]
+
+
+def test_the_example_in_the_docs_is_a_program():
+    example = re.search(r"```json\n(.*?)```", DOCS, flags=re.DOTALL)
+    assert example is not None
+    program = from_json(example[1], "docs/programs.md")
+    assert from_json(to_json(program), "again") == program
+
+
+def test_a_large_program_is_loaded_quickly():
+    data = lzma.compress(to_json(load_program("gpt_36_layers_train")).encode())
+    began = time.process_time()
+    from_json(lzma.decompress(data).decode(), "there")
+    assert time.process_time() - began < 3
+
+
+def test_names_are_found_however_they_are_spelled():
+    assert load_program("RNN-2") is load_program("rnn_2")
+
+
+def test_a_workload_is_its_forward_program_and_with_backward_both(tmp_path, chain):
+    assert load_program("resnet50") == program_of(load("resnet50"))
+    assert load_program("ResNet-18:backward=1") == program_of(load("resnet18"), backward=True)
+    assert load_program("bert:layers=2:backward=0") == program_of(load("bert:layers=2"))
+    (tmp_path / "net.json").write_text(workload_json(chain))
+    assert load_program(str(tmp_path / "net.json")) == program_of(chain)
+
+
+def test_files_of_programs_are_loaded(tmp_path):
+    program = load_program("rnn_2")
+    (tmp_path / "a.json").write_text(to_json(program))
+    (tmp_path / "a.json.xz").write_bytes(lzma.compress(to_json(program).encode()))
+    assert load_program(str(tmp_path / "a.json")) == program == load_program(str(tmp_path / "a.json.xz"))
+    assert load_program(str(HLO)).name == "decode"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("rnn_22", "program 'rnn_22': expected the name of a program or of a workload, or a"),
+        ("rnn_22", "did you mean rnn_2"),
+        ("resnet5", "did you mean resnet50"),
+        ("resnet50:backward=2", "expected backward=0 or backward=1 at most once, found backward=2"),
+        ("resnet50:frob=2", "found 'frob=2'"),
+        ("none.hlo", "none.hlo: expected HLO text"),
+        ("none.json", "none.json: expected a program file"),
+        ("none.json.xz", "none.json.xz: expected a program file"),
+        ("there/none", "expected a .json file, found no such file"),
+        ("", "program '': expected the name"),
+    ],
+)
+def test_what_is_no_program_is_refused_in_one_line(name, says):
+    with pytest.raises(InputError) as caught:
+        load_program(name)
+    assert says in str(caught.value)
+
+
+def test_damaged_packed_files_are_refused_in_one_line(tmp_path):
+    data = lzma.compress(to_json(load_program("rnn_2")).encode())
+    for name, content, says in (
+        ("a", b"no xz, whatever its name says", "expected xz, found"),
+        ("b", data[:-20], "expected a whole xz file, found its end cut off"),
+        ("c", data + b"more", "expected one xz stream, found 4 bytes after it"),
+        ("d", lzma.compress(b"\xff"), "expected JSON in UTF-8, found other bytes at offset 0"),
+        ("e", lzma.compress(b"{}"), 'kind: expected "program", found nothing'),
+    ):
+        file = tmp_path / f"{name}.json.xz"
+        file.write_bytes(content)
+        with pytest.raises(InputError, match=says):
+            load_program(str(file))
+
+
+def test_a_program_is_not_a_workload_and_the_refusal_says_what_it_is_for():
+    with pytest.raises(InputError, match="a program, which --problem mmap takes"):
+        load("rnn_2")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")
+def test_lowering_a_shipped_program_gives_the_same_file():
+    import subprocess
+    import sys
+
+    tool = Path(__file__).parents[2] / "tools" / "lower_programs.py"
+    found = subprocess.run(
+        [sys.executable, tool, "--check", "alexnet_train_batch_32"], capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
