@@ -20,6 +20,7 @@ def game(
     granules: int = 100,
     groups: tuple[int, ...] = (),
     flops: int = 100,
+    rate: float = 1e9,
     **rules: bool,
 ) -> MmapGame:
     """Uses are (tensor, step, is_output); what is never written is there at the start."""
@@ -34,7 +35,7 @@ def game(
             for n, (tensor, step, out) in enumerate(uses)
         ),
     )
-    chip = Chip("c", Cmem(16 * granules, 16, 1e9, 1e9), Hbm(1e9), Compute(1e9))
+    chip = Chip("c", Cmem(16 * granules, 16, rate, rate), Hbm(rate), Compute(rate))
     return MmapGame(build_tables(program, chip, **rules), 16)
 
 
@@ -77,10 +78,12 @@ def test_a_window_does_not_span_the_inside_of_an_earlier_outputs_window():
 
 
 def test_a_window_that_is_wholly_empty_still_parts_what_lies_beyond():
-    # Exact in binary: copies of 192 and 64 ns out of steps of 128 ns leave steps 2 and 3 with nothing, tied.
-    subject = game([192, 64, 192], [(0, 1, OUT), (1, 4, IN), (2, 5, IN)], 6, flops=128)
+    # In binary fractions: copies of 192 and 64 out of steps of 128 leave steps 2 and 3 with nothing at all, tied.
+    subject = game([192, 64, 192], [(0, 1, OUT), (1, 4, IN), (2, 5, IN)], 6, flops=128, rate=2.0**30)
     assert window(plans_after(subject, COPY)) == (3, 3)
-    assert window(plans_after(subject, COPY, COPY)) == (0, 1), "128 ns of step 4 do not count with step 1"
+    assert window(plans_after(subject, COPY, COPY)) == (0, 1), "128 of step 4 do not count with step 1"
+    alone = game([256, 192], [(0, 1, OUT), (1, 5, IN)], 6, flops=128, rate=2.0**30)
+    assert window(plans_after(alone, COPY)) == (0, 1), "and not where one window empties both"
 
 
 def test_an_output_is_copied_after_what_is_copied_already():
