@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.mmap.board import FORCED, Board, board_of, new_boards
 from hwsim.mmap.layout import Layout
-from hwsim.mmap.moves import dead_end, find_legal, over, plan, play, play_proposal, restart, seconds
+from hwsim.mmap.moves import dead_end, find_legal, over, play, play_proposal, restart, seconds
+from hwsim.mmap.plans import plan
 from hwsim.mmap.room import new_words
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Floats, Mapping16
