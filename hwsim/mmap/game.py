@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.mmap.board import FORCED, Board, board_of, new_boards
 from hwsim.mmap.layout import Layout
-from hwsim.mmap.moves import dead_end, find_legal, over, plan, play, play_proposal, restart, seconds
+from hwsim.mmap.moves import dead_end, find_legal, over, play, play_proposal, restart, seconds
+from hwsim.mmap.plans import plan
 from hwsim.mmap.room import new_words
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Floats, Mapping16
@@ -75,14 +76,22 @@ class MmapGame:
             ValueError: an action is illegal.
         """
         after = Board._make(part.copy() for part in state)
+        return after, *self.advance(after, action)
+
+    def advance(self, state: Board, action: NDArray[np.int16]) -> tuple[Floats, NDArray[np.bool_]]:
+        """`step` that changes the state itself, without a copy: (reward [B], done [B]).
+
+        Raises:
+            ValueError: an action is illegal; the games before it have been advanced.
+        """
         given = np.ascontiguousarray(action, np.int16)
         if given.shape != (len(state.game),):
             raise ValueError(f"action: expected shape ({len(state.game)},), received {given.shape}")
-        wrong = _step_all(self.tables, after, given, new_words(self.tables))
+        before = state.game["total_s"].copy()
+        wrong = _step_all(self.tables, state, given, new_words(self.tables))
         if wrong >= 0:
             raise ValueError(f"action[{wrong}]: expected a legal action, received {given[wrong]}")
-        reward = (after.game["total_s"] - state.game["total_s"]) / self.tables.most_s
-        return after, reward, self.done(after)
+        return (state.game["total_s"] - before) / self.tables.most_s, self.done(state)
 
     def done(self, state: Board) -> NDArray[np.bool_]:
         """bool [B]."""

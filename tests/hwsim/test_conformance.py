@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from egrl import mapping_file
-from hwsim.problem import HasDerivation, HasGame, HasOccupancy, Problem, Status
+from hwsim.problem import HasDerivation, HasGame, HasOccupancy, HasPlacement, Problem, Status
 from subjects import PROBLEMS
 from workloads.errors import InputError
 
@@ -192,6 +193,16 @@ def test_what_its_memories_hold_under_what_ran_is_never_more_than_they_can(probl
         assert found.capacity_bytes.shape == (len(found.memories),)
         assert (found.by_head >= 0).all()
         assert (found.occupied_bytes <= found.capacity_bytes).all()
+
+
+def test_its_places_are_json_a_node_each(problem):
+    if not isinstance(problem, HasPlacement):
+        return
+    for mapping in problem.evaluate(draws(problem, 3), keys(3)).repaired:
+        places = problem.placement(mapping)
+        assert len(places) == len(problem.nodes)
+        assert any(place is not None for place in places)
+        assert json.loads(json.dumps(places)) == places
 
 
 def test_its_game_is_pure_and_ends(problem):
