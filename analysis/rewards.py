@@ -105,10 +105,7 @@ def reward_figure(panels: Sequence[Panel]) -> Figure:
         if number + columns >= len(panels):
             axes.set_xlabel("seconds of searching")
     handles = [Line2D([], [], label=label, **_look(at)) for at, label in enumerate(labels)]
-    handles += [
-        Line2D([], [], label=name, color="0.35", linestyle=LINES[(at + 1) % len(LINES)], linewidth=1.0)
-        for at, name in enumerate(names)
-    ]
+    handles += [Line2D([], [], label=name, **_level_look(at)) for at, name in enumerate(names)]
     legend_below(figure, handles, handlelength=4.0)
     return figure
 
@@ -123,6 +120,10 @@ def _look(at: int) -> dict[str, Any]:
     }
 
 
+def _level_look(at: int) -> dict[str, Any]:
+    return {"color": "0.35", "linestyle": LINES[(at + 1) % len(LINES)], "linewidth": 1.0}
+
+
 def _draw(axes: Axes, panel: Panel, labels: Sequence[str], names: Sequence[str]) -> None:
     for band in reward_bands(panel.curves):
         at = labels.index(band.label)
@@ -132,8 +133,7 @@ def _draw(axes: Axes, panel: Panel, labels: Sequence[str], names: Sequence[str])
                 band.seconds, band.low, band.high, step="post", color=COLOURS[at % len(COLOURS)], alpha=0.18
             )
     for name, value in panel.levels.items():
-        at = names.index(name)
-        axes.axhline(value, color="0.35", linestyle=LINES[(at + 1) % len(LINES)], linewidth=1.0, zorder=1)
+        axes.axhline(value, zorder=1, **_level_look(names.index(name)))
     axes.set_xscale("log")
     axes.set_title(panel.title, parse_math=False, fontsize=9)
     axes.grid(color="0.9")
