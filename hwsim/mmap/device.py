@@ -42,11 +42,20 @@ RUN_S, CONTENTION_S, WAIT_S = range(3)
 """Parts of a latency: the sum of L_I(S), what instructions lose to copies, and what they wait for copies."""
 
 
-def latency_s(tables: Tables, layout: Layout) -> Floats:
-    """float64 [3], seconds of a finished layout by `RUN_S`, `CONTENTION_S` and `WAIT_S`; their sum is the latency."""
+def latency_s(tables: Tables, layout: Layout) -> float:
+    """Seconds of the program under a finished layout."""
+    return _simulated(tables, layout)[0]
+
+
+def latency_parts_s(tables: Tables, layout: Layout) -> Floats:
+    """float64 [3], what a latency consists of: `RUN_S`, `CONTENTION_S` and `WAIT_S`."""
+    return _simulated(tables, layout)[1]
+
+
+def _simulated(tables: Tables, layout: Layout) -> tuple[float, Floats]:
     parts = np.empty(3)
-    simulate(tables, layout.action.astype(np.int32), layout.copy_first, layout.copy_last, parts)
-    return parts
+    action = layout.action.astype(np.int32)
+    return float(simulate(tables, action, layout.copy_first, layout.copy_last, parts)), parts
 
 
 @kernel
