@@ -124,7 +124,7 @@ def test_ten_thousand_buffers_take_a_few_seconds():
 
 
 def test_more_fast_memory_helps_shipped_programs():
-    chip, latencies = load_chip("tpuv4i"), []
+    chip = load_chip("tpuv4i")
     for name in ("alexnet_train_batch_32", "rnn_6", "gpt_decode_step"):
         run, latency = [], []
         for mib in (1, 16, 128):
@@ -134,10 +134,7 @@ def test_more_fast_memory_helps_shipped_programs():
             run.append(latency_parts_s(problem.tables, layout)[RUN_S])
             latency.append(latency_s(problem.tables, layout))
         assert run[0] > run[1] > run[2]
-        latencies.append(latency[0] > latency[2])
-    assert latencies == [True, True, False], (
-        "the decoder reads its weights once, so that copying them gains nothing"
-    )
+        assert latency[0] > latency[2]
 
 
 def test_members_of_an_alias_group_share_their_place():
