@@ -3,12 +3,12 @@
     python benchmarks/mmap_cmem.py [--program NAME_OR_FILE ...] [--mib 0 16 72 112 128] [--correlation] [--seed 0]
 
 For each program its speed (1 / latency on the simulated device) at each size, over that at the last size, beside the
-curve that is published for the chip (Jouppi et al., ISCA 2021, figure 13, production apps). "estimated" is the same by the
-sum of L_I(S), as if copies cost nothing. 0 MiB is everything in HBM.
+curve that is published for the chip (Jouppi et al., ISCA 2021, figure 13, production apps). "estimated" is the same
+by the sum of L_I(S), as if copies cost nothing. 0 MiB is everything in HBM.
 
-With `--correlation` instead: Pearson's and Spearman's correlation of reward (return) and latency on the whole chip over 10
-random games, 10 greedy ones at prices on a grid, and the heuristic's projection. The paper's table 5 has such numbers over
-ten solutions from training runs.
+With `--correlation` instead: Pearson's and Spearman's correlation of reward (return) and latency on the whole chip
+over 10 random games, 10 greedy ones at prices on a grid, and the heuristic's projection. The paper's table 5 has
+such numbers over ten solutions from training runs.
 """
 
 from __future__ import annotations

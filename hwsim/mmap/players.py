@@ -1,9 +1,9 @@
 """Simple players of the game: any legal action, and the one that is worth most at a price of room and of copies.
 
-Source: the random player is the one of table 2 of the MMapGame paper. The greedy one is ours: fast memory and copies are
-scarce, so that a placement is worth what it saves less the room that it holds and the copy that it takes, at prices
-(Lagrange multipliers) that are the same for the whole program. `best_greedy` tries prices on a grid and keeps the best
-return: one number for room and one for copies, however long the program is.
+Source: the random player is the one of table 2 of the MMapGame paper. The greedy one is ours: fast memory and
+copies are scarce, so that a placement is worth what it saves less the room that it holds and the copy that it
+takes, at prices (Lagrange multipliers) that are the same for the whole program. `best_greedy` tries prices on a
+grid and keeps the best return: one number for room and one for copies, however long the program is.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class GreedyConfig:
 
 
 def random_legal(game: MmapGame, draws: Floats) -> Played:
-    """Games in which every legal action is as likely as the others; draws: float64 [B, N] from [0, 1), one a buffer."""
+    """Games in which every legal action is as likely as the others; draws: float64 [B, N] from [0, 1), one a
+    buffer.
+    """
     words, board = new_words(game.tables), board_of(new_boards(game.tables, 1), 0)
     played = np.empty(draws.shape, np.int16)
     for row, draw in enumerate(np.ascontiguousarray(draws, np.float64)):
