@@ -85,11 +85,16 @@ class Observation:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The mapping that every speedup is measured against: int16 [N, H], its noise-free cost, its rule."""
+    """The mapping that every speedup is measured against: int16 [N, H], its noise-free cost, its rule.
+
+    Where `nearest` is true the baseline is no mapping of the problem (a compiler's own plan, made by other rules):
+    `cost` is then that plan's, and `mapping` the one that comes near it, whose own cost may be another.
+    """
 
     mapping: Mapping16
     cost: float
     name: str
+    nearest: bool = False
 
 
 @dataclass(frozen=True)

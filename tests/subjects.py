@@ -39,6 +39,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "nnpi-quad": lambda: NnpiProblem(load("alexnet"), load_chip("quad"), NnpiConfig()),
     "mmap": lambda: _mmap(MmapConfig()),
     "mmap-literal": lambda: _mmap(MmapConfig(literal_copies=True), "alexnet"),
+    "mmap-latency": lambda: _mmap(MmapConfig(reward="latency")),
     "mmap-lost": lambda: _mmap(MmapConfig(drop_backup=False)),
     **{f"toy-{name}": toy for name, toy in TOYS.items()},
 }

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 from hwsim.mmap.board import FORCED, Board, board_of, new_boards
+from hwsim.mmap.device import simulate
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.moves import dead_end, find_legal, over, play, play_proposal, restart, seconds
 from hwsim.mmap.plans import plan
@@ -136,8 +137,7 @@ class MmapGame:
         """Play whole games by proposals int16 [B, N]: an illegal wish falls back, a dead end goes back."""
         boards = new_boards(self.tables, 1)
         wishes = np.ascontiguousarray(proposals, np.int16)
-        action, cost, resets = _play_all(self.tables, boards, wishes, new_words(self.tables))
-        return Played(action, cost, resets)
+        return Played(*_play_all(self.tables, boards, wishes, new_words(self.tables)))
 
     def layout_of(self, proposal: NDArray[np.int16]) -> Layout:
         """The layout that one proposal int16 [N] is played to."""
@@ -152,12 +152,14 @@ class Played:
 
     Attributes:
         action: int16 [B, N], what was played; -1 where there was no decision, or the game was lost before it.
-        cost_s: float64 [B], seconds of the program; NaN where the game was lost.
+        cost_s: float64 [B], the sum of L_I(S), seconds; NaN where the game was lost.
+        latency_s: float64 [B], seconds of the program on the simulated device; NaN where the game was lost.
         resets: int64 [B], how often a game went back to its backup.
     """
 
     action: Mapping16
     cost_s: Floats
+    latency_s: Floats
     resets: NDArray[np.int64]
 
 
@@ -206,15 +208,21 @@ def _step_all(tables: Tables, boards: Board, action: NDArray[np.int16], words: N
 @kernel
 def _play_all(
     tables: Tables, boards: Board, proposals: Mapping16, words: NDArray[np.uint64]
-) -> tuple[Mapping16, Floats, NDArray[np.int64]]:
-    rows = len(proposals)
+) -> tuple[Mapping16, Floats, Floats, NDArray[np.int64]]:
+    rows, buffers = len(proposals), len(tables.buffer)
     played = np.empty(proposals.shape, np.int16)
-    cost, resets = np.empty(rows), np.empty(rows, np.int64)
+    cost, latency, resets = np.full(rows, np.nan), np.full(rows, np.nan), np.empty(rows, np.int64)
+    action, parts = np.empty(buffers, np.int32), np.empty(3)
+    first, last = np.empty(buffers, np.int32), np.empty(buffers, np.int32)
     board = board_of(boards, 0)
     for row in range(rows):
         play_proposal(tables, board, proposals[row], words)
-        for b in range(len(tables.buffer)):
-            played[row, b] = board.buffer[b].action
-        cost[row] = np.nan if board.game[0].lost else seconds(tables, board)
+        for b in range(buffers):
+            placed = board.buffer[b]
+            played[row, b] = placed.action
+            action[b], first[b], last[b] = placed.action, placed.copy_first, placed.copy_last
+        if not board.game[0].lost:
+            cost[row] = seconds(tables, board)
+            latency[row] = simulate(tables, action, first, last, parts)
         resets[row] = board.game[0].resets
-    return played, cost, resets
+    return played, cost, latency, resets
