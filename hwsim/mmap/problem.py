@@ -17,7 +17,17 @@ from hwsim.mmap.judge import Rates, judge
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.observation import SCHEMA_VERSION, edges, features
 from hwsim.mmap.tables import build_tables
-from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
+from hwsim.problem import (
+    Baseline,
+    Bound,
+    Evaluation,
+    Keys,
+    Mapping16,
+    Observation,
+    RewardBound,
+    Status,
+    Violation,
+)
 from workloads.program import Program
 from workloads.program_json import to_json
 
@@ -149,8 +159,14 @@ class MmapProblem:
         return [place or None for place in places]
 
     def bound(self, time_limit_s: float) -> Bound | None:
-        """None: nothing is proved of this game yet."""
+        """None: what is proved is how much a play can return, see `reward_bound`."""
         return None
+
+    def reward_bound(self, time_limit_s: float) -> RewardBound:
+        """What no play returns more than, by linear programming (docs/mmap.md, "Upper bound")."""
+        from hwsim.mmap.bound import upper_bound
+
+        return upper_bound(self.tables, time_limit_s)
 
     def fingerprint(self) -> str:
         """Hex digest of simulator version, chip, program and settings."""
