@@ -129,6 +129,9 @@ def _copies(sheet: Sheet, tables: Tables, uses: Uses, variables: Variables, chec
             under_way = sheet.row(len(checkpoints), 0.0, np.inf)
             sheet.put(under_way, taken, 1.0)
             sheet.put(under_way, room, -rate * unit / tables.capacity)
+            if out[mine[0]]:
+                present = np.flatnonzero(np.diff(checkpoints, prepend=-1) == 1)
+                sheet.put(under_way[present], flow[present], -rate * unit / tables.capacity)
             waiting.append(taken)
     return waiting
 
@@ -139,7 +142,7 @@ def _class(
     """Rows of one class of copies, all of inputs or all of outputs; the variables [Q] of its seconds under way.
 
     Those are the seconds that lie in fast memory beyond what `pieces_of` counts: of inputs copied early, of outputs
-    still to be copied. They may be negative: less than nothing is certain.
+    still to be copied after this step. They may be negative: then nothing is certain.
     """
     ends = len(checkpoints)
     demand = uses.demand_s[mine] / unit
