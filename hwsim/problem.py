@@ -123,6 +123,15 @@ class Bound:
     seconds: float
 
 
+@dataclass(frozen=True)
+class RewardBound:
+    """A proven upper bound on the reward of every mapping, and how it was obtained."""
+
+    reward: float
+    proof: str
+    seconds: float
+
+
 class Problem(Protocol):
     """What a mapping costs on some hardware. Everything is fixed after construction; it must pickle.
 
@@ -260,6 +269,17 @@ class HasProvedBound(Protocol):
 
     def proved_bound(self) -> Bound | None:
         """That bound, without any solving; None where there is none."""
+
+
+@runtime_checkable
+class HasRewardBound(Protocol):
+    """A problem whose rewards are bounded: games, say, that are played for something else than the cost."""
+
+    def reward_bound(self, time_limit_s: float) -> RewardBound | None:
+        """An upper bound on the noise-free reward of every mapping, the best that was reached within the limit.
+
+        None where its settings leave nothing that is bounded.
+        """
 
 
 @runtime_checkable

@@ -136,12 +136,13 @@ def _program(plan: Plan, program: str, out: Path) -> dict[str, Any]:
     assert isinstance(problem, MmapProblem)
     demonstration = problem.evaluate(problem.baseline.mapping[None], np.zeros(1, np.uint64))
     bound = problem.reward_bound(plan.bound_seconds)
+    assert bound is not None
     found: dict[str, Any] = {
         "buffers": len(problem.nodes),
         "bound": {"reward": bound.reward, "proof": bound.proof, "seconds": bound.seconds},
         "heuristic": {
             "cost": problem.baseline.cost,
-            "reward": float(problem.heuristic_return),
+            "reward": problem.heuristic_return,
             "projected_reward": float(demonstration.reward[0]),
             "projected_cost": float(demonstration.cost[0]),
         },

@@ -154,8 +154,8 @@ def _latency(results: Results) -> str:
         "## What latency says",
         "",
         "Speedup of the layout with the best reward over the heuristic's own layout, on the simulated device, where"
-        " copies contend with instructions; mean over seeds. `-prod` takes the quicker of the two, so that it is never below 1"
-        " (mean over programs: arithmetic, as in the paper's Table 3).",
+        " copies contend with instructions; mean over seeds. `-prod` takes the quicker of the two, so that it is never"
+        " below 1 (mean over programs: arithmetic, as in the paper's Table 3).",
         "",
         "| program | heuristic, us | " + " | ".join(f"`{m}`" for m in methods) + " |",
         "|---|---|" + "---|" * len(methods),

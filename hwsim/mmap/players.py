@@ -19,7 +19,8 @@ from hwsim.jit import kernel
 from hwsim.mmap.board import COPY, DROP, NO_COPY, Board, board_of, new_boards
 from hwsim.mmap.cost import roofline_s
 from hwsim.mmap.game import MmapGame, Played
-from hwsim.mmap.moves import Plan, dead_end, over, plan, play, restart
+from hwsim.mmap.moves import dead_end, over, play, restart
+from hwsim.mmap.plans import Plan, plan
 from hwsim.mmap.room import Words, new_words
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Floats, Mapping16

@@ -12,14 +12,24 @@ from numpy.typing import NDArray
 
 from hwsim.canonical import canonical, check_mapping, choice_columns, independent_sample
 from hwsim.mmap.chip import Chip, chip_file
-from hwsim.mmap.device import latency_s
+from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
 from hwsim.mmap.game import ACTIONS, MmapGame
 from hwsim.mmap.heuristic import heuristic_layout
 from hwsim.mmap.judge import Rates, judge
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.observation import SCHEMA_VERSION, edges, features
 from hwsim.mmap.tables import build_tables
-from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
+from hwsim.problem import (
+    Baseline,
+    Bound,
+    Evaluation,
+    Keys,
+    Mapping16,
+    Observation,
+    RewardBound,
+    Status,
+    Violation,
+)
 from workloads.errors import InputError
 from workloads.program import Program
 from workloads.program_json import to_json
@@ -177,8 +187,25 @@ class MmapProblem:
         return [place or None for place in places]
 
     def bound(self, time_limit_s: float) -> Bound | None:
-        """None: nothing is proved of this game yet."""
+        """None: what is proved is how much a play can return, see `reward_bound`."""
         return None
+
+    @property
+    def heuristic_return(self) -> float:
+        """The normalised return of the heuristic's own layout, which may do what no play can."""
+        run_s = latency_parts_s(self.tables, self.heuristic)[RUN_S]
+        return float((self.tables.none_s - run_s) / self.tables.most_s)
+
+    def reward_bound(self, time_limit_s: float) -> RewardBound | None:
+        """What no play returns more than, by linear programming (docs/mmap.md, "Upper bound").
+
+        None where rewards are latencies: nothing is proved of those.
+        """
+        if self.config.reward != "return":
+            return None
+        from hwsim.mmap.bound import upper_bound
+
+        return upper_bound(self.tables, time_limit_s)
 
     def fingerprint(self) -> str:
         """Hex digest of simulator version, chip, program and settings."""
