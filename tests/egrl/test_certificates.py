@@ -218,7 +218,7 @@ def test_a_game_that_can_be_won_wholly_is_proven_to_be_won(capsys):
     assert text_of(report).splitlines() == [
         "w on c: no mapping has a reward above 1.0000",
         "  proof       p",
-        "  best known  1.0000 (s), 2.0000x HBM alone",
+        "  best known  1.0000 (s), 2.0000x the production heuristic",
         "  gap         none: the best known is proven to be the best possible",
         "  note        r",
     ]
