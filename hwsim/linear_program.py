@@ -103,13 +103,17 @@ class Sheet:
 
     def __init__(self) -> None:
         self._variables: list[tuple[Floats, Floats, Floats]] = []
+        self._integer: list[NDArray[np.uint8]] = []
         self._bounds: list[tuple[Floats, Floats]] = []
         self._entries: list[tuple[Numbers, Numbers, Floats]] = []
         self.variables = 0
         self.rows = 0
 
-    def add(self, count: int, lower: ArrayLike, upper: ArrayLike, cost: ArrayLike = 0.0) -> Numbers:
+    def add(
+        self, count: int, lower: ArrayLike, upper: ArrayLike, cost: ArrayLike = 0.0, *, integer: bool = False
+    ) -> Numbers:
         """int64 [count], the numbers of new variables between `lower` and `upper` (closed; numbers or [count])."""
+        self._integer.append(np.full(count, integer, np.uint8))
         self._variables.append(tuple(_spread(part, count) for part in (lower, upper, cost)))  # type: ignore[arg-type]
         self.variables += count
         return np.arange(self.variables - count, self.variables)
@@ -125,13 +129,13 @@ class Sheet:
         self._entries.append((rows, variables, _spread(values, len(rows))))
 
     def finish(self) -> Program:
-        """The program; no variable is integer."""
+        """The program."""
         lower, upper, cost = (np.concatenate(part) for part in zip(*self._variables, strict=True))
         row_lower, row_upper = (np.concatenate(part) for part in zip(*self._bounds, strict=True))
         rows, columns, values = (np.concatenate(part) for part in zip(*self._entries, strict=True))
         matrix = csr_array((values, (rows, columns)), shape=(self.rows, self.variables))
         matrix.eliminate_zeros()
-        return Program(cost, lower, upper, np.zeros(self.variables, np.uint8), matrix, row_lower, row_upper)
+        return Program(cost, lower, upper, np.concatenate(self._integer), matrix, row_lower, row_upper)
 
 
 def _spread(values: ArrayLike, count: int) -> Floats:

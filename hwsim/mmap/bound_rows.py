@@ -48,10 +48,10 @@ def relaxation(tables: Tables, uses: Uses, checkpoints: Ints) -> Program:
     """
     sheet = Sheet()
     variables = Variables(
-        sheet.add(len(uses), 0.0, uses.can_copy),
-        sheet.add(len(uses), 0.0, uses.before >= 0),
-        sheet.add(len(uses), 0.0, uses.can_stay),
-        sheet.add(len(tables.group), 0.0, 1.0),
+        sheet.add(len(uses), 0.0, uses.can_copy, integer=True),
+        sheet.add(len(uses), 0.0, uses.before >= 0, integer=True),
+        sheet.add(len(uses), 0.0, uses.can_stay, integer=True),
+        sheet.add(len(tables.group), 0.0, 1.0, integer=True),
     )
     _chains(sheet, uses, variables)
     _groups(sheet, uses, variables)

@@ -176,10 +176,10 @@ def test_a_recorded_bound_only_rises(tmp_path):
 
 def test_bound_of_a_game_shows_the_best_reward_known_and_the_bound_on_rewards(tmp_path, capsys):
     best = tmp_path / "best.json"
-    argv = ["bound", "--problem", "mmap", "--workload", "dlrm_train", "--seconds", "20"]
+    argv = ["bound", "--problem", "mmap", "--workload", "dlrm_train", "--seconds", "2"]
     assert main([*argv, "--json", "-o", str(best)]) == 0
     captured = capsys.readouterr()
-    assert captured.err == "egrl bound: proving a bound for dlrm_train on tpuv4i, about 20 s at most\n"
+    assert captured.err == "egrl bound: proving a bound for dlrm_train on tpuv4i, about 2 s at most\n"
     report = json.loads(captured.out)
     known = report["best_known"]["reward"]
     assert 0 < known < report["reward_bound"] < 1
@@ -187,9 +187,8 @@ def test_bound_of_a_game_shows_the_best_reward_known_and_the_bound_on_rewards(tm
     assert main([*argv, "--mapping", str(best)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("dlrm_train on tpuv4i: no mapping has a reward above 0.3")
-    assert lines[1].startswith(
-        "  proof       multipliers of the linear relaxation of the game (137 of 137 steps; "
-    )
+    assert lines[1].startswith("  proof       ")
+    assert " of the game (137 of 137 steps; " in lines[1]
     assert lines[2].startswith(f"  best known  {known:.4f} (")
     assert lines[3].endswith(f"the best known has {known / report['reward_bound']:.1%} of the bound")
     assert (
@@ -226,6 +225,7 @@ def test_a_game_that_can_be_won_wholly_is_proven_to_be_won(capsys):
 
 def test_a_run_of_a_game_ends_with_the_bound_on_its_reward(tmp_path, capsys):
     argv = ["run", "--problem", "mmap", "--workload", "dlrm_train", "--method", "random", "--gens", "1"]
+    argv += ["--bound-seconds", "1"]
     assert main([*argv, "--out", str(tmp_path / "a")]) == 0
     found = summary(tmp_path / "a")
     assert (found["bound"], found["gap"]) == (None, None)
@@ -233,7 +233,7 @@ def test_a_run_of_a_game_ends_with_the_bound_on_its_reward(tmp_path, capsys):
     assert 0 < found["reward_gap"] < 1
     words = f"reward {found['best']['reward']:.4f} of {reward_up(found['reward_bound'])} at most"
     assert words in capsys.readouterr().out
-    assert main([*argv, "--bound-seconds", "0", "--quiet", "--out", str(tmp_path / "b")]) == 0
+    assert main([*argv[:-1], "0", "--quiet", "--out", str(tmp_path / "b")]) == 0
     assert "reward_bound" not in summary(tmp_path / "b")
 
 
