@@ -47,10 +47,10 @@ class Plan:
         "alphatensor",
         "tensor2tensor_transformer_bf16",
     )
-    methods: tuple[str, ...] = ("egrl", "ea", "es", "annealing", "random")
-    seconds: float = 300.0
+    methods: tuple[str, ...] = ("egrl", "ea", "es", "random")
+    seconds: float = 120.0
     seeds: int = 3
-    settings: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ("egrl.learner.nodes=40",)
     bound_seconds: float = 60.0
 
     @staticmethod
@@ -62,6 +62,7 @@ class Plan:
             methods=("ea", "es", "random"),
             seconds=10.0,
             seeds=2,
+            settings=(),
             bound_seconds=10.0,
         )
 
@@ -129,12 +130,15 @@ def _runs(plan: Plan, program: str, method: str, out: Path) -> list[PastRun]:
 
 def _program(plan: Plan, program: str, out: Path) -> dict[str, Any]:
     """What all methods, the heuristic and the bound say of one program."""
+    from hwsim.mmap.players import best_greedy
     from hwsim.mmap.problem import MmapProblem
 
     definition = problems.find("mmap").load()
     problem = definition.build(program, definition.chips()[0], definition.config())
     assert isinstance(problem, MmapProblem)
-    demonstration = problem.evaluate(problem.baseline.mapping[None], np.zeros(1, np.uint64))
+    nothing_random = np.zeros(1, np.uint64)
+    demonstration = problem.evaluate(problem.baseline.mapping[None], nothing_random)
+    greedy = problem.evaluate(best_greedy(problem.game)[None, :, None], nothing_random)
     bound = problem.reward_bound(plan.bound_seconds)
     assert bound is not None
     found: dict[str, Any] = {
@@ -146,6 +150,7 @@ def _program(plan: Plan, program: str, out: Path) -> dict[str, Any]:
             "projected_reward": float(demonstration.reward[0]),
             "projected_cost": float(demonstration.cost[0]),
         },
+        "greedy": {"reward": float(greedy.reward[0]), "speedup": float(greedy.speedup[0])},
         "methods": {},
     }
     for method in plan.methods:

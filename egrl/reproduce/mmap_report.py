@@ -38,8 +38,8 @@ def _head(results: Results) -> str:
     settings = f"; settings {', '.join(plan['settings'])}" if plan["settings"] else ""
     return f"""# The MMapGame reproduced, first part
 
-C. Wang et al., *Optimizing memory mapping using deep reinforcement learning*: Table 2's rivals of the agent, and
-Figure 5. Made by `egrl reproduce mmap`.
+*Optimizing memory mapping using deep reinforcement learning* (MMapGame, MMap-MuZero): Table 2's rivals of the agent,
+and Figure 5. Made by `egrl reproduce mmap`.
 
 **What was run.** {len(plan["programs"])} programs on chip `tpuv4i`; each method {plan["seconds"]:g} s of searching, one
 thread, seeds 0 to {plan["seeds"] - 1}, cold start{settings}. Rewards are the return over the most that fast memory
@@ -101,12 +101,18 @@ def _table(results: Results) -> str:
         published = "-" if told is None else f"{told['muzero']:.4f}, {told['es']:.4f}, {told['random']:.4f}"
         cells = [f"`{program}`", f"{entry['buffers']:,}"]
         cells += [_mean(entry["methods"][method]["reward"]) for method in methods]
-        cells += [f"{entry['heuristic']['reward']:.4f}", f"{entry['bound']['reward']:.4f}", published]
+        cells += [f"{entry[name]['reward']:.4f}" for name in ("greedy", "heuristic")]
+        cells += [f"{entry['bound']['reward']:.4f}", published]
         lines.append("| " + " | ".join(cells) + " |")
     evaluations = [
         f"`{program}` "
         + ", ".join(f"{method} {fmean(entry['methods'][method]['evaluations']):,.0f}" for method in methods)
         for program, entry in results["programs"].items()
+    ]
+    lines += [
+        "",
+        "*greedy*: the best of 52 plays of the greedy player, each at other prices of room and copies."
+        " *heuristic*: the production heuristic's own layout, which may do what no play can.",
     ]
     lines += ["", "Evaluations in these seconds: " + "; ".join(evaluations) + "."]
     return "\n".join(lines)
