@@ -24,11 +24,11 @@ from hwsim.problem import RewardBound
 
 DEFAULT_SECONDS = 60.0
 
-CHECKPOINTS = (300, 1200)
-"""Of the first programs that are solved, where the steps are more than twice as many."""
+SIMPLEX, INTERIOR = "highs-ds", "highs-ipm"
 
-METHOD = "highs-ipm"
-"""Of `scipy.optimize.linprog`."""
+FIRST = ((300, SIMPLEX), (1200, INTERIOR))
+"""Checkpoints of the programs that are solved first, where there are more than twice as many steps, and how: on 300
+the dual simplex was ahead, on all the interior point."""
 
 SEARCHED = 1500
 """Programs with up to this many uses are searched by branch and cut."""
@@ -41,9 +41,6 @@ DUAL_TOLERANCE = 1e-7
 
 GAP = 1e-4
 """Branch and cut stops when bound and solution differ by this share."""
-
-SHARE = 0.5
-"""Of the time left, for a program that is not the last."""
 
 
 def upper_bound(tables: Tables, time_limit_s: float = DEFAULT_SECONDS) -> RewardBound:
@@ -65,13 +62,12 @@ def upper_bound(tables: Tables, time_limit_s: float = DEFAULT_SECONDS) -> Reward
     uses = uses_of(tables)
     best, proof = trivial_bound(tables, uses), "each instruction by itself at its best"
     steps = len(tables.step)
-    for number in (*(few for few in CHECKPOINTS if 2 * few < steps), steps):
+    for number, method in (*(few for few in FIRST if 2 * few[0] < steps), (steps, INTERIOR)):
         left_s = until - time.monotonic()
         if best <= 0.0 or left_s <= 0:
             break
         program = relaxation(tables, uses, spread(steps, number))
-        share = 1.0 if number == steps else SHARE
-        found = -linear_bound(program, left_s * share, METHOD)
+        found = -linear_bound(program, left_s, method)
         size = _size(program, number, steps)
         if found < best:
             best, proof = found, f"multipliers of the linear relaxation of the game {size}"
