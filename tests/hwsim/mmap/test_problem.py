@@ -10,6 +10,7 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from mmap_programs import GRANULE, chips, playable, programs
 
+from hwsim.mmap.board import FORCED
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm, load_chip
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.problem import MmapConfig, MmapProblem
@@ -120,7 +121,7 @@ def test_a_buffer_larger_than_fast_memory_is_dropped():
 def test_the_group_of_a_buffer_larger_than_fast_memory_is_dropped_from_the_start():
     program = chain([16, 64], [(0, 1, 0), (1, 2, 0)], groups=(5, 5))
     problem = MmapProblem(program, chip(granules=3))
-    assert problem.game.observe(problem.game.reset(1))["forced"].tolist() == [[True]]
+    assert problem.game.reset(1).group["state"].tolist() == [[FORCED]]
     played, found = evaluate(problem, [COPY, COPY])
     assert played == [DROP, DROP]
     assert found.epsilon[0] == 1.0
