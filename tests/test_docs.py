@@ -321,6 +321,16 @@ def test_the_transfer_example_places_policies_and_draws(tmp_path, monkeypatch, c
     assert (tmp_path / "transfer.png").stat().st_size > 10_000
 
 
+def test_the_example_of_the_game_plays_it(capsys):
+    assert example("mmap_gym").main(["rnn_2", "2"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    found = [
+        re.fullmatch(r"(\w+): return (0\.\d{3}), (\d\.\d\d)x HBM alone, back \d+ times", row) for row in rows
+    ]
+    assert [row[1] for row in found] == ["greedy", "random", "random"]
+    assert all(float(row[2]) > 0 and float(row[3]) > 1 for row in found)
+
+
 def test_the_example_of_an_own_model_names_the_weights_in_the_fastest_memory(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     onnx_models.tiny(tmp_path / "model.onnx", x=[1, 3, 8, 8])
