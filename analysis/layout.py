@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.collections import PolyCollection
@@ -131,5 +132,12 @@ def _boxes(layout: Layout, head: int, unit_bytes: int) -> NDArray[np.float64]:
     left, right = layout.first[chosen].astype(np.float64), layout.end[chosen].astype(np.float64)
     bottom = layout.offset_bytes[chosen] / unit_bytes
     top = bottom + layout.size_bytes[chosen] / unit_bytes
-    corners = [(left, bottom), (left, top), (right, top), (right, bottom)]
-    return np.stack([np.stack(corner, axis=1) for corner in corners], axis=1)
+    return corners(left, right, bottom, top)
+
+
+def corners(
+    left: NDArray[Any], right: NDArray[Any], bottom: NDArray[Any], top: NDArray[Any]
+) -> NDArray[np.float64]:
+    """float64 [K, 4, 2], the corners of K boxes whose sides are given [K]."""
+    around = [(left, bottom), (left, top), (right, top), (right, bottom)]
+    return np.stack([np.stack(corner, axis=1).astype(np.float64) for corner in around], axis=1)

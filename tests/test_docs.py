@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 import click
+import numpy as np
 import pytest
 
 import onnx_models
@@ -26,7 +27,9 @@ from egrl.config import DEFAULT_GENERATIONS, RunOptions
 from egrl.methods import METHODS
 from egrl.run_folder import policy_is_due
 from egrl.types import GENERATION
+from hwsim.mmap.view import View, parts
 from workloads.load import load, names
+from workloads.load_program import load_program
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -163,7 +166,8 @@ def test_every_command_parses_and_its_settings_exist(document):
         context = parse(argv)
         workload = context.params.get("workload")
         if workload and not workload.endswith((".json", ".onnx", ".pt2")):
-            assert len(load(workload)) > 0
+            read = load_program if context.params.get("problem") == "mmap" else load
+            assert len(read(workload)) > 0
         if context.command.name == "run" and not context.params["resume"]:
             given = {k: v for k, v in context.params.items() if k in options and v is not None}
             resolved = api.resolve(RunOptions(**given), context.params["settings"], context.params["preset"])
@@ -319,6 +323,38 @@ def test_the_transfer_example_places_policies_and_draws(tmp_path, monkeypatch, c
     assert head.split()[:3] == ["no", "training", "on"]
     assert [row.split()[0] for row in rows] == ["resnet18", "vgg16", "geometric"]
     assert (tmp_path / "transfer.png").stat().st_size > 10_000
+
+
+def test_the_environment_is_made_as_its_page_says():
+    (block,) = blocks((ROOT / "docs" / "mmap.md").read_text(encoding="utf-8"), "python")
+    names: dict = {}
+    exec(block, names)
+    assert names["seen"] in names["env"].observation_space
+    assert (names["terminated"], names["truncated"], names["info"]["illegal"]) == (False, False, False)
+
+
+def test_the_parts_of_an_observation_are_those_that_its_page_lists():
+    text = (ROOT / "docs" / "mmap.md").read_text(encoding="utf-8")
+    listed = {row[0].strip("`"): row[1:3] for row in table(text, "part")}
+    shown = parts(View(), buffers=1, tensors=9, groups=0, granules=32768)
+    assert list(listed) == list(shown)
+    for name, part in shown.items():
+        shape = listed[name][0].replace("1 + k + l", "11")
+        assert tuple(map(int, shape.split(", "))) == part.shape
+        dtype, numbers = listed[name][1].split(", ")
+        low, high = re.split(r" (?:or|…) ?", numbers)
+        assert (dtype, float(low)) == (np.dtype(part.dtype).name, part.low)
+        assert not high or float(high) == part.high
+
+
+def test_the_example_of_the_game_plays_it(capsys):
+    assert example("mmap_gym").main(["rnn_2", "2"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    found = [
+        re.fullmatch(r"(\w+): return (0\.\d{3}), (\d\.\d\d)x HBM alone, back \d+ times", row) for row in rows
+    ]
+    assert [row[1] for row in found] == ["greedy", "random", "random"]
+    assert all(float(row[2]) > 0 and float(row[3]) > 1 for row in found)
 
 
 def test_the_example_of_an_own_model_names_the_weights_in_the_fastest_memory(tmp_path, monkeypatch, capsys):

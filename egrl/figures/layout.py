@@ -8,9 +8,10 @@ import numpy as np
 
 from analysis.layout import Layout, layout_figure, use
 from egrl.allocation import PackedMemory, allocate
-from egrl.figures import Drawing, plain
+from egrl.figures import Drawing, memory_map, plain
 from egrl.figures.fastest import fastest
 from egrl.past_run import PastRun
+from hwsim.mmap.problem import MmapProblem
 from hwsim.problem import Problem
 
 STEP = "op, in execution order"
@@ -19,10 +20,12 @@ ALIGN_BYTES, SECONDS, SEED = 64, 10.0, 0
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:
-    """Memories over ops, a box a tensor; of several runs, the fastest's.
+    """Memories over ops, a box a tensor; of several runs, the fastest's. Of the MMapGame: `egrl.figures.memory_map`.
 
     InputError where the runs are not of one problem, none has a valid mapping, or the problem has no lifetimes.
     """
+    if isinstance(runs[0].problem, MmapProblem):
+        return memory_map.draw(runs)
     shown = fastest(runs)
     problem = shown.run.problem
     memories = allocate(problem, shown.run.best_mapping(), ALIGN_BYTES, SECONDS, SEED)

@@ -24,6 +24,7 @@ GAME = np.dtype(
         ("active", "i4"),
         ("lost", "i4"),
         ("resets", "i4"),
+        ("moves", "i4"),
         ("fast_read_bytes", "i8"),
         ("fast_write_bytes", "i8"),
         ("total_s", "f8"),
@@ -32,7 +33,8 @@ GAME = np.dtype(
 )
 """A game: the buffer to decide on, N at the end; what that was at the last state without an open group; groups that
 are placed and have members to come; outputs that stay beyond the present step; 1 where it ended without a legal action;
-how often it went back to its backup; bytes of this instruction moved from and to fast memory; the return so far."""
+how often it went back to its backup; moves made, those that were taken back included; bytes of this instruction moved
+from and to fast memory; the return so far."""
 STEP = np.dtype(
     [("supply_s", "f8"), ("bond", "i4"), ("down", "i4"), ("up", "i4"), ("ends_at", "i4")], align=True
 )

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.mmap.board import FORCED, Board, board_of, new_boards
+from hwsim.mmap.board import Board, board_of, new_boards
 from hwsim.mmap.device import simulate
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.moves import dead_end, find_legal, over, play, play_proposal, restart, seconds
+from hwsim.mmap.observe import Observer
 from hwsim.mmap.plans import plan
 from hwsim.mmap.room import new_words
 from hwsim.mmap.tables import Tables
+from hwsim.mmap.view import View
 from hwsim.problem import Floats, Mapping16
 
 ACTIONS = ("drop", "copy", "nocopy")
@@ -45,14 +47,22 @@ class MmapGame:
     The reward of a move is the change of the return over the most seconds that fast memory could save. A move that
     leads to a dead end goes back to the backup (or loses: the return is 0 then), so that rewards always sum to the
     return of the final layout.
+
+    Attributes:
+        observer: what looks at states, as much as a `View` says.
     """
 
     num_actions = len(ACTIONS)
 
-    def __init__(self, tables: Tables, granule_bytes: int) -> None:
+    def __init__(self, tables: Tables, granule_bytes: int, view: View | None = None) -> None:
         self.tables, self.granule_bytes = tables, granule_bytes
+        self.observer = Observer(tables, view or View())
         decisions = int(np.count_nonzero(tables.buffer["granules"]))
         self.max_moves: int = decisions * (1 + len(tables.group))
+
+    def seen_by(self, view: View) -> MmapGame:
+        """The same game with other observations."""
+        return MmapGame(self.tables, self.granule_bytes, view)
 
     def reset(self, batch: int) -> Board:
         """`batch` new games."""
@@ -99,18 +109,12 @@ class MmapGame:
         return np.asarray((state.game["cursor"] >= len(self.tables.buffer)) | (state.game["lost"] > 0))
 
     def observe(self, state: Board) -> dict[str, NDArray[Any]]:
-        """What there is to see of B games: the buffer to decide on (N at the end), seconds left for copies [B, T],
-        what was played and where it lies [B, N], the groups that must be dropped [B, G], and the return."""
-        return {
-            "buffer": state.game["cursor"].copy(),
-            "supply_s": state.step["supply_s"].copy(),
-            "action": state.buffer["action"].copy(),
-            "offset_bytes": self._bytes(state.buffer["offset"]),
-            "first": state.buffer["first"].copy(),
-            "last": state.buffer["last"].copy(),
-            "forced": state.group["state"] == FORCED,
-            "return": state.game["total_s"] / self.tables.most_s,
-        }
+        """What an agent sees of B games, arrays [B, …]: `observer.parts` has names, shapes, dtypes and ranges."""
+        return self.observer.observe(state)
+
+    def total(self, state: Board) -> Floats:
+        """float64 [B], the return so far; 0 where a game is lost."""
+        return np.asarray(state.game["total_s"] / self.tables.most_s)
 
     def take(self, state: Board, index: NDArray[np.int64]) -> Board:
         """The games at `index` [B'], copies."""

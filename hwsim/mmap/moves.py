@@ -118,6 +118,7 @@ def play(tables: Tables, board: Board, action: int, planned: Plan) -> None:
     """Play a legal action as `plan` said."""
     row = board.buffer[board.game[0].cursor]
     row.action = action
+    board.game[0].moves += 1
     _, row.first, row.last, row.copy_first, row.copy_last, row.offset = planned
     _settle(tables, board)
 
@@ -167,6 +168,7 @@ def restart(tables: Tables, board: Board) -> None:
         board.group[g].state = UNDECIDED
     board.game[0].lost = 0
     board.game[0].resets = 0
+    board.game[0].moves = 0
     begin(tables, board, 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hwsim.mmap.board import FORCED
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm
 from hwsim.mmap.game import MmapGame, Plans
 from hwsim.mmap.tables import build_tables
@@ -138,6 +139,6 @@ def test_a_dead_end_goes_back_no_further_than_to_the_last_state_without_an_open_
         rewards.append(reward[0])
     assert seen == [0, 0, 2, 3, 3]
     assert (state.game["cursor"][0], state.game["resets"][0]) == (3, 1)
-    assert subject.observe(state)["forced"].tolist() == [[False, True]]
-    assert subject.observe(state)["action"][0, :3].tolist() == [COPY, NO_COPY, COPY]
+    assert (state.group["state"] == FORCED).tolist() == [[False, True]]
+    assert state.buffer["action"][0, :3].tolist() == [COPY, NO_COPY, COPY]
     assert subject.plans(state).legal[0].tolist() == [True, False, False]

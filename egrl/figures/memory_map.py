@@ -1,0 +1,111 @@
+"""Layouts of the MMapGame: where the buffers of the best mapping lie in fast memory, of one run or of two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.memory_map import MemoryMap, allocations, map_use, memory_map_figure, most_visits, visits
+from egrl.figures import Drawing, plain
+from egrl.figures.repetitions import check_comparable, labels, plotted
+from egrl.past_run import PastRun
+from egrl.problems import rival
+from hwsim.mmap.game import ACTIONS
+from hwsim.mmap.layout import Layout
+from hwsim.mmap.pixels import tensor_colours
+from hwsim.mmap.problem import MmapProblem
+from workloads.errors import InputError
+
+MOST = 2
+
+
+def draw(runs: Sequence[PastRun]) -> Drawing:
+    """Fast memory over the steps of the program, a column a run; the tensor that comes and goes most is highlighted.
+
+    InputError where there are more than two runs, they are not of one problem, or one has no valid mapping.
+    """
+    if len(runs) > MOST:
+        raise InputError(
+            f"plot layout: expected one run of the MMapGame or two to compare, found {len(runs)}"
+        )
+    given = [plotted(run) for run in runs]
+    check_comparable(given)
+    problem = runs[0].problem
+    assert isinstance(problem, MmapProblem)
+    layouts = [problem.layout(run.best_mapping()) for run in runs]
+    speedups = [float(run.summary["best"]["speedup"]) for run in runs]
+    maps = [
+        _map(problem, layout, f"{run.path.name} ({label}): {speedup:.4f}x {rival(problem.name)}")
+        for run, label, layout, speedup in zip(runs, labels(given), layouts, speedups, strict=True)
+    ]
+    tensor = most_visits(maps)
+    name = "" if tensor is None else problem.program.tensors[tensor].name
+    figure = memory_map_figure(
+        maps,
+        tensor_colours(len(problem.program.tensors)),
+        f"{problem.workload} on {problem.chip}: {maps[0].capacity_bytes // 2**20} MiB of CMEM",
+        None if tensor is None else (tensor, _shortened(name)),
+    )
+    numbers = {
+        "workload": problem.workload,
+        "chip": problem.chip,
+        "capacity_bytes": maps[0].capacity_bytes,
+        "steps": len(maps[0].supply_s),
+        "highlighted": None
+        if tensor is None
+        else {
+            "tensor": name,
+            "size_bytes": problem.program.tensors[tensor].size_bytes,
+            "visits": [visits(shown, tensor) for shown in maps],
+            "allocations": [allocations(shown, tensor) for shown in maps],
+        },
+        "layouts": [
+            {"run": str(run.path), "speedup": speedup, **_numbers(problem, shown, layout)}
+            for run, speedup, shown, layout in zip(runs, speedups, maps, layouts, strict=True)
+        ],
+    }
+    remarks = [f"{shown.label}: nothing lies in fast memory" for shown in maps if not len(shown.tensor)]
+    return Drawing(figure, plain(numbers), remarks)
+
+
+def _map(problem: MmapProblem, layout: Layout, label: str) -> MemoryMap:
+    """The buffers that have an interval of their own, as boxes."""
+    tables = problem.tables
+    shown = np.flatnonzero(layout.first >= 0)
+    carried = layout.copy_first[shown] >= 0
+    return MemoryMap(
+        label,
+        tables.capacity * problem.game.granule_bytes,
+        tables.buffer["tensor"][shown].astype(np.int64),
+        layout.first[shown].astype(np.int64),
+        layout.last[shown].astype(np.int64) + 1,
+        layout.offset_bytes[shown],
+        tables.buffer["size_bytes"][shown],
+        layout.copy_first[shown].astype(np.int64),
+        np.where(carried, layout.copy_last[shown] + 1, -1).astype(np.int64),
+        tables.step["supply_s"].copy(),
+        layout.copy_use_s,
+    )
+
+
+def _numbers(problem: MmapProblem, shown: MemoryMap, layout: Layout) -> dict[str, object]:
+    use = map_use(shown)
+    return {
+        "buffers": {name: int((layout.action == number).sum()) for number, name in enumerate(ACTIONS)},
+        "boxes": len(shown.tensor),
+        "tensors": len(np.unique(shown.tensor)),
+        "separate_allocations": sum(len(allocations(shown, tensor)) for tensor in np.unique(shown.tensor)),
+        "copies": use.copies,
+        "copied_bytes": use.copied_bytes,
+        "copy_share": use.copy_share,
+        "height_bytes": use.height_bytes,
+        "mean_share": use.mean_share,
+        "held_bytes": use.held_bytes,
+        "supply_s": shown.supply_s,
+        "copy_use_s": shown.used_s,
+    }
+
+
+def _shortened(name: str, most: int = 28) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"

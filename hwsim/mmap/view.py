@@ -1,0 +1,114 @@
+"""What an agent sees of a game: the settings, and the shape and range of each part.
+
+Source: MMapGame paper, section 4.3.1 and table 1.
+
+Deviations: sizes and seconds are log1p times a constant and clipped at `LIMIT`, times are distances from the present
+step, so that numbers are of order 1 and mean the same in another program; identifiers, which mean nothing elsewhere,
+stand apart and are said as relations, too (same tensor, same group). Whether a group is placed or dropped is added: a
+group that a dead end dropped cannot be told from offsets. A step outside the program is a free cell in the map, but -1
+in the supply profile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from workloads.errors import InputError
+
+LIMIT = 4.0
+"""Scaled sizes, seconds and distances are clipped here: bytes beyond 10^27, times beyond 10^12 s or 10^13 steps."""
+
+BUFFER_FEATURES = (
+    "present",
+    "size",
+    "is_output",
+    "target_time",
+    "live_first",
+    "live_last",
+    "demand",
+    "benefit",
+    "same_tensor",
+    "in_group",
+    "same_group",
+    "group_placed",
+    "group_dropped",
+)
+"""Columns of a buffer: table 1, after a flag that it exists. Times are distances from the step of b_t, with a sign."""
+ACTION_FEATURES = ("legal", "has_interval", "first", "last", "offset")
+"""Columns of an action: whether it is legal, whether it takes an interval and which, and the offset over the capacity
+(-1 = none). A NoCopy of what lies there already has an offset and no interval."""
+GLOBAL_FEATURES = ("move", "buffer", "group_index", "group_left")
+"""Moves so far, those that were taken back included; index of b_t; how many of its group come before and after it."""
+
+
+@dataclass(frozen=True)
+class View:
+    """How much an agent sees.
+
+    Attributes:
+        next_buffers: k, decisions after b_t.
+        same_tensor: l, later decisions on the same tensor.
+        map_cells: rows and columns of the memory map.
+        map_steps: steps that the map covers, a multiple of `map_cells`.
+        profile_cells: cells of the memory profile; None = one a granule.
+        supply_steps: steps that the supply profile covers.
+        offsets: how many of the buffers before b_t the offsets are told of; None = all N, by their index.
+    """
+
+    next_buffers: int = 5
+    same_tensor: int = 5
+    map_cells: int = 128
+    map_steps: int = 256
+    profile_cells: int | None = 512
+    supply_steps: int = 128
+    offsets: int | None = 128
+
+    def __post_init__(self) -> None:
+        """Raises InputError where a number is out of range."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            least = 0 if each.name in ("next_buffers", "same_tensor") else 1
+            most = 2**24 if each.name == "profile_cells" else 2**16
+            unlimited = value is None and each.name in ("profile_cells", "offsets")
+            if not unlimited and (type(value) is not int or not least <= value <= most):
+                raise InputError(
+                    f"view: {each.name}: expected a whole number from {least} to {most}, found {value!r}"
+                )
+        if self.map_steps % self.map_cells:
+            raise InputError(
+                f"view: map_steps: expected a multiple of map_cells ({self.map_cells}), found {self.map_steps}"
+            )
+
+
+@dataclass(frozen=True)
+class Part:
+    """One array of an observation, without the axis of the batch: what its numbers are between, both ends included."""
+
+    shape: tuple[int, ...]
+    dtype: DTypeLike
+    low: float
+    high: float
+
+    def empty(self, batch: int, fill: float) -> np.ndarray[Any, Any]:
+        """[batch, *shape], filled."""
+        return np.full((batch, *self.shape), fill, self.dtype)
+
+
+def parts(view: View, buffers: int, tensors: int, groups: int, granules: int) -> dict[str, Part]:
+    """The arrays of an observation of a program with that many of each on a chip with that many granules."""
+    rows = 1 + view.next_buffers + view.same_tensor
+    float32, int32, uint8 = np.float32, np.int32, np.uint8
+    return {
+        "buffers": Part((rows, len(BUFFER_FEATURES)), float32, -LIMIT, LIMIT),
+        "buffer_ids": Part((rows, 2), int32, -1, max(tensors, groups) - 1),
+        "memory_map": Part((view.map_cells, view.map_cells), uint8, 0, 1),
+        "memory_profile": Part((view.profile_cells or granules,), uint8, 0, 1),
+        "supply": Part((view.supply_steps,), float32, -1, LIMIT),
+        "actions": Part((3, len(ACTION_FEATURES)), float32, -LIMIT, LIMIT),
+        "global": Part((len(GLOBAL_FEATURES),), float32, 0, LIMIT),
+        "offsets": Part((view.offsets or buffers,), float32, -1, 1),
+    }
