@@ -16,6 +16,7 @@ class Copy:
 
     def __init__(self, begins: int, due: int, seconds: float) -> None:
         self.begins, self.due, self.rest = begins, due, seconds
+        self.queued_s = self.done_s = 0.0
 
 
 def copies(program: Program, chip: Chip, layout: Layout) -> dict[int, Copy]:
@@ -61,16 +62,24 @@ def alone(program: Program, chip: Chip, layout: Layout, step: int) -> tuple[floa
 
 def latency(program: Program, chip: Chip, layout: Layout) -> float:
     """Seconds of the program."""
+    return played(program, chip, layout)[0]
+
+
+def played(
+    program: Program, chip: Chip, layout: Layout
+) -> tuple[float, dict[int, Copy], list[tuple[float, float]]]:
+    """Seconds of the program, its copies by buffer, and when each instruction begins and ends."""
     found = copies(program, chip, layout)
+    ran: list[tuple[float, float]] = []
     into: deque[Copy] = deque()
     out: deque[Copy] = deque()
 
-    def transfer(amount: float) -> None:
+    def transfer(amount: float, until: float) -> None:
         for queue in (into, out):
             if queue:
                 queue[0].rest = queue[0].rest - amount if queue[0].rest > amount else 0.0
                 if queue[0].rest == 0.0:
-                    queue.popleft()
+                    queue.popleft().done_s = until
 
     def heads() -> list[Copy]:
         return [queue[0] for queue in (into, out) if queue]
@@ -79,17 +88,22 @@ def latency(program: Program, chip: Chip, layout: Layout) -> float:
     for step in range(len(program.instructions) + 1):
         starting = [n for n, copy in sorted(found.items()) if copy.begins == step]
         out.extend(found[n] for n in starting if program.buffers[n].is_output)
+        for n in starting:
+            found[n].queued_s = total
         for n in sorted(found):
             while found[n].due == step and found[n].rest > 0:
                 share = heads()
                 least = min(copy.rest for copy in share)
-                transfer(least)
                 total += least * len(share)
+                transfer(least, total)
         if step == len(program.instructions):
             break
-        into.extend(found[n] for n in starting if not program.buffers[n].is_output)
+        for n in starting:
+            if not program.buffers[n].is_output:
+                found[n].queued_s = total
+                into.append(found[n])
         seconds, slow = alone(program, chip, layout, step)
-        left, late = seconds, 0.0
+        left, late, gone = seconds, 0.0, total
         while left > 0 and heads():
             share = 1.0 / (len(heads()) + 1)
             wish = slow / seconds
@@ -99,12 +113,14 @@ def latency(program: Program, chip: Chip, layout: Layout) -> float:
             first = least / rate
             if left / speed <= first:
                 took = left / speed
-                transfer(rate * took)
+                transfer(rate * took, gone + took)
                 left = 0.0
             else:
                 took = first
-                transfer(least)
+                transfer(least, gone + took)
                 left -= speed * took
+            gone += took
             late += (1.0 - speed) * took
+        ran.append((total, total + seconds + late))
         total += seconds + late
-    return total
+    return total, found, ran

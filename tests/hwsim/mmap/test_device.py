@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from device_twin import latency
+from device_twin import latency, played
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from mmap_programs import GRANULE, chips, playable, programs
@@ -13,6 +15,7 @@ from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm
 from hwsim.mmap.device import CONTENTION_S, WAIT_S, latency_parts_s, latency_s
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.heuristic import heuristic_layout
+from hwsim.mmap.layout import Layout
 from hwsim.mmap.tables import build_tables
 from workloads.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 
@@ -66,6 +69,65 @@ def test_a_layout_costs_at_least_its_instructions_and_exactly_that_where_nothing
         assert latency_s(tables, layout) == cost
     nothing = game.layout_of(np.where(layout.action < 0, -1, 0).astype(np.int16))
     assert latency_s(tables, nothing) == tables.none_s
+
+
+@given(programs(max_steps=12), chips(), st.booleans(), st.data())
+@settings(max_examples=150)
+def test_nothing_is_read_before_it_is_there_nor_overwritten_before_it_is_read(program, chip, own, data):
+    assume(playable(program))
+    tables = build_tables(program, chip)
+    wishes = data.draw(st.lists(st.sampled_from((0, 1, 2)), min_size=len(program), max_size=len(program)))
+    layout = (
+        MmapGame(tables, GRANULE).layout_of(np.array(wishes, np.int16))
+        if own
+        else heuristic_layout(program, tables, GRANULE)
+    )
+    check_accesses(program, chip, layout)
+
+
+def check_accesses(program: Program, chip: Chip, layout: Layout) -> None:
+    """Against the twin's times of copies and instructions."""
+    total, copies, ran = played(program, chip, layout)
+    slack = 1e-9 * total
+    held = []
+    for n, use in enumerate(program.buffers):
+        tensor = program.tensors[use.tensor]
+        source = [m for m, b in enumerate(program.buffers) if b.tensor == use.tensor and b.is_output]
+        if n in copies and not use.is_output:
+            assert copies[n].done_s <= ran[use.instruction][0] + slack
+        from_hbm = layout.action[n] == DROP or (layout.action[n] == COPY and not use.is_output)
+        if from_hbm and not use.is_output and source and layout.action[source[0]] in (COPY, NO_COPY):
+            read_s = copies[n].queued_s if layout.action[n] == COPY else ran[use.instruction][0]
+            assert copies[source[0]].done_s <= read_s + slack
+        if layout.first[n] < 0:
+            continue
+        first, last = int(layout.first[n]), int(layout.last[n])
+        begins = copies[n].queued_s if n in copies and not use.is_output else ran[first][0]
+        inside = [
+            b.instruction
+            for m, b in enumerate(program.buffers)
+            if b.tensor == use.tensor and layout.action[m] == NO_COPY and first <= b.instruction <= last
+        ]
+        ends = max(ran[step][1] for step in [use.instruction, *inside])
+        ends = max(ends, copies[n].done_s) if n in copies else ends
+        low = int(layout.offset_bytes[n])
+        held.append((low, low + tensor.size_bytes, first, last, begins, ends))
+    for low, high, _, last, _, ends in held:
+        for other_low, other_high, first, _, begins, _ in held:
+            if low < other_high and other_low < high and last < first:
+                assert ends <= begins + slack
+
+
+def test_a_place_is_written_again_only_when_its_copy_out_is_done():
+    # The copy out of t0 is late by 4 ns (as in a test below), and t2 takes its place in step 2.
+    uses = [(0, 0, 1), (1, 1, 0), (2, 2, 1), (2, 3, 0)]
+    given = program(uses, [0, 100, 50, 0], [64, 60, 64], leaves=(0,))
+    chip = replace(CHIP, cmem=replace(CHIP.cmem, capacity_bytes=64))
+    layout = MmapGame(build_tables(given, chip), 16).layout_of(
+        np.array([COPY, DROP, NO_COPY, NO_COPY], np.int16)
+    )
+    assert layout.offset_bytes[0] == layout.offset_bytes[2] == 0
+    check_accesses(given, chip, layout)
 
 
 def program(uses, flops, sizes, leaves=()) -> Program:

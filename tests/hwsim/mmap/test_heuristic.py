@@ -13,6 +13,7 @@ from test_device import program as uses_of
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm, load_chip
 from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
 from hwsim.mmap.heuristic import HeuristicConfig, heuristic_layout
+from hwsim.mmap.heuristic_room import best_fit, hold, new_room
 from hwsim.mmap.judge import judge
 from hwsim.mmap.problem import MmapProblem
 from workloads.load_program import load_program
@@ -96,7 +97,16 @@ def test_a_use_that_gains_nothing_is_not_prefetched():
 
 
 def test_the_smallest_gap_that_fits_is_taken():
-    # t0 and t1 are alive throughout; t2 leaves a gap of 32 below t1 behind, and 48 are free above: 32 go below.
+    room = new_room(4, capacity=20)
+    for offset, size, first, last in ((10, 3, 4, 9), (3, 2, 0, 9), (16, 2, 2, 5), (8, 1, 6, 6)):
+        hold(room, first, last, offset, size, -1)
+    # In steps 3 to 5 these gaps are free: [0, 3), [5, 10), [13, 16), [18, 20); [8, 9) is taken in step 6 only.
+    assert [best_fit(room, 3, 5, size, -1, -1) for size in (1, 2, 3, 4, 5, 6)] == [18, 18, 0, 5, 5, -1]
+    assert [best_fit(room, 3, 6, size, -1, -1) for size in (1, 4)] == [9, -1]
+    assert best_fit(room, 7, 9, 7, -1, -1) == 13
+
+
+def test_room_that_is_left_is_used_again():
     sizes = [16, 16, 32, 32]
     uses = [(0, 0, 1), (1, 0, 1), (2, 0, 1), (2, 1, 0), (3, 2, 1), (0, 3, 0), (1, 3, 0), (3, 3, 0)]
     given = uses_of(uses, [0, 0, 0, 0], sizes)
