@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from egrl import mapping_file
-from hwsim.problem import HasDerivation, HasGame, HasOccupancy, Problem, Status
+from hwsim.problem import HasDerivation, HasGame, HasOccupancy, HasRewardBound, Problem, Status
 from subjects import PROBLEMS
 from workloads.errors import InputError
 
@@ -65,6 +65,15 @@ def test_the_baseline_has_speedup_one_and_no_violation(problem):
         assert found.reward[0] == (0.0 if problem.name == "mmap" else 1.0), (
             "a return counts from the baseline"
         )
+
+
+def test_no_reward_is_above_the_bound_on_rewards(problem):
+    if isinstance(problem, HasRewardBound):
+        highest = problem.evaluate(draws(problem, 50), keys(50)).reward.max()
+        bound = problem.reward_bound(2.0)
+        assert highest <= bound.reward
+        assert bound.proof
+        assert bound.seconds >= 0
 
 
 def _noisy(problem: Problem) -> bool:
