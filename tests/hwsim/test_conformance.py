@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from egrl import mapping_file
-from hwsim.problem import HasDerivation, HasGame, HasOccupancy, HasPlacement, Problem, Status
+from hwsim.problem import HasDerivation, HasGame, HasOccupancy, HasPlacement, HasRewardBound, Problem, Status
 from subjects import PROBLEMS
 from workloads.errors import InputError
 
@@ -65,6 +65,17 @@ def test_the_baseline_has_speedup_one_or_what_it_says_and_no_violation(problem):
         if not problem.baseline.nearest:
             assert found.speedup[0] == found.reward[0] == 1.0
             assert found.cost[0] == problem.baseline.cost
+
+
+def test_no_reward_is_above_the_bound_on_rewards(problem):
+    if isinstance(problem, HasRewardBound):
+        highest = problem.evaluate(draws(problem, 50), keys(50)).reward.max()
+        bound = problem.reward_bound(2.0)
+        if bound is None:
+            return
+        assert highest <= bound.reward
+        assert bound.proof
+        assert bound.seconds >= 0
 
 
 def _noisy(problem: Problem) -> bool:

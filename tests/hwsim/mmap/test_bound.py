@@ -73,7 +73,7 @@ def problem_of(
 
 
 @given(programs(max_steps=8), chips(), st.booleans(), st.booleans(), st.sampled_from((0, 1, 10)), st.data())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_no_play_of_a_small_program_returns_more(program, chip, literal, drop_backup, tenths, data):
     less = tuple(replace(step, flops=step.flops * tenths // 10) for step in program.instructions)
     program = replace(program, instructions=less)
@@ -176,6 +176,16 @@ def test_a_group_with_a_member_that_cannot_be_placed_counts_for_nothing():
     assert problem.reward_bound(SECONDS).reward == pytest.approx(every_play(problem).max(), abs=1e-6)
 
 
+def test_what_a_dropped_group_would_have_written_is_not_held_for_others():
+    """The first step reads a parameter, which nothing could have copied before, in one group with what it writes."""
+    steps = [(0, [(1, 3), (0, 3)]), (0, [(0, NO_ALIAS)])]
+    tied = problem_of(8, [(3, 0, False), (3, -1, False)], steps)
+    loose = problem_of(8, [(3, 0, False), (3, -1, False)], [(0, [(1, NO_ALIAS), (0, NO_ALIAS)]), steps[1]])
+    assert every_play(tied).max() == linear(tied) == 0.0
+    assert every_play(loose).max() == pytest.approx(linear(loose))
+    assert linear(loose) > 0.5
+
+
 @pytest.mark.parametrize("name", ["alexnet_train_batch_32", "dlrm_inference", "inference_lstm", "rnn_2"])
 def test_no_play_of_a_program_that_ships_returns_more(name):
     problem = MmapProblem(load_program(name), load_chip("tpuv4i"))
@@ -193,7 +203,8 @@ def test_whole_decisions_are_bounded_lower_than_halves():
     steps = [(0, [(k, NO_ALIAS)]) for _ in range(2) for k in range(3)]
     problem = problem_of(5, [(3, k, False) for k in range(3)], steps)
     bound = problem.reward_bound(SECONDS)
-    assert every_play(problem).max() <= bound.reward < linear(problem) - 0.1
+    best = every_play(problem).max()
+    assert best <= bound.reward <= best * 1.001 < linear(problem) - 0.1
     assert bound.proof.startswith("HiGHS's branch and cut on a relaxation of the game (6 of 6 steps; ")
 
 
