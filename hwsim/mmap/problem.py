@@ -34,6 +34,7 @@ from workloads.errors import InputError
 from workloads.program import Program
 from workloads.program_json import to_json
 
+ROUNDING = 1e-12
 SIMULATOR_VERSION = 2
 """Changes whenever a layout or a cost changes for the same program, chip and settings."""
 
@@ -96,6 +97,7 @@ class MmapProblem:
             np.concatenate(seen, axis=1).astype(np.float32), edges(program), SCHEMA_VERSION
         )
         self.unit = "s"
+        self._proved: dict[float, RewardBound] = {}
         self.heuristic: Layout = heuristic_layout(program, self.tables, chip.cmem.granule_bytes)
         cost = latency_s(self.tables, self.heuristic)
         self.baseline = Baseline(self._demonstration(), cost, "heuristic", nearest=True)
@@ -187,8 +189,20 @@ class MmapProblem:
         return [place or None for place in places]
 
     def bound(self, time_limit_s: float) -> Bound | None:
-        """None: what is proved is how much a play can return, see `reward_bound`."""
-        return None
+        """What no play costs less than: no latency is below the sum of L_I(S), and no return above its bound.
+
+        It bounds mappings, not the heuristic's own layout.
+        """
+        proved = self._return_bound(time_limit_s)
+        least_s = self.tables.none_s * (1 - ROUNDING) - proved.reward * self.tables.most_s
+        return Bound(max(least_s, 0.0), proved.proof, proved.seconds)
+
+    def _return_bound(self, time_limit_s: float) -> RewardBound:
+        if time_limit_s not in self._proved:
+            from hwsim.mmap.bound import upper_bound
+
+            self._proved[time_limit_s] = upper_bound(self.tables, time_limit_s)
+        return self._proved[time_limit_s]
 
     @property
     def heuristic_return(self) -> float:
@@ -201,11 +215,7 @@ class MmapProblem:
 
         None where rewards are latencies: nothing is proved of those.
         """
-        if self.config.reward != "return":
-            return None
-        from hwsim.mmap.bound import upper_bound
-
-        return upper_bound(self.tables, time_limit_s)
+        return self._return_bound(time_limit_s) if self.config.reward == "return" else None
 
     def fingerprint(self) -> str:
         """Hex digest of simulator version, chip, program and settings."""

@@ -228,7 +228,8 @@ def test_a_run_of_a_game_ends_with_the_bound_on_its_reward(tmp_path, capsys):
     argv += ["--bound-seconds", "1"]
     assert main([*argv, "--out", str(tmp_path / "a")]) == 0
     found = summary(tmp_path / "a")
-    assert (found["bound"], found["gap"]) == (None, None)
+    assert 0 < found["bound"] < found["best"]["cost"]
+    assert found["gap"] == found["best"]["cost"] / found["bound"] - 1
     assert found["reward_gap"] == pytest.approx(found["reward_bound"] - found["best"]["reward"])
     assert 0 < found["reward_gap"] < 1
     words = f"reward {found['best']['reward']:.4f} of {reward_up(found['reward_bound'])} at most"
