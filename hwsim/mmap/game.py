@@ -85,14 +85,23 @@ class MmapGame:
             ValueError: an action is illegal.
         """
         after = Board._make(part.copy() for part in state)
+        reward, done = self.advance(after, action)
+        return after, reward, done
+
+    def advance(self, state: Board, action: NDArray[np.int16]) -> tuple[Floats, NDArray[np.bool_]]:
+        """(reward [B], done [B]) of `step`, played on the state itself.
+
+        Raises:
+            ValueError: an action is illegal; games before it in the batch have been played then.
+        """
         given = np.ascontiguousarray(action, np.int16)
         if given.shape != (len(state.game),):
             raise ValueError(f"action: expected shape ({len(state.game)},), received {given.shape}")
-        wrong = _step_all(self.tables, after, given, new_words(self.tables))
+        before_s = state.game["total_s"].copy()
+        wrong = _step_all(self.tables, state, given, new_words(self.tables))
         if wrong >= 0:
             raise ValueError(f"action[{wrong}]: expected a legal action, received {given[wrong]}")
-        reward = (after.game["total_s"] - state.game["total_s"]) / self.tables.most_s
-        return after, reward, self.done(after)
+        return (state.game["total_s"] - before_s) / self.tables.most_s, self.done(state)
 
     def done(self, state: Board) -> NDArray[np.bool_]:
         """bool [B]."""

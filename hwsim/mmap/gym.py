@@ -114,11 +114,12 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
         chosen = int(action)
         if not self._mask[chosen]:
             return self._illegal(state, chosen)
-        after, reward, done = self.game.step(state, np.array([chosen], np.int16))
-        went_back = bool(after.game["resets"][0] > state.game["resets"][0])
-        self._state, self._ended = after, bool(done[0])
-        self._look(after)
-        return self._seen, float(reward[0]), self._ended, False, self._info(after, went_back)
+        resets = int(state.game["resets"][0])
+        reward, done = self.game.advance(state, np.array([chosen], np.int16))
+        self._ended = bool(done[0])
+        self._look(state)
+        info = self._info(state, went_back=int(state.game["resets"][0]) > resets)
+        return self._seen, float(reward[0]), self._ended, False, info
 
     def _illegal(self, state: Board, chosen: int) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
         if self.illegal == "error":
