@@ -23,7 +23,8 @@ import numpy as np
 from hwsim.jit import kernel
 from hwsim.mmap.board import board_of, new_boards
 from hwsim.mmap.chip import load_chip
-from hwsim.mmap.moves import dead_end, find_legal, over, plan, play, restart
+from hwsim.mmap.moves import dead_end, find_legal, over, play, restart
+from hwsim.mmap.plans import plan
 from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.mmap.room import new_words
 from workloads.load_program import load_program

@@ -167,7 +167,8 @@ def _crown(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:
 def metrics_row(state: SearchState, archive: Archive, first: int, method: Method) -> dict[str, Any]:
     """The metrics of the generation whose evaluations begin at ticket `first`.
 
-    best_speedup is the geometric mean over problems, 0 until each has a valid mapping.
+    best_speedup is the champions' geometric mean over problems, 0 until each has a valid mapping; best_reward their
+    mean reward, NaN until then.
     """
     rows = slice(first, len(archive))
     ok = archive.column("status")[rows] == Status.OK
@@ -181,6 +182,7 @@ def metrics_row(state: SearchState, archive: Archive, first: int, method: Method
         "evaluations": len(archive),
         "seconds": round(state.seconds, 3),
         "best_speedup": best,
+        "best_reward": float(np.mean([np.nan if c is None else c.reward for c in state.champions])),
         "mean_reward": float(np.mean(archive.column("reward")[rows])),
         "mean_speedup": float(np.mean(archive.column("speedup")[rows])),
         "valid_fraction": float(np.mean(ok)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -92,6 +93,17 @@ class PastRun:
                 f" {problem.fingerprint()[:12]}, found {self.summary['fingerprint'][:12]}"
             )
         return problem
+
+    def metrics(self, *names: str) -> list[NDArray[np.float64]]:
+        """Columns of metrics.csv, float64 [T] each, a value a generation. InputError where they are damaged."""
+        path = self.path / run_folder.METRICS
+        try:
+            rows = list(csv.DictReader(read_text(path, "the metrics of a run").splitlines()))
+            return [np.array([float(row[name]) for row in rows]) for name in names]
+        except (ValueError, KeyError, TypeError, csv.Error) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{path}: damaged metrics: {error}") from error
 
     def best_mapping(self) -> Mapping16:
         """int16 [N, H], the best that ran. InputError where no valid one was found."""

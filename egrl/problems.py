@@ -88,11 +88,11 @@ PROBLEMS: dict[str, Entry] = {
         "memory placement on the NNP-I, in seconds an inference", "workload.json", "chip.toml", _nnpi
     ),
     "mmap": Entry(
-        "the MMapGame: a program's buffers in fast memory (CMEM), in estimated seconds a run",
+        "the MMapGame: a program's buffers in fast memory (CMEM), in simulated seconds a run",
         "program.json",
         "chip.toml",
         _mmap,
-        "HBM alone",
+        "the production heuristic",
     ),
 }
 

@@ -13,9 +13,10 @@ from egrl.archive import Archive
 from egrl.config import Budget, RunConfig
 from egrl.loop import SearchState
 from egrl.problems import rival
+from egrl.reward_certificate import reward_up
 from egrl.run_folder import SUMMARY
 from egrl.types import GENERATION
-from hwsim.problem import Problem
+from hwsim.problem import HasRewardBound, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document
@@ -49,6 +50,7 @@ def summarise(
 ) -> dict[str, Any]:
     """The summary of a run on one problem. `gap` is best cost / bound - 1; null where either is unknown.
 
+    Where rewards are bounded there are `reward_bound` and `reward_gap`, bound - best reward, null if nothing was found.
     `measured` is given where an evaluator measured: bounds are the model's and say nothing of its costs.
     """
     champion = state.champions[0]
@@ -66,6 +68,12 @@ def summarise(
     begun = time.monotonic()
     provable = config.run.bound_seconds > 0 and measured is None
     bound = problem.bound(config.run.bound_seconds) if provable else None
+    rewards: dict[str, Any] = {}
+    if provable and isinstance(problem, HasRewardBound):
+        proved = problem.reward_bound(config.run.bound_seconds)
+        if proved is not None:
+            gap = None if best is None else proved.reward - best["reward"]
+            rewards = {"reward_bound": proved.reward, "reward_gap": gap}
     bound_seconds = time.monotonic() - begun
     kept = min(len(archive), archive.window)
     return {
@@ -94,6 +102,7 @@ def summarise(
         "bound": None if bound is None else bound.cost,
         "bound_seconds": round(bound_seconds, 3),
         "gap": None if bound is None or champion is None else champion.cost / bound.cost - 1.0,
+        **rewards,
         "mappings": {"kept": kept, "dropped": len(archive) - kept},
         "fingerprint": problem.fingerprint(),
     }
@@ -131,7 +140,8 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
         return f"{head}no valid mapping found in {count}\nrun folder: {folder}"
     return (
         f"{head}{best['speedup']:.4f}x {rival(summary['problem'])} ({best['cost'] * 1e6:.1f} us against"
-        f" {baseline['cost'] * 1e6:.1f} us), found by {best['source']}{_distance(summary['gap'])}\n{count}\n"
+        f" {baseline['cost'] * 1e6:.1f} us), found by {best['source']}{_distance(summary['gap'])}"
+        f"{_reward(summary)}\n{count}\n"
         f"run folder: {folder}"
     )
 
@@ -156,6 +166,14 @@ def _distance(gap: float | None) -> str:
     if abs(gap) <= OPTIMAL:
         return ", proven to be the best possible"
     return f", at most {percent_up(gap)} above the best possible"
+
+
+def _reward(summary: Mapping[str, Any]) -> str:
+    """The reward beside its bound, as the end of a sentence; nothing where there is none."""
+    bound = summary.get("reward_bound")
+    if bound is None:
+        return ""
+    return f", reward {summary['best']['reward']:.4f} of {reward_up(bound)} at most"
 
 
 def percent_up(share: float) -> str:

@@ -85,11 +85,16 @@ class Observation:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The mapping that every speedup is measured against: int16 [N, H], its noise-free cost, its rule."""
+    """The mapping that every speedup is measured against: int16 [N, H], its noise-free cost, its rule.
+
+    Where `nearest` is true the baseline is no mapping of the problem (a compiler's own plan, made by other rules):
+    `cost` is then that plan's, and `mapping` the one that comes near it, whose own cost may be another.
+    """
 
     mapping: Mapping16
     cost: float
     name: str
+    nearest: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,15 @@ class Bound:
     """A proven lower bound on the cost of every valid mapping, and how it was obtained."""
 
     cost: float
+    proof: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RewardBound:
+    """A proven upper bound on the reward of every mapping, and how it was obtained."""
+
+    reward: float
     proof: str
     seconds: float
 
@@ -255,6 +269,17 @@ class HasProvedBound(Protocol):
 
     def proved_bound(self) -> Bound | None:
         """That bound, without any solving; None where there is none."""
+
+
+@runtime_checkable
+class HasRewardBound(Protocol):
+    """A problem whose rewards are bounded: games, say, that are played for something else than the cost."""
+
+    def reward_bound(self, time_limit_s: float) -> RewardBound | None:
+        """An upper bound on the noise-free reward of every mapping, the best that was reached within the limit.
+
+        None where its settings leave nothing that is bounded.
+        """
 
 
 @runtime_checkable

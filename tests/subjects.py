@@ -24,11 +24,11 @@ def _noisy() -> Problem:
     )
 
 
-def _mmap(config: MmapConfig) -> Problem:
-    """AlexNet's training step, with as little fast memory as makes its weights compete."""
+def _mmap(config: MmapConfig, program: str = "alexnet:backward=1") -> Problem:
+    """AlexNet's training step, which has alias groups, with as little fast memory as makes its weights compete."""
     chip = load_mmap_chip("tpuv4i")
     cmem = replace(chip.cmem, capacity_bytes=8 * 2**20)
-    return MmapProblem(load_program("alexnet:backward=1"), replace(chip, cmem=cmem), config)
+    return MmapProblem(load_program(program), replace(chip, cmem=cmem), config)
 
 
 PROBLEMS: dict[str, Callable[[], Problem]] = {
@@ -38,7 +38,8 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "nnpi-edge": lambda: NnpiProblem(load("alexnet"), load_chip("edge"), NnpiConfig()),
     "nnpi-quad": lambda: NnpiProblem(load("alexnet"), load_chip("quad"), NnpiConfig()),
     "mmap": lambda: _mmap(MmapConfig()),
-    "mmap-literal": lambda: _mmap(MmapConfig(literal_copies=True)),
+    "mmap-literal": lambda: _mmap(MmapConfig(literal_copies=True), "alexnet"),
+    "mmap-latency": lambda: _mmap(MmapConfig(reward="latency")),
     "mmap-lost": lambda: _mmap(MmapConfig(drop_backup=False)),
     **{f"toy-{name}": toy for name, toy in TOYS.items()},
 }

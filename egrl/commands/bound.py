@@ -10,13 +10,13 @@ from typing import Any
 import click
 import numpy as np
 
-from hwsim.problem import Bound, HasBestKnown, HasModel, HasProvedBound, Mapping16, Problem
+from hwsim.problem import Bound, HasBestKnown, HasModel, HasProvedBound, HasRewardBound, Mapping16, Problem
 from workloads.errors import InputError
 
 DEFAULT_SECONDS = 60.0
 
 
-@click.command(name="bound", short_help="prove a lower bound, and show the best mapping known and the gap")
+@click.command(name="bound", short_help="prove a bound, and show the best mapping known and the gap")
 @click.option(
     "--workload", required=True, help="a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2)"
 )
@@ -47,13 +47,16 @@ def command(
 ) -> int:
     """Prove a lower bound on the cost of every mapping, and show the best mapping known and the gap between them.
 
-    What ships with the package is shown at once; --seconds, --seed or --prove solve the problem's model anew.
+    What ships with the package is shown at once; --seconds, --seed or --prove solve the problem's model anew. Of a
+    problem whose rewards are bounded instead (mmap), the upper bound on the reward is shown, the best reward known and
+    the gap; --seed is that of random mappings then.
 
     \b
     egrl bound --workload bert
     egrl bound --workload bert --seconds 60
+    egrl bound --problem mmap --workload alexnet_train_batch_32
     """
-    from egrl import atomic, config, mapping_file, problems
+    from egrl import atomic, config, mapping_file, problems, reward_certificate
 
     limit_s = DEFAULT_SECONDS if seconds is None else seconds
     if not (limit_s > 0 and math.isfinite(limit_s)) or (seed or 0) < 0:
@@ -67,16 +70,21 @@ def command(
     given = {name: mapping_file.read(name, subject) for name in mappings}
     anew = prove or seconds is not None or seed is not None
     shipped = None if anew else shipped_bound(subject)
-    if shipped is None and isinstance(subject, HasModel):
+    if shipped is None and isinstance(subject, HasModel | HasRewardBound):
         click.echo(
             f"egrl bound: proving a bound for {subject.workload} on {subject.chip}, about {limit_s:g} s at most",
             err=True,
         )
-    report, best = bound_report(subject, limit_s, seed or 0, given, shipped)
+    if isinstance(subject, HasRewardBound) and not isinstance(subject, HasModel):
+        report, best = reward_certificate.certificate(subject, subject, limit_s, seed or 0, given)
+        text = reward_certificate.text_of
+    else:
+        report, best = bound_report(subject, limit_s, seed or 0, given, shipped)
+        text = text_of
     if output is not None:
         atomic.write(Path(output), mapping_file.dumps(subject, best))
         report["written"] = output
-    click.echo(json.dumps(report, allow_nan=False) if as_json else text_of(report))
+    click.echo(json.dumps(report, allow_nan=False) if as_json else text(report))
     return 0
 
 
@@ -97,7 +105,9 @@ def bound_report(
     there is no model.
     """
     if not isinstance(problem, HasModel):
-        raise InputError(f"--problem {problem.name}: expected a problem with a model that can be solved")
+        raise InputError(
+            f"--problem {problem.name}: expected one with a model that can be solved or with bounded rewards"
+        )
     known: dict[str, Mapping16] = {"compiler": problem.baseline.mapping}
     remarks: list[str] = []
     if shipped is None:

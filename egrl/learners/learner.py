@@ -8,6 +8,7 @@ says only that Gaussian noise is added in action space. Failed measurements neve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -25,6 +26,7 @@ from policies.critic import CriticConfig
 from policies.graph import prepare
 from policies.graph_unet import GraphUNetConfig
 
+ROUNDING = 1e-9
 LEARNER_METRICS = ("critic_loss", "actor_loss", "entropy", "q")
 
 
@@ -37,7 +39,9 @@ class LearnerConfig:
         critic: see `policies.critic`.
         rollouts: mappings the learner proposes a round (Table 2: 1).
         rollout_noise: standard deviation of the noise on their log-probabilities (own choice).
-        gradient_steps: of the learner, an evaluation (Table 2: 1).
+        gradient_steps: of the learner, an evaluation (Table 2: 1) …
+        nodes: … of a graph of so many nodes; of a larger one as many fewer as it is larger, so that learning takes no
+            more time an evaluation (own choice).
         replay: capacity of the replay buffer (Table 2: 100,000).
         elites: distinct best mappings that the actor imitates (own choice; see `egrl.learners.sac`).
     """
@@ -47,12 +51,13 @@ class LearnerConfig:
     rollouts: Annotated[int, Ge(1), Le(10_000)] = 1
     rollout_noise: Annotated[float, Ge(0), Le(20)] = 0.5
     gradient_steps: Annotated[int, Ge(0), Le(1000)] = 1
+    nodes: Annotated[int, Ge(1)] = 400
     replay: Annotated[int, Ge(1)] = 100_000
     elites: Annotated[int, Ge(1), Le(10_000)] = 10
 
 
-PAPER_LEARNER: dict[str, Any] = {"learner.sac.imitation": 0.0}
-"""What `--preset paper` sets in a learner: appendix D."""
+PAPER_LEARNER: dict[str, Any] = {"learner.sac.imitation": 0.0, "learner.nodes": 1_000_000_000}
+"""What `--preset paper` sets in a learner: appendix D, Table 2."""
 
 
 class Learner:
@@ -82,7 +87,8 @@ class Learner:
         if init is not None:
             self._sac.load_actor_weights(init)
         self._replay = Replay(min(config.replay, setting.archive.window))
-        self._owed = 0
+        self._owed = 0.0
+        self._an_evaluation = config.gradient_steps * min(1.0, config.nodes / len(x))
         self._previous = np.zeros(0, dtype=np.int64)  # by ticket: the state it set out from
         self._done = np.zeros(0, dtype=np.bool_)  # by ticket: last step of its episode
 
@@ -105,15 +111,16 @@ class Learner:
     def owe(self, tickets: NDArray[np.int64], usable: NDArray[np.bool_]) -> None:
         """A whole round was told: remember what ran, and owe its gradient steps."""
         self._replay.add(tickets[usable])
-        self._owed += len(tickets) * self.config.gradient_steps
+        self._owed += len(tickets) * self._an_evaluation
 
     def learn(self) -> dict[str, float]:
         """Make the steps that are owed. Returns means of `LEARNER_METRICS` over them; nothing where none was made."""
         if not len(self._replay):
-            self._owed = 0
+            self._owed = 0.0
             return {}
         totals = dict.fromkeys(LEARNER_METRICS, 0.0)
-        steps, self._owed = self._owed, 0
+        steps = math.floor(self._owed + ROUNDING)
+        self._owed = max(0.0, self._owed - steps)
         done, elite = 0, self._elite() if steps else None
         for _ in range(steps):
             batch = self._transitions(self._sac.config.batch, elite)
@@ -173,5 +180,5 @@ class Learner:
         """Inverse of `state_dict`."""
         self._sac.load_state_dict(state["sac"])
         self._replay.load_state_dict(state["replay"])
-        self._owed = state["owed"]
+        self._owed = float(state["owed"])
         self._previous, self._done = state["previous"], state["done"]

@@ -32,9 +32,9 @@ GAME = np.dtype(
     align=True,
 )
 """A game: the buffer to decide on, N at the end; what that was at the last state without an open group; groups that
-are placed and have members to come; outputs that are still there; 1 where it ended without a legal action; how often it
-went back to its backup; moves made, those that were taken back included; bytes of this instruction moved from and to
-fast memory; the return so far."""
+are placed and have members to come; outputs that stay beyond the present step; 1 where it ended without a legal action;
+how often it went back to its backup; moves made, those that were taken back included; bytes of this instruction moved
+from and to fast memory; the return so far."""
 STEP = np.dtype(
     [("supply_s", "f8"), ("bond", "i4"), ("down", "i4"), ("up", "i4"), ("ends_at", "i4")], align=True
 )
@@ -56,7 +56,7 @@ BUFFER = np.dtype(
 )
 """A buffer: what was played, -1 = nothing yet; granules, -1 = in HBM; interval in fast memory and window of the copy;
 the next buffer whose interval ends at the same step, -1. Row k of `active` is no property of buffer k, but entry k of
-the list of outputs that are still there at the step of the cursor."""
+the list of outputs that stay beyond the step of the cursor."""
 TENSOR = np.dtype([("last", "i4"), ("offset", "i4"), ("ready", "i4")], align=True)
 """A tensor: last step and offset of its interval that ends last, -1; first step at which a copy from HBM may begin."""
 GROUP = np.dtype([("state", "i4"), ("offset", "i4")], align=True)

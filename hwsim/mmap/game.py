@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 from hwsim.mmap.board import Board, board_of, new_boards
+from hwsim.mmap.device import simulate
 from hwsim.mmap.layout import Layout
-from hwsim.mmap.moves import dead_end, find_legal, over, plan, play, play_proposal, restart, seconds
+from hwsim.mmap.moves import dead_end, find_legal, over, play, play_proposal, restart, seconds
 from hwsim.mmap.observe import Observer
+from hwsim.mmap.plans import plan
 from hwsim.mmap.room import new_words
 from hwsim.mmap.tables import Tables
 from hwsim.mmap.view import View
@@ -85,23 +87,22 @@ class MmapGame:
             ValueError: an action is illegal.
         """
         after = Board._make(part.copy() for part in state)
-        reward, done = self.advance(after, action)
-        return after, reward, done
+        return after, *self.advance(after, action)
 
     def advance(self, state: Board, action: NDArray[np.int16]) -> tuple[Floats, NDArray[np.bool_]]:
-        """(reward [B], done [B]) of `step`, played on the state itself.
+        """`step` that changes the state itself, without a copy: (reward [B], done [B]).
 
         Raises:
-            ValueError: an action is illegal; games before it in the batch have been played then.
+            ValueError: an action is illegal; the games before it have been advanced.
         """
         given = np.ascontiguousarray(action, np.int16)
         if given.shape != (len(state.game),):
             raise ValueError(f"action: expected shape ({len(state.game)},), received {given.shape}")
-        before_s = state.game["total_s"].copy()
+        before = state.game["total_s"].copy()
         wrong = _step_all(self.tables, state, given, new_words(self.tables))
         if wrong >= 0:
             raise ValueError(f"action[{wrong}]: expected a legal action, received {given[wrong]}")
-        return (state.game["total_s"] - before_s) / self.tables.most_s, self.done(state)
+        return (state.game["total_s"] - before) / self.tables.most_s, self.done(state)
 
     def done(self, state: Board) -> NDArray[np.bool_]:
         """bool [B]."""
@@ -140,8 +141,7 @@ class MmapGame:
         """Play whole games by proposals int16 [B, N]: an illegal wish falls back, a dead end goes back."""
         boards = new_boards(self.tables, 1)
         wishes = np.ascontiguousarray(proposals, np.int16)
-        action, cost, resets = _play_all(self.tables, boards, wishes, new_words(self.tables))
-        return Played(action, cost, resets)
+        return Played(*_play_all(self.tables, boards, wishes, new_words(self.tables)))
 
     def layout_of(self, proposal: NDArray[np.int16]) -> Layout:
         """The layout that one proposal int16 [N] is played to."""
@@ -156,12 +156,14 @@ class Played:
 
     Attributes:
         action: int16 [B, N], what was played; -1 where there was no decision, or the game was lost before it.
-        cost_s: float64 [B], seconds of the program; NaN where the game was lost.
+        cost_s: float64 [B], the sum of L_I(S), seconds; NaN where the game was lost.
+        latency_s: float64 [B], seconds of the program on the simulated device; NaN where the game was lost.
         resets: int64 [B], how often a game went back to its backup.
     """
 
     action: Mapping16
     cost_s: Floats
+    latency_s: Floats
     resets: NDArray[np.int64]
 
 
@@ -210,15 +212,21 @@ def _step_all(tables: Tables, boards: Board, action: NDArray[np.int16], words: N
 @kernel
 def _play_all(
     tables: Tables, boards: Board, proposals: Mapping16, words: NDArray[np.uint64]
-) -> tuple[Mapping16, Floats, NDArray[np.int64]]:
-    rows = len(proposals)
+) -> tuple[Mapping16, Floats, Floats, NDArray[np.int64]]:
+    rows, buffers = len(proposals), len(tables.buffer)
     played = np.empty(proposals.shape, np.int16)
-    cost, resets = np.empty(rows), np.empty(rows, np.int64)
+    cost, latency, resets = np.full(rows, np.nan), np.full(rows, np.nan), np.empty(rows, np.int64)
+    action, parts = np.empty(buffers, np.int32), np.empty(3)
+    first, last = np.empty(buffers, np.int32), np.empty(buffers, np.int32)
     board = board_of(boards, 0)
     for row in range(rows):
         play_proposal(tables, board, proposals[row], words)
-        for b in range(len(tables.buffer)):
-            played[row, b] = board.buffer[b].action
-        cost[row] = np.nan if board.game[0].lost else seconds(tables, board)
+        for b in range(buffers):
+            placed = board.buffer[b]
+            played[row, b] = placed.action
+            action[b], first[b], last[b] = placed.action, placed.copy_first, placed.copy_last
+        if not board.game[0].lost:
+            cost[row] = seconds(tables, board)
+            latency[row] = simulate(tables, action, first, last, parts)
         resets[row] = board.game[0].resets
-    return played, cost, resets
+    return played, cost, latency, resets

@@ -12,6 +12,9 @@ What must hold (MMapGame paper, appendix A, with the rulings of docs/mmap.md):
 - two windows of copies have at most one step in common (equation 6); what each step gives is no more than its time with
   all buffers in fast memory, and is enough for all copies in their windows (equation 5).
 
+The last of these is of the game. The production heuristic's copies overlap; `hwsim/mmap/judge_pools.py` has what holds
+for them instead.
+
 That an interval is as short and an offset as low as it can be is not judged: the tests' twin is for that.
 """
 
@@ -23,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.mmap.judge_pools import late_copies
 from hwsim.mmap.layout import Layout
 from hwsim.problem import Violation
 from workloads.program import NO_ALIAS, Program
@@ -45,13 +49,16 @@ class Rates:
     peak_flops: float
 
 
-def judge(program: Program, rates: Rates, layout: Layout, literal_copies: bool = False) -> list[Violation]:
+def judge(
+    program: Program, rates: Rates, layout: Layout, literal_copies: bool = False, pools: bool = False
+) -> list[Violation]:
     """Everything that a layout breaks; empty: all is well.
 
     Args:
         program, rates: what is laid out on what.
         layout: of N buffers and T steps.
         literal_copies: whether a copy's window must touch its instruction (the paper's own equation 6).
+        pools: whether copies may overlap, a queue in each direction, as the heuristic's do.
 
     Raises:
         ValueError: the layout has other numbers of buffers or steps.
@@ -70,6 +77,8 @@ def judge(program: Program, rates: Rates, layout: Layout, literal_copies: bool =
         found += _alone(program, rates, layout, n, uses[use.tensor], literal_copies)
     found += _groups(program, layout)
     found += _overlaps(program, layout, np.array([n for n in placed if layout.first[n] >= 0], np.int64))
+    if pools:
+        return found + late_copies(program, rates.hbm_Bps, rates.peak_flops, layout)
     return found + _windows(program, layout) + _supply(program, rates, layout)
 
 

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.mmap.board import DROPPED, PLACED, Board, board_of
 from hwsim.mmap.cost import roofline_s
-from hwsim.mmap.moves import over, plan
+from hwsim.mmap.moves import over
 from hwsim.mmap.observation import SECONDS_SCALE, SIZE_SCALE, STEPS_SCALE
+from hwsim.mmap.plans import plan
 from hwsim.mmap.room import Words, new_words
 from hwsim.mmap.tables import Tables
 from hwsim.mmap.view import LIMIT, Part, View, parts

@@ -5,23 +5,36 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.canonical import canonical, check_mapping, choice_columns, independent_sample
 from hwsim.mmap.chip import Chip, chip_file
+from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
 from hwsim.mmap.game import ACTIONS, MmapGame
+from hwsim.mmap.heuristic import heuristic_layout
 from hwsim.mmap.judge import Rates, judge
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.observation import SCHEMA_VERSION, edges, features
 from hwsim.mmap.tables import build_tables
-from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
+from hwsim.problem import (
+    Baseline,
+    Bound,
+    Evaluation,
+    Keys,
+    Mapping16,
+    Observation,
+    RewardBound,
+    Status,
+    Violation,
+)
+from workloads.errors import InputError
 from workloads.program import Program
 from workloads.program_json import to_json
 
-SIMULATOR_VERSION = 1
+SIMULATOR_VERSION = 2
 """Changes whenever a layout or a cost changes for the same program, chip and settings."""
 
 
@@ -32,24 +45,37 @@ class MmapConfig:
     Attributes:
         literal_copies: a copy's window must touch its instruction, as the paper's appendix writes it.
         drop_backup: a dead end goes back and drops the alias group that led to it; else the game is lost.
+        reward: "return" is the game's own, which knows nothing of stalls; "latency" is (baseline cost / cost)^2.
     """
 
     literal_copies: bool = False
     drop_backup: bool = True
+    reward: Literal["return", "latency"] = "return"
 
 
 class MmapProblem:
     """What a layout of a program's buffers costs (`Problem` of hwsim/problem.py), and the game that makes one.
 
     N nodes are the buffers; the only head is "action" (drop, copy, nocopy). Proposals are played in order; an illegal
-    action is replaced by another in a fixed order, and a dead end goes back (docs/mmap.md). Cost is the sum of L_I(S)
-    over all instructions, in seconds; the baseline leaves everything in HBM. Reward is the normalised return: 0 for
-    the baseline, 1 for everything in fast memory, 0 where the game is lost. `epsilon` is the share of bytes whose
-    action was replaced.
+    action is replaced by another in a fixed order, and a dead end goes back (docs/mmap.md). Cost is the seconds of the
+    program on a simulated device. The baseline is the production heuristic's own layout, which is no mapping of the
+    game: `baseline.mapping` is its projection, which may cost more or less. Reward is the normalised return, 0 for
+    everything in HBM, 1 for everything in fast memory, or (baseline cost / cost)^2 (`reward = "latency"`); 0 where the
+    game is lost. A greater return may cost more. `epsilon` is the share of bytes whose action was replaced.
+
+    Attributes:
+        heuristic: the layout that is the baseline.
     """
 
     def __init__(self, program: Program, chip: Chip, config: MmapConfig | None = None) -> None:
+        """Lay the program out by the heuristic.
+
+        Raises:
+            InputError: unknown `reward`, or a program that `build_tables` refuses.
+        """
         self.config = config or MmapConfig()
+        if self.config.reward not in ("return", "latency"):
+            raise InputError(f"problem.reward: expected return or latency, found {self.config.reward!r}")
         self.program, self._chip = program, chip
         self.tables = build_tables(program, chip, self.config.literal_copies, self.config.drop_backup)
         self.game = MmapGame(self.tables, chip.cmem.granule_bytes)
@@ -70,7 +96,14 @@ class MmapProblem:
             np.concatenate(seen, axis=1).astype(np.float32), edges(program), SCHEMA_VERSION
         )
         self.unit = "s"
-        self.baseline = Baseline(self.initial, self.tables.none_s, "hbm")
+        self.heuristic: Layout = heuristic_layout(program, self.tables, chip.cmem.granule_bytes)
+        cost = latency_s(self.tables, self.heuristic)
+        self.baseline = Baseline(self._demonstration(), cost, "heuristic", nearest=True)
+
+    def _demonstration(self) -> Mapping16:
+        """int16 [N, 1], the heuristic's actions as the game can play them, without a dead end."""
+        forgiving = MmapGame(self.tables._replace(drop_backup=True), self.game.granule_bytes)
+        return forgiving.played(self.heuristic.action.astype(np.int16)[None]).action[0][:, None]
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
         """Play mappings int16 [B, N, 1] and estimate what runs; keys uint64 [B] are not needed, nothing is random.
@@ -84,10 +117,15 @@ class MmapProblem:
         ran = ~np.isnan(played.cost_s)
         action = np.where(played.action < 0, proposed[:, :, 0], played.action)
         moved = np.where(action != proposed[:, :, 0], self.size_bytes[:, 0], 0).sum(axis=1)
+        speedup = np.where(ran, self.baseline.cost / played.latency_s, 0.0)
+        if self.config.reward == "latency":
+            reward = speedup**2
+        else:
+            reward = np.where(ran, (self.tables.none_s - played.cost_s) / self.tables.most_s, 0.0)
         return Evaluation(
-            reward=np.where(ran, (self.tables.none_s - played.cost_s) / self.tables.most_s, 0.0),
-            cost=played.cost_s,
-            speedup=np.where(ran, self.baseline.cost / played.cost_s, 0.0),
+            reward=reward,
+            cost=played.latency_s,
+            speedup=speedup,
             epsilon=moved / self.size_bytes.sum(),
             status=np.where(ran, Status.OK, Status.INVALID).astype(np.int8),
             partial=np.zeros(len(ran), np.bool_),
@@ -149,8 +187,25 @@ class MmapProblem:
         return [place or None for place in places]
 
     def bound(self, time_limit_s: float) -> Bound | None:
-        """None: nothing is proved of this game yet."""
+        """None: what is proved is how much a play can return, see `reward_bound`."""
         return None
+
+    @property
+    def heuristic_return(self) -> float:
+        """The normalised return of the heuristic's own layout, which may do what no play can."""
+        run_s = latency_parts_s(self.tables, self.heuristic)[RUN_S]
+        return float((self.tables.none_s - run_s) / self.tables.most_s)
+
+    def reward_bound(self, time_limit_s: float) -> RewardBound | None:
+        """What no play returns more than, by linear programming (docs/mmap.md, "Upper bound").
+
+        None where rewards are latencies: nothing is proved of those.
+        """
+        if self.config.reward != "return":
+            return None
+        from hwsim.mmap.bound import upper_bound
+
+        return upper_bound(self.tables, time_limit_s)
 
     def fingerprint(self) -> str:
         """Hex digest of simulator version, chip, program and settings."""

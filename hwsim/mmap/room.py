@@ -101,8 +101,7 @@ def lowest(tables: Tables, board: Board, first: int, now: int, granules: int, wo
             other = placed[other].also_ends
     for k in range(board.game[0].active):
         other = placed[k].active
-        if placed[other].last > now:
-            _mark(words, placed[other].offset, room[other].granules)
+        _mark(words, placed[other].offset, room[other].granules)
     return _lowest_gap(words, granules, tables.capacity)
 
 
@@ -124,7 +123,7 @@ def is_free(
     placed = board.buffer
     for k in range(board.game[0].active):
         other = placed[k].active
-        if placed[other].last > now and _meets(tables, board, other, offset, granules, group):
+        if _meets(tables, board, other, offset, granules, group):
             return False
     for t in range(now, first - 1, -1):
         other = board.step[t].ends_at

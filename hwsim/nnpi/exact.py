@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from hwsim.linear_program import linear_bound
 from hwsim.nnpi.compiler import rectify
 from hwsim.nnpi.exact_columns import columns, scope
 from hwsim.nnpi.exact_model import Model, build
-from hwsim.nnpi.exact_program import linear_bound
 from hwsim.nnpi.latency import trace_latency
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.tables import Tables

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.linear_program import Draft, Program, Terms
 from hwsim.nnpi.exact_columns import (
     ACTIVATION,
     WEIGHT,
@@ -27,7 +28,6 @@ from hwsim.nnpi.exact_columns import (
     streams,
     watched,
 )
-from hwsim.nnpi.exact_program import Draft, Program, Terms
 from hwsim.nnpi.tables import Tables
 from hwsim.problem import Floats, Mapping16
 

@@ -10,6 +10,7 @@ import pytest
 
 from egrl import mapping_file
 from egrl.cli import main
+from egrl.reward_certificate import reward_up, text_of
 from hwsim.nnpi.best_known import best_known
 from hwsim.nnpi.chip import chip_file, load_chip
 from hwsim.nnpi.problem import NnpiProblem
@@ -171,6 +172,74 @@ def test_a_recorded_bound_only_rises(tmp_path):
     file.write_text(FILE.read_text()[:-9])
     with pytest.raises(InputError, match=r"bounds\.json"):
         proved(tables, file)
+
+
+def test_bound_of_a_game_shows_the_best_reward_known_and_the_bound_on_rewards(tmp_path, capsys):
+    best = tmp_path / "best.json"
+    argv = ["bound", "--problem", "mmap", "--workload", "dlrm_train", "--seconds", "2"]
+    assert main([*argv, "--json", "-o", str(best)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "egrl bound: proving a bound for dlrm_train on tpuv4i, about 2 s at most\n"
+    report = json.loads(captured.out)
+    known = report["best_known"]["reward"]
+    assert 0 < known < report["reward_bound"] < 1
+    assert report["reward_gap"] == pytest.approx(report["reward_bound"] - known)
+    assert main([*argv, "--mapping", str(best)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("dlrm_train on tpuv4i: no mapping has a reward above 0.3")
+    assert lines[1].startswith("  proof       ")
+    assert " of the game (137 of 137 steps; " in lines[1]
+    assert lines[2].startswith(f"  best known  {known:.4f} (")
+    assert lines[3].endswith(f"the best known has {known / report['reward_bound']:.1%} of the bound")
+    assert (
+        main(["evaluate", "--problem", "mmap", "--workload", "dlrm_train", "--mapping", str(best), "--json"])
+        == 0
+    )
+    assert json.loads(capsys.readouterr().out)["reward"] == pytest.approx(known)
+
+
+def test_a_game_that_can_be_won_wholly_is_proven_to_be_won(capsys):
+    report = {
+        **{
+            "problem": "mmap",
+            "workload": "w",
+            "chip": "c",
+            "reward_bound": 1.0 + 2e-9,
+            "proof": "p",
+            "seconds": 0.0,
+        },
+        **{
+            "best_known": {"reward": 1.0, "source": "s", "speedup": 2.0},
+            "reward_gap": 2e-9,
+            "remarks": ["r"],
+        },
+    }
+    assert text_of(report).splitlines() == [
+        "w on c: no mapping has a reward above 1.0000",
+        "  proof       p",
+        "  best known  1.0000 (s), 2.0000x the production heuristic",
+        "  gap         none: the best known is proven to be the best possible",
+        "  note        r",
+    ]
+
+
+def test_a_run_of_a_game_ends_with_the_bound_on_its_reward(tmp_path, capsys):
+    argv = ["run", "--problem", "mmap", "--workload", "dlrm_train", "--method", "random", "--gens", "1"]
+    argv += ["--bound-seconds", "1"]
+    assert main([*argv, "--out", str(tmp_path / "a")]) == 0
+    found = summary(tmp_path / "a")
+    assert (found["bound"], found["gap"]) == (None, None)
+    assert found["reward_gap"] == pytest.approx(found["reward_bound"] - found["best"]["reward"])
+    assert 0 < found["reward_gap"] < 1
+    words = f"reward {found['best']['reward']:.4f} of {reward_up(found['reward_bound'])} at most"
+    assert words in capsys.readouterr().out
+    assert main([*argv[:-1], "0", "--quiet", "--out", str(tmp_path / "b")]) == 0
+    assert "reward_bound" not in summary(tmp_path / "b")
+
+
+@pytest.mark.parametrize(("reward", "text"), [(0.50001, "0.5001"), (0.5 + 1e-9, "0.5000"), (1.0, "1.0000")])
+def test_a_reward_that_bounds_is_rounded_up(reward, text):
+    assert reward_up(reward) == text
 
 
 def test_noise_changes_neither_bound_nor_model_cost():

@@ -202,6 +202,22 @@ def test_finished_runs_are_not_run_again(copied, capsys):
     assert stamps(copied) == before
 
 
+def test_runs_may_be_given_the_same_seconds_and_go_on_with_more(tmp_path, capsys):
+    def argv(seconds: float) -> list[str]:
+        methods = ("--methods", "random,annealing", "--seeds", "1", "--seconds", str(seconds))
+        return ["compare", "--workload", "alexnet", *methods, "--out", str(tmp_path / "c")]
+
+    assert main(argv(0.3)) == 0
+    assert "0.3 s of searching" in capsys.readouterr().out
+    assert main(argv(0.3)) == 0
+    assert capsys.readouterr().err == ""
+    before = {run: len(metrics(run)) for run in (tmp_path / "c" / "alexnet").iterdir()}
+    assert main(argv(0.9)) == 0
+    assert len(capsys.readouterr().err.splitlines()) == 2
+    assert all(len(metrics(run)) > count for run, count in before.items())
+    refuse(capsys, argv(0.5), "run.seconds", "--seconds 0.5", "0.9")
+
+
 def test_json_is_one_document_on_stdout(copied, capsys):
     assert main(arguments(copied, "--json")) == 0
     assert json.loads(capsys.readouterr().out) == json.loads((copied / "comparison.json").read_text())

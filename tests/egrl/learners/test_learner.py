@@ -1,10 +1,11 @@
-"""Whom the learner imitates."""
+"""Whom the learner imitates, and how often it learns."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from egrl import config
 from egrl.archive import Archive
@@ -37,3 +38,27 @@ def test_the_elite_is_the_shares_of_choices_among_the_best_distinct_mappings_tha
     best = archive.mappings(np.array([1, 2]))  # equal rewards count once, and a failure not at all
     expected = (best[..., None] == np.arange(int(problem.num_choices.max()))).mean(axis=0)
     np.testing.assert_allclose(method._learner._elite(), expected)
+
+
+@pytest.mark.parametrize(("nodes", "expected"), [(1_000_000, 42), (2, 12), (1, 6)])
+def test_a_larger_graph_gets_fewer_steps_in_proportion_and_none_is_lost(nodes, expected, monkeypatch):
+    problem = ToyRagged()
+    definition = find("pg")
+    archive = Archive([problem])
+    settings = {**SMALL["pg"], "learner.nodes": nodes}
+    method = definition.build(
+        Setting([problem], archive, 0, [None], None), config.build(definition.config, settings, "test")
+    )
+    made = []
+    monkeypatch.setattr(method._learner._sac, "update", lambda batch, rng: made.append(batch) or {})
+    told = 0
+    for _ in range(2):
+        rows = method.ask(21)
+        batch = rows.numbered(told)
+        method.learn()
+        evaluation = problem.evaluate(batch.mapping, run_keys(0, batch.tickets, 0))
+        archive.append(batch, evaluation)
+        method.tell(batch, evaluation)
+        told += len(batch)
+    method.learn()
+    assert len(made) == expected

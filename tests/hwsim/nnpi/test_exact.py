@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from hwsim.linear_program import linear_bound
 from hwsim.nnpi.chip import (
     Chip,
     Compute,
@@ -35,7 +36,6 @@ from hwsim.nnpi.exact import (
 )
 from hwsim.nnpi.exact_columns import columns, scope
 from hwsim.nnpi.exact_model import build
-from hwsim.nnpi.exact_program import linear_bound
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import latencies, trace_latency
 from hwsim.nnpi.tables import Tables, build_tables

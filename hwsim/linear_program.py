@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
 Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
 Terms = dict[int, float]
 """Variable number -> coefficient."""
 
@@ -97,9 +98,54 @@ class Draft:
         )
 
 
-def linear_bound(program: Program, time_limit_s: float) -> float:
+class Sheet:
+    """A linear program under construction, many variables and rows at a time."""
+
+    def __init__(self) -> None:
+        self._variables: list[tuple[Floats, Floats, Floats]] = []
+        self._integer: list[NDArray[np.uint8]] = []
+        self._bounds: list[tuple[Floats, Floats]] = []
+        self._entries: list[tuple[Numbers, Numbers, Floats]] = []
+        self.variables = 0
+        self.rows = 0
+
+    def add(
+        self, count: int, lower: ArrayLike, upper: ArrayLike, cost: ArrayLike = 0.0, *, integer: bool = False
+    ) -> Numbers:
+        """int64 [count], the numbers of new variables between `lower` and `upper` (closed; numbers or [count])."""
+        self._integer.append(np.full(count, integer, np.uint8))
+        self._variables.append(tuple(_spread(part, count) for part in (lower, upper, cost)))  # type: ignore[arg-type]
+        self.variables += count
+        return np.arange(self.variables - count, self.variables)
+
+    def row(self, count: int, lower: ArrayLike, upper: ArrayLike) -> Numbers:
+        """int64 [count], the numbers of new, empty rows: lower <= their sum <= upper (numbers or [count])."""
+        self._bounds.append((_spread(lower, count), _spread(upper, count)))
+        self.rows += count
+        return np.arange(self.rows - count, self.rows)
+
+    def put(self, rows: Numbers, variables: Numbers, values: ArrayLike) -> None:
+        """Add values (a number or [n]) x variables [n] to rows [n]; what meets at one place is summed."""
+        self._entries.append((rows, variables, _spread(values, len(rows))))
+
+    def finish(self) -> Program:
+        """The program."""
+        lower, upper, cost = (np.concatenate(part) for part in zip(*self._variables, strict=True))
+        row_lower, row_upper = (np.concatenate(part) for part in zip(*self._bounds, strict=True))
+        rows, columns, values = (np.concatenate(part) for part in zip(*self._entries, strict=True))
+        matrix = csr_array((values, (rows, columns)), shape=(self.rows, self.variables))
+        matrix.eliminate_zeros()
+        return Program(cost, lower, upper, np.concatenate(self._integer), matrix, row_lower, row_upper)
+
+
+def _spread(values: ArrayLike, count: int) -> Floats:
+    return np.broadcast_to(np.asarray(values, np.float64), (count,))
+
+
+def linear_bound(program: Program, time_limit_s: float, method: str = "highs") -> float:
     """A lower bound on the program's objective from its linear relaxation; -infinity where none came in time.
 
+    `method` is that of `scipy.optimize.linprog`: "highs", "highs-ds" (dual simplex) or "highs-ipm" (interior point).
     HiGHS only suggests multipliers y. For any y whose signs fit the rows, the sum over the rows of y * side plus the
     least value of (cost - y @ matrix) @ x between the variables' bounds is a lower bound, optimal or not.
     """
@@ -116,7 +162,7 @@ def linear_bound(program: Program, time_limit_s: float) -> float:
         A_eq=matrix[inequalities:],
         b_eq=side[inequalities:],
         bounds=np.stack([program.lower, program.upper], axis=1),
-        method="highs",
+        method=method,
         options={"time_limit": time_limit_s},
     )
     if found.status != 0:

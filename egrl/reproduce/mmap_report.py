@@ -1,0 +1,187 @@
+"""The report of `egrl reproduce mmap`: Table 2 and Figure 5, the published number beside ours.
+
+Source of the published numbers: MMapGame paper, Table 2 and Table 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import fmean, geometric_mean, stdev
+from typing import Any
+
+PUBLISHED: dict[str, dict[str, float]] = {
+    "alexnet_train_batch_32": {"buffers": 300, "muzero": 0.5834, "es": 0.5426, "random": 0.4100},
+    "wavenet_coherent_batch32": {"buffers": 3020, "muzero": 0.7099, "es": 0.7004, "random": 0.4804},
+    "alphatensor": {"buffers": 9084, "muzero": 0.7680, "es": 0.5357, "random": 0.2481},
+    "tensor2tensor_transformer_bf16": {"buffers": 9888, "muzero": 0.7002, "es": 0.6263, "random": 0.3227},
+}
+"""Program -> final rewards of Table 2."""
+
+Results = Mapping[str, Any]
+
+
+def report(results: Results) -> str:
+    """The report as Markdown; figures are beside it in figures/."""
+    parts = [
+        _head(results),
+        _claims(results),
+        _table(results),
+        _figure(),
+        _bounds(results),
+        _latency(results),
+    ]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def _head(results: Results) -> str:
+    plan = results["plan"]
+    settings = f"; settings {', '.join(plan['settings'])}" if plan["settings"] else ""
+    return f"""# The MMapGame reproduced, first part
+
+*Optimizing memory mapping using deep reinforcement learning* (MMapGame, MMap-MuZero): Table 2's rivals of the agent,
+and Figure 5. Made by `egrl reproduce mmap`.
+
+**What was run.** {len(plan["programs"])} programs on chip `tpuv4i`; each method {plan["seconds"]:g} s of searching, one
+thread, seeds 0 to {plan["seeds"] - 1}, cold start{settings}. Rewards are the return over the most that fast memory
+could save; ± is the sample's standard deviation over seeds.
+
+**What can be compared.** The paper's programs are not public: those here have their names and about their numbers of
+buffers, and are otherwise this package's own. Its rewards are normalised in a way that it does not state, its times
+are measured on a TPUv4i, and its search lasts hours on hardware that it does not name. So rewards cannot agree; what
+can are orderings."""
+
+
+def _claims(results: Results) -> str:
+    lines = [
+        "## What holds and what does not",
+        "",
+        "| claim | published | here | holds here |",
+        "|---|---|---|---|",
+    ]
+    for program, entry in results["programs"].items():
+        methods, published = entry["methods"], PUBLISHED.get(program, {})
+        told = f"{published['es']:.2f} against {published['random']:.2f}" if published else "-"
+        if {"es", "random"} <= methods.keys():
+            lines.append(
+                _judged(f"`{program}`: evolution strategies beat random play", told, methods, "es", "random")
+            )
+        if {"egrl", "es"} <= methods.keys():
+            lines.append(
+                _judged(
+                    f"`{program}`: EGRL is at least as good as evolution strategies",
+                    "-",
+                    methods,
+                    "egrl",
+                    "es",
+                )
+            )
+    return "\n".join(lines)
+
+
+def _judged(claim: str, told: str, methods: Mapping[str, Any], ours: str, theirs: str) -> str:
+    a, b = methods[ours]["reward"], methods[theirs]["reward"]
+    apart = min(a) > max(b)
+    verdict = "yes" if apart else "yes, in the mean" if fmean(a) >= fmean(b) else "no"
+    return f"| {claim} | {told} | {fmean(a):.4f} against {fmean(b):.4f} | {verdict} |"
+
+
+def _table(results: Results) -> str:
+    methods = results["plan"]["methods"]
+    head = [
+        "program",
+        "buffers",
+        *(f"`{m}`" for m in methods),
+        "heuristic",
+        "bound",
+        "published: agent, ES, random",
+    ]
+    lines = ["## Table 2: rewards", "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for program, entry in results["programs"].items():
+        told = PUBLISHED.get(program)
+        published = "-" if told is None else f"{told['muzero']:.4f}, {told['es']:.4f}, {told['random']:.4f}"
+        cells = [f"`{program}`", f"{entry['buffers']:,}"]
+        cells += [_mean(entry["methods"][method]["reward"]) for method in methods]
+        cells += [f"{entry[name]['reward']:.4f}" for name in ("greedy", "heuristic")]
+        cells += [f"{entry['bound']['reward']:.4f}", published]
+        lines.append("| " + " | ".join(cells) + " |")
+    evaluations = [
+        f"`{program}` "
+        + ", ".join(f"{method} {fmean(entry['methods'][method]['evaluations']):,.0f}" for method in methods)
+        for program, entry in results["programs"].items()
+    ]
+    lines += [
+        "",
+        "*greedy*: the best of 52 plays of the greedy player, each at other prices of room and copies."
+        " *heuristic*: the production heuristic's own layout, which may do what no play can.",
+    ]
+    lines += ["", "Evaluations in these seconds: " + "; ".join(evaluations) + "."]
+    return "\n".join(lines)
+
+
+def _mean(values: list[float]) -> str:
+    return f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
+
+
+def _figure() -> str:
+    return """## Figure 5: rewards against seconds
+
+![Best reward so far against seconds](figures/rewards.png)
+
+Means over seeds, from the lowest to the highest of them; level lines are the heuristic's own layout and the upper
+bound."""
+
+
+def _bounds(results: Results) -> str:
+    lines = [
+        "## How far from the best possible",
+        "",
+        "The bound is proved for every legal play; the heuristic's own layout may do what the game cannot.",
+        "",
+        "| program | best reward | by | upper bound | at most to gain | seconds of the bound | proof |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for program, entry in results["programs"].items():
+        reward, method = _best(entry)
+        bound = entry["bound"]
+        lines.append(
+            f"| `{program}` | {reward:.4f} | `{method}` | {bound['reward']:.4f} | {bound['reward'] / reward - 1:.1%} |"
+            f" {bound['seconds']:.0f} | {bound['proof']} |"
+        )
+    return "\n".join(lines)
+
+
+def _best(entry: Mapping[str, Any]) -> tuple[float, str]:
+    return max((max(found["reward"]), method) for method, found in entry["methods"].items())
+
+
+def _latency(results: Results) -> str:
+    methods = results["plan"]["methods"]
+    lines = [
+        "## What latency says",
+        "",
+        "Speedup of the layout with the best reward over the heuristic's own layout, on the simulated device, where"
+        " copies contend with instructions; mean over seeds. `-prod` takes the quicker of the two, so that it is never"
+        " below 1 (mean over programs: arithmetic, as in the paper's Table 3).",
+        "",
+        "| program | heuristic, us | " + " | ".join(f"`{m}`" for m in methods) + " |",
+        "|---|---|" + "---|" * len(methods),
+    ]
+    for program, entry in results["programs"].items():
+        cells = [_mean(entry["methods"][method]["speedup"]) for method in methods]
+        lines.append(f"| `{program}` | {entry['heuristic']['cost'] * 1e6:,.1f} | " + " | ".join(cells) + " |")
+    per_method = {
+        method: [fmean(entry["methods"][method]["speedup"]) for entry in results["programs"].values()]
+        for method in methods
+    }
+    produced = {
+        method: fmean(
+            fmean(max(1.0, value) for value in entry["methods"][method]["speedup"])
+            for entry in results["programs"].values()
+        )
+        for method in methods
+    }
+    lines.append(
+        "| geometric mean | | " + " | ".join(f"{geometric_mean(per_method[m]):.4f}" for m in methods) + " |"
+    )
+    lines.append("| `-prod`, mean | | " + " | ".join(f"{produced[m]:.4f}" for m in methods) + " |")
+    return "\n".join(lines)

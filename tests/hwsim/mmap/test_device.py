@@ -1,0 +1,128 @@
+"""The simulated device equals its plain twin, and costs what can be worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from device_twin import latency
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+from mmap_programs import GRANULE, chips, playable, programs
+
+from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm
+from hwsim.mmap.device import CONTENTION_S, WAIT_S, latency_parts_s, latency_s
+from hwsim.mmap.game import MmapGame
+from hwsim.mmap.heuristic import heuristic_layout
+from hwsim.mmap.tables import build_tables
+from workloads.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
+
+DROP, COPY, NO_COPY = 0, 1, 2
+CHIP = Chip("c", Cmem(256, 16, 4e9, 2e9), Hbm(1e9), Compute(1e9))
+"""A byte takes 1 ns from or to HBM, a quarter of that to read and half to write in fast memory; an operation 1 ns."""
+
+
+@given(programs(max_steps=12), chips(), st.booleans(), st.data())
+@settings(max_examples=150)
+def test_the_device_equals_its_twin_to_the_last_bit(program, chip, own, data):
+    assume(playable(program))
+    tables = build_tables(program, chip)
+    wishes = data.draw(
+        st.lists(st.sampled_from((0, 1, 1, 2, 2)), min_size=len(program), max_size=len(program))
+    )
+    game = MmapGame(tables, GRANULE)
+    played = game.layout_of(np.array(wishes, np.int16))
+    layout = played if own else heuristic_layout(program, tables, GRANULE)
+    found = latency_s(tables, layout)
+    assert found == latency(program, chip, layout)
+    parts = latency_parts_s(tables, layout)
+    event(f"contention {parts[CONTENTION_S] > 0}, waiting {parts[WAIT_S] > 0}")
+    assert (parts >= 0).all()
+    np.testing.assert_allclose(parts.sum(), found, rtol=1e-12)
+
+
+@given(programs(max_steps=12), chips(), st.data())
+@settings(max_examples=60)
+def test_a_layout_costs_at_least_its_instructions_and_exactly_that_where_nothing_is_copied(
+    program, chip, data
+):
+    assume(playable(program))
+    tables = build_tables(program, chip)
+    wishes = data.draw(
+        st.lists(st.sampled_from((0, 0, 1, 2, 2)), min_size=len(program), max_size=len(program))
+    )
+    game = MmapGame(tables, GRANULE)
+    proposal = np.array(wishes, np.int16)
+    layout, cost = game.layout_of(proposal), game.played(proposal[None]).cost_s[0]
+    assert latency_s(tables, layout) >= cost
+    held = {
+        use.tensor
+        for n, use in enumerate(program.buffers)
+        if use.is_output and layout.action[n] in (COPY, NO_COPY)
+    }
+    read = {
+        use.tensor for n, use in enumerate(program.buffers) if not use.is_output and layout.action[n] == DROP
+    }
+    if not (layout.action == COPY).any() and not held & read:
+        assert latency_s(tables, layout) == cost
+    nothing = game.layout_of(np.where(layout.action < 0, -1, 0).astype(np.int16))
+    assert latency_s(tables, nothing) == tables.none_s
+
+
+def program(uses, flops, sizes, leaves=()) -> Program:
+    """Uses are (tensor, step, is_output); what is never written is there at the start."""
+    written = {t: i for t, i, out in uses if out}
+    tensors = tuple(
+        Tensor(
+            f"t{t}",
+            size,
+            written.get(t, -1),
+            max([i for u, i, out in uses if u == t and not out], default=written.get(t, 0)),
+            t in leaves,
+        )
+        for t, size in enumerate(sizes)
+    )
+    buffers = tuple(Buffer(t, i, bool(out), sizes[t], NO_ALIAS) for t, i, out in uses)
+    return Program("p", tuple(Instruction(f"i{k}", "dot", f) for k, f in enumerate(flops)), tensors, buffers)
+
+
+def parts_ns(given: Program, wishes, chip: Chip = CHIP) -> list[float]:
+    tables = build_tables(given, chip)
+    layout = MmapGame(tables, 16).layout_of(np.array(wishes, np.int16))
+    assert layout.action.tolist() == wishes
+    return (latency_parts_s(tables, layout) * 1e9).tolist()
+
+
+def test_a_copy_beside_arithmetic_is_free():
+    assert parts_ns(program([(0, 1, 0)], [100, 10], [64]), [COPY]) == pytest.approx([100 + 16, 0, 0])
+
+
+def test_a_copy_beside_an_instruction_that_reads_hbm_gets_half_and_slows_it_down():
+    # Step 0 moves 96 bytes in 96 ns; beside it the copy of 64 bytes takes 128 ns at half the bandwidth: step 0 has
+    # 64 ns of its own traffic done by then, and 32 ns are left: 160 ns in all.
+    given = program([(1, 0, 0), (0, 1, 0)], [96, 0], [64, 96])
+    assert parts_ns(given, [DROP, COPY]) == pytest.approx([96 + 16, 64, 0])
+
+
+def test_an_instruction_that_wants_less_than_its_share_is_not_slowed_down():
+    # 40 of 100 ns are traffic, so that 60 % of HBM is left for a copy of 64 bytes: 60 in time, 4 are waited for.
+    given = program([(1, 0, 0), (0, 1, 0)], [100, 0], [64, 40])
+    assert parts_ns(given, [DROP, COPY]) == pytest.approx([100 + 16, 0, 4])
+
+
+def test_what_is_kept_in_fast_memory_and_read_from_hbm_is_written_back():
+    # Written at step 0 (96 bytes, 48 ns), read from HBM at step 2 (96 ns); 60 ns of step 1 hide some of the 96.
+    given = program([(0, 0, 1), (0, 2, 0)], [0, 60, 0], [96])
+    assert parts_ns(given, [NO_COPY, DROP]) == pytest.approx([48 + 60 + 96, 0, 36])
+    assert parts_ns(given, [NO_COPY, NO_COPY]) == pytest.approx([48 + 60 + 24, 0, 0])
+
+
+def test_the_step_after_the_window_of_a_copy_out_waits_for_it():
+    # 64 bytes are written at step 0 and copied out during step 1, which wants 60 % of HBM and gets half: both need
+    # 128 ns for 64 bytes, but step 1 is done after 120 ns; 4 bytes are left when step 2 is to begin.
+    given = program([(0, 0, 1), (1, 1, 0)], [0, 100, 50], [64, 60], leaves=(0,))
+    assert parts_ns(given, [COPY, DROP]) == pytest.approx([32 + 100 + 50, 20, 4])
+
+
+def test_the_program_ends_with_its_last_copy():
+    given = program([(0, 0, 1), (1, 1, 0)], [0, 100], [64, 60], leaves=(0,))
+    assert parts_ns(given, [COPY, DROP]) == pytest.approx([32 + 100, 20, 4])
