@@ -30,7 +30,9 @@ def main(argv: Sequence[str]) -> int:
             action = greedy if player == "greedy" else env.action_space.sample(mask=mask)
             _, reward, terminated, truncated, info = env.step(action)
             total, over = total + float(reward), terminated or truncated
-        print(f"{player}: return {total:.3f}, {info['speedup']:.2f}x HBM alone, back {info['resets']} times")
+        print(
+            f"{player}: return {total:.3f}, {info['speedup']:.2f}x the heuristic, back {info['resets']} times"
+        )
     return 0
 
 

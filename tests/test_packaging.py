@@ -38,6 +38,7 @@ HEAVY = (
     "pydantic",
     "tensorboardX",
     "ray",
+    "gymnasium",
 )
 """What takes long to import, and is therefore imported where it is used."""
 

@@ -16,7 +16,7 @@ from hwsim.mmap.chip import Chip, load_chip
 from hwsim.mmap.game import ACTIONS
 from hwsim.mmap.pixels import pixels
 from hwsim.mmap.problem import MmapConfig, MmapProblem
-from hwsim.mmap.view import View
+from hwsim.mmap.view import ACTION_FEATURES, View
 from workloads.errors import InputError
 from workloads.load_program import load_program
 from workloads.program import Program
@@ -30,13 +30,14 @@ except ImportError as error:
 ID = "egrl/MMapGame-v0"
 Illegal = Literal["lose", "truncate", "error"]
 Seen = dict[str, NDArray[Any]]
+_LEGAL = ACTION_FEATURES.index("legal")
 
 
 class MmapEnv(gymnasium.Env[Seen, np.int64]):
     """One game: a step decides on a buffer. `docs/mmap.md` says what is seen, and what `info` has.
 
     The reward of a step is the change of the return, a share of the most seconds that fast memory could save; after a
-    dead end, which goes back within the step, it is what was taken back. Rewards sum to the reward of the mapping that
+    dead end, which goes back within the step, it is what was taken back. Rewards sum to the return of the mapping that
     was played. Nothing is random: a seed is for those who draw from `np_random`.
     """
 
@@ -67,6 +68,9 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
             raise InputError(f"illegal: expected one of {', '.join(get_args(Illegal))}, found {illegal!r}")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InputError(f"render_mode: expected rgb_array or None, found {render_mode!r}")
+        for name, given, kind in (("config", config, MmapConfig), ("view", view, View)):
+            if not isinstance(given, kind | None):
+                raise InputError(f"{name}: expected a {kind.__name__} or None, found {given!r}")
         if not isinstance(program, Program):
             program = load_program(str(program))
         self.problem = MmapProblem(program, chip if isinstance(chip, Chip) else load_chip(chip), config)
@@ -80,6 +84,8 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
             }
         )
         self._state: Board | None = None
+        self._seen: Seen = {}
+        self._mask = np.zeros(len(ACTIONS), np.int8)
         self._ended = True
 
     def reset(
@@ -90,7 +96,8 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
             raise InputError(f"reset: expected no options, found {', '.join(map(str, options))}")
         super().reset(seed=seed)
         self._state, self._ended = self.game.reset(1), False
-        return self._seen(self._state), self._info(self._state, went_back=False)
+        self._look(self._state)
+        return self._seen, self._info(self._state, went_back=False)
 
     def step(self, action: SupportsInt) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
         """(observation, reward, terminated, truncated, info) after 0 Drop, 1 Copy or 2 NoCopy.
@@ -99,21 +106,24 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
             InputError: not one of these, or an illegal one where that is an error.
             gymnasium.error.ResetNeeded: the game is over.
         """
-        state, chosen = self._now(), int(action)
+        state = self._now()
         if self._ended:
             raise gymnasium.error.ResetNeeded("step: expected a game that goes on: call reset() first")
-        if not 0 <= chosen < len(ACTIONS):
-            raise InputError(f"action: expected 0 (drop), 1 (copy) or 2 (nocopy), found {chosen}")
-        if not self.game.legal(state)[0, chosen]:
+        if action not in self.action_space:
+            raise InputError(f"action: expected 0 (drop), 1 (copy) or 2 (nocopy), found {action!r}")
+        chosen = int(action)
+        if not self._mask[chosen]:
             return self._illegal(state, chosen)
-        after, reward, done = self.game.step(state, np.array([chosen], np.int16))
-        went_back = bool(after.game["resets"][0] > state.game["resets"][0])
-        self._state, self._ended = after, bool(done[0])
-        return self._seen(after), float(reward[0]), self._ended, False, self._info(after, went_back)
+        resets = int(state.game["resets"][0])
+        reward, done = self.game.advance(state, np.array([chosen], np.int16))
+        self._ended = bool(done[0])
+        self._look(state)
+        info = self._info(state, went_back=int(state.game["resets"][0]) > resets)
+        return self._seen, float(reward[0]), self._ended, False, info
 
     def _illegal(self, state: Board, chosen: int) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
         if self.illegal == "error":
-            legal = np.flatnonzero(self.game.legal(state)[0])
+            legal = np.flatnonzero(self._mask)
             raise InputError(
                 f"action on buffer {self.problem.nodes[int(state.game['cursor'][0])]}: expected a legal one"
                 f" ({', '.join(ACTIONS[n] for n in legal)}), found {ACTIONS[chosen]}"
@@ -123,7 +133,7 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
         info = self._info(state, went_back=False) | {"illegal": True}
         if lose:
             info["return"] = 0.0
-        return self._seen(state), -total if lose else 0.0, lose, not lose, info
+        return self._seen, -total if lose else 0.0, lose, not lose, info
 
     def render(self) -> NDArray[np.uint8] | None:
         """uint8 [360, 640, 3]: the layout so far, with a line at the present step; None without a render mode."""
@@ -140,12 +150,13 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
             raise gymnasium.error.ResetNeeded("expected a game: call reset() first")
         return self._state
 
-    def _seen(self, state: Board) -> Seen:
-        return {name: array[0] for name, array in self.game.observe(state).items()}
+    def _look(self, state: Board) -> None:
+        self._seen = {name: array[0] for name, array in self.game.observe(state).items()}
+        self._mask = self._seen["actions"][:, _LEGAL].astype(np.int8)
 
     def _info(self, state: Board, went_back: bool) -> dict[str, Any]:
         info: dict[str, Any] = {
-            "action_mask": self.game.legal(state)[0].astype(np.int8),
+            "action_mask": self._mask.copy(),
             "buffer": int(state.game["cursor"][0]),
             "return": float(self.game.total(state)[0]),
             "resets": int(state.game["resets"][0]),

@@ -68,7 +68,7 @@ def test_layouts_of_the_game_stand_side_by_side_with_their_numbers(names, runs, 
         assert found["held_bytes"] == [sum(step.values()) for step in there]
         assert max(found["held_bytes"]) <= found["height_bytes"] <= document["capacity_bytes"]
         text = (tmp_path / "l.svg").read_text()
-        assert f"{name} ({name}): {found['speedup']:.4f}x HBM alone" in text
+        assert f"{name} ({name}): {found['speedup']:.4f}x the production heuristic" in text
         assert f"T: {document['highlighted']['tensor'][:20]}" in text
     marked = document["highlighted"]
     assert max(marked["visits"]) > 1

@@ -170,6 +170,11 @@ def test_the_picture_has_the_layout_and_the_present_step():
         ({"program": "alexnett"}, "program 'alexnett': expected the name of a program"),
         ({"chip": "tpu"}, "'tpu'"),
         ({"illegal": "ignore"}, "illegal: expected one of lose, truncate, error, found 'ignore'"),
+        (
+            {"config": {"drop_backup": False}},
+            "config: expected a MmapConfig or None, found {'drop_backup': False}",
+        ),
+        ({"view": 5}, "view: expected a View or None, found 5"),
         ({"render_mode": "human"}, "render_mode: expected rgb_array or None, found 'human'"),
     ],
 )
