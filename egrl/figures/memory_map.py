@@ -1,4 +1,5 @@
-"""Layouts of the MMapGame: where the buffers of the best mapping lie in fast memory, of one run or of two."""
+"""Layouts of the MMapGame: where the buffers of the best mapping lie in fast memory, beside another run's or the
+production heuristic's own (MMapGame paper, Figures 1 and 8)."""
 
 from __future__ import annotations
 
@@ -23,6 +24,8 @@ MOST = 2
 def draw(runs: Sequence[PastRun]) -> Drawing:
     """Fast memory over the steps of the program, a column a run; the tensor that comes and goes most is highlighted.
 
+    Beside a single run stands the heuristic's own layout, which is what its speedup is over.
+
     InputError where there are more than two runs, they are not of one problem, or one has no valid mapping.
     """
     if len(runs) > MOST:
@@ -39,6 +42,10 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         _map(problem, layout, f"{run.path.name} ({label}): {speedup:.4f}x {rival(problem.name)}")
         for run, label, layout, speedup in zip(runs, labels(given), layouts, speedups, strict=True)
     ]
+    names: list[str | None] = [str(run.path) for run in runs]
+    if len(runs) == 1:
+        names, speedups, layouts = [*names, None], [*speedups, 1.0], [*layouts, problem.heuristic]
+        maps.append(_map(problem, problem.heuristic, rival(problem.name)))
     tensor = most_visits(maps)
     name = "" if tensor is None else problem.program.tensors[tensor].name
     figure = memory_map_figure(
@@ -61,8 +68,8 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
             "allocations": [allocations(shown, tensor) for shown in maps],
         },
         "layouts": [
-            {"run": str(run.path), "speedup": speedup, **_numbers(problem, shown, layout)}
-            for run, speedup, shown, layout in zip(runs, speedups, maps, layouts, strict=True)
+            {"run": run, "speedup": speedup, **_numbers(problem, shown, layout)}
+            for run, speedup, shown, layout in zip(names, speedups, maps, layouts, strict=True)
         ],
     }
     remarks = [f"{shown.label}: nothing lies in fast memory" for shown in maps if not len(shown.tensor)]
