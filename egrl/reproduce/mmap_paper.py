@@ -37,7 +37,9 @@ class Plan:
         methods: each in the same seconds; `es` and `random` are the paper's rivals.
         seconds: of searching, a run.
         seeds: of each run.
-        settings: as `egrl compare --set` takes them.
+        settings: as `egrl compare --set` takes them. Evaluations are cheap here, so that EGRL's learner takes fewer
+            steps; one random network may choose the same action everywhere, whatever little is added to its weights,
+            so that ES begins with the best of several.
         bound_seconds: limit of each upper bound.
     """
 
@@ -50,7 +52,7 @@ class Plan:
     methods: tuple[str, ...] = ("egrl", "ea", "es", "random")
     seconds: float = 120.0
     seeds: int = 3
-    settings: tuple[str, ...] = ("egrl.learner.nodes=40",)
+    settings: tuple[str, ...] = ("egrl.learner.nodes=40", "es.scouts=20")
     bound_seconds: float = 60.0
 
     @staticmethod
@@ -62,7 +64,7 @@ class Plan:
             methods=("ea", "es", "random"),
             seconds=10.0,
             seeds=2,
-            settings=(),
+            settings=("es.scouts=20",),
             bound_seconds=10.0,
         )
 
