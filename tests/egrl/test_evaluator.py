@@ -28,8 +28,8 @@ from workloads.errors import InputError
 
 FAKE = str(Path(__file__).parents[1] / "fake_board.py")
 QUICK = (
-    "evaluator.timeout_s=1.5",
-    "evaluator.timeout_floor_s=0.5",
+    "evaluator.timeout_s=4",
+    "evaluator.timeout_floor_s=1",
     "evaluator.start_timeout_s=20",
     "evaluator.repeats=3",
 )
