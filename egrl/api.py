@@ -16,30 +16,25 @@ from egrl import (
     config,
     executor,
     loop,
-    mapping_file,
     methods,
     problems,
     progress,
     run_folder,
     summary,
 )
-from egrl.archive import Archive
-from egrl.config import BUDGETS, DEFAULT_GENERATIONS, Budget, EvaluatorConfig, RunConfig, RunOptions
+from egrl.config import Budget, EvaluatorConfig, RunConfig, RunOptions
 from egrl.confirm import name_the_best
 from egrl.evaluator import Function, name_of, open_boards
 from egrl.past_run import with_own_inputs
+from egrl.prepare import Prepared, build_problem, copies_of, prepare
+from egrl.resuming import RESUMABLE, larger, nothing_left
 from egrl.stopping import Interrupted, StopSignal
-from egrl.types import Method, Setting
-from hwsim.problem import HasModel, Mapping16, Problem
+from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
-from workloads.files import read_bytes, read_text
+from workloads.files import read_text
 
 if TYPE_CHECKING:
     from egrl.boards import Boards
-    from policies.store import StoredPolicy
-
-RESUMABLE = (*BUDGETS, "workers", "executor", "ray_address", "checkpoint_seconds", "evaluator")
-"""Options that may change when a run is resumed: a larger budget, and what changes no result."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +149,8 @@ def search(
         return _resume(_path(resume, "--resume"), given, function, quiet)
     chosen = config.build(RunOptions, {"workload": workload, **given}, "options")
     resolved = resolve(chosen, settings or (), preset)
-    problem = _problem(resolved)
-    prepared = _prepare(resolved, problem)
+    problem = build_problem(resolved)
+    prepared = prepare(resolved, problem)
     with contextlib.ExitStack() as stack:
         boards = _boards(resolved, problem, function, stack)
         if boards is not None:
@@ -168,7 +163,7 @@ def search(
         )
         folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.create(path)))
         folder.write_inputs(
-            config.to_toml(resolved), [problem], _copies(resolved.run, problem, prepared.start)
+            config.to_toml(resolved), [problem], copies_of(resolved.run, problem, prepared.start)
         )
         if boards is not None:
             boards.attach(path)
@@ -201,88 +196,13 @@ def _option_names() -> list[str]:
     return [entry.name for entry in dataclasses.fields(RunOptions)]
 
 
-def _copies(options: RunOptions, problem: Problem, start: Mapping16 | None) -> dict[str, bytes]:
-    """What a resumed run needs of what is not its own: name in the run folder -> content."""
-    copies = {}
-    if start is not None and options.start != "compiler":
-        copies[run_folder.START_FILE] = mapping_file.dumps(problem, start).encode()
-    if options.init:
-        copies[run_folder.INIT_FILE] = read_bytes(options.init, "a policy file")
-    return copies
-
-
-def _problem(resolved: RunConfig) -> Problem:
-    definition = problems.find(resolved.run.problem).load()
-    return definition.build(resolved.run.workload, resolved.run.chip, resolved.problem)
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    method: Method
-    archive: Archive
-    start: Mapping16 | None
-
-
-def _prepare(resolved: RunConfig, problem: Problem) -> _Prepared:
-    """Everything that can be wrong with the input is found here, before a run folder exists."""
-    definition = methods.find(resolved.run.method)
-    reason = definition.serves(problem)
-    if reason is not None:
-        raise InputError(f"--method {resolved.run.method} cannot serve problem {problem.name}: {reason}")
-    archive = Archive([problem])
-    init: StoredPolicy | None = None
-    if resolved.run.init and not definition.takes_policy:
-        raise InputError(
-            f"--init: expected a method with a policy to begin with, found {resolved.run.method}"
-        )
-    if resolved.run.init:
-        from policies.store import load_policy
-
-        init = load_policy(Path(resolved.run.init))
-    executor.check(resolved.run.executor, resolved.run.ray_address)
-    start = _start(resolved.run, problem)
-    device = check_device(resolved.run.device)
-    setting = Setting([problem], archive, resolved.run.seed, [start], init, resolved.run.threads, device)
-    return _Prepared(definition.build(setting, resolved.method), archive, start)
-
-
-def check_device(name: str) -> str:
-    """The name of a torch device that is there; InputError where it is not."""
-    if name == "cpu":
-        return name
-    import torch
-
-    try:
-        torch.zeros(1, device=name).cpu()
-    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with CUDA
-        reason = str(error).splitlines()[0]
-        raise InputError(
-            f"--device {name}: expected cpu, or a device that PyTorch {torch.__version__} can use: {reason}"
-        ) from error
-    return name
-
-
-def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
-    if options.start == "cold":
-        return None
-    if options.start == "compiler":
-        return problem.baseline.mapping
-    if options.start == "exact":
-        if not isinstance(problem, HasModel):
-            raise InputError(
-                f"--start exact: expected a problem with a model to solve, found {problem.name} without one"
-            )
-        return problem.solve(options.exact_seconds, options.seed).mapping
-    return mapping_file.read(options.start, problem)
-
-
 def _resume(path: Path, given: Mapping[str, Any], function: Function | None, quiet: bool) -> Result:
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
         where = str(path / run_folder.CONFIG)
         tables = config.read_toml(read_text(where, "a config file"), where)
         options = config.build(RunOptions, tables["run"], f"{where}: run")
-        old, options = options, _larger(options, given)
+        old, options = options, larger(options, given)
         entry = problems.find(options.problem)
         resolved = RunConfig(
             config.check_options(options),
@@ -293,12 +213,12 @@ def _resume(path: Path, given: Mapping[str, Any], function: Function | None, qui
         own = resolved
         if folder.begun:
             own = replace(resolved, run=with_own_inputs(options, path))
-        problem = _problem(own)
-        prepared = _prepare(own, problem)
+        problem = build_problem(own)
+        prepared = prepare(own, problem)
         boards = _boards(resolved, problem, function, stack)
         if not folder.begun:
             folder.write_inputs(
-                config.to_toml(resolved), [problem], _copies(options, problem, prepared.start)
+                config.to_toml(resolved), [problem], copies_of(options, problem, prepared.start)
             )
         state = loop.resume(prepared.method, folder, prepared.archive, [problem])
         if options != old:
@@ -309,32 +229,11 @@ def _resume(path: Path, given: Mapping[str, Any], function: Function | None, qui
         return _run(resolved, problem, folder, prepared, state, boards, quiet)
 
 
-def _larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:
-    """The options of a resumed run; InputError where the new budget is not of the old kind and at least as large."""
-    old = _budget_of(options)
-    new = {k: given[k] for k in BUDGETS if k in given}
-    for key, value in new.items():
-        if key not in old or value < old[key]:
-            expected = ", ".join(f"--{k} of at least {v}" for k, v in old.items())
-            raise InputError(f"--resume: expected a larger budget, {expected}; found --{key} {value}")
-    if bool(given.get("evaluator", options.evaluator)) != bool(options.evaluator):
-        measured = "an evaluator" if options.evaluator else "none: the model measured this run"
-        raise InputError(f"--evaluator: expected {measured}, found {given['evaluator']!r}")
-    if given.get("executor") == "local":  # the address was the old executor's
-        options = replace(options, ray_address="")
-    return replace(options, **given)
-
-
-def _budget_of(options: RunOptions) -> dict[str, Any]:
-    """The flag of the options' budget -> its value."""
-    return options.budget() or {"gens": DEFAULT_GENERATIONS}
-
-
 def _run(
     resolved: RunConfig,
     problem: Problem,
     folder: run_folder.RunFolder,
-    prepared: _Prepared,
+    prepared: Prepared,
     state: loop.SearchState | None,
     boards: Boards | None,
     quiet: bool,
@@ -381,14 +280,3 @@ def _run(
     if state is not None and reached.generation == done:
         progress.note(nothing_left(resolved.run, reached.finished, folder.path), quiet)
     return Result(folder.path, document, mapping, problem)
-
-
-def nothing_left(options: RunOptions, finished: bool, folder: Path) -> str:
-    """Why a run that was resumed did nothing, and how it would do more."""
-    if finished:
-        return "nothing was left to do: the method has no more to propose"
-    kind, value = next(iter(_budget_of(options).items()))
-    return (
-        f"nothing was left to do: the run has spent its budget, --{kind} {value:g}; a larger one goes on:"
-        f" egrl run --resume {folder} --{kind} {2 * value:g}"
-    )

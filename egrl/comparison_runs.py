@@ -138,7 +138,8 @@ def _check_same(path: Path, run: RunConfig) -> None:
     """InputError where the run in the folder was not made with this configuration, or with a larger budget."""
     import tomllib
 
-    from egrl import api, config
+    from egrl import config
+    from egrl.resuming import RESUMABLE
     from egrl.run_folder import CONFIG
 
     where = str(path / CONFIG)
@@ -150,7 +151,7 @@ def _check_same(path: Path, run: RunConfig) -> None:
     for table, values in found.items():
         left, right = (config.dotted({table: tables}) for tables in (values, expected[table]))
         for key in sorted(left.keys() | right.keys()):
-            if key.removeprefix("run.") not in api.RESUMABLE and left.get(key) != right.get(key):
+            if key.removeprefix("run.") not in RESUMABLE and left.get(key) != right.get(key):
                 raise InputError(
                     f"{where}: {key}: expected {right.get(key)!r} as in this comparison, found {left.get(key)!r};"
                     " take another --out"

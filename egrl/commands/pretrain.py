@@ -58,8 +58,8 @@ def command(
     egrl run --workload gpt2 --init pretrained/policy.safetensors goes on from it.
     """
     from egrl import config
-    from egrl.api import check_device
     from egrl.names import several
+    from egrl.prepare import check_device
     from egrl.pretrain import PretrainOptions, pretrain
     from egrl.stopping import Interrupted
 

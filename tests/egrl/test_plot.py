@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from egrl.api import RESUMABLE
 from egrl.cli import main
 from egrl.figures import FIGURES, plain
 from egrl.figures.curves import draw
 from egrl.figures.repetitions import SAME_RESULT, PlottedRun, distinct, labels, plotted
 from egrl.past_run import PastRun
+from egrl.resuming import RESUMABLE
 from workloads.errors import InputError
 
 
