@@ -17,10 +17,9 @@ from typing import Any
 from egrl import atomic, comparison_report, run_folder, saved_policies, transfer
 from egrl.figures import FIGURES
 from egrl.past_run import PastRun
+from egrl.reproduce.folder import remember, save_figure
 from egrl.stopping import Interrupted
 from workloads.errors import InputError
-from workloads.files import read_text
-from workloads.json_text import parse_document
 from workloads.load import load
 
 Say = Callable[[str], None]
@@ -120,7 +119,7 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
     """
     figures = out / "figures"
     atomic.make_folder(figures)
-    _remember(plan, out)
+    remember(plan, out)
     cold = _compared(plan, plan.methods, plan.seeds, out / "figure3", {"start": "cold"}, workers, say)
     printed = _compared(
         plan, ("egrl", "ea"), plan.printed_seeds, out / "as-printed", {"preset": "paper"}, workers, say
@@ -147,19 +146,6 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
     path = out / "report.md"
     atomic.write(path, report(results, spent))
     return path
-
-
-def _remember(plan: Plan, out: Path) -> None:
-    """Refuse a folder of another plan: its runs would be mixed with these."""
-    path = out / "plan.json"
-    document = {"kind": "plan", "version": 1, **json.loads(json.dumps(asdict(plan)))}
-    if path.is_file():
-        if parse_document(read_text(path, "a plan"), str(path), "plan", 1) != document:
-            raise InputError(
-                f"--out {out}: expected a new folder or one of the same plan, found another (--quick or not?)"
-            )
-        return
-    atomic.write(path, json.dumps(document, indent=1) + "\n")
 
 
 def _compared(
@@ -197,13 +183,8 @@ def _draw(figure: str, given: Sequence[Any], path: Path) -> dict[str, Any]:
     """Save a figure; returns the numbers behind it."""
     import importlib
 
-    from analysis import style
-
     drawing = importlib.import_module(FIGURES[figure][1]).draw(given)
-    try:
-        style.save(drawing.figure, path)
-    except OSError as error:
-        raise atomic.disk_failure(path, error) from error
+    save_figure(drawing.figure, path)
     return dict(drawing.numbers)
 
 

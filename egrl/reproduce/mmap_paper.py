@@ -18,10 +18,8 @@ import numpy as np
 
 from egrl import atomic, comparison_report, problems
 from egrl.past_run import PastRun
+from egrl.reproduce.folder import remember, save_figure
 from egrl.stopping import Interrupted
-from workloads.errors import InputError
-from workloads.files import read_text
-from workloads.json_text import parse_document
 
 Say = Callable[[str], None]
 STARTING_S = 8.0
@@ -85,7 +83,7 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
     """
     figures = out / "figures"
     atomic.make_folder(figures)
-    _remember(plan, out)
+    remember(plan, out)
     options = {"problem": "mmap", "evals": None, "seconds": plan.seconds, "chip": "", "start": "cold"}
     compared = comparison_report.compare(
         plan.programs,
@@ -110,19 +108,6 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
     path = out / "report.md"
     atomic.write(path, report(results))
     return path
-
-
-def _remember(plan: Plan, out: Path) -> None:
-    """Refuse a folder of another plan: its runs would be mixed with these."""
-    path = out / "plan.json"
-    document = {"kind": "plan", "version": 1, **json.loads(json.dumps(asdict(plan)))}
-    if path.is_file():
-        if parse_document(read_text(path, "a plan"), str(path), "plan", 1) != document:
-            raise InputError(
-                f"--out {out}: expected a new folder or one of the same plan, found another (--quick or not?)"
-            )
-        return
-    atomic.write(path, json.dumps(document, indent=1) + "\n")
 
 
 def _runs(plan: Plan, program: str, method: str, out: Path) -> list[PastRun]:
@@ -170,7 +155,6 @@ def _program(plan: Plan, program: str, out: Path) -> dict[str, Any]:
 
 def _draw_rewards(plan: Plan, results: Mapping[str, Any], out: Path, path: Path) -> None:
     """Figure 5."""
-    from analysis import style
     from analysis.rewards import Panel, RewardCurve, reward_figure
 
     panels = []
@@ -183,7 +167,4 @@ def _draw_rewards(plan: Plan, results: Mapping[str, Any], out: Path, path: Path)
         entry = results["programs"][program]
         levels = {"heuristic": entry["heuristic"]["reward"], "upper bound": entry["bound"]["reward"]}
         panels.append(Panel(f"{program} ({entry['buffers']:,} buffers)", curves, levels))
-    try:
-        style.save(reward_figure(panels), path)
-    except OSError as error:
-        raise atomic.disk_failure(path, error) from error
+    save_figure(reward_figure(panels), path)
