@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "search"]
 
 
-def search(workload: str, **options: Any) -> Result:
+def search(workload: str = "", **options: Any) -> Result:
     """Run one search, as `egrl run` does; the options are its flags (see `egrl.api.search`)."""
     from egrl.api import search as run
 

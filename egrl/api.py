@@ -16,6 +16,7 @@ from egrl import (
     config,
     executor,
     loop,
+    measurements,
     methods,
     problems,
     progress,
@@ -66,6 +67,10 @@ def resolve(options: RunOptions, settings: Sequence[str] = (), preset: str = "")
     if preset not in ("", "paper"):
         raise InputError(f"--preset: expected paper, found {preset!r}")
     tables = config.parse_set(settings)
+    if tables["evaluator"] and not options.evaluator:
+        raise InputError(
+            f"--set evaluator.{next(iter(tables['evaluator']))}: expected --evaluator, found none"
+        )
     paper = preset == "paper"
     if not options.chip:
         options = replace(options, chip=problem.chips()[0])
@@ -275,6 +280,12 @@ def _run(
         raise Interrupted(folder.path, saved[-1][0] if saved else None, at_once=True) from None
     finally:
         measure.close()
+    if boards is not None and (usage := boards.usage()).failures:
+        progress.note(
+            f"the evaluator failed {usage.failures} times, {usage.restarts} starts among them; see"
+            f" {folder.path / measurements.LOG}",
+            quiet,
+        )
     if not complete:
         raise Interrupted(folder.path, reached.generation)
     if state is not None and reached.generation == done:

@@ -110,6 +110,8 @@ class Keeper:
         finally:
             self.busy_s += time.monotonic() - begun
         self._started = True
+        if answer.status == Status.FAILED:
+            self.failures += 1
         return answer
 
     def _probe(self) -> None:

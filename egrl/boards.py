@@ -274,10 +274,12 @@ class Boards:
                 self._fail(error)
                 return
             except BaseException as error:  # a thread must not take its rows with it
-                self._fail(RunFailure(f"measuring failed: {type(error).__name__}: {error}"))
+                text = f"{type(error).__name__}: {error}".removesuffix(": ")
+                self._fail(RunFailure(f"measuring failed: {text}; --resume goes on"))
                 return
 
     def _give_up(self, job: _Job, reason: str) -> None:
+        self.log(f"a board is given up: {reason}")
         with self._lock:
             self._alive -= 1
             self._queue.appendleft(job)
@@ -301,6 +303,8 @@ class Boards:
         if self._closed.is_set() and record.status != Status.OK:
             return
         self.measurements.put(job.key, record)
+        if record.status in (Status.FAILED, Status.TIMEOUT):
+            self.log(f"mapping {job.key[:12]}: {record.status.name.lower()}: {record.reason}")
         with self._lock:
             del self._under_way[job.key]
             self._done += [(row, self._evaluation(modelled, record)) for row, modelled in job.rows]

@@ -40,7 +40,9 @@ def _flag(default: Any, help_: str) -> Any:
 class RunOptions:
     """What to run. At most one of gens, evals and seconds; none: 200 generations."""
 
-    workload: str = _flag("", "a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2)")
+    workload: str = _flag(
+        "", "a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2; programs: .hlo, .json.xz)"
+    )
     problem: str = _flag("nnpi", "what a mapping costs; see `egrl list problems`")
     method: str = _flag("egrl", "how to search; see `egrl list methods`")
     chip: str = _flag("", "a chip of `egrl list chips`, or a chip file (.toml); default: the problem's own")

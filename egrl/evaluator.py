@@ -16,8 +16,8 @@ import numpy as np
 from egrl.boards import Boards
 from egrl.config import EvaluatorConfig, RunOptions
 from egrl.measurements import EvaluatorLog, Measurements
-from hwsim.board import Answer, Board, Station, answer_of
-from hwsim.problem import Problem, Status
+from hwsim.board import Answer, Board, BoardFailure, Station, answer_of
+from hwsim.problem import Problem
 from workloads.errors import InputError
 
 Function = Callable[[Sequence[Mapping[str, Any]]], Any]
@@ -32,11 +32,11 @@ class FunctionStation:
         self._function = function
 
     def measure(self, request: Mapping[str, Any], timeout_s: float) -> Answer:
-        """Call the function; its exceptions fail the mapping."""
+        """Call the function with rows of its own; an exception is a failure as a command's, and tried again."""
         try:
-            found = self._function(request["mapping"])
+            found = self._function([dict(row) for row in request["mapping"]])
         except Exception as error:
-            return Answer(Status.FAILED, reason=f"{type(error).__name__}: {error}")
+            raise BoardFailure(f"{type(error).__name__}: {error}") from error
         if isinstance(found, np.ndarray | np.generic):
             found = found.tolist()
         return answer_of(found if isinstance(found, Mapping) else {"latency_s": found})
@@ -45,10 +45,12 @@ class FunctionStation:
         """Nothing to end."""
 
 
-def name_of(evaluator: str | Function | None) -> str:
+def name_of(evaluator: str | Function) -> str:
     """What a config holds of an evaluator: the command, or the function's name. InputError where it is neither."""
-    if evaluator is None or isinstance(evaluator, str):
-        return evaluator or ""
+    if isinstance(evaluator, str):
+        if not evaluator.strip():
+            raise InputError("--evaluator: expected a command, found an empty one")
+        return evaluator
     if not callable(evaluator):
         raise InputError(f"evaluator: expected a command or a function, found {evaluator!r}")
     kind = getattr(evaluator, "__qualname__", type(evaluator).__qualname__)

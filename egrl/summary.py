@@ -13,7 +13,7 @@ from egrl.archive import Archive
 from egrl.config import Budget, RunConfig
 from egrl.loop import SearchState
 from egrl.problems import rival
-from egrl.reward_certificate import reward_up
+from egrl.reward_certificate import PROVED, reward_up
 from egrl.run_folder import SUMMARY
 from egrl.types import GENERATION
 from hwsim.problem import HasRewardBound, Problem
@@ -101,7 +101,9 @@ def summarise(
         ),
         "bound": None if bound is None else bound.cost,
         "bound_seconds": round(bound_seconds, 3),
-        "gap": None if bound is None or champion is None else champion.cost / bound.cost - 1.0,
+        "gap": None
+        if bound is None or champion is None or not bound.cost
+        else champion.cost / bound.cost - 1.0,
         **rewards,
         "mappings": {"kept": kept, "dropped": len(archive) - kept},
         "fingerprint": problem.fingerprint(),
@@ -141,7 +143,7 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
     return (
         f"{head}{best['speedup']:.4f}x {rival(summary['problem'])} ({best['cost'] * 1e6:.1f} us against"
         f" {baseline['cost'] * 1e6:.1f} us), found by {best['source']}{_distance(summary['gap'])}"
-        f"{_reward(summary)}\n{count}\n"
+        f"{_reward(summary)}{_interval(summary)}\n{count}\n"
         f"run folder: {folder}"
     )
 
@@ -173,7 +175,19 @@ def _reward(summary: Mapping[str, Any]) -> str:
     bound = summary.get("reward_bound")
     if bound is None:
         return ""
-    return f", reward {summary['best']['reward']:.4f} of {reward_up(bound)} at most"
+    best = summary["best"]
+    text = f", reward {best['reward']:.4f}"
+    if summary["reward_gap"] > PROVED:
+        text += f" of {reward_up(bound)} at most"
+    if best["speedup"] < 1:
+        text += " (the reward chose it; --set problem.reward=latency searches for latency)"
+    return text
+
+
+def _interval(summary: Mapping[str, Any]) -> str:
+    """How sure a measured speedup is, as the end of a sentence; nothing where that is not known."""
+    interval = summary.get("evaluator", {}).get("speedup_interval")
+    return "" if interval is None else f"; 95% interval {interval[0]:.4f}x to {interval[1]:.4f}x"
 
 
 def percent_up(share: float) -> str:

@@ -100,7 +100,7 @@ def answer_of(document: Mapping[str, Any]) -> Answer:
             raise BoardFailure(f"expected an epsilon of 0 to 1 with invalid, found {_excerpt(epsilon)}")
         return Answer(Status.INVALID, epsilon=float(epsilon))
     found = document.get("latency_s")
-    given = found if isinstance(found, list) else [found]
+    given = found if isinstance(found, list | tuple) else [found]
     samples = tuple(float(s) for s in given if _is_number(s) and 0 < s < LONGEST_LATENCY_S)
     if not 0 < len(samples) == len(given) <= MOST_SAMPLES:
         raise BoardFailure(f"expected latency_s above 0, invalid or error, found {_excerpt(dict(document))}")
@@ -124,7 +124,7 @@ class Board:
         self._command, self._start_timeout_s = list(command), start_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._lines: queue.Queue[str | None] = queue.Queue()
-        self._tail = bytearray()
+        self._tail, self._said = bytearray(), bytearray()
         self._number = 0
         self._busy = False
         self._readers: list[threading.Thread] = []
@@ -152,7 +152,7 @@ class Board:
                     return answer
         except queue.Empty:
             self._kill()
-            raise BoardSilent(f"no answer within {allowed_s:g} s") from None
+            raise BoardSilent(f"no answer within {allowed_s:g} s{_quoted('it said', self._said)}") from None
         except _Ended:
             raise BoardDied(self._obituary()) from None
 
@@ -173,9 +173,9 @@ class Board:
             raise BoardDied(f"cannot be started: {self._command[0]}: {reason}") from error
         assert process.stdin is not None
         os.set_blocking(process.stdin.fileno(), False)
-        self._lines, self._tail = queue.Queue(), bytearray()
+        self._lines, self._tail, self._said = queue.Queue(), bytearray(), bytearray()
         self._readers = [
-            threading.Thread(target=_read_lines, args=(process.stdout, self._lines), daemon=True),
+            threading.Thread(target=_read_lines, args=(process.stdout, self._lines, self._said), daemon=True),
             threading.Thread(target=_read_tail, args=(process.stderr, self._tail), daemon=True),
         ]
         for reader in self._readers:
@@ -212,8 +212,7 @@ class Board:
             how = "closed its stdout"
         else:
             how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
-        lines = bytes(self._tail).decode(errors="replace").strip().splitlines()
-        return f"{how}; last words: {_excerpt(lines[-1])}" if lines else how
+        return how + _quoted("last words", self._tail)
 
     def _kill(self) -> None:
         process, self._process = self._process, None
@@ -251,11 +250,19 @@ class _Ended(Exception):
     """The process is gone."""
 
 
-def _read_lines(stream: Any, lines: queue.Queue[str | None]) -> None:
-    """Every line of a stream, longer ones cut away; None at its end."""
+def _quoted(what: str, tail: bytearray) -> str:
+    """The last line that was kept, as the end of a sentence; nothing where there is none."""
+    lines = bytes(tail).decode(errors="replace").strip().splitlines()
+    return f"; {what}: {_excerpt(lines[-1])}" if lines else ""
+
+
+def _read_lines(stream: Any, lines: queue.Queue[str | None], said: bytearray) -> None:
+    """Every line of a stream that may be an answer, longer ones cut away, None at its end; in `said` its last bytes."""
     held = bytearray()
     with contextlib.suppress(OSError, ValueError):
         while chunk := stream.read(1 << 16):
+            said += chunk
+            del said[:-TAIL_BYTES]
             held += chunk
             whole: list[bytearray] = []
             if b"\n" in chunk:

@@ -14,6 +14,8 @@ from workloads.zoo import ZOO, canonical_name
 
 MAX_FILE_BYTES = 512 * 2**20
 """Largest workload file that is read."""
+PROGRAMS = (".hlo", ".hlo.gz", ".json.xz")
+"""Endings of files that hold programs, see `workloads.load_program`."""
 MAX_PARAMETER = 1_000_000
 """Parameters of a variant are below this."""
 
@@ -39,6 +41,10 @@ def load(name_or_file: str) -> Workload:
     base, colon, parameters = name_or_file.partition(":")
     if colon and (name := canonical_name(base)) is not None:
         return _variant(name, parameters, name_or_file)
+    if name_or_file.lower().endswith(PROGRAMS):
+        raise InputError(
+            f"workload {name_or_file!r}: expected a workload, found a program, which --problem mmap takes"
+        )
     if is_model(name_or_file):
         return _from_model(name_or_file)
     if name_or_file.lower().endswith(".json") or "/" in name_or_file or "\\" in name_or_file:

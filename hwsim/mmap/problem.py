@@ -195,7 +195,7 @@ class MmapProblem:
         """
         proved = self._return_bound(time_limit_s)
         least_s = self.tables.none_s * (1 - ROUNDING) - proved.reward * self.tables.most_s
-        return Bound(max(least_s, 0.0), proved.proof, proved.seconds)
+        return Bound(least_s, proved.proof, proved.seconds) if least_s > 0 else None
 
     def _return_bound(self, time_limit_s: float) -> RewardBound:
         if time_limit_s not in self._proved:

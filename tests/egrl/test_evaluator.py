@@ -346,7 +346,8 @@ def test_a_run_keeps_to_its_kind_of_measuring(tmp_path):
     [
         ("'unclosed", "expected a command: No closing quotation"),
         (7, "expected a command or a function"),
-        ("  ", "found none"),
+        ("  ", "found an empty one"),
+        ("", "found an empty one"),
     ],
 )
 def test_an_evaluator_that_is_none_is_refused_before_anything_is_made(tmp_path, evaluator, expected):
@@ -363,8 +364,9 @@ def test_a_function_is_named_in_the_config_and_its_exceptions_fail_the_mapping(t
             raise ZeroDivisionError("oops")
         return {"latency_s": model(rows)}
 
-    run(tmp_path / "r", broken, gens=1)
-    assert "failed" in statuses(tmp_path / "r")
+    usage = run(tmp_path / "r", broken, gens=1).summary["evaluator"]
+    assert usage["failures"] >= 3 * statuses(tmp_path / "r").count("failed") > 0
+    assert "failed: ZeroDivisionError: oops" in (tmp_path / "r" / measurements.LOG).read_text()
     assert "ZeroDivisionError: oops" in (tmp_path / "r" / measurements.FILE).read_text()
 
 
@@ -381,3 +383,36 @@ def test_the_examples_are_boards(tmp_path):
     tool.write_text("#!/bin/sh\nexit 3\n")
     with pytest.raises(RunFailure, match="cannot be measured: exit code 3"):
         run(tmp_path / "failing", f"sh {examples / 'board.sh'} {tool}")
+
+
+def test_a_function_may_change_what_it_is_given(tmp_path):
+    def emptying(rows):
+        found = model(rows)
+        rows.clear()
+        return found
+
+    run(tmp_path / "a", emptying)
+    run(tmp_path / "b", model)
+    assert metrics(tmp_path / "a") == metrics(tmp_path / "b")
+
+
+def test_a_run_is_resumed_by_its_folder_alone(tmp_path):
+    import egrl
+
+    run(tmp_path / "r", model, gens=1)
+    result = egrl.search(resume=tmp_path / "r", gens=2, evaluator=model)
+    assert result.summary["generations"] == 2
+
+
+def test_settings_of_an_evaluator_need_one(tmp_path):
+    with pytest.raises(InputError, match=r"--set evaluator\.timeout_s: expected --evaluator, found none"):
+        api.search("alexnet", gens=1, out=tmp_path / "r", settings=["evaluator.timeout_s=3"])
+
+
+def test_failures_and_the_interval_are_said_at_the_end(tmp_path, capsys):
+    argv = ["run", "--workload", "alexnet", "--method", "random", "--gens", "1", "--out", str(tmp_path / "r")]
+    assert main([*argv, "--evaluator", fake("error")]) == 0
+    assert "the evaluator failed" in capsys.readouterr().err
+    argv[-1] = str(tmp_path / "noisy")
+    assert main([*argv, "--evaluator", fake("noise", 0.1)]) == 0
+    assert "; 95% interval " in capsys.readouterr().out

@@ -58,6 +58,12 @@ def test_a_board_that_says_nothing_is_ended_after_its_time(board):
     assert board._process is None
 
 
+def test_a_board_that_answers_otherwise_is_quoted():
+    board = Board(["sh", "-c", "printf 'board> ready'; sleep 60"])
+    with pytest.raises(BoardSilent, match=r"no answer within 0\.5 s; it said: board> ready"):
+        board.measure(REQUEST, 0.5)
+
+
 def test_a_board_that_does_not_read_cannot_hold_up_a_long_request():
     board = Board(["sleep", "60"])
     long = {**REQUEST, "mapping": [{"node": "n" * 100, "weight": "dram"}] * 10_000}

@@ -89,8 +89,7 @@ def test_no_play_of_a_small_program_returns_more(program, chip, literal, drop_ba
     problem = MmapProblem(program, chip, MmapConfig(literal, drop_backup))
     best, bound = every_play(problem).max(), problem.reward_bound(SECONDS).reward
     least = problem.bound(SECONDS)
-    assert least is not None
-    assert least.cost <= cheapest(problem)
+    assert least is None or 0 < least.cost <= cheapest(problem)
     event("the bound is the best return" if bound - best < 1e-3 else "the bound is above the best return")
     slack = 1e-8 * max(problem.tables.none_s / problem.tables.most_s, 1.0)
     assert best <= bound <= trivial_bound(problem.tables, uses_of(problem.tables)) + slack
@@ -157,8 +156,7 @@ def test_what_is_copied_late_takes_room_meanwhile(size):
 def _the_second_fits_in_part_or_wholly(problem: MmapProblem, size: int) -> None:
     best, bound = every_play(problem).max(), problem.reward_bound(SECONDS).reward
     least = problem.bound(SECONDS)
-    assert least is not None
-    assert least.cost <= cheapest(problem)
+    assert least is None or 0 < least.cost <= cheapest(problem)
     assert best <= bound
     if size == 2:
         assert bound == pytest.approx(1.0)
