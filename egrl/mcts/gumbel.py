@@ -65,11 +65,11 @@ class Gumbel:
     ) -> None:
         """Go down each tree to an action not taken; write node and action, -1 where it ended at a terminal node."""
         table = considered_visits(self.max_num_considered_actions, tree.visits.shape[1] - 1)
-        _descend(tree, table, noise, self.value_scale, self.maxvisit_init, parent, action)
+        _descend(tree, table, noise, float(self.value_scale), float(self.maxvisit_init), parent, action)
 
     def decide(self, tree: Tree, noise: Floats, keys: Keys) -> tuple[NDArray[np.int64], Floats]:
         """The best of the most visited actions int64 [B] (-1 where the root is terminal), improved policy [B, A]."""
-        return _decide(tree, noise, self.value_scale, self.maxvisit_init)
+        return _decide(tree, noise, float(self.value_scale), float(self.maxvisit_init))
 
 
 @functools.lru_cache(maxsize=8)
