@@ -96,59 +96,72 @@ def considered_visits(most_considered: int, simulations: int) -> NDArray[np.int3
 
 
 @kernel
-def _improve(tree: Tree, b: int, node: int, value_scale: float, maxvisit_init: float, out: Floats) -> None:
-    """Write logits + sigma(completed q) [A]; -inf where an action is illegal."""
+def _improve(
+    visits: NDArray[np.int32],
+    q: Floats,
+    prior: Floats,
+    logits: Floats,
+    raw_value: float,
+    value_scale: float,
+    maxvisit_init: float,
+    out: Floats,
+) -> None:
+    """Write logits + sigma(completed q) of one node [A]; -inf where an action is illegal."""
     actions = len(out)
     total_visits, most_visits = 0, 0
     total_prior = 0.0
     for a in range(actions):
-        if tree.visits[b, node, a] > 0:
-            total_visits += tree.visits[b, node, a]
-            most_visits = max(most_visits, tree.visits[b, node, a])
-            total_prior += max(_TINY, tree.prior[b, node, a])
+        if visits[a] > 0:
+            total_visits += visits[a]
+            most_visits = max(most_visits, visits[a])
+            total_prior += max(_TINY, prior[a])
     weighted = 0.0
     for a in range(actions):
-        if tree.visits[b, node, a] > 0:
-            weighted += max(_TINY, tree.prior[b, node, a]) * tree.q[b, node, a] / total_prior
-    mixed = (tree.raw_value[b, node] + total_visits * weighted) / (total_visits + 1)
+        if visits[a] > 0:
+            weighted += max(_TINY, prior[a]) * q[a] / total_prior
+    mixed = (raw_value + total_visits * weighted) / (total_visits + 1)
     low, high = np.inf, -np.inf
     for a in range(actions):
-        out[a] = tree.q[b, node, a] if tree.visits[b, node, a] > 0 else mixed
+        out[a] = q[a] if visits[a] > 0 else mixed
         low = min(low, out[a])
         high = max(high, out[a])
     span = max(high - low, EPSILON)
     scale = (maxvisit_init + most_visits) * value_scale
     for a in range(actions):
-        out[a] = tree.logits[b, node, a] + scale * ((out[a] - low) / span)
+        out[a] = logits[a] + scale * ((out[a] - low) / span)
 
 
 @kernel
-def _choose_below(tree: Tree, b: int, node: int, improved: Floats) -> int:
+def _choose_below(visits: NDArray[np.int32], logits: Floats, improved: Floats) -> int:
     """The action whose share of the visits is furthest below the improved policy; overwrites `improved`."""
     actions = len(improved)
-    top = improved.max()
-    total, visits = 0.0, 0
+    top = -np.inf
+    for a in range(actions):
+        top = max(top, improved[a])
+    total, all_visits = 0.0, 0
     for a in range(actions):
         improved[a] = math.exp(improved[a] - top)
         total += improved[a]
-        visits += tree.visits[b, node, a]
+        all_visits += visits[a]
     best, best_score = NONE, -np.inf
     for a in range(actions):
-        if tree.logits[b, node, a] > -np.inf:
-            score = improved[a] / total - tree.visits[b, node, a] / (1.0 + visits)
+        if logits[a] > -np.inf:
+            score = improved[a] / total - visits[a] / (1.0 + all_visits)
             if score > best_score:
                 best, best_score = a, score
     return best
 
 
 @kernel
-def _choose_root(tree: Tree, b: int, noise: Floats, improved: Floats, considered: int) -> int:
+def _choose_root(
+    visits: NDArray[np.int32], logits: Floats, noise: Floats, improved: Floats, considered: int
+) -> int:
     """Of the legal actions with so many visits the one with the highest noise + improved logits."""
     actions = len(improved)
-    top = tree.logits[b, ROOT].max()
+    top = logits.max()
     best, best_score = NONE, -np.inf
     for a in range(actions):
-        if tree.logits[b, ROOT, a] > -np.inf and tree.visits[b, ROOT, a] == considered:
+        if logits[a] > -np.inf and visits[a] == considered:
             score = max(_LOW_LOGIT, noise[a] + improved[a] - top)
             if score > best_score:
                 best, best_score = a, score
@@ -169,26 +182,31 @@ def _descend(
     improved = np.empty(actions)
     for b in range(len(parent)):
         parent[b] = NONE
-        if tree.terminal[b, ROOT]:
+        # Rows of the arrays, not the tree, go to the kernels below: handing over the tree costs more than they do.
+        visits, q, prior, logits = tree.visits[b], tree.q[b], tree.prior[b], tree.logits[b]
+        raw_value, child, terminal = tree.raw_value[b], tree.child[b], tree.terminal[b]
+        if terminal[ROOT]:
             continue
         legal = 0
         for a in range(actions):
-            legal += tree.logits[b, ROOT, a] > -np.inf
+            legal += logits[ROOT, a] > -np.inf
         considered = table[min(legal, len(table) - 1), tree.node_visits[b, ROOT] - 1]
-        _improve(tree, b, ROOT, value_scale, maxvisit_init, improved)
         node = ROOT
-        taken = _choose_root(tree, b, noise[b], improved, considered)
         while True:
-            below = tree.child[b, node, taken]
+            n, x, y, z = visits[node], q[node], prior[node], logits[node]
+            _improve(n, x, y, z, raw_value[node], value_scale, maxvisit_init, improved)
+            if node == ROOT:
+                taken = _choose_root(n, z, noise[b], improved, considered)
+            else:
+                taken = _choose_below(n, z, improved)
+            below = child[node, taken]
             if below == NONE:
                 parent[b], action[b] = node, taken
                 break
-            if tree.terminal[b, below]:
+            if terminal[below]:
                 back_up(tree, b, below, 0.0)
                 break
             node = below
-            _improve(tree, b, node, value_scale, maxvisit_init, improved)
-            taken = _choose_below(tree, b, node, improved)
 
 
 @kernel
@@ -200,9 +218,10 @@ def _decide(
     for b in range(rows):
         if tree.terminal[b, ROOT]:
             continue
-        improved = policy[b]
-        _improve(tree, b, ROOT, value_scale, maxvisit_init, improved)
-        action[b] = _choose_root(tree, b, noise[b], improved, tree.visits[b, ROOT].max())
+        improved, visits, logits = policy[b], tree.visits[b, ROOT], tree.logits[b, ROOT]
+        q, prior, raw_value = tree.q[b, ROOT], tree.prior[b, ROOT], tree.raw_value[b, ROOT]
+        _improve(visits, q, prior, logits, raw_value, value_scale, maxvisit_init, improved)
+        action[b] = _choose_root(visits, logits, noise[b], improved, visits.max())
         top = improved.max()
         total = 0.0
         for a in range(actions):

@@ -98,21 +98,23 @@ def _weights(most: int, pb_c_init: float, pb_c_base: float) -> Floats:
 
 
 @kernel
-def _choose(tree: Tree, b: int, node: int, weight: float) -> int:
-    actions = tree.visits.shape[2]
-    low = high = tree.value_sum[b, node] / tree.node_visits[b, node]
+def _choose(
+    visits: NDArray[np.int32], q: Floats, prior: Floats, logits: Floats, value: float, weight: float
+) -> int:
+    """The best action of one node, arrays [A]."""
+    actions = len(visits)
+    low = high = value
     for a in range(actions):
-        if tree.visits[b, node, a] > 0:
-            low = min(low, tree.q[b, node, a])
-            high = max(high, tree.q[b, node, a])
+        if visits[a] > 0:
+            low = min(low, q[a])
+            high = max(high, q[a])
     span = max(high - low, EPSILON)
     best, best_score = NONE, -np.inf
     for a in range(actions):
-        if tree.logits[b, node, a] > -np.inf:
-            visits = tree.visits[b, node, a]
-            score = weight * tree.prior[b, node, a] / (visits + 1)
-            if visits > 0:
-                score += (tree.q[b, node, a] - low) / span
+        if logits[a] > -np.inf:
+            score = weight * prior[a] / (visits[a] + 1)
+            if visits[a] > 0:
+                score += (q[a] - low) / span
             if score > best_score:
                 best, best_score = a, score
     return best
@@ -122,16 +124,22 @@ def _choose(tree: Tree, b: int, node: int, weight: float) -> int:
 def _descend(tree: Tree, weights: Floats, parent: NDArray[np.int64], action: NDArray[np.int64]) -> None:
     for b in range(len(parent)):
         parent[b] = NONE
-        if tree.terminal[b, ROOT]:
+        # Rows of the arrays, not the tree, go to the kernel above: handing over the tree costs more than it does.
+        visits, q, prior, logits = tree.visits[b], tree.q[b], tree.prior[b], tree.logits[b]
+        value_sum, node_visits = tree.value_sum[b], tree.node_visits[b]
+        child, terminal = tree.child[b], tree.terminal[b]
+        if terminal[ROOT]:
             continue
         node = ROOT
         while True:
-            taken = _choose(tree, b, node, weights[tree.node_visits[b, node]])
-            below = tree.child[b, node, taken]
+            count = node_visits[node]
+            value, weight = value_sum[node] / count, weights[count]
+            taken = _choose(visits[node], q[node], prior[node], logits[node], value, weight)
+            below = child[node, taken]
             if below == NONE:
                 parent[b], action[b] = node, taken
                 break
-            if tree.terminal[b, below]:
+            if terminal[below]:
                 back_up(tree, b, below, 0.0)
                 break
             node = below
