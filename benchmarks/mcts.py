@@ -1,12 +1,13 @@
-"""How many simulations a second the tree search makes with a small network, and mctx beside it where that is installed.
+"""How many simulations a second the tree search makes with a small network, and mctx beside it where it is installed.
 
-    python benchmarks/mcts.py [--batch 32] [--actions 3] [--width 64] [--simulations 32 50 400] [--repeat 7] [--threads 1]
+    python benchmarks/mcts.py [--batch 32] [--actions 3] [--width 64] [--simulations 32 50 400] [--repeat 7]
+                              [--threads 1]
 
 The network is toy dynamics: next state = tanh(W [state, action]), and logits, value and reward from it; the same
 weights for all. "numpy" and "torch" are egrl's search with float32 networks of either, "mctx" (`pip install
-"egrl[mctx]"`) the same search in JAX, compiled before it is timed, with as many threads as it likes. A simulation is one
-per game: batch * simulations / median seconds of a whole search, the choice of actions included. The last column is the
-share of that which passes in the network. The contenders take turns.
+"egrl[mctx]"`) the same search in JAX, compiled before it is timed, with as many threads as it likes. A simulation is
+one per game: batch * simulations / median seconds of a whole search, the choice of actions included. The last column
+is the share of that which passes in the network. The contenders take turns.
 """
 
 from __future__ import annotations
