@@ -89,7 +89,7 @@ def _set(kept: Any, where: Any, given: Any) -> None:
 
 
 def _take(kept: Any, place: NDArray[np.int64]) -> Any:
-    flat = kept.reshape(-1, *kept.shape[2:])
+    flat = kept.reshape(kept.shape[0] * kept.shape[1], *kept.shape[2:])
     if isinstance(kept, np.ndarray):
         return flat.take(place, axis=0)
     import torch

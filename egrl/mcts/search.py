@@ -127,7 +127,7 @@ def search(
 
     tree = new_tree(batch, simulations + 1, actions)
     stored = Embeddings(root.embedding, batch, simulations + 1)
-    _refuse(logits, value, legal, write_roots(tree, policy.root_logits(logits, drawn), value, legal), "root")
+    write_roots(tree, policy.root_logits(_usable(logits, value, legal), drawn), value, legal)
     parent, action = np.empty(batch, np.int64), np.zeros(batch, np.int64)
     for node in range(1, simulations + 1):
         policy.descend(tree, drawn, parent, action)
@@ -139,6 +139,15 @@ def search(
             _grow(tree, node, rows, above, taken, step)
     proposed, weights = policy.decide(tree, drawn, keys)
     return Result(proposed, weights, tree.value[:, ROOT], tree, stored.all())
+
+
+def _usable(logits: Floats, value: Floats, legal: NDArray[np.bool_]) -> Floats:
+    """The root's logits, what is not finite replaced where nothing legal needs it; refuses what is needed."""
+    searched = np.asarray(legal.any(axis=1))
+    wrong = (legal & ~np.isfinite(logits)).any(axis=1) | (searched & ~np.isfinite(value))
+    if wrong.any():
+        _refuse(logits, value, legal, int(wrong.argmax()), "root")
+    return np.where(searched[:, None], np.where(np.isfinite(logits), logits, -np.inf), 0.0)
 
 
 def _grow(

@@ -132,12 +132,10 @@ def write_node(
 
 
 @kernel
-def write_roots(tree: Tree, logits: Floats, value: Floats, legal: NDArray[np.bool_]) -> int:
-    """Fill in node 0 of every tree; the first row in which a number is not finite, -1 = there is none."""
+def write_roots(tree: Tree, logits: Floats, value: Floats, legal: NDArray[np.bool_]) -> None:
+    """Fill in node 0 of every tree."""
     for b in range(len(value)):
-        if not write_node(tree, b, ROOT, 1.0, logits[b], value[b], legal[b]):
-            return b
-    return NONE
+        write_node(tree, b, ROOT, 1.0, logits[b], value[b], legal[b])
 
 
 @kernel
@@ -153,7 +151,10 @@ def grow(
     value: Floats,
     legal: NDArray[np.bool_],
 ) -> int:
-    """Add node number `node` to the trees in `rows`, all arrays [len(rows), …]; as `write_roots` otherwise."""
+    """Add node number `node` to the trees in `rows`, all arrays [len(rows), …].
+
+    Returns the first of these rows in which a number is not finite, -1 = there is none.
+    """
     for i in range(len(rows)):
         b, above, taken = rows[i], parent[i], action[i]
         if not (math.isfinite(reward[i]) and math.isfinite(discount[i])):

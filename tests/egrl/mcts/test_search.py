@@ -151,6 +151,23 @@ def test_a_game_that_is_over_is_never_evaluated_again_and_pays_again(policy: Pol
     assert found.value[0] == (1 + found.tree.visits[0, 0] @ [0, 1, 2]) / 51
 
 
+@pytest.mark.parametrize("policy", [Puct(), Gumbel()])
+def test_numbers_that_nothing_legal_needs_may_be_anything(policy: Policy) -> None:
+    legal = np.array([[True, False, True], [False, False, False]])
+    logits = np.array([[0.0, np.nan, 1.0], [-np.inf, np.nan, np.inf]])
+
+    def recurrent(state: Any, action: NDArray[np.int64]) -> Step:
+        junk = np.full((len(action), 3), np.nan)
+        return Step(np.ones(len(action)), np.ones(len(action)), junk, junk[:, 0], state, junk == 0)
+
+    root = Root(logits, np.array([0.5, np.nan]), np.zeros(2), legal)
+    found = search(root, recurrent, 10, policy, keys(2))
+    assert found.tree.visits[:, 0].sum(axis=1).tolist() == [10, 0]
+    assert found.tree.visits[0, 0, 1] == 0
+    assert np.isfinite(found.weights).all()
+    assert found.value.tolist() == [10.5 / 11, 0]
+
+
 def test_temperature_0_takes_the_most_visited_action_and_1_draws_by_visits() -> None:
     still = Puct(dirichlet_fraction=0, temperature=0)
     assert (bandit(50, 30, still).action == 2).all()
@@ -190,7 +207,8 @@ def test_tensors_and_nested_embeddings_give_the_same_tree_as_arrays() -> None:
         return Step(reward, step.discount, logits.requires_grad_(), step.value, nested, step.legal)
 
     def nest(number: NDArray[np.int64]) -> dict[str, Any]:
-        return {"pair": (torch.from_numpy(number), np.stack([number, number], axis=1))}
+        pair = (torch.from_numpy(number), np.stack([number, number], axis=1))
+        return {"pair": pair, "nothing": np.zeros((len(number), 0))}
 
     root = tables.root(start)
     nested_root = Root(root.prior_logits, torch.from_numpy(root.value), nest(start), root.legal)
@@ -236,6 +254,7 @@ def with_step(changes: dict[str, Any], root: Root | None = None) -> None:
         ({"prior_logits": np.zeros(3)}, r"root.prior_logits: expected \[B, A\], neither of them 0, received"),
         ({"value": np.zeros(3)}, r"root.value: expected shape \[2\], received \[3\]"),
         ({"value": np.array([0, np.nan])}, r"root: expected a finite value .* received nan .* in row 1"),
+        ({"prior_logits": np.full((2, 3), -np.inf)}, r"root: expected .* finite logits of legal actions"),
         ({"legal": np.ones((2, 3))}, r"root.legal: expected bool \[2, 3\], received float64 \[2, 3\]"),
         ({"embedding": np.zeros((3, 4))}, r"embedding: expected arrays \[2, …\], received ndarray \[3, 4\]"),
     ],
