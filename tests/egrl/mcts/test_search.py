@@ -76,20 +76,26 @@ def assert_equals_twin(found: Result, b: int, twin: Search) -> None:
     st.sampled_from((1.0, 0.7, 0.4)),
     st.sampled_from((0.0, 0.2)),
     st.integers(1, 6),
+    st.sampled_from(((2.0, 100.0), (1.25, 19652.0), (0.0, 1e300))),
 )
 def test_trees_equal_the_twins_node_for_node(
-    seed: int, states: int, actions: int, batch: int, simulations: int, legal: float, ends: float, most: int
+    seed: int,
+    states: int,
+    actions: int,
+    batch: int,
+    simulations: int,
+    legal: float,
+    ends: float,
+    most: int,
+    weight: tuple[float, float],
 ) -> None:
     tables = Tables(seed, states, actions, legal, ends)
     start = np.arange(batch) % states
-    found = search(
-        tables.root(start), tables.recurrent, simulations, Puct(pb_c_init=2.0, pb_c_base=100.0), keys(batch)
-    )
+    puct = Puct(pb_c_init=weight[0], pb_c_base=weight[1])
+    found = search(tables.root(start), tables.recurrent, simulations, puct, keys(batch))
     for b in range(batch):
         logits = found.tree.logits[b, 0].tolist()
-        assert_equals_twin(
-            found, b, Search(tables.rules(), start[b], TwinPuct(2.0, 100.0), simulations, logits)
-        )
+        assert_equals_twin(found, b, Search(tables.rules(), start[b], TwinPuct(*weight), simulations, logits))
     noise = np.random.default_rng(seed).choice([0.0, 1.0, 3.0], (batch, actions))
     policy = Gumbel(max_num_considered_actions=most, value_scale=0.05, maxvisit_init=20.0)
     found = search(tables.root(start), tables.recurrent, simulations, policy, keys(batch), noise)
