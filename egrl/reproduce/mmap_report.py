@@ -42,7 +42,7 @@ def _head(results: Results) -> str:
 and Figure 5. Made by `egrl reproduce mmap`.
 
 **What was run.** {len(plan["programs"])} programs on chip `tpuv4i`; each method {plan["seconds"]:g} s of searching, one
-thread, seeds 0 to {plan["seeds"] - 1}, cold start{settings}. Rewards are the return over the most that fast memory
+thread; seeds 0 to {plan["seeds"] - 1}, cold start{settings}. Rewards are the return over the most that fast memory
 could save; ± is the sample's standard deviation over seeds.
 
 **What can be compared.** The paper's programs are not public: those here have their names and about their numbers of
@@ -91,6 +91,7 @@ def _table(results: Results) -> str:
         "program",
         "buffers",
         *(f"`{m}`" for m in methods),
+        "greedy",
         "heuristic",
         "bound",
         "published: agent, ES, random",

@@ -51,6 +51,8 @@ def test_the_report_has_the_runs_own_rewards_beside_heuristic_and_bound(made):
         assert f"{sum(rewards) / 2:.4f} ±" in row
     assert f"| {found['heuristic']['reward']:.4f} | {found['bound']['reward']:.4f} |" in row
     assert f"| {found['greedy']['reward']:.4f} |" in row
+    head = next(line for line in text.splitlines() if line.startswith("| program | buffers |"))
+    assert head.count("|") == row.count("|")
     best = max(max(entry["reward"]) for entry in found["methods"].values())
     assert found["greedy"]["reward"] <= found["bound"]["reward"]
     assert best <= found["bound"]["reward"]
