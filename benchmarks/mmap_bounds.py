@@ -4,7 +4,8 @@
 
 A program a row: its decisions; the bound and the seconds that it took; the share of steps at which its linear program
 counted room (0: the trivial bound); the return if everything that fits lay in fast memory, which is the trivial bound;
-the best return of random plays, and of the plays that wish Copy or NoCopy everywhere; the best of these over the bound.
+the best return of random plays, of the plays that wish Copy or NoCopy everywhere, of the heuristic's projection and of
+the best greedy play; the best of these over the bound, and what is at most to gain.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from hwsim.mmap.bound import trivial_bound, upper_bound
 from hwsim.mmap.bound_uses import uses_of
 from hwsim.mmap.chip import load_chip
+from hwsim.mmap.players import best_greedy
 from hwsim.mmap.problem import MmapConfig, MmapProblem
 from workloads.load_program import load_program, program_names
 
@@ -41,12 +43,14 @@ def row(problem: MmapProblem, seconds: float, plays: int) -> str:
     same = np.stack([np.full_like(problem.initial, choice) for choice in (1, 2)])
     copy, no_copy = problem.evaluate(same, np.zeros(2, np.uint64)).reward
     found = random_return(problem, plays)
-    best = max(found, copy, no_copy)
+    plays_of = np.stack([problem.baseline.mapping, best_greedy(problem.game)[:, None]])
+    projection, greedy = problem.evaluate(plays_of, np.zeros(2, np.uint64)).reward
+    best = max(found, copy, no_copy, projection, greedy)
     return (
         f"| {problem.workload} | {int(problem.live.sum()):,} |"
         f" {trivial_bound(problem.tables, uses_of(problem.tables)):.3f} | {bound.reward:.4f} |"
         f" {steps[0] / steps[1]:.0%} | {bound.seconds:.1f} | {found:.3f} | {copy:.3f} | {no_copy:.3f} |"
-        f" {best / bound.reward:.0%} |"
+        f" {projection:.3f} | {greedy:.3f} | {best / bound.reward:.1%} | {bound.reward / best - 1:.1%} |"
     )
 
 
@@ -63,9 +67,9 @@ def main() -> None:
     chip, config = load_chip("tpuv4i"), MmapConfig(literal_copies=given.literal)
     print(
         f"| program | decisions | trivial | bound | steps | seconds | {given.plays} random | Copy | NoCopy |"
-        " best / bound |"
+        " projection | greedy | best / bound | at most to gain |"
     )
-    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for name in given.program:
         print(row(MmapProblem(load_program(name), chip, config), given.seconds, given.plays), flush=True)
 
