@@ -82,9 +82,12 @@ def _room(leaf: Any, batch: int, nodes: int) -> Any:
 
 def _set(kept: Any, where: Any, given: Any) -> None:
     count = kept.shape[1] if isinstance(where, int) else len(where[1])
-    if tuple(given.shape) != (count, *kept.shape[2:]):
-        expected = [count, *kept.shape[2:]]
-        raise ValueError(f"embedding: expected shape {expected}, received {list(given.shape)}")
+    expected = (count, *kept.shape[2:])
+    same_kind = isinstance(given, np.ndarray) is isinstance(kept, np.ndarray) and hasattr(given, "dtype")
+    if not same_kind or tuple(given.shape) != expected or given.dtype != kept.dtype:
+        received = f"{type(given).__name__} {getattr(given, 'dtype', '')} {list(getattr(given, 'shape', ()))}"
+        wanted = f"{type(kept).__name__} {kept.dtype} {list(expected)}"
+        raise ValueError(f"embedding: expected {wanted}, received {received}")
     kept[where] = given if isinstance(kept, np.ndarray) else given.detach()
 
 

@@ -278,7 +278,12 @@ def test_a_wrong_root_is_refused_by_name(wrong: dict[str, Any], message: str) ->
         ({"prior_logits": np.full((2, 3), np.nan)}, r"step: expected .* finite logits of legal actions"),
         ({"value": np.array([np.nan, 0])}, r"step: expected a finite value .* received nan .* in row 0"),
         ({"legal": np.ones((2, 2), np.bool_)}, r"step.legal: expected bool \[2, 3\], received bool \[2, 2\]"),
-        ({"embedding": np.zeros((2, 5))}, r"embedding: expected shape \[2, 4\], received \[2, 5\]"),
+        (
+            {"embedding": np.zeros((2, 5))},
+            r"expected ndarray float64 \[2, 4\], received ndarray float64 \[2, 5\]",
+        ),
+        ({"embedding": np.zeros((2, 4), int)}, r"embedding: expected ndarray float64 .* ndarray int64"),
+        ({"embedding": (np.zeros((2, 4)),)}, r"embedding: expected ndarray float64 .* received tuple"),
     ],
 )
 def test_a_wrong_step_is_refused_by_name(wrong: dict[str, Any], message: str) -> None:
