@@ -65,6 +65,18 @@ def _arrow(r: Relations, s: State, a: int, b: int) -> bool:
 
 
 @kernel
+def _beside(r: Relations, s: State, v: int) -> bool:
+    """Node v reads chip a, which leads to a chip b of another ancestor: then v is on b, or there is a detour."""
+    for k in range(r.in_start[v], r.in_start[v + 1]):
+        u = r.edges[r.in_edge[k], 0]
+        if s.fixed[u]:
+            between = s.above[v] & s.reach[s.lo[u]]
+            if between & (between - 1) or (between and not restrict(r, s, v, between)):
+                return False
+    return True
+
+
+@kernel
 def _fix(r: Relations, s: State, v: int) -> bool:
     """Node v has one chip left: what the triangle rule makes of that. False where it is broken."""
     note(s, FIXED, v, 0)
@@ -97,8 +109,14 @@ def _fix(r: Relations, s: State, v: int) -> bool:
                 s.above[w] |= bit
                 if s.fixed[w] and s.lo[w] != chip and not _led(r, s, chip, s.lo[w]):
                     return False
+                if not s.fixed[w] and not _beside(r, s, w):
+                    return False
                 s.stack[size] = w
                 size += 1
+    for k in range(r.out_start[v], r.out_start[v + 1]):
+        w = r.edges[r.out_edge[k], 1]
+        if not s.fixed[w] and not _beside(r, s, w):
+            return False
     s.stack[0], size = v, 1
     while size:
         size -= 1
