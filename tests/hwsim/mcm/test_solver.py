@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hwsim.mcm.clones import cloned
-from hwsim.mcm.graph import Graph, contracted, of_workload
+from hwsim.mcm.graph import Graph, contracted, of_placement, of_workload
 from hwsim.mcm.judge import judge
 from hwsim.mcm.package import Constraints, Package, load_package
 from hwsim.mcm.solver import INFEASIBLE, Solver, solver
 from workloads.errors import InputError
+from workloads.importers.placement_json import read
 from workloads.load import load
 
 RULES = [
@@ -169,3 +171,20 @@ def test_groups_and_cycles_of_groups_share_a_chip():
 def test_a_cycle_is_refused():
     with pytest.raises(InputError, match="expected no cycle"):
         solver(graph(2, [(0, 1), (1, 0)]), package(2, 2, Constraints()))
+
+
+INSTANCES = Path("/work/shared/data/placement")
+
+
+@pytest.mark.skipif(not INSTANCES.exists(), reason="the instances are not here")
+@pytest.mark.parametrize("name", ["LayerGraphs-bert24_inference", "OperatorGraphs-bert_l-3_inference"])
+def test_profiled_instances_are_partitioned_with_colour_classes_together(name):
+    instance = read(str(INSTANCES / f"{name}.json.gz"))
+    whole = of_placement(instance)
+    small, member = contracted(whole, instance.group)
+    given = solver(small, load_package("profiled"))
+    answer = given.sample(even(given), np.arange(3, dtype=np.uint64))
+    assert answer.valid.all()
+    for row in answer.assignment[:, member]:
+        assert not broken(replace(given, graph=whole), row)
+        assert all(len(set(row[instance.group == colour])) == 1 for colour in instance.group)
