@@ -1,0 +1,121 @@
+"""What a multi-chip module is: equal chips on a uni-directional ring, and the rules that a partition must keep.
+
+Source: "A Transferable Approach for Partitioning Machine Learning Models on Multi-Chip-Modules", section 3. A package
+file is TOML with the tables of `Package`'s fields; `packages/mcm36.toml` is the example with all sources.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, model_validator
+from pydantic.dataclasses import dataclass
+
+from hwsim import chip_file as toml_file
+from hwsim.chip_file import Name, Rate, capacity
+
+KIND, VERSION = "mcm-package", 1
+MAX_CHIPS = 62
+"""Domains are sets of chips in the bits of an int64."""
+
+_CONFIG = ConfigDict(extra="forbid")
+Chips = Annotated[int, Field(strict=True, ge=1, le=MAX_CHIPS)]
+Switch = Annotated[bool, Field(strict=True)]
+HopSeconds = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+SolverBytes = Annotated[int, Field(strict=True, ge=1, le=2**48)]
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Chip:
+    """One of the equal chips: bytes of SRAM, operations (two a multiply-accumulate) a second at best."""
+
+    sram_bytes: SolverBytes
+    peak_ops: Rate
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Link:
+    """The link of a chip to the next: bytes a second, seconds a hop."""
+
+    bandwidth_Bps: Rate
+    hop_s: HopSeconds
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Constraints:
+    """Which rules hold (`docs/mcm.md` has their exact meaning)."""
+
+    acyclic: Switch = True
+    no_skip: Switch = True
+    triangle: Switch = True
+    memory: Switch = True
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Package:
+    """A multi-chip module.
+
+    `load` says what the busy time of a chip counts: "compute" its nodes, "compute+transfers" also what it sends and
+    receives, each tensor once a chip.
+    """
+
+    name: Name
+    chips: Chips
+    chip: Chip
+    link: Link
+    constraints: Constraints
+    load: Literal["compute", "compute+transfers"]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Package:
+        if self.constraints.triangle and not self.constraints.acyclic:
+            raise ValueError(
+                "constraints.triangle: expected acyclic = true with it (longest paths need a graph without cycles),"
+                " found acyclic = false"
+            )
+        return self
+
+
+_ADAPTER: TypeAdapter[Package] = TypeAdapter(Package)
+_PACKAGED = files("hwsim.mcm") / "packages"
+
+
+def describe(package: Package) -> str:
+    """A package for people: chips, SRAM, links and rules."""
+    rules = [
+        name for name in ("acyclic", "no_skip", "triangle", "memory") if getattr(package.constraints, name)
+    ]
+    return (
+        f"{package.chips} chips of {capacity(package.chip.sram_bytes)}, links of"
+        f" {package.link.bandwidth_Bps / 1e9:g} GB/s, {', '.join(rules) or 'no rules'}"
+    )
+
+
+def package_names() -> tuple[str, ...]:
+    """Names of the packages that come with this one, sorted."""
+    return toml_file.packaged_names(_PACKAGED)
+
+
+def load_package(name_or_file: str | Path) -> Package:
+    """A package by its name in `package_names()` or from a TOML file.
+
+    Raises:
+        InputError: neither a known name nor a readable file, or the file is not a package.
+    """
+    return toml_file.load(name_or_file, _PACKAGED, parse_package)
+
+
+def parse_package(text: str, where: str) -> Package:
+    """A package from TOML text; `where` (a file name) opens the message of an error.
+
+    Raises:
+        InputError: malformed TOML (with its line), or an unknown, missing or impossible value (with its key).
+    """
+    return toml_file.parse(text, where, KIND, VERSION, _ADAPTER)
+
+
+def package_file(package: Package) -> str:
+    """TOML text of a package, from which `parse_package` makes an equal one."""
+    return toml_file.text_of(package, KIND, VERSION)

@@ -1,0 +1,185 @@
+"""What the solver knows of a graph before it starts: who reaches whom, and what follows from that for chips.
+
+Three facts about an edge u -> w that is not the only path from u to w (it is *doubled*: inner nodes x lie on others),
+under the rules of the MCM paper, section 3; proofs in docs/mcm.md:
+
+- triangle: every inner node is on the chip of u or on that of w;
+- no skipping: every chip strictly between those of u and w holds a node, which is neither an ancestor of u nor a
+  descendant of w, nor, with the triangle rule, an inner node. So chip(w) - chip(u) <= 1 + the number of other nodes;
+- only edges that are not doubled are needed to say who reaches whom.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.jit import kernel
+from hwsim.mcm.graph import Graph, topological
+from hwsim.mcm.package import Constraints
+
+MAX_INNER = 20_000_000
+"""Inner nodes of all doubled edges together that are kept; beyond, edges with the most are left to the search."""
+
+
+class Relations(NamedTuple):
+    """Arrays of N nodes and E edges, read by the kernels. Lists are in rows: row i is list[start[i] : start[i + 1]].
+
+    Attributes:
+        edges: int64 [E, 2].
+        order: int64 [N], nodes in an order in which every edge points forward.
+        out_start, out_edge: edges that leave a node, [N + 1] and [E].
+        in_start, in_edge: edges that enter a node.
+        single: bool [E], not doubled.
+        slack: int64 [E], how much later than its source a reader's chip can be.
+        inner_start, inner_node: inner nodes of each edge, [E + 1]; no inner nodes where the triangle rule is off.
+        watch_start, watch_edge: doubled edges in which a node is an end or an inner node, [N + 1].
+        weight: int64 [N], bytes.
+        latest: int64 [N], nodes that need not come after a node: no chip later than that is possible for it.
+        capacity: bytes of a chip, or -1 where memory is no rule.
+        chips, no_skip, triangle: the rest of the rules (0 or 1).
+    """
+
+    edges: NDArray[np.int64]
+    order: NDArray[np.int64]
+    out_start: NDArray[np.int64]
+    out_edge: NDArray[np.int64]
+    in_start: NDArray[np.int64]
+    in_edge: NDArray[np.int64]
+    single: NDArray[np.bool_]
+    slack: NDArray[np.int64]
+    inner_start: NDArray[np.int64]
+    inner_node: NDArray[np.int64]
+    watch_start: NDArray[np.int64]
+    watch_edge: NDArray[np.int64]
+    weight: NDArray[np.int64]
+    latest: NDArray[np.int64]
+    capacity: int
+    chips: int
+    no_skip: int
+    triangle: int
+
+
+def relate(graph: Graph, chips: int, sram_bytes: int, rules: Constraints) -> Relations:
+    """What the solver reads of a graph under these rules.
+
+    Raises:
+        InputError: the graph has a cycle and the acyclic rule is on.
+    """
+    n = len(graph)
+    edges = graph.edges if rules.acyclic else np.empty((0, 2), np.int64)
+    order = topological(n, edges)
+    out_start, out_edge = _rows(edges[:, 0], n)
+    in_start, in_edge = _rows(edges[:, 1], n)
+    after = _reached(order[::-1].copy(), out_start, out_edge, edges[:, 1].copy(), n)
+    before = _reached(order, in_start, in_edge, edges[:, 0].copy(), n)
+    inner = _inner_counts(edges, after, before)
+    ancestors, descendants = _bits(before), _bits(after)
+    others = n - 2 - ancestors[edges[:, 0]] - descendants[edges[:, 1]]
+    if rules.triangle:
+        others = others - inner
+    slack = np.minimum(1 + others, chips) if rules.no_skip else np.full(len(edges), chips)
+    kept = inner if rules.triangle else np.zeros_like(inner)
+    if kept.sum() > MAX_INNER:
+        smallest = np.argsort(kept, kind="stable")
+        kept = kept.copy()
+        kept[smallest[np.cumsum(kept[smallest]) > MAX_INNER]] = 0
+    inner_start = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
+    inner_node = _inner_nodes(edges, after, before, inner_start)
+    doubled = np.flatnonzero(kept)
+    of = np.concatenate([np.repeat(np.arange(len(edges)), kept), doubled, doubled])
+    who = np.concatenate([inner_node, edges[doubled, 0], edges[doubled, 1]])
+    watch_start, at = _rows(who, n)
+    return Relations(
+        np.ascontiguousarray(edges),
+        order,
+        out_start,
+        out_edge,
+        in_start,
+        in_edge,
+        inner == 0,
+        slack.astype(np.int64),
+        inner_start,
+        inner_node,
+        watch_start,
+        of[at].astype(np.int64),
+        graph.weight_bytes,
+        (n - 1 - descendants).astype(np.int64),
+        sram_bytes if rules.memory else -1,
+        chips,
+        int(rules.no_skip),
+        int(rules.triangle),
+    )
+
+
+def _rows(key: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of each key from 0 to n - 1, as rows: starts int64 [n + 1] and positions."""
+    start = np.concatenate([[0], np.cumsum(np.bincount(key, minlength=n))]).astype(np.int64)
+    return start, np.argsort(key, kind="stable").astype(np.int64)
+
+
+def _bits(sets: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """How many bits are set in each row."""
+    return np.array([int(np.unpackbits(row.view(np.uint8)).sum()) for row in sets], np.int64)
+
+
+@kernel
+def _reached(
+    order: NDArray[np.int64],
+    start: NDArray[np.int64],
+    edge: NDArray[np.int64],
+    end: NDArray[np.int64],
+    n: int,
+) -> NDArray[np.uint64]:
+    """Sets of nodes as bits, uint64 [n, ceil(n / 64)]: those that each node reaches, itself not one of them."""
+    words = (n + 63) // 64
+    out = np.zeros((n, words), np.uint64)
+    for v in order:
+        for k in range(start[v], start[v + 1]):
+            w = end[edge[k]]
+            for i in range(words):
+                out[v, i] |= out[w, i]
+            out[v, w >> 6] |= np.uint64(1) << np.uint64(w & 63)
+    return out
+
+
+@kernel
+def _inner_counts(
+    edges: NDArray[np.int64], after: NDArray[np.uint64], before: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """Inner nodes of each edge, int64 [E]."""
+    out = np.zeros(len(edges), np.int64)
+    for e in range(len(edges)):
+        u, w = edges[e]
+        for i in range(after.shape[1]):
+            word = after[u, i] & before[w, i]
+            while word:
+                word &= word - np.uint64(1)
+                out[e] += 1
+    return out
+
+
+@kernel
+def _inner_nodes(
+    edges: NDArray[np.int64],
+    after: NDArray[np.uint64],
+    before: NDArray[np.uint64],
+    start: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Inner nodes of each edge in rows, for edges whose row is not empty."""
+    out = np.empty(start[-1], np.int64)
+    for e in range(len(edges)):
+        at = start[e]
+        if start[e + 1] == at:
+            continue
+        u, w = edges[e]
+        for i in range(after.shape[1]):
+            word = after[u, i] & before[w, i]
+            if word:
+                for bit in range(64):
+                    if word >> np.uint64(bit) & np.uint64(1):
+                        out[at] = i * 64 + bit
+                        at += 1
+    return out

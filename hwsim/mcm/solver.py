@@ -1,0 +1,210 @@
+"""Valid partitions from a policy's probabilities (SAMPLE) or from its proposal (FIX), and why there is none.
+
+Source: MCM paper, section 4.2. The search is `hwsim/mcm/search.py`, its rules `hwsim/mcm/propagate.py`. Memory is
+a rule of this solver: the weights on a chip fit in its SRAM (the paper leaves all of constraint 4 to the compiler).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.mcm.graph import Graph
+from hwsim.mcm.package import Package
+from hwsim.mcm.relations import Relations, relate
+from hwsim.mcm.search import BUDGET, INFEASIBLE, VALID, partitions
+from workloads.errors import InputError
+
+BACKTRACKS = 20_000
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of B keys.
+
+    Attributes:
+        assignment: int16 [B, N], chips; a row of -1 where there is none.
+        status: int64 [B], `VALID`, `INFEASIBLE` (proved) or `BUDGET`.
+        backtracks: int64 [B], decisions that were taken back.
+    """
+
+    assignment: NDArray[np.int16]
+    status: NDArray[np.int64]
+    backtracks: NDArray[np.int64]
+
+    @property
+    def valid(self) -> NDArray[np.bool_]:
+        """bool [B], rows that hold a partition."""
+        return self.status == VALID
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why there is no partition: `demanded` > `available` (in `unit`) of a constraint at `where`, and what would help.
+
+    `proved` is False where the budget ended first: then nothing is known but that.
+    """
+
+    constraint: str
+    where: str
+    demanded: int
+    available: int
+    unit: str
+    helps: tuple[str, ...]
+    proved: bool
+
+    def __str__(self) -> str:
+        how = "no partition" if self.proved else "no partition found within the budget"
+        help_text = "; ".join(self.helps) or "nothing that was tried"
+        return (
+            f"{how}: {self.constraint} at {self.where}: demanded {self.demanded} {self.unit}, available"
+            f" {self.available} {self.unit}; what would help: {help_text}"
+        )
+
+
+@dataclass(frozen=True)
+class Solver:
+    """The solver of one graph on one package. Immutable; an answer depends on its key alone."""
+
+    graph: Graph
+    package: Package
+    relations: Relations
+
+    def sample(
+        self,
+        probabilities: NDArray[np.float32],
+        keys: NDArray[np.uint64],
+        order: NDArray[np.int64] | None = None,
+        backtracks: int = BACKTRACKS,
+    ) -> Answer:
+        """SAMPLE: each node drawn from its probabilities restricted to its domain.
+
+        Args:
+            probabilities: float32 [N, C] for all keys or [B, N, C]; weights from 0, any sum.
+            keys: uint64 [B].
+            order: int64 [N] or [B, N], in which nodes are visited; None: random, and anew at restarts.
+            backtracks: decisions that may be taken back, a key.
+
+        Raises:
+            ValueError: a shape, a negative or infinite weight, or an order that is none.
+        """
+        n, chips = len(self.graph), self.package.chips
+        p = np.ascontiguousarray(probabilities, np.float32)
+        p = p[None] if p.ndim == 2 else p
+        if p.shape[1:] != (n, chips) or len(p) not in (1, len(keys)):
+            raise ValueError(
+                f"probabilities: expected [{n}, {chips}] or [{len(keys)}, {n}, {chips}], received"
+                f" {list(np.shape(probabilities))}"
+            )
+        if not np.isfinite(p).all() or (p < 0).any():
+            raise ValueError("probabilities: expected finite numbers from 0, received others")
+        return self._run(p, np.zeros((0, 0), np.int16), keys, order, backtracks)
+
+    def fix(
+        self,
+        proposed: NDArray[np.int16],
+        keys: NDArray[np.uint64],
+        order: NDArray[np.int64] | None = None,
+        backtracks: int = BACKTRACKS,
+    ) -> Answer:
+        """FIX: a proposal int16 [B, N] (-1: no wish), each node left on its chip where its domain still has it.
+
+        A proposal that is valid comes back unchanged. The other arguments are those of `sample`.
+
+        Raises:
+            ValueError: a shape, or an order that is none.
+        """
+        wished = np.ascontiguousarray(proposed, np.int16)
+        if wished.shape != (len(keys), len(self.graph)):
+            raise ValueError(
+                f"proposed: expected [{len(keys)}, {len(self.graph)}], received {list(wished.shape)}"
+            )
+        wished = np.where((wished < 0) | (wished >= self.package.chips), np.int16(-1), wished)
+        return self._run(np.zeros((0, 0, self.package.chips), np.float32), wished, keys, order, backtracks)
+
+    def _run(
+        self,
+        p: NDArray[np.float32],
+        wished: NDArray[np.int16],
+        keys: NDArray[np.uint64],
+        order: NDArray[np.int64] | None,
+        backtracks: int,
+    ) -> Answer:
+        n = len(self.graph)
+        orders = np.zeros((0, n), np.int64) if order is None else np.array(order, np.int64, ndmin=2)
+        if order is not None and (
+            orders.shape[1:] != (n,)
+            or len(orders) not in (1, len(keys))
+            or (np.sort(orders, axis=1) != np.arange(n)).any()
+        ):
+            raise ValueError(f"order: expected the numbers 0 to {n - 1}, once each, a row or a row a key")
+        return Answer(
+            *partitions(self.relations, p, wished, orders, np.ascontiguousarray(keys, np.uint64), backtracks)
+        )
+
+    def explain(self, backtracks: int = BACKTRACKS) -> Reason | None:
+        """Why the graph has no partition on this package, or None where one was found.
+
+        Without the memory rule everything fits on one chip, so memory is what is demanded too much of. What would help
+        is tried: more SRAM (the least that sufficed, to 1 %), and each of the other rules off.
+        """
+        status = _status(self, backtracks)
+        if status == VALID:
+            return None
+        held, sram = self.graph.weight_bytes, self.package.chip.sram_bytes
+        least = self._sufficient(backtracks)
+        helps = [f"sram_bytes of {least}"]
+        heaviest, total = int(held.argmax()), int(held.sum())
+        if held[heaviest] > sram:
+            where, demanded = f"node {self.graph.nodes[heaviest]}", int(held[heaviest])
+        elif total > sram * self.package.chips:
+            where, demanded, sram = f"all {self.package.chips} chips", total, sram * self.package.chips
+        else:
+            where, demanded = "a chip, under the other rules", least
+            for rules in (("triangle",), ("no_skip",), ("triangle", "no_skip"), ("acyclic", "triangle")):
+                loose = replace(self.package.constraints, **dict.fromkeys(rules, False))
+                if loose != self.package.constraints and (
+                    _status(solver(self.graph, replace(self.package, constraints=loose)), backtracks) == VALID
+                ):
+                    helps.append(" and ".join(f"{rule} = false" for rule in rules))
+                    break
+        return Reason("memory", where, demanded, sram, "bytes", tuple(helps), status == INFEASIBLE)
+
+    def _sufficient(self, backtracks: int) -> int:
+        """SRAM bytes a chip with which a partition was found, within 1 % of bytes with which none was."""
+        low, high = self.package.chip.sram_bytes, int(self.graph.weight_bytes.sum())
+        while high - low > max(high // 100, 1):
+            middle = (low + high) // 2
+            chip = replace(self.package.chip, sram_bytes=middle)
+            if _status(solver(self.graph, replace(self.package, chip=chip)), backtracks) == VALID:
+                high = middle
+            else:
+                low = middle
+        return high
+
+
+def solver(graph: Graph, package: Package) -> Solver:
+    """The solver of a graph on a package.
+
+    Raises:
+        InputError: no nodes, or a cycle while the acyclic rule is on.
+    """
+    if not len(graph):
+        raise InputError(f"{graph.name}: expected at least one node, found none")
+    rules = package.constraints
+    return Solver(graph, package, relate(graph, package.chips, package.chip.sram_bytes, rules))
+
+
+def _status(given: Solver, backtracks: int) -> int:
+    """Whether partitions exist: in random orders first, then in the order of the graph."""
+    even = np.ones((len(given.graph), given.package.chips), np.float32)
+    key = np.zeros(1, np.uint64)
+    status = int(given.sample(even, key, None, backtracks).status[0])
+    if status == BUDGET:
+        status = int(given.sample(even, key, given.relations.order, backtracks).status[0])
+    return status
+
+
+__all__ = ["BACKTRACKS", "BUDGET", "INFEASIBLE", "VALID", "Answer", "Reason", "Solver", "solver"]

@@ -1,0 +1,151 @@
+"""Profiled partitioning instances: the JSON of "Efficient algorithms for device placement of DNN graph operators".
+
+Source: Tarnawski et al., NeurIPS 2020, whose inputs are MIT-licensed. Read of a node: `id`, `name`, `fpgaLatency` (time
+on an accelerator), `size` (bytes held there), `colorClass` (nodes of one class must share a device), `supportedOnFpga`,
+`isBackwardNode`; of an edge: `sourceId`, `destId`, `cost` (time to transfer, in the unit of the latencies), `size`.
+The file does not name the unit of its times.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.errors import InputError
+from workloads.files import read_bytes
+from workloads.importers.read import unpacked
+from workloads.json_text import describe
+
+MAX_FILE_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class PlacementGraph:
+    """A profiled instance of N nodes and E edges.
+
+    Attributes:
+        name: the file's name without its ending.
+        nodes: names, N of them.
+        edges: int64 [E, 2], positions of the node that is read and of its reader.
+        latency: float64 [N], time of a node on an accelerator, in the file's unit.
+        size_bytes: int64 [N].
+        group: int64 [N], nodes of one number must share a device.
+        transfer_time: float64 [E], in the unit of latency.
+        transfer_bytes: int64 [E].
+        devices: accelerators that the file asks for.
+        device_bytes: memory of one.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    edges: NDArray[np.int64]
+    latency: NDArray[np.float64]
+    size_bytes: NDArray[np.int64]
+    group: NDArray[np.int64]
+    transfer_time: NDArray[np.float64]
+    transfer_bytes: NDArray[np.int64]
+    devices: int
+    device_bytes: int
+
+
+def read(file: str) -> PlacementGraph:
+    """The instance in a .json or .json.gz file.
+
+    Raises:
+        InputError: unreadable, not JSON, a field missing or impossible, an edge to no node, or a node that accelerators
+            do not support; one line with the file and the field.
+    """
+    data = unpacked(read_bytes(file, "a placement instance (.json or .json.gz)", MAX_FILE_BYTES), file)
+    name = PurePath(file).name.removesuffix(".gz").removesuffix(".json")
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file}: expected JSON, found: {error}") from None
+    return parse(document, name, file)
+
+
+def parse(document: Any, name: str, where: str) -> PlacementGraph:
+    """The instance in a JSON object; `where` (a file name) opens the message of an error. InputError as `read`."""
+    if not isinstance(document, dict):
+        raise InputError(f"{where}: expected a JSON object, found {describe(document)}")
+    nodes, links = _objects(document, "nodes", where), _objects(document, "edges", where)
+    if not nodes:
+        raise InputError(f"{where}: nodes: expected at least one, found none")
+    at: dict[int, int] = {}
+    for i, node in enumerate(nodes):
+        number = _whole(node, "id", f"{where}: nodes[{i}]")
+        if number in at:
+            raise InputError(f"{where}: nodes[{i}].id: expected a number of its own, found {number} again")
+        at[number] = i
+        if not node.get("supportedOnFpga", True):
+            raise InputError(
+                f"{where}: nodes[{i}].supportedOnFpga: expected true, found false: no chip can run it"
+            )
+    colours = [_whole(node, "colorClass", f"{where}: nodes[{i}]", -1) for i, node in enumerate(nodes)]
+    alone = max(colours) + 1
+    groups = [alone + i if colour < 0 else colour for i, colour in enumerate(colours)]
+    ends = []
+    for i, link in enumerate(links):
+        pair = [_whole(link, key, f"{where}: edges[{i}]") for key in ("sourceId", "destId")]
+        for key, number in zip(("sourceId", "destId"), pair, strict=True):
+            if number not in at:
+                raise InputError(f"{where}: edges[{i}].{key}: expected the id of a node, found {number}")
+        ends.append([at[number] for number in pair])
+    return PlacementGraph(
+        name,
+        tuple(str(node.get("name", node["id"])) for node in nodes),
+        np.array(ends, np.int64).reshape(-1, 2),
+        np.array([_number(node, "fpgaLatency", f"{where}: nodes[{i}]") for i, node in enumerate(nodes)]),
+        np.array([_bytes(node, f"{where}: nodes[{i}]") for i, node in enumerate(nodes)], np.int64),
+        np.array(groups, np.int64),
+        np.array([_number(link, "cost", f"{where}: edges[{i}]") for i, link in enumerate(links)], np.float64),
+        np.array(
+            [_bytes(link, f"{where}: edges[{i}]") if "size" in link else 0 for i, link in enumerate(links)],
+            np.int64,
+        ),
+        _whole(document, "maxFPGAs", where),
+        int(_number(document, "maxSizePerFPGA", where)),
+    )
+
+
+def _objects(document: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
+    value = document.get(key)
+    if not isinstance(value, list):
+        found = describe(value) if key in document else "nothing"
+        raise InputError(f"{where}: {key}: expected a list, found {found}")
+    for i, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise InputError(f"{where}: {key}[{i}]: expected an object, found {describe(item)}")
+    return value
+
+
+def _whole(item: dict[str, Any], key: str, where: str, default: int | None = None) -> int:
+    if key not in item and default is not None:
+        return default
+    value = item.get(key)
+    if type(value) is not int or not 0 <= value < 2**53:
+        found = describe(value) if key in item else "nothing"
+        raise InputError(f"{where}.{key}: expected a whole number from 0, found {found}")
+    return value
+
+
+def _number(item: dict[str, Any], key: str, where: str) -> float:
+    value = item.get(key)
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not (math.isfinite(value) and 0 <= value < 2**53)
+    ):
+        found = describe(value) if key in item else "nothing"
+        raise InputError(f"{where}.{key}: expected a number from 0, found {found}")
+    return float(value)
+
+
+def _bytes(item: dict[str, Any], where: str) -> int:
+    return math.ceil(_number(item, "size", where))
