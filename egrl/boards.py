@@ -69,7 +69,13 @@ class Usage:
 
 
 class Boards:
-    """An executor over stations; see the module. `measure_baseline` comes first."""
+    """An executor over stations; see the module. `measure_baseline` comes first.
+
+    Attributes:
+        keepers: a station each; `living` are those that have not been given up.
+        baseline: int16 [N, H], what runs of the problem's baseline; `baseline_cost` is what it was measured to take, s.
+        noise: relative standard deviation of the baseline's measurements.
+    """
 
     ahead = True
 
@@ -101,7 +107,7 @@ class Boards:
             Keeper(station, self._baseline_request, config, self._closed, _named(log, number))
             for number, station in enumerate(stations)
         ]
-        self._alive = len(self.keepers)
+        self.living = list(self.keepers)
 
     def request(self, mapping: Mapping16) -> dict[str, Any]:
         """What a station is told of one mapping [N, H]."""
@@ -268,7 +274,7 @@ class Boards:
                 record = keeper.measure(job.request, job.timeout_s, job.better_than, self.noise)
                 self._finish(job, record)
             except GivenUp as error:
-                self._give_up(job, str(error))
+                self._give_up(keeper, job, str(error))
                 return
             except RunFailure as error:
                 self._fail(error)
@@ -278,13 +284,13 @@ class Boards:
                 self._fail(RunFailure(f"measuring failed: {text}; --resume goes on"))
                 return
 
-    def _give_up(self, job: _Job, reason: str) -> None:
+    def _give_up(self, keeper: Keeper, job: _Job, reason: str) -> None:
         self.log(f"a board is given up: {reason}")
         with self._lock:
-            self._alive -= 1
+            self.living.remove(keeper)
             self._queue.appendleft(job)
             self._lock.notify_all()
-        if not self._alive:
+        if not self.living:
             tries = self.config.restarts
             self._fail(
                 RunFailure(

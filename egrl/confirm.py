@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from egrl.archive import Archive
+from egrl.board_keeper import GivenUp
 from egrl.boards import Boards
 from egrl.loop import SearchState
 from egrl.measurements import digest
@@ -41,7 +42,7 @@ class Named:
 
 
 def choose(boards: Boards, archive: Archive, tickets: Sequence[int]) -> Named | None:
-    """Measure mappings again, in turn, on the first station, and name the best of them.
+    """Measure mappings again, in turn, on the first station that still measures, and name the best of them.
 
     `tickets` are evaluations of different mappings, best first. None where there are none, or one can no longer be
     measured.
@@ -58,17 +59,17 @@ def choose(boards: Boards, archive: Archive, tickets: Sequence[int]) -> Named | 
             at = min(range(len(found)), key=lambda i: found[i].value)
         anew = [_sampler(boards, mapping) for mapping in (boards.baseline, mappings[at])]
         baseline, best = interleave(anew, replace(race, least=config.rounds), boards.noise)
-    except BoardFailure as error:
+    except (BoardFailure, GivenUp) as error:
         boards.log(f"naming the best: {error}")
         return None
     return Named(tickets[at], mappings[at], best, baseline, len(mappings))
 
 
 def _sampler(boards: Boards, mapping: Mapping16) -> Callable[[], float]:
-    request, config = boards.request(mapping), boards.config
+    request, config, keeper = boards.request(mapping), boards.config, boards.living[0]
 
     def sample() -> float:
-        answer = boards.keepers[0].ask(request, config.timeout_s)
+        answer = keeper.ask(request, config.timeout_s)
         if answer.status != Status.OK:
             raise BoardFailure(answer.reason or "invalid")
         return Measurement(answer.samples_s, config.statistic).value

@@ -18,10 +18,11 @@ from egrl.archive import Archive
 from egrl.boards import Boards
 from egrl.cli import main
 from egrl.config import EvaluatorConfig
-from egrl.confirm import contenders
+from egrl.confirm import choose, contenders
 from egrl.evaluator import FunctionStation, name_of
 from egrl.measurements import EvaluatorLog, Measurements, Record, digest
 from egrl.types import GENERATION, RunFailure, proposals
+from hwsim.board import BoardDied
 from hwsim.problem import Evaluation, Status
 from toys import ToyRagged
 from workloads.errors import InputError
@@ -223,8 +224,6 @@ def test_one_board_that_dies_leaves_its_work_to_the_others(tmp_path):
 
     class Dying(FunctionStation):
         def measure(self, request, timeout_s):
-            from hwsim.board import BoardDied
-
             calls[id(self)] = calls.get(id(self), 0) + 1
             if calls[id(self)] > 3 and self is second:
                 raise BoardDied("pulled out")
@@ -267,6 +266,46 @@ def test_a_lucky_measurement_does_not_name_the_best(tmp_path):
     best = json.loads((tmp_path / "r" / "best_mapping.json").read_text())["mapping"]
     baseline = run(tmp_path / "quiet", model, gens=1).summary["baseline"]["cost"]
     assert result.speedup == pytest.approx(baseline / model(best), rel=0.15)
+
+
+class Leaving(FunctionStation):
+    """A noisy board that is pulled out after so many measurements."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__(lambda rows: 1.0 + 0.1 * (self.left % 3))
+        self.left = left
+
+    def measure(self, request, timeout_s):
+        self.left -= 1
+        if self.left < 0:
+            raise BoardDied("pulled out")
+        return super().measure(request, timeout_s)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_best_is_named_by_a_board_that_lives_and_by_none_where_the_last_one_leaves(named):
+    problem = ToyRagged()
+    config = EvaluatorConfig(restarts=1, retries=0)
+    boards = Boards(problem, [Leaving(6), Leaving(1000)], config, Measurements(), EvaluatorLog())
+    try:
+        boards.measure_baseline()
+        archive = Archive([problem])
+        keys = np.arange(12, dtype=np.uint64)
+        mapping = problem.sample(np.ones((12, *problem.num_choices.shape, 4)), keys)
+        boards.submit(proposals(mapping, "test").numbered(0), keys)
+        rows: list = []
+        deadline = time.monotonic() + 20
+        while (len(rows) < 12 or len(boards.living) > 1) and time.monotonic() < deadline:
+            rows += boards.ready(0.2)
+        assert len(boards.living) == 1
+        for row, evaluation in sorted(rows, key=lambda pair: int(pair[0].tickets[0])):
+            archive.append(row, evaluation)
+        if not named:
+            boards.living[0]._station.left = 0
+        found = choose(boards, archive, contenders(archive, 0.5, 5))
+        assert (found is not None) == named
+    finally:
+        boards.close()
 
 
 def test_a_quiet_board_measures_each_mapping_once(tmp_path):

@@ -173,7 +173,7 @@ def test_a_cycle_is_refused():
         solver(graph(2, [(0, 1), (1, 0)]), package(2, 2, Constraints()))
 
 
-INSTANCES = Path("/work/shared/data/placement")
+INSTANCES = Path(__file__).resolve().parents[4] / "shared" / "data" / "placement"
 
 
 @pytest.mark.skipif(not INSTANCES.exists(), reason="the instances are not here")

@@ -12,7 +12,7 @@ from workloads.importers.hlo.lower import Imported
 from workloads.program import NO_ALIAS, Program
 
 FIXTURES = Path(__file__).parent / "hlo"
-SHARED = Path("/work/shared/data/hlo")
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "hlo"
 ADD = """
 %sum {
   %a = f32[] parameter(0)

@@ -19,7 +19,7 @@ NODES = [
 ]
 EDGES = [{"sourceId": 7, "destId": 3, "cost": 0.25, "size": 8}, {"sourceId": 3, "destId": 5, "cost": 0.5}]
 FILE = {"maxSizePerFPGA": 100.0, "maxFPGAs": 2, "maxCPUs": 1, "nodes": NODES, "edges": EDGES}
-REAL = Path("/work/shared/data/placement")
+REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "placement"
 
 
 def test_an_instance_is_read_from_gzip(tmp_path):
