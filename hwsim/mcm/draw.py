@@ -126,7 +126,7 @@ def drawn(
     hi, room = stack[1], np.full(p.chips, p.capacity)
     last_row = len(weights) - 1
     for i in range(n):
-        lo[i], hi[i] = 0, p.latest[i]
+        lo[i], hi[i] = p.earliest[i], p.latest[i]
         stack[2, i] = 0
     for second in range(2 if len(wished) else 1):
         for v in order:

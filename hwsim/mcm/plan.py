@@ -21,10 +21,11 @@ class Plan(NamedTuple):
         node: int64 [N], the node at a position; order, its inverse.
         out_start, out: positions that read a position.
         into_start, into: positions that a position reads.
-        latest: int64 [N], no partition has a later chip there.
+        earliest, latest: int64 [N], no partition has another chip there.
         weight: int64 [N], bytes.
         inner_start, inner: doubled edges (numbers 0 to D - 1) of which a position is an inner node.
         source, reader: int64 [D], positions of the ends of doubled edges.
+        inner_weight: int64 [D], bytes of all inner nodes of a doubled edge.
         capacity: bytes of a chip; more than all weights where memory is no rule.
         chips, no_skip, triangle: the rest of the rules (0 or 1).
     """
@@ -35,12 +36,14 @@ class Plan(NamedTuple):
     out: NDArray[np.int64]
     into_start: NDArray[np.int64]
     into: NDArray[np.int64]
+    earliest: NDArray[np.int64]
     latest: NDArray[np.int64]
     weight: NDArray[np.int64]
     inner_start: NDArray[np.int64]
     inner: NDArray[np.int64]
     source: NDArray[np.int64]
     reader: NDArray[np.int64]
+    inner_weight: NDArray[np.int64]
     capacity: int
     chips: int
     no_skip: int
@@ -57,10 +60,10 @@ def plan(r: Relations) -> Plan:
     doubled = np.flatnonzero(inner)
     out_start, out = _rows(tail, head, n)
     into_start, into = _rows(head, tail, n)
-    inner_start, inner_edge = _rows(
-        position[r.inner_node], np.repeat(np.arange(len(doubled)), inner[doubled]), n
-    )
-    latest = np.minimum(r.latest[r.order], r.chips - 1) if r.no_skip else np.full(n, r.chips - 1)
+    at = np.repeat(np.arange(len(doubled)), inner[doubled])
+    held = np.zeros(len(doubled), np.int64)
+    np.add.at(held, at, r.weight[r.inner_node])
+    inner_start, inner_edge = _rows(position[r.inner_node], at, n)
     return Plan(
         r.order,
         position,
@@ -68,12 +71,14 @@ def plan(r: Relations) -> Plan:
         out,
         into_start,
         into,
-        np.ascontiguousarray(latest, np.int64),
+        np.ascontiguousarray(r.earliest[r.order]),
+        np.ascontiguousarray(r.latest[r.order]),
         np.ascontiguousarray(r.weight[r.order]),
         inner_start,
         inner_edge,
         tail[doubled],
         head[doubled],
+        held,
         r.capacity if r.capacity >= 0 else int(r.weight.sum()) + 1,
         r.chips,
         r.no_skip,

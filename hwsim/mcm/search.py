@@ -158,9 +158,9 @@ def rooted(r: Relations) -> tuple[State, bool]:
     s = opened(r)
     alive = True
     for v in range(len(r.weight)):
-        keep = (1 << r.chips) - 1
-        if r.no_skip:
-            keep = (1 << (min(r.latest[v], r.chips - 1) + 1)) - 1
+        keep = 0
+        if r.earliest[v] <= r.latest[v]:
+            keep = (1 << (r.latest[v] + 1)) - (1 << r.earliest[v])
         s.queued[v] = 1
         s.queue[v] = v
         alive = alive and restrict(r, s, v, keep)
