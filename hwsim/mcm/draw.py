@@ -104,7 +104,6 @@ def drawn(
     order: NDArray[np.int64],
     key: np.uint64,
     counter: int,
-    fall: float,
     lo: NDArray[np.int64],
     stack: NDArray[np.int64],
 ) -> int:
@@ -118,7 +117,6 @@ def drawn(
         wished: int16 [N] by node for FIX (-1: no wish); [0] for SAMPLE.
         order: int64 [N], the nodes in the order of decisions.
         key, counter: random numbers.
-        fall: as in `pick`.
         lo: int64 [N], room for the answer.
         stack: int64 [3, N + 1], room.
     """
@@ -150,7 +148,7 @@ def drawn(
                     span = roomy if roomy else span
                 where = keys.uniform(key, np.uint64(counter))
                 counter += 1
-                c = pick(span, weights[min(v, last_row)], where, fall)
+                c = pick(span, weights[min(v, last_row)], where, 1.0)
             stack[2, i] = 1
             room[c] -= size
             if lo[i] < c:
