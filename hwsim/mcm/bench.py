@@ -84,9 +84,14 @@ def clear(p: Plan, b: Bench) -> None:
     for v in range(len(p.node)):
         last = (1 << (p.latest[v] + 1)) - 1
         b.allowed[v] = last & ~((1 << p.earliest[v]) - 1)
-    b.asks[:], b.tried[:], b.limiter[:], b.carried[:] = 0, 0, -1, -1
-    b.slot[:], b.target[:], b.room[:] = -1, -1, p.capacity
-    b.owed[:], b.joins[-1], b.arrows[0] = p.inner_weight, 0, 0
+        b.asks[v], b.tried[v], b.limiter[v], b.carried[v], b.slot[v] = 0, 0, -1, -1, -1
+    b.joins[-1] = 0
+    for e in range(len(p.source)):
+        b.target[e], b.owed[e] = -1, p.inner_weight[e]
+    for c in range(p.chips):
+        b.room[c] = p.capacity
+        for row in range(4):
+            b.arrows[0, row, c] = 0
 
 
 @kernel
