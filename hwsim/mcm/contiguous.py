@@ -14,6 +14,8 @@ from hwsim import keys
 from hwsim.jit import kernel
 from hwsim.mcm.plan import Plan
 
+NONE = 1 << 40
+
 
 @kernel
 def least_ends(p: Plan) -> NDArray[np.int64]:
@@ -29,9 +31,9 @@ def least_ends(p: Plan) -> NDArray[np.int64]:
 
 @kernel
 def runs_needed(p: Plan, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The fewest runs from each position to the end, int64 [N + 1]; more than N where there are none."""
+    """The fewest runs from each position to the end, int64 [N + 1]; `NONE` or more where there are none."""
     n = len(p.node)
-    needed = np.full(n + 1, n + 1, np.int64)
+    needed = np.full(n + 1, NONE, np.int64)
     needed[n] = 0
     for s in range(n - 1, -1, -1):
         held = 0

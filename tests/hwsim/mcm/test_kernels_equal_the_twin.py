@@ -6,44 +6,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from mcm_cases import RULES, random_graph
 from mcm_twin import Twin
 
 from hwsim.mcm.attempts import ATTEMPTS, FIRST_LIMIT, attempted
 from hwsim.mcm.bench import bench
-from hwsim.mcm.graph import Graph
-from hwsim.mcm.package import Constraints, load_package
+from hwsim.mcm.package import load_package
 from hwsim.mcm.plan import plan
 from hwsim.mcm.relations import relate
-
-RULES = [
-    Constraints(),
-    Constraints(memory=False),
-    Constraints(triangle=False),
-    Constraints(no_skip=False),
-    Constraints(acyclic=False, triangle=False),
-]
-
-
-def random_graph(rng: np.random.Generator, nodes: int) -> Graph:
-    """Chains with skips, joins and loose ends; a third of the nodes without weights."""
-    pairs = {(max(v - 1 - int(rng.integers(0, 3)), 0), v) for v in range(1, nodes) for _ in range(2)}
-    pairs |= {(int(rng.integers(0, v)), v) for v in range(1, nodes) if rng.random() < 0.2}
-    number = rng.permutation(nodes)
-    edges = np.array(
-        sorted((int(number[u]), int(number[v])) for u, v in pairs if rng.random() < 0.8), np.int64
-    )
-    names = tuple(str(v) for v in range(nodes))
-    weights = rng.integers(0, 6, nodes) * (rng.random(nodes) < 0.7)
-    return Graph(
-        "random", names, edges.reshape(-1, 2), weights, np.ones(nodes), np.ones(len(edges), np.int64)
-    )
 
 
 @pytest.mark.parametrize("rules", RULES)
 def test_attempts_equal_the_twin(rules):
     rng, paper = np.random.default_rng(7), load_package("mcm36")
     seen = {"found": 0, "none": 0, "taken back": 0}
-    for case in range(60):
+    for case in range(25):
         nodes, chips = int(rng.integers(2, 16)), int(rng.integers(1, 8))
         graph = random_graph(rng, nodes)
         sram = max(int(graph.weight_bytes.sum() / chips * rng.uniform(1, 2)), 1)
@@ -75,6 +52,6 @@ def test_attempts_equal_the_twin(rules):
             assert room.chip[given.order].tolist() == expected, case
         seen["found" if found else "none"] += 1
         seen["taken back"] += failures
-    assert seen["found"] > 20
+    assert seen["found"] > 10
     assert rules.memory == (seen["none"] > 0)
-    assert seen["taken back"] > 0 or not rules.triangle
+    assert seen["taken back"] > 0 or not rules.memory

@@ -8,65 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mcm_cases import RULES, SHAPES, broken, even, graph, package
 
 from hwsim.mcm.clones import cloned
-from hwsim.mcm.graph import Graph, contracted, of_placement, of_workload
-from hwsim.mcm.judge import judge
-from hwsim.mcm.package import Constraints, Package, load_package
-from hwsim.mcm.solver import INFEASIBLE, Solver, solver
+from hwsim.mcm.graph import contracted, of_placement, of_workload
+from hwsim.mcm.package import Constraints, load_package
+from hwsim.mcm.solver import INFEASIBLE, solver
 from workloads.errors import InputError
 from workloads.importers.placement_json import read
 from workloads.load import load
-
-RULES = [
-    Constraints(),
-    Constraints(triangle=False),
-    Constraints(no_skip=False),
-    Constraints(acyclic=False, triangle=False),
-    Constraints(memory=False),
-]
-SHAPES = {
-    "a chain with a skip": (5, [(0, 1), (1, 2), (2, 3), (3, 4), (0, 2), (1, 4)]),
-    "two sources": (5, [(0, 2), (1, 2), (1, 3), (3, 4)]),
-    "a diamond": (5, [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (0, 4)]),
-    "no edges": (4, []),
-}
-
-
-def graph(count: int, edges: list[tuple[int, int]], weight: int = 1) -> Graph:
-    pairs = np.array(sorted(edges), np.int64).reshape(-1, 2)
-    return Graph(
-        "small",
-        tuple(f"n{v}" for v in range(count)),
-        pairs,
-        np.full(count, weight, np.int64),
-        np.ones(count),
-        np.ones(len(pairs), np.int64),
-    )
-
-
-def package(chips: int, sram_bytes: int, rules: Constraints) -> Package:
-    paper = load_package("mcm36")
-    return replace(paper, chips=chips, chip=replace(paper.chip, sram_bytes=sram_bytes), constraints=rules)
-
-
-def broken(given: Solver, assignment: np.ndarray) -> list:
-    rules = given.package.constraints
-    return judge(
-        given.package.chips,
-        given.package.chip.sram_bytes,
-        [tuple(e) for e in given.graph.edges.tolist()],
-        given.graph.weight_bytes.tolist(),
-        assignment.tolist(),
-        rules.acyclic,
-        rules.no_skip,
-        rules.triangle,
-        rules.memory,
-    )
-
-
-def even(given: Solver) -> np.ndarray:
-    return np.ones((len(given.graph), given.package.chips), np.float32)
 
 
 @pytest.mark.parametrize("rules", RULES)
