@@ -29,7 +29,8 @@ class Relations(NamedTuple):
 
     Attributes:
         edges: int64 [E, 2].
-        order: int64 [N], nodes in an order in which every edge points forward.
+        order: int64 [N], nodes in an order in which every edge points forward: from the end, largest number first, so
+            that copies of a node (`hwsim/mcm/clones.py`) stand before their readers.
         out_start, out_edge: edges that leave a node, [N + 1] and [E].
         in_start, in_edge: edges that enter a node.
         single: bool [E], not doubled.
@@ -73,7 +74,7 @@ def relate(graph: Graph, chips: int, sram_bytes: int, rules: Constraints) -> Rel
     """
     n = len(graph)
     edges = graph.edges if rules.acyclic else np.empty((0, 2), np.int64)
-    order = topological(n, edges)
+    order = n - 1 - topological(n, n - 1 - edges[:, ::-1])[::-1]
     out_start, out_edge = _rows(edges[:, 0], n)
     in_start, in_edge = _rows(edges[:, 1], n)
     after = _reached(order[::-1].copy(), out_start, out_edge, edges[:, 1].copy(), n)

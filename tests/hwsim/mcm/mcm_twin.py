@@ -38,7 +38,7 @@ class Twin:
         self.node: list[int] = []
         while len(self.node) < n:
             left = [v for v in range(n) if v not in self.node]
-            self.node.append(min(v for v in left if not any(w == v and u in left for u, w in edges)))
+            self.node.insert(0, max(v for v in left if not any(u == v and w in left for u, w in edges)))
         self.at = {v: i for i, v in enumerate(self.node)}
         self.edges = [(self.at[u], self.at[w]) for u, w in edges]
         self.weight = [int(graph.weight_bytes[v]) for v in self.node]
