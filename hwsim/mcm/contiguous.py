@@ -53,13 +53,14 @@ def cut(
     needed: NDArray[np.int64],
     key: np.uint64,
     counter: int,
+    full: bool,
     chip: NDArray[np.int64],
-) -> bool:
-    """A partition into runs, int64 [N] by position into `chip`, each next end equally likely; False: there is none."""
-    n = len(p.node)
-    if needed[0] > p.chips:
-        return False
-    s = 0
+) -> int:
+    """A partition into runs, int64 [N] by position into `chip`, each next end equally likely; returns the next counter.
+
+    With `full` each run is as long as can be. There must be a partition: `needed[0]` is no more than the chips.
+    """
+    n, s = len(p.node), 0
     for c in range(p.chips):
         held, choices, chosen = 0, 0, s
         for e in range(s + 1, n + 1):
@@ -68,7 +69,7 @@ def cut(
                 break
             if e >= ends[s] and needed[e] < p.chips - c:
                 choices += 1
-                if keys.uniform(key, np.uint64(counter)) * choices < 1.0:
+                if full or keys.uniform(key, np.uint64(counter)) * choices < 1.0:
                     chosen = e
                 counter += 1
         for i in range(s, chosen):
@@ -76,4 +77,4 @@ def cut(
         s = chosen
         if s == n:
             break
-    return True
+    return counter

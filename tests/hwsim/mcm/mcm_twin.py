@@ -71,8 +71,6 @@ class Twin:
     ) -> tuple[list[int] | None, int]:
         """The partition by node of `most` attempts, or None; and placements taken back."""
         n, failures, limit = len(self.node), 0, first_limit
-        if any(a > b for a, b in zip(self.earliest, self.latest, strict=True)):
-            return None, 0
         self.key, self.counter, self.weights = key, 0, weights
         order = list(range(n))
         for _ in range(most):
