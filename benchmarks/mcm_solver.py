@@ -4,8 +4,8 @@
 
 A graph a row: its nodes and edges; how many keys got a partition; milliseconds a key (a mean over the keys, compiled
 before; the median of --repeat such means) and keys a second; the medians of decisions taken back and of chips in use.
-The first row is a layered random graph in which each node reads one or two of the eight before it (--nodes 0: none); the
-others are networks with widely read sources copied.
+The first row is a layered random graph in which each node reads one or two of the eight before it (--nodes 0: none);
+the others are networks with widely read sources copied.
 """
 
 from __future__ import annotations
