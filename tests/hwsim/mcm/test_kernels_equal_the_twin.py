@@ -20,7 +20,7 @@ from hwsim.mcm.relations import relate
 def test_attempts_equal_the_twin(rules):
     rng, paper = np.random.default_rng(7), load_package("mcm36")
     seen = {"found": 0, "none": 0, "taken back": 0}
-    for case in range(25):
+    for case in range(60):
         nodes, chips = int(rng.integers(2, 16)), int(rng.integers(1, 8))
         graph = random_graph(rng, nodes)
         sram = max(int(graph.weight_bytes.sum() / chips * rng.uniform(1, 2)), 1)

@@ -111,6 +111,19 @@ def test_copies_serve_one_reader_each():
     assert larger.edges.tolist() == [[0, 1], [4, 2], [5, 3]]
 
 
+def test_what_a_copied_node_is_computed_from_is_copied_with_it():
+    """A mask of two steps, read by three layers: three chains, each of its own two nodes."""
+    larger, of = cloned(graph(6, [(0, 1), (1, 2), (1, 3), (1, 4), (2, 3), (3, 4), (4, 5)], weight=0))
+    assert of.tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 0, 1]
+    assert larger.edges.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [6, 7], [7, 3], [8, 9], [9, 4]]
+    assert larger.nodes[7] == "n1 for n3"
+    small = graph(6, [(0, 1), (1, 2), (1, 3), (1, 4), (2, 3), (3, 4), (4, 5)], weight=0)
+    assert len(cloned(small, max_nodes=1)[0]) == 6
+    heavy = replace(small, weight_bytes=np.array([1, 0, 0, 0, 0, 0]))
+    assert len(cloned(heavy)[0]) == 6
+    assert len(cloned(heavy, max_weight_bytes=1)[0]) == 10
+
+
 def test_groups_and_cycles_of_groups_share_a_chip():
     small, member = contracted(graph(5, [(0, 1), (1, 2), (2, 3), (3, 4)]), [0, 1, 0, 2, 3])
     assert member.tolist() == [0, 0, 0, 1, 2]
