@@ -7,7 +7,8 @@ Deviations:
   stays as it is; but how likely each is differs from a search that propagates all rules at once;
 - an attempt ends after `FIRST_LIMIT` placements were taken back, the next after twice as many, and so on, each with
   new random numbers and in a new random order (a given order stays). The fifth and the seventh begin with runs of the
-  graph's order that fit (`hwsim/mcm/contiguous.py`) instead of draws: where memory is tight few draws leave no gaps;
+  graph's order that fit (`hwsim/mcm/contiguous.py`) instead of draws, the seventh with the longest: where memory is
+  tight few draws leave no gaps;
 - where all have failed, runs that keep the triangle rule as they are, if there are some. These and the runs above heed
   no probabilities. After that `hwsim/mcm/solver.py` turns to the complete search of `hwsim/mcm/search.py`.
 """
@@ -62,7 +63,7 @@ def attempted(
         if stop[0] or failures > budget:
             break
         if not attempt & 1 and later and needed[0] <= p.chips:
-            counter = cut(p, ends, needed, key, counter, attempt == DRAWN, lo)
+            counter = cut(p, ends, needed, key, counter, attempt > DRAWN, lo)
         else:
             if free_order:
                 counter = shuffle(order, key, counter)
