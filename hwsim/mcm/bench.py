@@ -121,18 +121,29 @@ def enlist(joins: NDArray[np.int64], slot: NDArray[np.int64], v: int, asks: int)
 
 
 @kernel
-def rewind(b: Bench, size: int, mark: int) -> None:
-    """Take back what the trail of this size says after `mark`."""
+def rewind(
+    trail: NDArray[np.int64],
+    asks: NDArray[np.int64],
+    allowed: NDArray[np.int64],
+    limiter: NDArray[np.int64],
+    target: NDArray[np.int64],
+    owed: NDArray[np.int64],
+    joins: NDArray[np.int64],
+    slot: NDArray[np.int64],
+    size: int,
+    mark: int,
+) -> None:
+    """Take back what the trail of this size says after `mark`; arrays as in `Bench`, of which a call takes its time."""
     for t in range(size - 1, mark - 1, -1):
-        what, at, old = b.trail[t, 0], b.trail[t, 1], b.trail[t, 2]
+        what, at, old = trail[t, 0], trail[t, 1], trail[t, 2]
         if what == ASKS:
-            b.asks[at] = old
-            enlist(b.joins, b.slot, at, old)
+            asks[at] = old
+            enlist(joins, slot, at, old)
         elif what == ALLOWED:
-            b.allowed[at] = old
+            allowed[at] = old
         elif what == LIMITER:
-            b.limiter[at] = old
+            limiter[at] = old
         elif what == TARGET:
-            b.target[at] = old
+            target[at] = old
         else:
-            b.owed[at] = old
+            owed[at] = old

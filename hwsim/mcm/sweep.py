@@ -182,7 +182,7 @@ def swept(
             if fits:
                 break
             if t > t0:
-                rewind(b, t, t0)
+                rewind(trail, asks, allowed, limiter, target, owed, joins, slot, t, t0)
             tried[i] |= 1 << c
             t, block = t0, block0
         if fits:
@@ -197,7 +197,7 @@ def swept(
         careful = max(careful, i + 1)
         if failures > limit or back < 0:
             return False, counter, failures
-        rewind(b, t, b.mark[back])
+        rewind(trail, asks, allowed, limiter, target, owed, joins, slot, t, b.mark[back])
         t, block = b.mark[back], b.block[back]
         for v in range(back, i + 1):
             enlist(joins, slot, v, asks[v])
