@@ -8,15 +8,13 @@ compiler).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from threading import Timer
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.mcm.attempts import attempts
+from hwsim.mcm.clock import clock
 from hwsim.mcm.graph import Graph
 from hwsim.mcm.package import Package
 from hwsim.mcm.plan import Plan, plan
@@ -161,7 +159,9 @@ class Solver:
         ):
             raise ValueError(f"order: expected the numbers 0 to {n - 1}, once each, a row or a row a key")
         number = np.ascontiguousarray(keys, np.uint64)
-        with _clock(seconds) as stop:
+        if seconds is not None:  # compile before the clock runs
+            attempts(self.plan, p, wished[:0], orders, number[:0], 0, np.zeros(1, np.int64))
+        with clock(seconds) as stop:
             assignment, found, failures = attempts(self.plan, p, wished, orders, number, backtracks, stop)
             status = np.where(found, VALID, BUDGET).astype(np.int64)
             rest = np.flatnonzero(~found)
@@ -251,23 +251,6 @@ def _status(given: Solver, backtracks: int, until: float) -> int:
         if status == BUDGET and left > 0:
             status = int(given.sample(even, key, order, backtracks, left).status[0])
     return status
-
-
-@contextmanager
-def _clock(seconds: float | None) -> Iterator[NDArray[np.int64]]:
-    """A flag int64 [1] that is set after some seconds: a kernel cannot ask for the time."""
-    stop = np.zeros(1, np.int64)
-    if seconds is None:
-        yield stop
-        return
-    timer = Timer(seconds, stop.fill, (1,))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield stop
-    finally:
-        timer.cancel()
-        timer.join()
 
 
 __all__ = ["BACKTRACKS", "BUDGET", "INFEASIBLE", "VALID", "Answer", "Reason", "Solver", "solver"]
