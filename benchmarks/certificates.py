@@ -32,7 +32,7 @@ from hwsim.problem import Mapping16
 from workloads.graph import Workload
 from workloads.load import load
 
-ZOO = "resnet50,resnet101,bert,resnet18,resnet34,resnet152,vgg16,alexnet,mobilenet_v2,gpt2,unet"
+ZOO = "resnet50,resnet101,bert,resnet18,resnet34,resnet152,vgg16,alexnet,mobilenet_v2,gpt2,unet,bert_large"
 TEMPERATURES = (2e-4, 1e-2, 5e-5, 2e-3)
 STEPS_A_ROUND = 2_000_000
 

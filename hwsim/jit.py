@@ -22,11 +22,20 @@ def kernel(function: F) -> F:
     calls, which should therefore be as settled as `hwsim.keys`, nor at the field order of a NamedTuple that it
     takes. Delete the `*.nbi` and `*.nbc` files after changing either.
     """
+    return _compiled(function, nogil=False)
+
+
+def kernel_without_gil(function: F) -> F:
+    """As `kernel`; other Python threads go on while it runs, so one of them can set a flag that it reads."""
+    return _compiled(function, nogil=True)
+
+
+def _compiled(function: F, nogil: bool) -> F:
     compiled: Any
     try:
-        compiled = njit(cache=True)(function)
+        compiled = njit(cache=True, nogil=nogil)(function)
     except RuntimeError:  # numba: "no locator available"
-        compiled = njit(function)
+        compiled = njit(nogil=nogil)(function)
     else:
         compiled._cache = _Forgiving(compiled._cache)
     result: F = compiled

@@ -29,7 +29,8 @@ class Relations(NamedTuple):
 
     Attributes:
         edges: int64 [E, 2].
-        order: int64 [N], nodes in an order in which every edge points forward.
+        order: int64 [N], nodes in an order in which every edge points forward: from the end, largest number first, so
+            that copies of a node (`hwsim/mcm/clones.py`) stand before their readers.
         out_start, out_edge: edges that leave a node, [N + 1] and [E].
         in_start, in_edge: edges that enter a node.
         single: bool [E], not doubled.
@@ -37,7 +38,9 @@ class Relations(NamedTuple):
         inner_start, inner_node: inner nodes of each edge, [E + 1]; no inner nodes where the triangle rule is off.
         watch_start, watch_edge: doubled edges in which a node is an end or an inner node, [N + 1].
         weight: int64 [N], bytes.
-        latest: int64 [N], nodes that need not come after a node: no chip later than that is possible for it.
+        earliest, latest: int64 [N], no partition has a node on an earlier or a later chip (earliest > latest: there is
+            none): what it reads, directly or not, fills chips before it, what reads it chips after it, and under the
+            no-skip rule each chip before it holds a node that does not come after it.
         capacity: bytes of a chip, or -1 where memory is no rule.
         chips, no_skip, triangle: the rest of the rules (0 or 1).
     """
@@ -55,6 +58,7 @@ class Relations(NamedTuple):
     watch_start: NDArray[np.int64]
     watch_edge: NDArray[np.int64]
     weight: NDArray[np.int64]
+    earliest: NDArray[np.int64]
     latest: NDArray[np.int64]
     capacity: int
     chips: int
@@ -70,7 +74,7 @@ def relate(graph: Graph, chips: int, sram_bytes: int, rules: Constraints) -> Rel
     """
     n = len(graph)
     edges = graph.edges if rules.acyclic else np.empty((0, 2), np.int64)
-    order = topological(n, edges)
+    order = n - 1 - topological(n, n - 1 - edges[:, ::-1])[::-1]
     out_start, out_edge = _rows(edges[:, 0], n)
     in_start, in_edge = _rows(edges[:, 1], n)
     after = _reached(order[::-1].copy(), out_start, out_edge, edges[:, 1].copy(), n)
@@ -92,6 +96,12 @@ def relate(graph: Graph, chips: int, sram_bytes: int, rules: Constraints) -> Rel
     of = np.concatenate([np.repeat(np.arange(len(edges)), kept), doubled, doubled])
     who = np.concatenate([inner_node, edges[doubled, 0], edges[doubled, 1]])
     watch_start, at = _rows(who, n)
+    latest = np.minimum(n - 1 - descendants, chips - 1) if rules.no_skip else np.full(n, chips - 1)
+    earliest = np.zeros(n, np.int64)
+    if rules.memory:
+        weight = graph.weight_bytes
+        earliest = np.maximum(-(-(_held(before, weight) + weight) // sram_bytes) - 1, 0)
+        latest = np.minimum(latest, chips - -(-(_held(after, weight) + weight) // sram_bytes))
     return Relations(
         np.ascontiguousarray(edges),
         order,
@@ -106,7 +116,8 @@ def relate(graph: Graph, chips: int, sram_bytes: int, rules: Constraints) -> Rel
         watch_start,
         of[at].astype(np.int64),
         graph.weight_bytes,
-        (n - 1 - descendants).astype(np.int64),
+        earliest.astype(np.int64),
+        latest.astype(np.int64),
         sram_bytes if rules.memory else -1,
         chips,
         int(rules.no_skip),
@@ -142,6 +153,17 @@ def _reached(
             for i in range(words):
                 out[v, i] |= out[w, i]
             out[v, w >> 6] |= np.uint64(1) << np.uint64(w & 63)
+    return out
+
+
+@kernel
+def _held(sets: NDArray[np.uint64], weight: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bytes of the nodes in each set, int64 [n]."""
+    out = np.zeros(len(sets), np.int64)
+    for v in range(len(sets)):
+        for w in range(len(weight)):
+            if sets[v, w >> 6] >> np.uint64(w & 63) & np.uint64(1):
+                out[v] += weight[w]
     return out
 
 

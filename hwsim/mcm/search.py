@@ -1,4 +1,4 @@
-"""SAMPLE and FIX: one decision at a time, its consequences, and back where there are none. Kernels.
+"""SAMPLE and FIX as a complete search: one decision at a time, its consequences, and back. Kernels.
 
 Source: MCM paper, section 4.2, algorithms 1 (SAMPLE) and 2 (FIX).
 Deviations:
@@ -20,50 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim import keys
-from hwsim.jit import kernel
+from hwsim.jit import kernel, kernel_without_gil
 from hwsim.mcm.domains import LATEST, LENGTH, TOP, TRAIL, State, opened, restrict, undo
+from hwsim.mcm.draw import pick, shuffle
 from hwsim.mcm.propagate import propagate
 from hwsim.mcm.relations import Relations
 
 VALID, INFEASIBLE, BUDGET = range(3)
 FIRST_RESTART = 4
 UNORDERED = 2
-
-
-@kernel
-def _draw(domain: int, weights: NDArray[np.float32], where: float, fall: float) -> int:
-    """A chip of a non-empty domain, in proportion to its weights [C]; equally likely where they have none there.
-
-    With `fall` below 1 each chip's weight is that of the one before it in the domain, times `fall`, the more.
-    """
-    total, size, scale = 0.0, 0.0, 1.0
-    for c in range(len(weights)):
-        if domain >> c & 1:
-            total += weights[c] * scale
-            size += scale
-            scale *= fall
-    even = not total > 0.0
-    left, scale, chosen = where * (size if even else total), 1.0, -1
-    for c in range(len(weights)):
-        if domain >> c & 1:
-            share = scale if even else weights[c] * scale
-            scale *= fall
-            if share > 0.0:
-                chosen = c
-                left -= share
-                if left < 0.0:
-                    break
-    return chosen
-
-
-@kernel
-def _shuffle(order: NDArray[np.int64], key: np.uint64, counter: int) -> int:
-    """A new random order in place; returns the next free counter."""
-    for i in range(len(order) - 1, 0, -1):
-        j = int(keys.uniform(key, np.uint64(counter)) * (i + 1))
-        counter += 1
-        order[i], order[j] = order[j], order[i]
-    return counter
 
 
 @kernel
@@ -76,6 +41,7 @@ def search(
     free_order: bool,
     key: np.uint64,
     budget: int,
+    stop: NDArray[np.int64],
 ) -> tuple[int, int]:
     """One partition in `s.lo`; `s` is a propagated root and is at its end again when `undo` is called with its mark.
 
@@ -85,6 +51,7 @@ def search(
         order: int64 [N], the nodes; changed where `free_order`.
         free_order: whether the order is drawn from the key, and again at restarts.
         budget: decisions that may be taken back.
+        stop: int64 [1], not 0 when time is over.
 
     Returns:
         VALID, INFEASIBLE (proved) or BUDGET, and the number of decisions taken back.
@@ -97,7 +64,7 @@ def search(
     fall = 1.0
     root, root_latest, root_top = s.registers[TRAIL], s.registers[LATEST], s.registers[TOP]
     if free_order:
-        counter = _shuffle(order, key, counter)
+        counter = shuffle(order, key, counter)
     depth, at, second, attempts = 0, 0, 0, 0
     while True:
         if at == n:
@@ -118,7 +85,7 @@ def search(
         else:
             where = keys.uniform(key, np.uint64(counter))
             counter += 1
-            chip = _draw(s.domain[v], weights[v] if sampling else any_chip, where, fall)
+            chip = pick(s.domain[v], weights[v] if sampling else any_chip, where, fall)
         levels[depth, 0], levels[depth, 1], levels[depth, 2] = at, second, s.registers[TRAIL]
         levels[depth, 3], levels[depth, 4] = s.registers[LATEST], s.registers[TOP]
         levels[depth, 5], levels[depth, 6] = v, chip
@@ -137,14 +104,14 @@ def search(
             alive = restrict(r, s, v, s.domain[v] & ~(1 << chip)) and propagate(r, s)
         if not alive:
             return INFEASIBLE, failures
-        if failures >= budget:
+        if failures >= budget or stop[0]:
             return BUDGET, failures
         if free_order and depth and since >= allowed:
             undo(r, s, root)
             s.registers[LATEST], s.registers[TOP] = root_latest, root_top
             attempts += 1
             if attempts < UNORDERED:
-                counter = _shuffle(order, key, counter)
+                counter = shuffle(order, key, counter)
             else:
                 order[:] = r.order
                 fall *= 0.5
@@ -158,9 +125,9 @@ def rooted(r: Relations) -> tuple[State, bool]:
     s = opened(r)
     alive = True
     for v in range(len(r.weight)):
-        keep = (1 << r.chips) - 1
-        if r.no_skip:
-            keep = (1 << (min(r.latest[v], r.chips - 1) + 1)) - 1
+        keep = 0
+        if r.earliest[v] <= r.latest[v]:
+            keep = (1 << (r.latest[v] + 1)) - (1 << r.earliest[v])
         s.queued[v] = 1
         s.queue[v] = v
         alive = alive and restrict(r, s, v, keep)
@@ -168,36 +135,41 @@ def rooted(r: Relations) -> tuple[State, bool]:
     return s, alive and propagate(r, s)
 
 
-@kernel
-def partitions(
+@kernel_without_gil
+def searches(
     r: Relations,
     weights: NDArray[np.float32],
     wished: NDArray[np.int16],
     orders: NDArray[np.int64],
     key: NDArray[np.uint64],
-    budget: int,
+    budget: NDArray[np.int64],
+    stop: NDArray[np.int64],
 ) -> tuple[NDArray[np.int16], NDArray[np.int64], NDArray[np.int64]]:
     """A partition a key: assignment int16 [B, N] (-1 where none), status int64 [B], decisions taken back int64 [B].
 
-    `weights` [1 or B, N, C] or [0, 0, C]; `wished` [B, N] or [0, 0]; `orders` [1 or B, N] or [0, N] for random ones.
+    `weights` [1 or B, N, C] for SAMPLE; `wished` [B, N] for FIX, [0, 0] for SAMPLE; `orders` [1 or B, N] or [0, N] for
+    random ones; `budget` int64 [B], decisions that may be taken back; `stop` as in `search`.
     """
-    count, n = len(key), len(r.weight)
+    count, n, free, fixing = len(key), len(r.weight), len(orders) == 0, len(wished) > 0
     out = np.full((count, n), -1, np.int16)
-    status, failures = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    status, failures = np.full(count, BUDGET, np.int64), np.zeros(count, np.int64)
     s, alive = rooted(r)
     root, latest, top = s.registers[TRAIL], s.registers[LATEST], s.registers[TOP]
     no_weights, no_wish = np.zeros((0, r.chips), np.float32), np.zeros(0, np.int16)
-    for b in range(count):
+    order = np.empty(n, np.int64)
+    for k in range(count):
         if not alive:
-            status[b] = INFEASIBLE
+            status[k] = INFEASIBLE
+        if stop[0] or not alive:
             continue
-        order = np.arange(n) if len(orders) == 0 else orders[min(b, len(orders) - 1)].copy()
-        p = weights[min(b, len(weights) - 1)] if len(weights) else no_weights
-        w = wished[b] if len(wished) else no_wish
-        status[b], failures[b] = search(r, s, p, w, order, len(orders) == 0, key[b], budget)
-        if status[b] == VALID:
+        for v in range(n):
+            order[v] = v if free else orders[min(k, len(orders) - 1), v]
+        p = no_weights if fixing else weights[min(k, len(weights) - 1)]
+        w = wished[k] if fixing else no_wish
+        status[k], failures[k] = search(r, s, p, w, order, free, key[k], budget[k], stop)
+        if status[k] == VALID:
             for v in range(n):
-                out[b, v] = s.lo[v]
+                out[k, v] = s.lo[v]
         undo(r, s, root)
         s.registers[LATEST], s.registers[TOP] = latest, top
     return out, status, failures

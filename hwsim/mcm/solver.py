@@ -1,23 +1,30 @@
 """Valid partitions from a policy's probabilities (SAMPLE) or from its proposal (FIX), and why there is none.
 
-Source: MCM paper, section 4.2. The search is `hwsim/mcm/search.py`, its rules `hwsim/mcm/propagate.py`. Memory is
-a rule of this solver: the weights on a chip fit in its SRAM (the paper leaves all of constraint 4 to the compiler).
+Source: MCM paper, section 4.2. What is done for a key, and how that departs from the paper: `hwsim/mcm/attempts.py`.
+Memory is a rule of this solver: the weights on a chip fit in its SRAM (the paper leaves all of constraint 4 to the
+compiler).
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.mcm.attempts import attempts
+from hwsim.mcm.clock import clock
 from hwsim.mcm.graph import Graph
 from hwsim.mcm.package import Package
+from hwsim.mcm.plan import Plan, plan
 from hwsim.mcm.relations import Relations, relate
-from hwsim.mcm.search import BUDGET, INFEASIBLE, VALID, partitions
+from hwsim.mcm.search import BUDGET, INFEASIBLE, VALID, searches
 from workloads.errors import InputError
 
 BACKTRACKS = 20_000
+SECONDS = 60.0
+"""Time for an explanation: assumption, what a person waits for."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,7 @@ class Solver:
     graph: Graph
     package: Package
     relations: Relations
+    plan: Plan
 
     def sample(
         self,
@@ -78,6 +86,7 @@ class Solver:
         keys: NDArray[np.uint64],
         order: NDArray[np.int64] | None = None,
         backtracks: int = BACKTRACKS,
+        seconds: float | None = None,
     ) -> Answer:
         """SAMPLE: each node drawn from its probabilities restricted to its domain.
 
@@ -86,9 +95,11 @@ class Solver:
             keys: uint64 [B].
             order: int64 [N] or [B, N], in which nodes are visited; None: random, and anew at restarts.
             backtracks: decisions that may be taken back, a key.
+            seconds: time for all keys together, after which those without an answer have status `BUDGET`; None: no
+                limit. Only without one does an answer depend on its key alone.
 
         Raises:
-            ValueError: a shape, a negative or infinite weight, or an order that is none.
+            ValueError: a shape, a negative or infinite weight, an order that is none, or a budget below 0.
         """
         n, chips = len(self.graph), self.package.chips
         p = np.ascontiguousarray(probabilities, np.float32)
@@ -100,7 +111,7 @@ class Solver:
             )
         if not np.isfinite(p).all() or (p < 0).any():
             raise ValueError("probabilities: expected finite numbers from 0, received others")
-        return self._run(p, np.zeros((0, 0), np.int16), keys, order, backtracks)
+        return self._run(p, np.zeros((0, 0), np.int16), keys, order, backtracks, seconds)
 
     def fix(
         self,
@@ -108,13 +119,14 @@ class Solver:
         keys: NDArray[np.uint64],
         order: NDArray[np.int64] | None = None,
         backtracks: int = BACKTRACKS,
+        seconds: float | None = None,
     ) -> Answer:
         """FIX: a proposal int16 [B, N] (-1: no wish), each node left on its chip where its domain still has it.
 
         A proposal that is valid comes back unchanged. The other arguments are those of `sample`.
 
         Raises:
-            ValueError: a shape, or an order that is none.
+            ValueError: a shape, an order that is none, or a budget below 0.
         """
         wished = np.ascontiguousarray(proposed, np.int16)
         if wished.shape != (len(keys), len(self.graph)):
@@ -122,7 +134,8 @@ class Solver:
                 f"proposed: expected [{len(keys)}, {len(self.graph)}], received {list(wished.shape)}"
             )
         wished = np.where((wished < 0) | (wished >= self.package.chips), np.int16(-1), wished)
-        return self._run(np.zeros((0, 0, self.package.chips), np.float32), wished, keys, order, backtracks)
+        even = np.ones((1, 1, self.package.chips), np.float32)
+        return self._run(even, wished, keys, order, backtracks, seconds)
 
     def _run(
         self,
@@ -131,7 +144,12 @@ class Solver:
         keys: NDArray[np.uint64],
         order: NDArray[np.int64] | None,
         backtracks: int,
+        seconds: float | None,
     ) -> Answer:
+        if backtracks < 0 or (seconds is not None and not seconds >= 0):
+            raise ValueError(
+                f"backtracks, seconds: expected numbers from 0, received {backtracks}, {seconds}"
+            )
         n = len(self.graph)
         orders = np.zeros((0, n), np.int64) if order is None else np.array(order, np.int64, ndmin=2)
         if order is not None and (
@@ -140,23 +158,41 @@ class Solver:
             or (np.sort(orders, axis=1) != np.arange(n)).any()
         ):
             raise ValueError(f"order: expected the numbers 0 to {n - 1}, once each, a row or a row a key")
-        return Answer(
-            *partitions(self.relations, p, wished, orders, np.ascontiguousarray(keys, np.uint64), backtracks)
-        )
+        number = np.ascontiguousarray(keys, np.uint64)
+        if seconds is not None:  # compile before the clock runs
+            attempts(self.plan, p, wished[:0], orders, number[:0], 0, np.zeros(1, np.int64))
+        with clock(seconds) as stop:
+            assignment, found, failures = attempts(self.plan, p, wished, orders, number, backtracks, stop)
+            status = np.where(found, VALID, BUDGET).astype(np.int64)
+            rest = np.flatnonzero(~found)
+            if len(rest) and not stop[0]:
+                assignment[rest], status[rest], more = searches(
+                    self.relations,
+                    p[rest] if len(p) > 1 else p,
+                    wished[rest] if len(wished) else wished,
+                    orders[rest] if len(orders) > 1 else orders,
+                    number[rest],
+                    np.maximum(backtracks - failures[rest], 1),
+                    stop,
+                )
+                failures[rest] += more
+        return Answer(assignment, status, failures)
 
-    def explain(self, backtracks: int = BACKTRACKS) -> Reason | None:
+    def explain(self, backtracks: int = BACKTRACKS, seconds: float = SECONDS) -> Reason | None:
         """Why the graph has no partition on this package, or None where one was found.
 
         Without the memory rule everything fits on one chip, so memory is what is demanded too much of. What would help
-        is tried: more SRAM (the least that sufficed, to 1 %), and each of the other rules off.
+        is tried, within about `seconds` in all: more SRAM (the least that sufficed, to 1 %), and each of the other
+        rules off.
         """
-        status = _status(self, backtracks)
+        until = time.monotonic() + seconds
+        status = _status(self, backtracks, until)
         if status == VALID:
             return None
         held, sram = self.graph.weight_bytes, self.package.chip.sram_bytes
-        least = self._sufficient(backtracks)
-        helps = [f"sram_bytes of {least}"]
         heaviest, total = int(held.argmax()), int(held.sum())
+        least = self._sufficient(backtracks, until)
+        helps = [f"sram_bytes of {least}"]
         if held[heaviest] > sram:
             where, demanded = f"node {self.graph.nodes[heaviest]}", int(held[heaviest])
         elif total > sram * self.package.chips:
@@ -166,19 +202,26 @@ class Solver:
             for rules in (("triangle",), ("no_skip",), ("triangle", "no_skip"), ("acyclic", "triangle")):
                 loose = replace(self.package.constraints, **dict.fromkeys(rules, False))
                 if loose != self.package.constraints and (
-                    _status(solver(self.graph, replace(self.package, constraints=loose)), backtracks) == VALID
+                    _status(solver(self.graph, replace(self.package, constraints=loose)), backtracks, until)
+                    == VALID
                 ):
                     helps.append(" and ".join(f"{rule} = false" for rule in rules))
                     break
         return Reason("memory", where, demanded, sram, "bytes", tuple(helps), status == INFEASIBLE)
 
-    def _sufficient(self, backtracks: int) -> int:
-        """SRAM bytes a chip with which a partition was found, within 1 % of bytes with which none was."""
-        low, high = self.package.chip.sram_bytes, int(self.graph.weight_bytes.sum())
-        while high - low > max(high // 100, 1):
+    def _sufficient(self, backtracks: int, until: float) -> int:
+        """SRAM bytes a chip with which a partition was found, within 1 % of bytes with which none was, time allowing.
+
+        With all weights on one chip there is one.
+        """
+        held = self.graph.weight_bytes
+        high = int(held.sum())
+        least = max(int(held.max()), -(-high // self.package.chips))
+        low = max(self.package.chip.sram_bytes, least - 1)
+        while high - low > max(high // 100, 1) and time.monotonic() < until:
             middle = (low + high) // 2
             chip = replace(self.package.chip, sram_bytes=middle)
-            if _status(solver(self.graph, replace(self.package, chip=chip)), backtracks) == VALID:
+            if _status(solver(self.graph, replace(self.package, chip=chip)), backtracks, until) == VALID:
                 high = middle
             else:
                 low = middle
@@ -194,16 +237,19 @@ def solver(graph: Graph, package: Package) -> Solver:
     if not len(graph):
         raise InputError(f"{graph.name}: expected at least one node, found none")
     rules = package.constraints
-    return Solver(graph, package, relate(graph, package.chips, package.chip.sram_bytes, rules))
+    relations = relate(graph, package.chips, package.chip.sram_bytes, rules)
+    return Solver(graph, package, relations, plan(relations))
 
 
-def _status(given: Solver, backtracks: int) -> int:
+def _status(given: Solver, backtracks: int, until: float) -> int:
     """Whether partitions exist: in random orders first, then in the order of the graph."""
-    even = np.ones((len(given.graph), given.package.chips), np.float32)
+    even = np.ones((1, len(given.graph), given.package.chips), np.float32)
     key = np.zeros(1, np.uint64)
-    status = int(given.sample(even, key, None, backtracks).status[0])
-    if status == BUDGET:
-        status = int(given.sample(even, key, given.relations.order, backtracks).status[0])
+    status = BUDGET
+    for order in (None, given.relations.order):
+        left = until - time.monotonic()
+        if status == BUDGET and left > 0:
+            status = int(given.sample(even, key, order, backtracks, left).status[0])
     return status
 
 

@@ -18,7 +18,7 @@ def test_a_network_is_found_by_its_name_however_it_is_spelled(name):
 
 
 def test_every_listed_name_loads_a_workload_of_that_name():
-    assert len(names()) == 11
+    assert len(names()) == 12
     for name in names():
         assert load(name).name == name
 

@@ -3,6 +3,7 @@
 Published parameters and multiply-accumulates of the convolutional networks: torchvision's table of
 classification weights ("Params", "GFLOPS", where one of its FLOPs is a multiply-accumulate). BERT: the
 checkpoint bert-base-uncased without its pre-training heads, and 11.2 GMAC at 128 tokens as commonly measured.
+BERT-large: the checkpoint bert-large-uncased likewise, 335,141,888.
 GPT-2: the checkpoint gpt2. U-Net: 31.0 M, as commonly counted for the paper's figure 1.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import pytest
 
-from workloads.zoo import ZOO, bert, gpt2, resnet, unet
+from workloads.zoo import ZOO, bert, bert_large, gpt2, resnet, unet
 
 PUBLISHED = {
     # name: (ops, parameters, multiply-accumulates or None where no figure is published)
@@ -23,6 +24,7 @@ PUBLISHED = {
     "alexnet": (12, 61_100_840, 0.714e9),
     "mobilenet_v2": (55, 3_504_872, 0.301e9),
     "bert": (376, 109_482_240, 11.2e9),
+    "bert_large": (2103, 335_141_888, None),
     "gpt2": (329, 124_439_808, None),
     "unet": (31, 31.0e6, None),
 }
@@ -66,6 +68,14 @@ def test_bert_multiplies_as_the_closed_formula_says(length, layers, hidden, batc
     head = hidden**2 + 2 * hidden
     assert net.macs == batch * (layers * (projections + attention + feedforward) + head)
     assert len(net) == 16 + 30 * layers
+
+
+def test_bert_large_is_bert_in_elementary_ops():
+    large, coarse = bert_large(), bert(layers=24, hidden=1024, heads=16, intermediate=4096)
+    assert large.parameters == coarse.parameters == 335_141_888 + 2 * 1024 + 2
+    assert large.macs == coarse.macs
+    assert abs(len(large) - 2138) < 0.02 * 2138
+    assert len(bert_large(layers=3, hidden=64, heads=4)) == 39 + 86 * 3
 
 
 @pytest.mark.parametrize(("length", "layers", "hidden"), [(128, 12, 768), (1024, 3, 96)])

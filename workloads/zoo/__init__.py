@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from workloads.graph import Workload
+from workloads.zoo.bert_large import bert_large
 from workloads.zoo.cnn import alexnet, mobilenet_v2, resnet, vgg16
 from workloads.zoo.transformer import bert, gpt2
 from workloads.zoo.unet import unet
@@ -20,6 +21,7 @@ ZOO: dict[str, Callable[..., Workload]] = {
     "alexnet": alexnet,
     "mobilenet_v2": mobilenet_v2,
     "bert": bert,
+    "bert_large": bert_large,
     "gpt2": gpt2,
     "unet": unet,
 }
@@ -36,4 +38,15 @@ def _bare(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-__all__ = ["ZOO", "alexnet", "bert", "canonical_name", "gpt2", "mobilenet_v2", "resnet", "unet", "vgg16"]
+__all__ = [
+    "ZOO",
+    "alexnet",
+    "bert",
+    "bert_large",
+    "canonical_name",
+    "gpt2",
+    "mobilenet_v2",
+    "resnet",
+    "unet",
+    "vgg16",
+]

@@ -8,65 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mcm_cases import RULES, SHAPES, broken, even, graph, package
 
 from hwsim.mcm.clones import cloned
-from hwsim.mcm.graph import Graph, contracted, of_placement, of_workload
-from hwsim.mcm.judge import judge
-from hwsim.mcm.package import Constraints, Package, load_package
-from hwsim.mcm.solver import INFEASIBLE, Solver, solver
+from hwsim.mcm.graph import contracted, of_placement, of_workload
+from hwsim.mcm.package import Constraints, load_package
+from hwsim.mcm.solver import INFEASIBLE, solver
 from workloads.errors import InputError
 from workloads.importers.placement_json import read
 from workloads.load import load
-
-RULES = [
-    Constraints(),
-    Constraints(triangle=False),
-    Constraints(no_skip=False),
-    Constraints(acyclic=False, triangle=False),
-    Constraints(memory=False),
-]
-SHAPES = {
-    "a chain with a skip": (5, [(0, 1), (1, 2), (2, 3), (3, 4), (0, 2), (1, 4)]),
-    "two sources": (5, [(0, 2), (1, 2), (1, 3), (3, 4)]),
-    "a diamond": (5, [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (0, 4)]),
-    "no edges": (4, []),
-}
-
-
-def graph(count: int, edges: list[tuple[int, int]], weight: int = 1) -> Graph:
-    pairs = np.array(sorted(edges), np.int64).reshape(-1, 2)
-    return Graph(
-        "small",
-        tuple(f"n{v}" for v in range(count)),
-        pairs,
-        np.full(count, weight, np.int64),
-        np.ones(count),
-        np.ones(len(pairs), np.int64),
-    )
-
-
-def package(chips: int, sram_bytes: int, rules: Constraints) -> Package:
-    paper = load_package("mcm36")
-    return replace(paper, chips=chips, chip=replace(paper.chip, sram_bytes=sram_bytes), constraints=rules)
-
-
-def broken(given: Solver, assignment: np.ndarray) -> list:
-    rules = given.package.constraints
-    return judge(
-        given.package.chips,
-        given.package.chip.sram_bytes,
-        [tuple(e) for e in given.graph.edges.tolist()],
-        given.graph.weight_bytes.tolist(),
-        assignment.tolist(),
-        rules.acyclic,
-        rules.no_skip,
-        rules.triangle,
-        rules.memory,
-    )
-
-
-def even(given: Solver) -> np.ndarray:
-    return np.ones((len(given.graph), given.package.chips), np.float32)
 
 
 @pytest.mark.parametrize("rules", RULES)
@@ -159,6 +109,19 @@ def test_copies_serve_one_reader_each():
     larger, of = cloned(graph(4, [(0, 1), (0, 2), (0, 3)], weight=0))
     assert of.tolist() == [0, 1, 2, 3, 0, 0]
     assert larger.edges.tolist() == [[0, 1], [4, 2], [5, 3]]
+
+
+def test_what_a_copied_node_is_computed_from_is_copied_with_it():
+    """A mask of two steps, read by three layers: three chains, each of its own two nodes."""
+    larger, of = cloned(graph(6, [(0, 1), (1, 2), (1, 3), (1, 4), (2, 3), (3, 4), (4, 5)], weight=0))
+    assert of.tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 0, 1]
+    assert larger.edges.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [6, 7], [7, 3], [8, 9], [9, 4]]
+    assert larger.nodes[7] == "n1 for n3"
+    small = graph(6, [(0, 1), (1, 2), (1, 3), (1, 4), (2, 3), (3, 4), (4, 5)], weight=0)
+    assert len(cloned(small, max_nodes=1)[0]) == 6
+    heavy = replace(small, weight_bytes=np.array([1, 0, 0, 0, 0, 0]))
+    assert len(cloned(heavy)[0]) == 6
+    assert len(cloned(heavy, max_weight_bytes=1)[0]) == 10
 
 
 def test_groups_and_cycles_of_groups_share_a_chip():
