@@ -7,7 +7,7 @@ Pohlen et al. (Observe and look further, 2018), on whole numbers of a support.
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 EPSILON = 0.001
 
@@ -23,18 +23,21 @@ def unsquash(y: Tensor) -> Tensor:
     return torch.sign(y) * (root * root - 1)
 
 
-class Support:
+class Support(nn.Module):
     """`bins` (odd) equally spaced points from -most to most in the transformed domain; what lies beyond is clipped.
 
     Attributes:
         points: float32 [bins].
     """
 
-    def __init__(self, bins: int, most: float, device: torch.device | str = "cpu") -> None:
+    points: Tensor
+
+    def __init__(self, bins: int, most: float) -> None:
+        super().__init__()
         if bins < 3 or bins % 2 == 0 or not most > 0:
             raise ValueError(f"support: expected odd bins >= 3 and most > 0, received {bins} and {most}")
         self.bins, self.most = bins, most
-        self.points = torch.linspace(-most, most, bins, device=device)
+        self.register_buffer("points", torch.linspace(-most, most, bins), persistent=False)
 
     def mean(self, logits: Tensor) -> Tensor:
         """Logits [..., bins] -> the scalars [...] that they stand for."""

@@ -4,7 +4,7 @@ Sources: MuZero (Schrittwieser et al., Nature 588, 2020), section 2 and appendix
 and figure 4: a ResNet over the map; embeddings and MLPs over buffers, profiles, actions and globals; MLPs for policy,
 value, reward and dynamics.
 
-What is seen of a game is told by `Seen`: which part is an image, which a list of rows, which holds numbers that name
+What is seen of a game is told by `Shapes`: which part is an image, which a list of rows, which holds numbers that name
 things. The networks know no chip.
 
 Deviations:
@@ -59,13 +59,13 @@ class MuZeroConfig:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Shapes:
     """Shapes of what is seen, without the axis of the batch.
 
     Attributes:
-        map: (height, width) of the image `memory_map`.
-        rows: (rows, columns) of `buffers`; the first row is what is decided on.
-        names: numbers that name things, a row of `buffer_ids`.
+        map: (height, width) of the image `memory_map`; (0, 0) = there is none.
+        rows: (rows, columns) of `buffers`, the first of which is what is decided on; (0, 0) = there are none.
+        names: numbers that name things, a row of `buffer_ids`; 0 = there are none.
         flat: name -> length of everything else that is read as numbers.
         actions: A.
     """
@@ -126,50 +126,49 @@ class MuZeroNet(nn.Module):
         support: of values and rewards.
     """
 
-    def __init__(self, config: MuZeroConfig, seen: Seen) -> None:
+    def __init__(self, config: MuZeroConfig, shapes: Shapes) -> None:
         super().__init__()
-        self.config, self.seen = config, seen
+        self.config, self.shapes = config, shapes
         width, hidden = config.width, config.hidden
-        rows, columns = seen.rows
-        names = seen.names * config.id_width if config.ids else 0
+        rows, columns = shapes.rows
+        named = rows > 0 and shapes.names > 0 and config.ids > 0
+        names = shapes.names * config.id_width if named else 0
         self.support = Support(config.bins, config.support)
-        self.map = _Map(seen.map, config)
-        self.name = nn.Embedding(config.ids + 1, config.id_width) if config.ids else None
-        self.row = nn.Linear(columns + names, config.row_width)
-        flat = sum(seen.flat.values()) + 2 * config.frequencies
+        self.map = _Map(shapes.map, config) if shapes.map != (0, 0) else None
+        self.name = nn.Embedding(config.ids + 1, config.id_width) if named else None
+        self.row = nn.Linear(columns + names, config.row_width) if rows else None
+        flat = sum(shapes.flat.values()) + 2 * config.frequencies
         self.together = nn.Linear(rows * config.row_width + columns + names + flat, width)
         self.blocks = nn.ModuleList(_Residual(width, hidden) for _ in range(config.blocks))
         self.norm = nn.LayerNorm(width)
         self.act = nn.Linear(width, hidden)
-        self.action = nn.Embedding(seen.actions, hidden)
+        self.action = nn.Embedding(shapes.actions, hidden)
         self.after = nn.Linear(hidden, width)
         self.after_norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, hidden)
-        self.heads = nn.Linear(hidden, seen.actions + 2 * config.bins)
+        self.heads = nn.Linear(hidden, shapes.actions + 2 * config.bins)
         with torch.no_grad():  # values and rewards of 0, equal probabilities, to begin with
             self.heads.weight.mul_(0.01)
             self.heads.bias.zero_()
 
-    def to(self, *args: object, **kwargs: object) -> MuZeroNet:
-        """The module on a device, its support with it."""
-        moved: MuZeroNet = super().to(*args, **kwargs)  # type: ignore[arg-type]
-        moved.support.points = moved.support.points.to(next(moved.parameters()).device)
-        return moved
-
     def represent(self, seen: Mapping[str, Tensor]) -> Tensor:
         """What is seen of B games -> embeddings [B, width]; `progress` is float32 [B], from 0 to 1."""
-        rows = seen["buffers"]
-        if self.name is not None:
-            ids = seen["buffer_ids"].long()
-            named = self.name(torch.where(ids < 0, 0, 1 + ids % self.config.ids)).flatten(2)
-            rows = torch.cat([rows, named], dim=-1)
-        parts = [F.relu(self.row(rows)).flatten(1), rows[:, 0]]
-        parts += [seen[name].float().flatten(1) for name in self.seen.flat]
+        progress = seen["progress"].unsqueeze(1)
+        parts = [seen[name].float().flatten(1) for name in self.shapes.flat]
+        if self.row is not None:
+            rows = seen["buffers"]
+            if self.name is not None:
+                ids = seen["buffer_ids"].long()
+                named = self.name(torch.where(ids < 0, 0, 1 + ids % self.config.ids)).flatten(2)
+                rows = torch.cat([rows, named], dim=-1)
+            parts += [F.relu(self.row(rows)).flatten(1), rows[:, 0]]
         if self.config.frequencies:
-            turns = math.pi * 2.0 ** torch.arange(self.config.frequencies, device=rows.device)
-            angle = seen["progress"].unsqueeze(1) * turns
+            angle = progress * (
+                math.pi * 2.0 ** torch.arange(self.config.frequencies, device=progress.device)
+            )
             parts += [angle.sin(), angle.cos()]
-        x = F.relu(self.together(torch.cat(parts, dim=1)) + self.map(seen["memory_map"]))
+        x = self.together(torch.cat(parts, dim=1))
+        x = F.relu(x if self.map is None else x + self.map(seen["memory_map"]))
         for block in self.blocks:
             x = block(x)
         out: Tensor = self.norm(x)

@@ -76,10 +76,10 @@ class MuZeroLearner:
         for k in range(unroll):
             embedding = net.step(embedding, action[:, k])
             if embedding.requires_grad:
-                embedding.register_hook(_halve)
+                embedding.register_hook(_halve)  # type: ignore[no-untyped-call]
             embeddings.append(embedding)
         out = net.read(torch.cat(embeddings)).view(unroll + 1, rows, -1)
-        actions, bins = net.seen.actions, net.config.bins
+        actions, bins = net.shapes.actions, net.config.bins
         logits = torch.log_softmax(out[..., :actions], dim=-1)
         scale = torch.full((unroll + 1, 1), 1.0 / unroll, device=self._device)
         scale[0] = 1.0

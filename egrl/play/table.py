@@ -70,6 +70,7 @@ class Table:
 
     Attributes:
         problem: int64 [B], the problem of each slot.
+        unit: float64 [P], what rewards of each game are multiplied by: its number of decisions.
         time: moves that all slots have made together.
         records: for each slot the games that are remembered, the last one under way.
     """
@@ -82,7 +83,7 @@ class Table:
         self._rows = [np.flatnonzero(self.problem == g) for g in range(len(games))]
         self._states = [game.reset(len(rows)) for game, rows in zip(games, self._rows, strict=True)]
         self._base = np.cumsum([0, *[len(game.following) for game in games]])
-        self._decisions = np.array([_decisions(game) for game in games], np.float64)
+        self.unit = np.array([_decisions(game) for game in games], np.float64)
         self.time = 0
         self.records = [[Record(0)] for _ in range(slots)]
 
@@ -108,29 +109,34 @@ class Table:
 
     def observe(self) -> Seen:
         """What is seen of each game, arrays [B, …], with `progress` float32 [B], the share of places behind it."""
-        seen = [g.observe(s) for g, s in zip(self._games, self._states, strict=True)]
-        whole = {name: self._together([each[name] for each in seen]) for name in seen[0]}
-        return whole | {"progress": self._progress(self.place(), self.problem)}
+        seen = [self.seen(g, state) for g, state in enumerate(self._states)]
+        return {name: self._together([each[name] for each in seen]) for name in seen[0]}
 
-    def _progress(self, place: NDArray[np.int64], problem: NDArray[np.int64]) -> NDArray[np.float32]:
-        lengths = np.diff(self._base)[problem]
-        return ((place - self._base[problem]) / lengths).astype(np.float32)
+    def seen(self, problem: int, state: Any) -> Seen:
+        """What is seen of R games of one problem, as `observe`."""
+        game = self._games[problem]
+        seen = {
+            name: array if array.ndim > 1 else array[:, None] for name, array in game.observe(state).items()
+        }
+        return seen | {"progress": (game.place(state) / len(game.following)).astype(np.float32)}
 
-    def move(self, action: NDArray[np.int64], timed: bool = True) -> Moved:
+    def state_of(self, problem: int) -> Any:
+        """The states of the slots that play one problem's game; not to be changed."""
+        return self._states[problem]
+
+    def move(self, action: NDArray[np.int64]) -> Moved:
         """Play an action int64 [B] in each slot; games that end are begun anew. ValueError where one is illegal."""
         place = self.place()
         reward, done = np.empty(len(self)), np.empty(len(self), np.bool_)
-        finished: list[Finished] = []
         for g, rows in enumerate(self._rows):
             game = self._games[g]
             self._states[g], reward[rows], done[rows] = _advance(game, self._states[g], action[rows])
         after = self.place()
         for b, taken in enumerate(action.tolist()):
             self.records[b][-1].actions.append(taken)
-        self.time += timed
-        for b in np.flatnonzero(done).tolist():
-            finished.append(self._renew(b))
-        return Moved(reward * self._decisions[self.problem], place, after, done, finished)
+        self.time += 1
+        finished = [self._renew(b) for b in np.flatnonzero(done).tolist()]
+        return Moved(reward * self.unit[self.problem], place, after, done, finished)
 
     def _renew(self, slot: int) -> Finished:
         g = int(self.problem[slot])
@@ -142,13 +148,14 @@ class Table:
         self.records[slot].append(Record(self.time))
         return Finished(g, slot, mapping, moves)
 
-    def scatter(self, draws: NDArray[np.float64]) -> None:
+    def scatter(self, draws: NDArray[np.float64], stay: NDArray[np.bool_]) -> None:
         """Before the first move: play slot b's game by random legal moves to about the share b / B of its decisions.
 
         Args:
             draws: float64 [B, M], M being the most decisions of a game; each chooses a legal action.
+            stay: bool [B], slots that begin at the beginning.
         """
-        goals = [int(b / len(self) * self._decisions[self.problem[b]]) for b in range(len(self))]
+        goals = [0 if stay[b] else int(b / len(self) * self.unit[self.problem[b]]) for b in range(len(self))]
         for b, goal in enumerate(goals):
             game = self._games[int(self.problem[b])]
             state, record = game.reset(1), Record(-goal)
@@ -199,14 +206,13 @@ class Table:
 
     def _play_again(self, slot: int, first: int, see: Callable[[int, int, Seen], None]) -> None:
         g = int(self.problem[slot])
-        game, problem = self._games[g], np.array([g])
+        game = self._games[g]
         state = game.reset(1)
         for record in self.records[slot]:
             state = game.reset(1)
             for time, action in enumerate(record.actions, start=record.start):
                 if time >= first:
-                    progress = self._progress(game.place(state) + self._base[g], problem)
-                    see(time, slot, game.observe(state) | {"progress": progress})
+                    see(time, slot, self.seen(g, state))
                 state, _, _ = _advance(game, state, np.array([action]))
         _put(self._states[g], int(np.searchsorted(self._rows[g], slot)), state)
 

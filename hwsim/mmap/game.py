@@ -60,7 +60,9 @@ class MmapGame:
         decisions = int(np.count_nonzero(tables.buffer["granules"]))
         self.max_moves: int = decisions * (1 + len(tables.group))
         self.first_place = int(tables.first)
-        self.following: NDArray[np.int64] = np.append(tables.buffer["following"], len(tables.buffer)).astype(np.int64)
+        self.following: NDArray[np.int64] = np.append(tables.buffer["following"], len(tables.buffer)).astype(
+            np.int64
+        )
 
     def seen_by(self, view: View) -> MmapGame:
         """The same game with other observations."""
