@@ -27,6 +27,9 @@ from policies.weights import assign, flatten
 from workloads.errors import InputError
 
 KIND = "muzero"
+RETURNED = {"self-play": "returned", "greedy": "greedy_returned"}
+"""Sources of games and the metrics that follow their rewards, each new one counting `RATE`."""
+RATE = 0.1
 
 
 class MuZero:
@@ -77,21 +80,26 @@ class MuZero:
         while count < min(room, len(agent.finished)) and agent.finished[count].problem == problem:
             count += 1
         taken, agent.finished = agent.finished[:count], agent.finished[count:]
-        rows = np.stack([game.mapping for game in taken])
+        rows = self._whole(np.stack([game.mapping for game in taken]), problem)
         return proposals(rows, [agent.source(game.slot) for game in taken], problem)
+
+    def _whole(self, mapping: Mapping16, problem: int) -> Mapping16:
+        """Mappings [B, N, H] in which decisions that a lost game never came to have their first choice."""
+        open_still = (mapping < 0) & (self._problems[problem].size_bytes > 0)
+        return np.where(open_still, 0, mapping).astype(np.int16)
 
     def learn(self) -> None:
         """Nothing is owed: slices of play learn."""
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Note how the games went."""
-        for name, key in (("self-play", "returned"), ("greedy", "greedy_returned")):
-            rows = proposals.source == name
-            if rows.any():
-                self._recent[key] = float(evaluation.reward[rows].mean())
+        for source, reward in zip(proposals.source.tolist(), evaluation.reward.tolist(), strict=True):
+            if source in RETURNED and np.isfinite(reward):
+                name = RETURNED[source]
+                self._recent[name] = (1 - RATE) * self._recent.get(name, reward) + RATE * reward
 
     def metrics(self) -> Mapping[str, float]:
-        """Rewards of the last games told, and of the agent's last slice and gradient step."""
+        """Means of the latest games' rewards; the agent's last slice and gradient step."""
         known = {**self._recent, **self._agent.metrics()}
         return {name: known.get(name, np.nan) for name in self.metric_names}
 
