@@ -81,6 +81,9 @@ class Agent:
         self.ring = Ring(seen, -(-config.replay * config.learner.unroll // config.slots), actions)
         self._rng = setting.generator("muzero replay")
         self._searched = 0
+        self._openings = setting.generator("muzero openings")
+        self._best: list[list[tuple[float, tuple[int, ...]]]] = [[] for _ in games]
+        self.table.opening = self._opening
         self._greedy = np.arange(config.slots) < round(config.greedy * config.slots)
         self.finished: list[Finished] = []
         self._sums = dict.fromkeys(("moves", "back", "concentration"), 0.0)
@@ -122,10 +125,31 @@ class Agent:
         self.table.forget(self.ring.first)
         self.potential.learn(moved.place, moved.reward, moved.after)
         led = self._led
+        for game in moved.finished:
+            if not led[game.slot]:
+                self._keep(game)
         self.finished += [game for game in moved.finished if not led[game.slot]]
         self._sums["moves"] += len(action)
         self._sums["back"] += float((moved.after < moved.place).sum())
         self._sums["concentration"] += float(policy.max(axis=1).sum())
+
+    def _keep(self, game: Finished) -> None:
+        """Keep a game where it is among the best of its problem; of equal ones the earlier."""
+        best = self._best[game.problem]
+        if all(actions != game.actions for _, actions in best):
+            best.append((game.returned, game.actions))
+            best.sort(key=lambda kept: -kept[0])
+            del best[self._config.elites :]
+
+    def _opening(self, slot: int) -> tuple[int, ...]:
+        """The first moves of one of the best games, so many of them as chance has it, or none."""
+        best = self._best[int(self.table.problem[slot])]
+        if not best or self._greedy[slot] or self._led[slot]:
+            return ()
+        if self._openings.random() >= self._config.restarts:
+            return ()
+        actions = best[int(self._openings.integers(len(best)))][1]
+        return actions[: int(self._openings.integers(len(actions)))]
 
     def _choose(self, seen: Seen, legal: NDArray[np.bool_], place: NDArray[np.int64]) -> Chosen:
         if self._config.ablation == "no-search":
@@ -257,9 +281,13 @@ class Agent:
             "potential": self.potential.state(),
             "learner": self.learner.state(),
             "rng": self._rng.bit_generator.state,
+            "openings": self._openings.bit_generator.state,
+            "best": [[[returned, np.array(a, np.int16)] for returned, a in best] for best in self._best],
             "searched": self._searched,
             "metrics": self._metrics,
-            "finished": [vars(game) for game in self.finished],
+            "finished": [
+                {**vars(game), "actions": np.array(game.actions, np.int16)} for game in self.finished
+            ],
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -273,8 +301,15 @@ class Agent:
         self.potential.load(state["potential"])
         self.learner.load(state["learner"])
         self._rng.bit_generator.state = state["rng"]
+        self._openings.bit_generator.state = state["openings"]
+        self._best = [
+            [(float(returned), tuple(actions.tolist())) for returned, actions in best]
+            for best in state["best"]
+        ]
         self._searched, self._metrics = int(state["searched"]), dict(state["metrics"])
-        self.finished = [Finished(**game) for game in state["finished"]]
+        self.finished = [
+            Finished(**{**game, "actions": tuple(game["actions"].tolist())}) for game in state["finished"]
+        ]
 
 
 def chosen(found: Result) -> Chosen:

@@ -46,6 +46,8 @@ class PlayConfig:
         reanalyse: share of the training data that is searched anew.
         replay: segments (of `learner.unroll` moves) that are remembered.
         greedy: share of the slots that play without noise.
+        restarts: share of new games, greedy ones aside, that begin with a part of one of the agent's `elites` best
+            games so far and are played on from there.
         demonstrations: slots a problem that play the baseline's mapping; they teach, and are never proposed.
         potential_rate: how much a reward counts in the potential of its place.
         gumbel_scale, value_scale, maxvisit_init, least_span: of `egrl.mcts.Gumbel`.
@@ -66,6 +68,8 @@ class PlayConfig:
     reanalyse: Annotated[float, Ge(0), Lt(1)] = 0.5
     replay: Annotated[int, Ge(1), Le(10_000_000)] = 20_000
     greedy: Annotated[float, Ge(0), Le(1)] = 0.125
+    restarts: Annotated[float, Ge(0), Le(1)] = 0.5
+    elites: Annotated[int, Ge(1), Le(10_000)] = 4
     demonstrations: Annotated[int, Ge(0), Le(65536)] = 0
     potential_rate: Annotated[float, Gt(0), Le(1)] = 0.05
     gumbel_scale: Annotated[float, Ge(0), Le(100)] = 0.3

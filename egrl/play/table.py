@@ -24,27 +24,31 @@ class Record:
     """The moves of one game in one slot.
 
     Attributes:
-        start: time of its first move; less than 0 for moves before the first that all slots made together.
-        actions: the moves.
+        since: time of the first move that was made with all slots.
+        actions: the moves, `given` ones that the game began with first.
+        returned: the sum of their rewards.
     """
 
-    start: int
+    since: int
     actions: list[int] = field(default_factory=list)
+    given: int = 0
+    returned: float = 0.0
 
     @property
     def end(self) -> int:
         """The time after its last move so far."""
-        return self.start + len(self.actions)
+        return self.since + len(self.actions) - self.given
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A game that is over: which problem's, in which slot, what was decided (int16 [N, H]), and its moves."""
+    """A game that is over: which problem's, in which slot, what was decided (int16 [N, H]), and how."""
 
     problem: int
     slot: int
     mapping: Mapping16
-    moves: int
+    returned: float
+    actions: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ class Table:
         problem: int64 [B], the problem of each slot.
         unit: float64 [P], what rewards of each game are multiplied by: its number of decisions.
         time: moves that all slots have made together.
+        opening: gives the moves with which a new game in a slot begins.
         records: for each slot the games that are remembered, the last one under way.
     """
 
@@ -85,6 +90,7 @@ class Table:
         self._base = np.cumsum([0, *[len(game.following) for game in games]])
         self.unit = np.array([_decisions(game) for game in games], np.float64)
         self.time = 0
+        self.opening: Callable[[int], Sequence[int]] = lambda slot: ()
         self.records = [[Record(0)] for _ in range(slots)]
 
     def __len__(self) -> int:
@@ -134,6 +140,7 @@ class Table:
         after = self.place()
         for b, taken in enumerate(action.tolist()):
             self.records[b][-1].actions.append(taken)
+            self.records[b][-1].returned += float(reward[b])
         self.time += 1
         finished = [self._renew(b) for b in np.flatnonzero(done).tolist()]
         return Moved(reward * self.unit[self.problem], place, after, done, finished)
@@ -143,10 +150,20 @@ class Table:
         row = int(np.searchsorted(self._rows[g], slot))
         game, state = self._games[g], self._states[g]
         mapping = game.mapping(game.take(state, np.array([row])))[0]
-        _put(state, row, game.reset(1))
-        moves = len(self.records[slot][-1].actions)
-        self.records[slot].append(Record(self.time))
-        return Finished(g, slot, mapping, moves)
+        over = self.records[slot][-1]
+        new, record = self._begun(g, self.opening(slot))
+        _put(state, row, new)
+        self.records[slot].append(record)
+        return Finished(g, slot, mapping, over.returned, tuple(over.actions))
+
+    def _begun(self, problem: int, moves: Sequence[int]) -> tuple[Any, Record]:
+        """A game that begins with some moves; they must not end it."""
+        game, record = self._games[problem], Record(self.time, list(moves), len(moves))
+        state = game.reset(1)
+        for action in moves:
+            state, reward, _ = _advance(game, state, np.array([action]))
+            record.returned += float(reward[0])
+        return state, record
 
     def scatter(self, draws: NDArray[np.float64], stay: NDArray[np.bool_]) -> None:
         """Before the first move: play slot b's game by random legal moves to about the share b / B of its decisions.
@@ -158,18 +175,19 @@ class Table:
         goals = [0 if stay[b] else int(b / len(self) * self.unit[self.problem[b]]) for b in range(len(self))]
         for b, goal in enumerate(goals):
             game = self._games[int(self.problem[b])]
-            state, record = game.reset(1), Record(-goal)
+            state, moves = game.reset(1), list[int]()
             for k in range(goal):
                 legal = np.flatnonzero(game.legal(state)[0])
                 if not len(legal):
                     raise ValueError(f"game of slot {b}: expected legal moves, found none after {k}")
                 taken = int(legal[int(draws[b, k] * len(legal))])
                 state, _, done = _advance(game, state, np.array([taken]))
-                record.actions.append(taken)
+                moves.append(taken)
                 if done[0]:
-                    state, record = game.reset(1), Record(-goal + k + 1)
+                    state, moves = game.reset(1), []
             row = int(np.searchsorted(self._rows[int(self.problem[b])], b))
-            _put(self._states[int(self.problem[b])], row, state)
+            begun, record = self._begun(int(self.problem[b]), moves)
+            _put(self._states[int(self.problem[b])], row, begun)
             self.records[b] = [record]
 
     def forget(self, before: int) -> None:
@@ -186,7 +204,9 @@ class Table:
         return {
             "time": self.time,
             "count": np.array([len(records) for records in self.records]),
-            "start": np.array([record.start for record in flat]),
+            "since": np.array([record.since for record in flat]),
+            "given": np.array([record.given for record in flat]),
+            "returned": np.array([record.returned for record in flat]),
             "length": np.array([len(record.actions) for record in flat]),
             "actions": np.array([a for record in flat for a in record.actions], np.int16),
         }
@@ -200,7 +220,9 @@ class Table:
             self.records[b] = []
             for _ in range(count):
                 moves = actions[begins[at] : begins[at + 1]].tolist()
-                self.records[b].append(Record(int(state["start"][at]), moves))
+                record = Record(int(state["since"][at]), moves, int(state["given"][at]))
+                record.returned = float(state["returned"][at])
+                self.records[b].append(record)
                 at += 1
             self._play_again(b, first, see)
 
@@ -210,8 +232,8 @@ class Table:
         state = game.reset(1)
         for record in self.records[slot]:
             state = game.reset(1)
-            for time, action in enumerate(record.actions, start=record.start):
-                if time >= first:
+            for time, action in enumerate(record.actions, start=record.since - record.given):
+                if time >= max(first, record.since):
                     see(time, slot, self.seen(g, state))
                 state, _, _ = _advance(game, state, np.array([action]))
         _put(self._states[g], int(np.searchsorted(self._rows[g], slot)), state)

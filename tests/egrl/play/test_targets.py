@@ -77,9 +77,7 @@ def test_what_was_seen_is_given_back():
     ring, _, log = remembered(17)
     time, slot = np.array([25, 39, 30]), np.array([2, 0, 1])
     seen = ring.seen(time, slot)
-    assert seen["coins"].ravel().tolist() == [
-        log[t]["coins"][b, 0] for t, b in zip(time, slot, strict=True)
-    ]
+    assert seen["coins"].ravel().tolist() == [log[t]["coins"][b, 0] for t, b in zip(time, slot, strict=True)]
 
 
 def test_images_come_back_bit_by_bit():
