@@ -104,37 +104,47 @@ def medians(runs: dict[str, Callable[[], object]], repeat: int) -> dict[str, flo
     return {name: float(np.median(seconds[1:])) for name, seconds in took.items()}
 
 
-def clocked(owner: Any, name: str, clock: dict[str, float], label: str) -> None:
-    """Let a method of an object add its seconds to a clock."""
-    inner = getattr(owner, name)
+class Clocks:
+    """Seconds by label; what is clocked within something clocked counts for the outer one alone."""
 
-    def timed(*args: Any, **kwargs: Any) -> Any:
-        start = time.perf_counter()
-        try:
-            return inner(*args, **kwargs)
-        finally:
-            clock[label] += time.perf_counter() - start
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self._running = False
 
-    setattr(owner, name, timed)
+    def watch(self, owner: Any, name: str, label: str) -> None:
+        """Let a method of an object add its seconds."""
+        inner = getattr(owner, name)
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if self._running:
+                return inner(*args, **kwargs)
+            self._running, start = True, time.perf_counter()
+            try:
+                return inner(*args, **kwargs)
+            finally:
+                self._running = False
+                self.seconds[label] += time.perf_counter() - start
+
+        setattr(owner, name, timed)
 
 
 def shares(agent: Agent, settings: PlayConfig, seconds: float) -> tuple[float, dict[str, float]]:
     """Games a minute, and the share of the time that each part takes."""
     agent.work()
-    clock: dict[str, float] = defaultdict(float)
+    clocks = Clocks()
     for name in ("observe", "legal", "place", "move"):
-        clocked(agent.table, name, clock, "game")
-    clocked(agent._model, "root", clock, "encoding")
-    clocked(agent, "_search", clock, "search")
-    clocked(agent, "reanalyse", clock, "reanalyse")
-    clocked(agent, "train", clock, "gradient steps")
+        clocks.watch(agent.table, name, "game")
+    clocks.watch(agent._model, "root", "encoding")
+    clocks.watch(agent, "_search", "search")
+    clocks.watch(agent, "reanalyse", "reanalyse")
+    clocks.watch(agent, "train", "gradient steps")
     agent.finished.clear()
     moves, start = agent.table.time, time.perf_counter()
     while time.perf_counter() - start < seconds:
         agent.work()
     took = time.perf_counter() - start
     games = (agent.table.time - moves) * settings.slots / agent.table.unit[0]
-    return 60 * games / took, {name: part / took for name, part in clock.items()}
+    return 60 * games / took, {name: part / took for name, part in clocks.seconds.items()}
 
 
 def main() -> None:

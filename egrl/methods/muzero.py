@@ -23,7 +23,7 @@ from egrl.types import Proposals, Setting, proposals
 from hwsim.problem import Evaluation, HasGame, Mapping16, Problem
 from policies.layout import layout_of
 from policies.store import StoredPolicy
-from policies.weights import assign, flatten
+from policies.weights import flatten
 from workloads.errors import InputError
 
 KIND = "muzero"
@@ -62,7 +62,7 @@ class MuZero:
         """Begin with saved networks."""
         for problem in self._problems:
             policy_fit.check(policy, problem, "--init")
-        assign(self._agent.net, weights_of(policy, self._agent, self._config))
+        self._agent.begin_with(weights_of(policy, self._agent, self._config))
 
     def ask(self, room: int) -> Proposals | None:
         """Games that are over, of one problem; no rows where a slice of play ended none."""

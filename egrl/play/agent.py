@@ -29,7 +29,9 @@ from egrl.play.table import Finished, Seen, Table
 from egrl.play.targets import targets
 from egrl.types import Setting
 from hwsim.problem import Floats, Game, Keys, Mapping16
+from policies.layout import Weights
 from policies.muzero import MuZeroNet, Shapes
+from policies.weights import assign
 
 PLAY, REANALYSE, ACT = 11, 12, 13
 """Streams of keys."""
@@ -89,6 +91,11 @@ class Agent:
         self._sums = dict.fromkeys(("moves", "back", "concentration"), 0.0)
         self._metrics: dict[str, float] = {}
 
+    def begin_with(self, weights: Weights) -> None:
+        """Begin with given weights float32 [P] of the networks."""
+        assign(self.net, weights)
+        self._model.refresh()
+
     @property
     def _led(self) -> NDArray[np.bool_]:
         """bool [B], the slots that play demonstrations."""
@@ -112,6 +119,7 @@ class Agent:
             fresh = self.reanalyse()
             for _ in range(self._config.updates):
                 self.train(fresh)
+            self._model.refresh()
 
     def play(self) -> None:
         """One move in every slot."""
@@ -300,6 +308,7 @@ class Agent:
         )
         self.potential.load(state["potential"])
         self.learner.load(state["learner"])
+        self._model.refresh()
         self._rng.bit_generator.state = state["rng"]
         self._openings.bit_generator.state = state["openings"]
         self._best = [

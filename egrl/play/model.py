@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from egrl.mcts import Root, Step
+from egrl.play import compiled
 from egrl.play.potential import Potential
 from egrl.play.table import Seen, Table
 from hwsim.problem import Floats, Game
@@ -32,25 +33,43 @@ def priors(logits: NDArray[Any], legal: NDArray[np.bool_]) -> Floats:
 
 
 class LearnedModel:
-    """Representation, dynamics and prediction networks; a game ends after its last place."""
+    """Representation, dynamics and prediction networks; a game ends after its last place.
+
+    On a CPU the networks are read through compiled copies: `refresh` takes new ones after they have learned.
+    """
 
     def __init__(self, net: MuZeroNet, potential: Potential, discount: float) -> None:
         self._net, self._potential, self._discount = net, potential, discount
         self._device = next(net.parameters()).device
+        self._weights: compiled.Weights | None = None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Know what the networks know now."""
+        if self._device.type == "cpu":
+            self._weights = compiled.compiled(self._net)
 
     def root(self, seen: Seen, legal: NDArray[np.bool_], place: NDArray[np.int64]) -> Root:
         """Where searches of B games begin; `place` int64 [B], numbered through all problems."""
         with torch.inference_mode():
-            embedding = self._net.represent(tensors(seen, self._device))
-            logits, scalars = self._read(embedding)
+            embedding: Any = self._net.represent(tensors(seen, self._device))
+            if self._weights is None:
+                logits, scalars = self._read(embedding)
+            else:
+                embedding = embedding.numpy()
+                logits, scalars = compiled.read(self._weights, embedding)
         return Root(logits, scalars[:, 0], (embedding, place), legal)
 
-    def recurrent(self, given: tuple[Tensor, NDArray[np.int64]], action: NDArray[np.int64]) -> Step:
+    def recurrent(self, given: tuple[Any, NDArray[np.int64]], action: NDArray[np.int64]) -> Step:
         """What follows actions int64 [R]."""
         before, place = given
-        with torch.inference_mode():
-            embedding = self._net.step(before, torch.from_numpy(action).to(self._device))
-            logits, scalars = self._read(embedding)
+        embedding: Any
+        if self._weights is None:
+            with torch.inference_mode():
+                embedding = self._net.step(before, torch.from_numpy(action).to(self._device))
+                logits, scalars = self._read(embedding)
+        else:
+            embedding, logits, scalars = compiled.step(self._weights, before, action)
         after = self._potential.following[place]
         reward = self._potential.shaped(place, scalars[:, 1], after)
         discount = np.where(self._potential.following[after] == after, 0.0, self._discount)

@@ -43,7 +43,7 @@ def plain(log: list[dict], potential: Potential, t: int, b: int) -> tuple[bool, 
     total = 0.0
     for i in range(STEPS + 1):
         here = log[t + i]
-        if i == STEPS or t + i + 1 == len(log) and not here["done"][b]:
+        if i == STEPS or (t + i + 1 == len(log) and not here["done"][b]):
             return True, total + GAMMA**i * float(np.float32(here["value"][b]))
         phi = potential.value
         reward = here["reward"][b] + GAMMA * phi[here["after"][b]] - phi[here["place"][b]]
