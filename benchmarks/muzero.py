@@ -159,7 +159,7 @@ def main() -> None:
     parser.add_argument("--set", dest="settings", nargs="*", default=[], metavar="KEY=VALUE")
     given = parser.parse_args()
     settings: PlayConfig = config.build(
-        DEFINITION.config, dict(pair.split("=", 1) for pair in given.settings), "--set"
+        DEFINITION.config, config.parse_set(["method." + pair for pair in given.settings])["method"], "--set"
     )
     torch.set_num_threads(given.threads)
     print("| games | simulations | contender | simulations a second |\n|---:|---:|---|---:|")

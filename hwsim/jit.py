@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kernel(function: F) -> F:
-    """The function compiled in numba's strict floating-point mode on its first call, one thread.
+    """The function compiled in numba's strict floating-point mode on its first call, one thread, without Python's lock.
 
     Numba's cache looks only at the function's own file for changes: not at kernels of other files that it
     calls, which should therefore be as settled as `hwsim.keys`, nor at the field order of a NamedTuple that it
@@ -24,9 +24,9 @@ def kernel(function: F) -> F:
     """
     compiled: Any
     try:
-        compiled = njit(cache=True)(function)
+        compiled = njit(cache=True, nogil=True)(function)
     except RuntimeError:  # numba: "no locator available"
-        compiled = njit(function)
+        compiled = njit(nogil=True)(function)
     else:
         compiled._cache = _Forgiving(compiled._cache)
     result: F = compiled

@@ -43,9 +43,9 @@ class MuZeroLearnerConfig:
         entropy: bonus, without search only.
     """
 
-    batch: Annotated[int, Ge(1), Le(65536)] = 128
+    batch: Annotated[int, Ge(1), Le(65536)] = 256
     unroll: Annotated[int, Ge(1), Le(64)] = 5
-    steps: Annotated[int, Ge(1), Le(10_000)] = 10
+    steps: Annotated[int, Ge(1), Le(10_000)] = 20
     learning_rate: Annotated[float, Gt(0), Le(1)] = 1e-3
     weight_decay: Annotated[float, Ge(0), Le(1)] = 1e-4
     value_weight: Annotated[float, Ge(0), Le(100)] = 0.5

@@ -4,19 +4,27 @@ Sources: MuZero (Schrittwieser et al., Nature 588, 2020); Gumbel MuZero (Danihel
 (Schrittwieser et al., "Online and offline reinforcement learning by planning with a learned model", 2021); the MMapGame
 paper, section 4.3 and Table 6.
 
-    slice: `chunk` moves in every slot, a search each; remembered moves are searched anew; gradient steps
+    slice: `chunk` moves in every slot, a search each
+           beside it: remembered moves are searched anew, gradient steps
+    then what plays is given what was learned
+
+Both halves of a slice begin with the same networks and know nothing of each other, so that they can run at once
+(`--threads 2`) or one after the other, for the same result.
 
 Deviations: those of `egrl.play.potential`, `egrl.play.config` and `egrl.learners.muzero`.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from egrl.keys import run_keys
 from egrl.learners.muzero import MuZeroLearner
@@ -24,7 +32,7 @@ from egrl.mcts import Gumbel, Policy, Puct, Result, search
 from egrl.play.config import PlayConfig
 from egrl.play.model import LearnedModel, TrueModel, priors
 from egrl.play.potential import Potential
-from egrl.play.ring import Ring
+from egrl.play.ring import Ring, Window
 from egrl.play.table import Finished, Seen, Table
 from egrl.play.targets import targets
 from egrl.types import Setting
@@ -59,7 +67,7 @@ class Agent:
         demonstrations: Sequence[Mapping16] = (),
     ) -> None:
         """`demonstrations`: for each problem a mapping int16 [N, H] that the last slots play out."""
-        torch.set_num_threads(setting.threads)
+        torch.set_num_threads(1)
         self._games, self._config, self._setting = list(games), config, setting
         self._demonstrated = list(demonstrations)
         self._teaching = config.ablation != "no-learning"
@@ -72,17 +80,19 @@ class Agent:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(setting.generator("muzero weights").integers(2**62)))
             self.net = MuZeroNet(config.network, shapes(seen, actions)).to(setting.device)
-        self._model = LearnedModel(self.net, self.potential, config.discount)
+        self._acting = copy.deepcopy(self.net).requires_grad_(False)
+        self._model = LearnedModel(self._acting, self.potential, config.discount)
         self._rules = [
             TrueModel(
-                game, g, self.table, self.net if self._teaching else None, self.potential, config.discount
+                game, g, self.table, self._acting if self._teaching else None, self.potential, config.discount
             )
             for g, game in enumerate(self._games)
         ]
         self.learner = MuZeroLearner(config.learner, self.net, advantage=config.ablation == "no-search")
         self.ring = Ring(seen, -(-config.replay * config.learner.unroll // config.slots), actions)
         self._rng = setting.generator("muzero replay")
-        self._searched = 0
+        self._numbers = {PLAY: 0, REANALYSE: 0, ACT: 0}
+        self._blas = ThreadpoolController()
         self._openings = setting.generator("muzero openings")
         self._best: list[list[tuple[float, tuple[int, ...]]]] = [[] for _ in games]
         self.table.opening = self._opening
@@ -94,6 +104,11 @@ class Agent:
     def begin_with(self, weights: Weights) -> None:
         """Begin with given weights float32 [P] of the networks."""
         assign(self.net, weights)
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Give what plays what was learned."""
+        self._acting.load_state_dict(self.net.state_dict())
         self._model.refresh()
 
     @property
@@ -109,17 +124,33 @@ class Agent:
     # ---- one slice
 
     def work(self) -> None:
-        """`chunk` moves in all slots, then what is to be learned from them."""
+        """One slice."""
+        window = self.ring.window(self._config.chunk)
+        with self._blas.limit(limits=1, user_api="blas"):
+            if self._setting.threads > 1:
+                with ThreadPoolExecutor(1) as beside:
+                    learning = beside.submit(self._learn, window, self._setting.threads - 1)
+                    self._play_on()
+                    learning.result()
+            else:
+                self._learn(window, 1)
+                self._play_on()
+        if self._teaching:
+            self.potential.refresh()
+            self._hand_over()
+
+    def _play_on(self) -> None:
         for _ in range(self._config.chunk):
             self.play()
         self._metrics = {name: total / self._sums["moves"] for name, total in self._sums.items()}
         self._sums = dict.fromkeys(self._sums, 0.0)
-        if self._teaching:
-            self.potential.refresh()
-            fresh = self.reanalyse()
+
+    def _learn(self, window: Window, threads: int) -> None:
+        if self._teaching and not window.empty:
+            torch.set_num_threads(threads)
+            fresh = self.reanalyse(window)
             for _ in range(self._config.updates):
-                self.train(fresh)
-            self._model.refresh()
+                self.train(window, fresh)
 
     def play(self) -> None:
         """One move in every slot."""
@@ -200,10 +231,7 @@ class Agent:
         """Without search: actions drawn from the policy network; greedy slots take the likeliest."""
         root = self._model.root(seen, legal, self.table.place())
         prior = priors(root.prior_logits, legal)
-        draw = np.random.Generator(np.random.PCG64([self._setting.seed, ACT, self._searched])).random(
-            len(legal)
-        )
-        self._searched += len(legal)
+        draw = (self._keys(len(legal), ACT) >> np.uint64(11)) * 2.0**-53
         drawn = (np.cumsum(prior, axis=1) < draw[:, None]).sum(axis=1)
         last = legal.shape[1] - 1 - legal[:, ::-1].argmax(axis=1)
         return np.where(self._greedy, prior.argmax(axis=1), np.minimum(drawn, last)), prior, root.value
@@ -221,26 +249,27 @@ class Agent:
         return action
 
     def _keys(self, rows: int, stream: int) -> Keys:
-        numbers = np.arange(self._searched, self._searched + rows)
-        self._searched += rows
-        return run_keys(self._setting.seed, numbers, stream)
+        first = self._numbers[stream]
+        self._numbers[stream] = first + rows
+        return run_keys(self._setting.seed, np.arange(first, first + rows), stream)
 
     # ---- learning
 
-    def _draw(self, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _draw(self, window: Window, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Times and slots [count] of remembered moves."""
-        last = max(self.ring.first + 1, self.ring.end - self._config.learner.unroll)
-        return self._rng.integers(self.ring.first, last, count), self._rng.integers(0, self.ring.slots, count)
+        last = max(window.first + 1, window.end - self._config.learner.unroll)
+        return self._rng.integers(window.first, last, count), self._rng.integers(0, self.ring.slots, count)
 
-    def reanalyse(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    def reanalyse(self, window: Window) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Search segments of remembered moves anew, so many that they have their share; where they begin."""
         config, unroll = self._config, self._config.learner.unroll + 1
         if not config.reanalyse or config.ablation != "none" or config.dynamics != "learned":
             return None
         played = config.chunk * config.slots
-        time, slot = self._draw(max(1, round(played * config.reanalyse / (1 - config.reanalyse) / unroll)))
+        count = max(1, round(played * config.reanalyse / (1 - config.reanalyse) / unroll))
+        time, slot = self._draw(window, count)
         times = time[:, None] + np.arange(unroll)
-        known = times < self.ring.end
+        known = times < window.end
         when, where = times[known], np.broadcast_to(slot[:, None], times.shape)[known]
         row = when % self.ring.rows
         legal, place = self.ring.legal[row, where], self.ring.scalars["place"][row, where]
@@ -250,16 +279,23 @@ class Agent:
         self.ring.scalars["value"][row, where] = found.value
         return time, slot
 
-    def train(self, fresh: tuple[NDArray[np.int64], NDArray[np.int64]] | None) -> None:
+    def train(self, window: Window, fresh: tuple[NDArray[np.int64], NDArray[np.int64]] | None) -> None:
         """One gradient step; a share of the segments is of those that were searched anew."""
         config = self._config.learner
-        time, slot = self._draw(config.batch)
+        time, slot = self._draw(window, config.batch)
         if fresh is not None:
             share = round(self._config.reanalyse * config.batch)
             pick = self._rng.integers(0, len(fresh[0]), share)
             time[:share], slot[:share] = fresh[0][pick], fresh[1][pick]
         wanted = targets(
-            self.ring, time, slot, config.unroll, config.steps, self.potential, self._config.discount
+            self.ring,
+            window.end,
+            time,
+            slot,
+            config.unroll,
+            config.steps,
+            self.potential,
+            self._config.discount,
         )
         self.learner.step(self.ring.seen(time, slot), wanted)
 
@@ -291,7 +327,7 @@ class Agent:
             "rng": self._rng.bit_generator.state,
             "openings": self._openings.bit_generator.state,
             "best": [[[returned, np.array(a, np.int16)] for returned, a in best] for best in self._best],
-            "searched": self._searched,
+            "numbers": {str(stream): number for stream, number in self._numbers.items()},
             "metrics": self._metrics,
             "finished": [
                 {**vars(game), "actions": np.array(game.actions, np.int16)} for game in self.finished
@@ -308,14 +344,15 @@ class Agent:
         )
         self.potential.load(state["potential"])
         self.learner.load(state["learner"])
-        self._model.refresh()
+        self._hand_over()
         self._rng.bit_generator.state = state["rng"]
         self._openings.bit_generator.state = state["openings"]
         self._best = [
             [(float(returned), tuple(actions.tolist())) for returned, actions in best]
             for best in state["best"]
         ]
-        self._searched, self._metrics = int(state["searched"]), dict(state["metrics"])
+        self._numbers = {int(stream): int(number) for stream, number in state["numbers"].items()}
+        self._metrics = dict(state["metrics"])
         self.finished = [
             Finished(**{**game, "actions": tuple(game["actions"].tolist())}) for game in state["finished"]
         ]

@@ -64,7 +64,7 @@ class PlayConfig:
     ablation: Literal["none", "no-learning", "no-search"] = "none"
     discount: Annotated[float, Gt(0), Le(1)] = 0.99
     chunk: Annotated[int, Ge(1), Le(100_000)] = 16
-    updates: Annotated[int, Ge(0), Le(100_000)] = 16
+    updates: Annotated[int, Ge(0), Le(100_000)] = 8
     reanalyse: Annotated[float, Ge(0), Lt(1)] = 0.5
     replay: Annotated[int, Ge(1), Le(10_000_000)] = 20_000
     greedy: Annotated[float, Ge(0), Le(1)] = 0.125

@@ -7,7 +7,7 @@ Images of zeros and ones are kept as bits.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,18 @@ SCALARS: dict[str, Any] = {
     "value": np.float32,
 }
 """What is kept of a move beside what was seen, the legal actions and the searched policy."""
+
+
+class Window(NamedTuple):
+    """Times first .. end - 1 (half-open)."""
+
+    first: int
+    end: int
+
+    @property
+    def empty(self) -> bool:
+        """Whether no time is in it."""
+        return self.first >= self.end
 
 
 class Ring:
@@ -53,6 +65,10 @@ class Ring:
     def first(self) -> int:
         """The time of the oldest move that is there."""
         return max(0, self.end - self.rows)
+
+    def window(self, moves: int) -> Window:
+        """What is there now and still will be after some more moves."""
+        return Window(min(self.end, max(0, self.end + moves - self.rows)), self.end)
 
     def _pack(self, seen: Seen) -> dict[str, NDArray[Any]]:
         return {

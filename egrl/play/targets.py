@@ -37,6 +37,7 @@ class Targets:
 
 def targets(
     ring: Ring,
+    end: int,
     time: NDArray[np.int64],
     slot: NDArray[np.int64],
     unroll: int,
@@ -44,11 +45,14 @@ def targets(
     potential: Potential,
     discount: float,
 ) -> Targets:
-    """Targets of segments that begin at times [M] in slots [M]; `steps` is n, `unroll` is K."""
+    """Targets of segments that begin at times [M] in slots [M]; `steps` is n, `unroll` is K.
+
+    Nothing is taken from time `end` on.
+    """
     times = time[:, None] + np.arange(unroll + steps + 1)
-    row, column = np.minimum(times, ring.end - 1) % ring.rows, slot[:, None]
+    row, column = np.minimum(times, end - 1) % ring.rows, slot[:, None]
     take = {name: array[row, column] for name, array in ring.scalars.items()}
-    alive = times < ring.end
+    alive = times < end
     alive[:, 1:] &= ~(np.cumsum(take["done"], axis=1) > 0)[:, :-1]
     place, reward, after = take["place"], take["reward"], take["after"]
     shaped = potential.shaped(place, reward, after)
