@@ -45,8 +45,8 @@ class MuZeroConfig:
         bins, support: of values and rewards, in the transformed domain.
     """
 
-    width: Annotated[int, Ge(4), Le(8192)] = 128
-    hidden: Annotated[int, Ge(4), Le(8192)] = 128
+    width: Annotated[int, Ge(4), Le(8192)] = 256
+    hidden: Annotated[int, Ge(4), Le(8192)] = 256
     blocks: Annotated[int, Ge(0), Le(64)] = 1
     row_width: Annotated[int, Ge(1), Le(1024)] = 32
     map_channels: Annotated[int, Ge(1), Le(512)] = 16
