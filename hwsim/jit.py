@@ -16,26 +16,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kernel(function: F) -> F:
-    """The function compiled in numba's strict floating-point mode on its first call, one thread.
+    """The function compiled in numba's strict floating-point mode on its first call, one thread, without Python's lock.
 
     Numba's cache looks only at the function's own file for changes: not at kernels of other files that it
     calls, which should therefore be as settled as `hwsim.keys`, nor at the field order of a NamedTuple that it
     takes. Delete the `*.nbi` and `*.nbc` files after changing either.
     """
-    return _compiled(function, nogil=False)
-
-
-def kernel_without_gil(function: F) -> F:
-    """As `kernel`; other Python threads go on while it runs, so one of them can set a flag that it reads."""
-    return _compiled(function, nogil=True)
-
-
-def _compiled(function: F, nogil: bool) -> F:
     compiled: Any
     try:
-        compiled = njit(cache=True, nogil=nogil)(function)
+        compiled = njit(cache=True, nogil=True)(function)
     except RuntimeError:  # numba: "no locator available"
-        compiled = njit(nogil=nogil)(function)
+        compiled = njit(nogil=True)(function)
     else:
         compiled._cache = _Forgiving(compiled._cache)
     result: F = compiled

@@ -208,10 +208,23 @@ class Game(Protocol):
     """Optional view of a problem as a batched, pure, sequential game. S is any pytree of arrays [B, …].
 
     Games of a batch may end after different numbers of moves; one that is over stays as it is, for a reward of 0.
+
+    A *place* is which decision a game has come to: 0 .. P, P being its end. A move usually goes on to the place that
+    follows; a game may also go back.
+
+    Attributes:
+        num_actions: A; max_moves: the most moves a game can take.
+        first_place: where a game begins.
+        following: int64 [P + 1], the place after each; the end follows itself.
     """
 
     num_actions: int
     max_moves: int
+
+    @property
+    def first_place(self) -> int: ...
+    @property
+    def following(self) -> NDArray[np.int64]: ...
 
     def reset(self, batch: int) -> Any: ...
     def legal(self, state: Any) -> NDArray[np.bool_]:
@@ -221,6 +234,12 @@ class Game(Protocol):
         """(next state, reward [B], done [B])."""
 
     def observe(self, state: Any) -> dict[str, NDArray[Any]]: ...
+    def place(self, state: Any) -> NDArray[np.int64]:
+        """int64 [B], the place that each game has come to."""
+
+    def mapping(self, state: Any) -> Mapping16:
+        """int16 [B, N, H], what has been decided; -1 where nothing is (yet)."""
+
     def take(self, state: Any, index: NDArray[np.int64]) -> Any:
         """The games at `index` [B'], copies."""
 

@@ -116,11 +116,12 @@ class ToyRagged(_Toy):
 
 @dataclass(frozen=True)
 class Purse:
-    """State of B toy games: moves made int64 [B], coins left int64 [B], score float64 [B]."""
+    """State of B toy games: moves and coins left int64 [B], score float64 [B], actions int16 [B, 6], -1 = to come."""
 
     move: NDArray[np.int64]
     coins: NDArray[np.int64]
     score: Floats
+    played: NDArray[np.int16]
 
 
 class CoinGame:
@@ -129,9 +130,16 @@ class CoinGame:
     num_actions = 4
     max_moves = 6
     coins = 7
+    first_place = 0
+    following = np.array([1, 2, 3, 4, 5, 6, 6])
 
     def reset(self, batch: int) -> Purse:
-        return Purse(np.zeros(batch, np.int64), np.full(batch, self.coins), np.zeros(batch))
+        return Purse(
+            np.zeros(batch, np.int64),
+            np.full(batch, self.coins),
+            np.zeros(batch),
+            np.full((batch, 6), -1, np.int16),
+        )
 
     def legal(self, state: Purse) -> NDArray[np.bool_]:
         affordable = np.arange(self.num_actions) <= state.coins[:, None]
@@ -139,14 +147,28 @@ class CoinGame:
 
     def step(self, state: Purse, action: NDArray[np.int16]) -> tuple[Purse, Floats, NDArray[np.bool_]]:
         reward = np.sqrt(action) * (1 + 0.3 * state.move * (state.move % 2))
-        after = Purse(state.move + 1, state.coins - action, state.score + reward)
+        played = state.played.copy()
+        on = state.move < self.max_moves
+        played[on, state.move[on]] = action[on]
+        after = Purse(state.move + 1, state.coins - action, state.score + reward, played)
         return after, reward, after.move >= self.max_moves
 
     def observe(self, state: Purse) -> dict[str, NDArray[Any]]:
         return {"move": state.move, "coins": state.coins}
 
+    def place(self, state: Purse) -> NDArray[np.int64]:
+        return state.move.copy()
+
+    def mapping(self, state: Purse) -> Mapping16:
+        return state.played[:, :, None].copy()
+
     def take(self, state: Purse, index: NDArray[np.int64]) -> Purse:
-        return Purse(state.move[index].copy(), state.coins[index].copy(), state.score[index].copy())
+        return Purse(
+            state.move[index].copy(),
+            state.coins[index].copy(),
+            state.score[index].copy(),
+            state.played[index].copy(),
+        )
 
 
 class ToyGame(_Toy):

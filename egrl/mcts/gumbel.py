@@ -37,13 +37,16 @@ class Gumbel:
     Attributes:
         max_num_considered_actions: the most actions that the root tries, 1 or more.
         gumbel_scale: of the noise; 0 = none.
-        value_scale, maxvisit_init: sigma(q) = (maxvisit_init + most visits) * value_scale * q.
+        value_scale, maxvisit_init: sigma(q) = (maxvisit_init + most visits) * value_scale * q, q scaled to 0..1.
+        least_span: the least range that q is divided by, more than 0. mctx has next to nothing, so that the smallest
+            differences count in full; where values are learned, what differs by less than their error should not.
     """
 
     max_num_considered_actions: int = 16
     gumbel_scale: float = 1.0
     value_scale: float = 0.1
     maxvisit_init: float = 50.0
+    least_span: float = EPSILON
 
     def __post_init__(self) -> None:
         if self.max_num_considered_actions < 1:
@@ -51,6 +54,12 @@ class Gumbel:
             raise ValueError(f"max_num_considered_actions: expected 1 or more, received {received}")
         if not self.gumbel_scale >= 0:
             raise ValueError(f"gumbel_scale: expected 0 or more, received {self.gumbel_scale}")
+        if not self.least_span > 0:
+            raise ValueError(f"least_span: expected more than 0, received {self.least_span}")
+
+    @property
+    def _sigma(self) -> tuple[float, float, float]:
+        return float(self.value_scale), float(self.maxvisit_init), float(self.least_span)
 
     def noise(self, keys: Keys, actions: int) -> Floats:
         """Scaled Gumbel numbers float64 [B, A]."""
@@ -65,11 +74,11 @@ class Gumbel:
     ) -> None:
         """Go down each tree to an action not taken; write node and action, -1 where it ended at a terminal node."""
         table = considered_visits(self.max_num_considered_actions, tree.visits.shape[1] - 1)
-        _descend(tree, table, noise, float(self.value_scale), float(self.maxvisit_init), parent, action)
+        _descend(tree, table, noise, *self._sigma, parent, action)
 
     def decide(self, tree: Tree, noise: Floats, keys: Keys) -> tuple[NDArray[np.int64], Floats]:
         """The best of the most visited actions int64 [B] (-1 where the root is terminal), improved policy [B, A]."""
-        return _decide(tree, noise, float(self.value_scale), float(self.maxvisit_init))
+        return _decide(tree, noise, *self._sigma)
 
 
 @functools.lru_cache(maxsize=8)
@@ -104,6 +113,7 @@ def _improve(
     raw_value: float,
     value_scale: float,
     maxvisit_init: float,
+    least_span: float,
     out: Floats,
 ) -> None:
     """Write logits + sigma(completed q) of one node [A]; -inf where an action is illegal."""
@@ -125,7 +135,7 @@ def _improve(
         out[a] = q[a] if visits[a] > 0 else mixed
         low = min(low, out[a])
         high = max(high, out[a])
-    span = max(high - low, EPSILON)
+    span = max(high - low, least_span)
     scale = (maxvisit_init + most_visits) * value_scale
     for a in range(actions):
         out[a] = logits[a] + scale * ((out[a] - low) / span)
@@ -175,6 +185,7 @@ def _descend(
     noise: Floats,
     value_scale: float,
     maxvisit_init: float,
+    least_span: float,
     parent: NDArray[np.int64],
     action: NDArray[np.int64],
 ) -> None:
@@ -194,7 +205,7 @@ def _descend(
         node = ROOT
         while True:
             n, x, y, z = visits[node], q[node], prior[node], logits[node]
-            _improve(n, x, y, z, raw_value[node], value_scale, maxvisit_init, improved)
+            _improve(n, x, y, z, raw_value[node], value_scale, maxvisit_init, least_span, improved)
             if node == ROOT:
                 taken = _choose_root(n, z, noise[b], improved, considered)
             else:
@@ -211,7 +222,7 @@ def _descend(
 
 @kernel
 def _decide(
-    tree: Tree, noise: Floats, value_scale: float, maxvisit_init: float
+    tree: Tree, noise: Floats, value_scale: float, maxvisit_init: float, least_span: float
 ) -> tuple[NDArray[np.int64], Floats]:
     rows, actions = noise.shape
     action, policy = np.full(rows, NONE, np.int64), np.zeros((rows, actions))
@@ -220,7 +231,7 @@ def _decide(
             continue
         improved, visits, logits = policy[b], tree.visits[b, ROOT], tree.logits[b, ROOT]
         q, prior, raw_value = tree.q[b, ROOT], tree.prior[b, ROOT], tree.raw_value[b, ROOT]
-        _improve(visits, q, prior, logits, raw_value, value_scale, maxvisit_init, improved)
+        _improve(visits, q, prior, logits, raw_value, value_scale, maxvisit_init, least_span, improved)
         action[b] = _choose_root(visits, logits, noise[b], improved, visits.max())
         top = improved.max()
         total = 0.0

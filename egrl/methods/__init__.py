@@ -56,6 +56,9 @@ METHODS: dict[str, Entry] = {
     "ea": Entry("egrl.methods.ea", "the population alone"),
     "pg": Entry("egrl.methods.pg", "discrete SAC alone"),
     "es": Entry("egrl.methods.es", "evolution strategies on the weights of one Graph U-Net"),
+    "muzero": Entry(
+        "egrl.methods.muzero", "MuZero: plays the problem's game, planning in a model that it learns"
+    ),
     "greedy-dp": Entry("egrl.methods.greedy_dp", "node after node, the best of all its joint choices"),
     "exact": Entry("egrl.methods.exact", "the solution of the problem's own model, where it has one"),
     "annealing": Entry("egrl.methods.annealing", "simulated annealing by flips and swaps"),

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.jit import kernel, kernel_without_gil
+from hwsim.jit import kernel
 from hwsim.mcm.bench import Bench, bench
 from hwsim.mcm.contiguous import cut, least_ends, runs_needed
 from hwsim.mcm.draw import drawn, shuffle
@@ -76,7 +76,7 @@ def attempted(
     return False, counter, failures
 
 
-@kernel_without_gil
+@kernel
 def attempts(
     p: Plan,
     weights: NDArray[np.float32],

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim import keys
-from hwsim.jit import kernel, kernel_without_gil
+from hwsim.jit import kernel
 from hwsim.mcm.domains import LATEST, LENGTH, TOP, TRAIL, State, opened, restrict, undo
 from hwsim.mcm.draw import pick, shuffle
 from hwsim.mcm.propagate import propagate
@@ -135,7 +135,7 @@ def rooted(r: Relations) -> tuple[State, bool]:
     return s, alive and propagate(r, s)
 
 
-@kernel_without_gil
+@kernel
 def searches(
     r: Relations,
     weights: NDArray[np.float32],

@@ -59,6 +59,10 @@ class MmapGame:
         self.observer = Observer(tables, view or View())
         decisions = int(np.count_nonzero(tables.buffer["granules"]))
         self.max_moves: int = decisions * (1 + len(tables.group))
+        self.first_place = int(tables.first)
+        self.following: NDArray[np.int64] = np.append(tables.buffer["following"], len(tables.buffer)).astype(
+            np.int64
+        )
 
     def seen_by(self, view: View) -> MmapGame:
         """The same game with other observations."""
@@ -111,6 +115,14 @@ class MmapGame:
     def observe(self, state: Board) -> dict[str, NDArray[Any]]:
         """What an agent sees of B games, arrays [B, …]: `observer.parts` has names, shapes, dtypes and ranges."""
         return self.observer.observe(state)
+
+    def place(self, state: Board) -> NDArray[np.int64]:
+        """int64 [B], the buffer to decide on; N where a game is over."""
+        return np.where(self.done(state), len(self.tables.buffer), state.game["cursor"]).astype(np.int64)
+
+    def mapping(self, state: Board) -> Mapping16:
+        """int16 [B, N, 1], the actions that were played."""
+        return state.buffer["action"].astype(np.int16)[:, :, None]
 
     def total(self, state: Board) -> Floats:
         """float64 [B], the return so far; 0 where a game is lost."""

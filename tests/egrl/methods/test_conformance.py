@@ -28,7 +28,8 @@ CASES = [
     for name in (EVERYWHERE if variant in METHODS else ("toy-ragged", "toy-grammar"))
     if served(variant, PROBLEMS[name]())
 ]
-CASES += [(variant, "mmap-literal") for variant in ("annealing", "greedy-dp")]
+CASES += [(variant, "mmap-literal") for variant in ("annealing", "greedy-dp", "muzero")]
+CASES += [(variant, "toy-game") for variant in VARIANTS if variant.startswith("muzero-")]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,146 @@
+"""MuZero's learner: networks unrolled along remembered moves, trained on policies, values and rewards.
+
+Source: MuZero (Schrittwieser et al., 2020), section 2 and appendix G; Table 6 of the MMapGame paper for the paper's
+values.
+
+Deviations:
+- Gradients are clipped by their norm.
+- Without search (`advantage`) there is no searched policy to imitate: the policy follows the gradient of the n-step
+  advantage, with an entropy bonus, as in an actor-critic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from annotated_types import Ge, Gt, Le
+from numpy.typing import NDArray
+from torch.nn import functional as F
+
+from egrl.learners.adam import adam_state, load_adam_state
+from egrl.play.model import tensors
+from egrl.play.targets import Targets
+from policies.muzero import MuZeroNet
+from policies.weights import assign, flatten
+
+METRICS = ("policy_loss", "value_loss", "reward_loss", "policy_entropy", "value_error")
+
+
+@dataclass(frozen=True)
+class MuZeroLearnerConfig:
+    """Settings of the learner.
+
+    Attributes:
+        batch: segments a gradient step.
+        unroll: K, moves that the dynamics are unrolled.
+        steps: n of n-step returns.
+        learning_rate, weight_decay: of Adam.
+        value_weight: of the value's loss.
+        clip: the greatest norm of a gradient.
+        entropy: bonus, without search only.
+    """
+
+    batch: Annotated[int, Ge(1), Le(65536)] = 256
+    unroll: Annotated[int, Ge(1), Le(64)] = 5
+    steps: Annotated[int, Ge(1), Le(10_000)] = 20
+    learning_rate: Annotated[float, Gt(0), Le(1)] = 1e-3
+    weight_decay: Annotated[float, Ge(0), Le(1)] = 1e-4
+    value_weight: Annotated[float, Ge(0), Le(100)] = 0.5
+    clip: Annotated[float, Gt(0), Le(1e6)] = 5.0
+    entropy: Annotated[float, Ge(0), Le(10)] = 0.01
+
+
+class MuZeroLearner:
+    """Networks and their optimiser."""
+
+    def __init__(self, config: MuZeroLearnerConfig, net: MuZeroNet, advantage: bool) -> None:
+        self._config, self._net, self._advantage = config, net, advantage
+        self._device = next(net.parameters()).device
+        self._adam = torch.optim.Adam(
+            net.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
+        )
+        self.steps = 0
+        self.metrics: dict[str, float] = {}
+
+    def step(self, seen: dict[str, NDArray[Any]], targets: Targets) -> None:
+        """One gradient step on segments whose first moves were seen as `seen` [M, …]."""
+        net, config = self._net, self._config
+        rows, unroll = targets.action.shape
+        action = torch.from_numpy(targets.action).to(self._device)
+        alive = torch.from_numpy(targets.alive).to(self._device).T.float()
+        embedding = net.represent(tensors(seen, self._device))
+        embeddings = [embedding]
+        for k in range(unroll):
+            embedding = net.step(embedding, action[:, k])
+            if embedding.requires_grad:
+                embedding.register_hook(_halve)  # type: ignore[no-untyped-call]
+            embeddings.append(embedding)
+        out = net.read(torch.cat(embeddings)).view(unroll + 1, rows, -1)
+        actions, bins = net.shapes.actions, net.config.bins
+        logits = torch.log_softmax(out[..., :actions], dim=-1)
+        scale = torch.full((unroll + 1, 1), 1.0 / unroll, device=self._device)
+        scale[0] = 1.0
+        weight = alive * scale
+        value = torch.from_numpy(targets.value).to(self._device).T
+        value_logits = out[..., actions : actions + bins]
+        value_loss = _cross_entropy(value_logits, net.support.two_hot(value))
+        reward = torch.from_numpy(targets.reward).to(self._device).T
+        reward_loss = _cross_entropy(out[1:, :, actions + bins :], net.support.two_hot(reward))
+        probabilities = logits.exp()
+        entropy = -(probabilities * logits).sum(-1)
+        if self._advantage:
+            with torch.no_grad():
+                gain = value - net.support.mean(value_logits)
+                gain = gain / (gain.square().mean().sqrt() + 1e-6)
+            taken = logits[:-1].gather(-1, action.T.unsqueeze(-1)).squeeze(-1)
+            policy_loss = -(gain[:-1].clamp(-3, 3) * taken) - config.entropy * entropy[:-1]
+            policy_sum = (policy_loss * weight[:-1]).sum()
+        else:
+            policy = torch.from_numpy(targets.policy).to(self._device).transpose(0, 1)
+            policy_loss = -(policy * logits).sum(-1)
+            policy_sum = (policy_loss * weight).sum()
+        value_sum = (value_loss * weight).sum()
+        reward_sum = (reward_loss * (alive[:-1] * scale[1:])).sum()
+        loss = (policy_sum + config.value_weight * value_sum + reward_sum) / rows
+        self._adam.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), config.clip)
+        self._adam.step()
+        self.steps += 1
+        with torch.no_grad():
+            error = (net.support.mean(value_logits[0]) - value[0]).abs()
+            count = alive[0].sum().clamp(min=1)
+            self.metrics = {
+                "policy_loss": float(policy_sum / rows),
+                "value_loss": float(value_sum / rows),
+                "reward_loss": float(reward_sum / rows),
+                "policy_entropy": float((entropy[0] * alive[0]).sum() / count),
+                "value_error": float((error * alive[0]).sum() / count),
+            }
+
+    def state(self) -> dict[str, Any]:
+        """Weights, moments, numbers."""
+        return {
+            "weights": flatten(self._net),
+            "adam": adam_state(self._adam),
+            "steps": self.steps,
+            "metrics": dict(self.metrics),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """The inverse of `state`."""
+        assign(self._net, np.asarray(state["weights"], np.float32))
+        load_adam_state(self._adam, state["adam"])
+        self.steps, self.metrics = int(state["steps"]), dict(state["metrics"])
+
+
+def _halve(gradient: torch.Tensor) -> torch.Tensor:
+    return gradient * 0.5
+
+
+def _cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """[..., bins] twice -> [...]."""
+    return -(target * F.log_softmax(logits, dim=-1)).sum(-1)

@@ -1,0 +1,179 @@
+"""MuZero: an agent that plans each move of a game in a model, and learns the model from what it plays.
+
+Sources: as `egrl.play.agent`, which is the engine. A game that is over is a proposal: what it decided.
+
+Deviation: what is measured does not teach the agent, since a game tells its rewards itself; where a problem rewards
+something else than its game does, the best by that reward is crowned all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from egrl import policy_fit
+from egrl.learners.muzero import METRICS
+from egrl.methods import Definition
+from egrl.play.agent import Agent
+from egrl.play.config import PAPER, PlayConfig
+from egrl.types import Proposals, Setting, proposals
+from hwsim.problem import Evaluation, HasGame, Mapping16, Problem
+from policies.layout import layout_of
+from policies.store import StoredPolicy
+from policies.weights import flatten
+from workloads.errors import InputError
+
+KIND = "muzero"
+RETURNED = {"self-play": "returned", "greedy": "greedy_returned"}
+"""Sources of games and the metrics that follow their rewards, each new one counting `RATE`."""
+RATE = 0.1
+
+
+class MuZero:
+    """See the module."""
+
+    metric_names: tuple[str, ...] = (
+        "returned",
+        "greedy_returned",
+        *METRICS,
+        "back",
+        "concentration",
+        "gradient_steps",
+    )
+
+    def __init__(self, setting: Setting, config: PlayConfig) -> None:
+        """Raises InputError where settings contradict each other or `setting.init` does not fit."""
+        _check(config, len(setting.problems))
+        self._setting, self._config = setting, config
+        self._problems = list(setting.problems)
+        shown: list[Mapping16] = []
+        if config.demonstrations:
+            shown = [problem.baseline.mapping for problem in self._problems]
+        self._agent = Agent([game_of(problem, config) for problem in self._problems], config, setting, shown)
+        if setting.init is not None:
+            self._take(setting.init)
+        self._start = [p for p, known in enumerate(setting.start) if known is not None]
+        self._recent: dict[str, float] = {}
+
+    def _take(self, policy: StoredPolicy) -> None:
+        """Begin with saved networks."""
+        for problem in self._problems:
+            policy_fit.check(policy, problem, "--init")
+        self._agent.begin_with(weights_of(policy, self._agent, self._config))
+
+    def ask(self, room: int) -> Proposals | None:
+        """Games that are over, of one problem; no rows where a slice of play ended none."""
+        if self._start:
+            problem = self._start.pop(0)
+            known = self._setting.start[problem]
+            assert known is not None
+            return proposals(known[None], "start", problem)
+        agent = self._agent
+        if not agent.finished:
+            agent.work()
+        if not agent.finished:
+            return proposals(np.empty((0, *self._problems[0].num_choices.shape), np.int16), [])
+        problem, count = agent.finished[0].problem, 0
+        while count < min(room, len(agent.finished)) and agent.finished[count].problem == problem:
+            count += 1
+        taken, agent.finished = agent.finished[:count], agent.finished[count:]
+        rows = self._whole(np.stack([game.mapping for game in taken]), problem)
+        return proposals(rows, [agent.source(game.slot) for game in taken], problem)
+
+    def _whole(self, mapping: Mapping16, problem: int) -> Mapping16:
+        """Mappings [B, N, H] in which decisions that a lost game never came to have their first choice."""
+        open_still = (mapping < 0) & (self._problems[problem].size_bytes > 0)
+        return np.where(open_still, 0, mapping).astype(np.int16)
+
+    def learn(self) -> None:
+        """Nothing is owed: slices of play learn."""
+
+    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """Note how the games went."""
+        for source, reward in zip(proposals.source.tolist(), evaluation.reward.tolist(), strict=True):
+            if source in RETURNED and np.isfinite(reward):
+                name = RETURNED[source]
+                self._recent[name] = (1 - RATE) * self._recent.get(name, reward) + RATE * reward
+
+    def metrics(self) -> Mapping[str, float]:
+        """Means of the latest games' rewards; the agent's last slice and gradient step."""
+        known = {**self._recent, **self._agent.metrics()}
+        return {name: known.get(name, np.nan) for name in self.metric_names}
+
+    def policy(self) -> StoredPolicy | None:
+        """The networks."""
+        net = self._agent.net
+        flat, layout = flatten(net), layout_of(net.named_parameters())
+        arrays = {s.name: flat[s.offset : s.end].reshape(s.shape) for s in layout.segments}
+        metadata = {
+            "kind": KIND,
+            **policy_fit.common_demands(self._problems),
+            "seed": self._setting.seed,
+            "config": {"network": asdict(self._config.network), "view": asdict(self._config.view)},
+        }
+        return StoredPolicy(arrays, metadata)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """The agent, and what has been told."""
+        return {"agent": self._agent.state(), "start": self._start, "recent": self._recent}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._agent.load(state["agent"])
+        self._start, self._recent = list(state["start"]), dict(state["recent"])
+
+
+def game_of(problem: Problem, config: PlayConfig) -> Any:
+    """The game of a problem, seen as the settings say."""
+    assert isinstance(problem, HasGame)
+    game = problem.game
+    return game.seen_by(config.view) if hasattr(game, "seen_by") else game
+
+
+def weights_of(policy: StoredPolicy, agent: Agent, config: PlayConfig, where: str = "--init") -> Any:
+    """The weights float32 [P] of a saved policy. InputError naming `where` where it does not fit the settings."""
+    if policy.metadata["kind"] != KIND:
+        raise InputError(f"{where}: kind: expected {KIND!r}, found {policy.metadata['kind']!r}")
+    expected = {"network": asdict(config.network), "view": asdict(config.view)}
+    if policy.metadata["config"] != expected:
+        raise InputError(f"{where}: config: expected {expected!r}, found {policy.metadata['config']!r}")
+    layout = layout_of(agent.net.named_parameters())
+    shapes = {segment.name: segment.shape for segment in layout.segments}
+    found = {name: array.shape for name, array in policy.weights.items()}
+    if shapes != found:
+        name = next(n for n in sorted({*shapes, *found}) if shapes.get(n) != found.get(n))
+        raise InputError(f"{where}: {name}: expected shape {shapes.get(name)}, found {found.get(name)}")
+    return np.concatenate([np.asarray(policy.weights[n], np.float32).reshape(-1) for n in shapes])
+
+
+def serves(problem: Problem) -> str | None:
+    """A game is needed, and a graph for the policy's metadata."""
+    if not isinstance(problem, HasGame):
+        return "the problem is no game"
+    return None if problem.observation is not None else "the problem has no graph to observe"
+
+
+def _check(config: PlayConfig, problems: int) -> None:
+    least = problems * (1 + config.demonstrations)
+    if config.slots < least:
+        raise InputError(
+            f"method.slots: expected at least {least} for {problems} workloads with"
+            f" {config.demonstrations} demonstrations each, found {config.slots}"
+        )
+    if config.dynamics == "true" and config.reanalyse and config.ablation == "none":
+        raise InputError(
+            "method.reanalyse: expected 0 with method.dynamics=true (states of remembered moves are not kept),"
+            f" found {config.reanalyse:g}"
+        )
+
+
+def _build(setting: Setting, config: PlayConfig) -> MuZero:
+    if config.network.ids and len(setting.problems) > 1:
+        config = replace(config, network=replace(config.network, ids=0))
+    return MuZero(setting, config)
+
+
+DEFINITION = Definition(PlayConfig, _build, serves, PAPER, takes_policy=True)

@@ -1,0 +1,1 @@
+"""Playing many games in lockstep and remembering them: what an agent that plans learns from."""

@@ -1,0 +1,113 @@
+"""Settings of an agent that plays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from egrl.learners.muzero import MuZeroLearnerConfig
+from hwsim.mmap.view import View
+from policies.muzero import MuZeroConfig
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """How actions are drawn by visits (PUCT only): from `initial` to `final` over `steps` gradient steps (Table 6)."""
+
+    initial: Annotated[float, Ge(0), Le(100)] = 1.0
+    final: Annotated[float, Ge(0), Le(100)] = 0.2
+    steps: Annotated[int, Ge(1), Le(10**9)] = 20_000
+
+    def at(self, step: int) -> float:
+        """The temperature after that many gradient steps."""
+        return self.initial + (self.final - self.initial) * min(1.0, step / self.steps)
+
+
+def _small_view() -> View:
+    return View(map_cells=32, map_steps=256, profile_cells=64, supply_steps=64, offsets=64)
+
+
+@dataclass(frozen=True)
+class PlayConfig:
+    """How games are played and learned from.
+
+    Attributes:
+        slots: games played side by side.
+        simulations: of a search, one a move.
+        search: Gumbel MuZero, or PUCT with Dirichlet noise and a temperature.
+        dynamics: the learned model, or the game's own rules with the networks at the leaves (nothing is searched anew
+            then: states of remembered moves are not kept).
+        ablation: "no-learning" searches by the game's rules with nothing learned; "no-search" plays the policy network.
+        discount: of a move.
+        chunk: moves in every slot between two times of learning.
+        updates: gradient steps then.
+        reanalyse: share of the training data that is searched anew.
+        replay: segments (of `learner.unroll` moves) that are remembered.
+        greedy: share of the slots that play without noise.
+        restarts: share of new games, greedy ones aside, that begin with a part of one of the agent's `elites` best
+            games so far and are played on from there.
+        demonstrations: slots a problem that play the baseline's mapping; they teach, and are never proposed.
+        potential_rate: how much a reward counts in the potential of its place.
+        gumbel_scale, value_scale, maxvisit_init, least_span: of `egrl.mcts.Gumbel`.
+        noise_fraction, noise_alpha: Dirichlet noise (PUCT).
+        temperature: of actions (PUCT).
+        view: how much is seen, where the game is an MMapGame.
+        learner, network: what learns.
+    """
+
+    slots: Annotated[int, Ge(1), Le(65536)] = 32
+    simulations: Annotated[int, Ge(1), Le(100_000)] = 32
+    search: Literal["gumbel", "puct"] = "gumbel"
+    dynamics: Literal["learned", "true"] = "learned"
+    ablation: Literal["none", "no-learning", "no-search"] = "none"
+    discount: Annotated[float, Gt(0), Le(1)] = 0.99
+    chunk: Annotated[int, Ge(1), Le(100_000)] = 16
+    updates: Annotated[int, Ge(0), Le(100_000)] = 8
+    reanalyse: Annotated[float, Ge(0), Lt(1)] = 0.5
+    replay: Annotated[int, Ge(1), Le(10_000_000)] = 20_000
+    greedy: Annotated[float, Ge(0), Le(1)] = 0.125
+    restarts: Annotated[float, Ge(0), Le(1)] = 0.5
+    elites: Annotated[int, Ge(1), Le(10_000)] = 4
+    demonstrations: Annotated[int, Ge(0), Le(65536)] = 0
+    potential_rate: Annotated[float, Gt(0), Le(1)] = 0.05
+    gumbel_scale: Annotated[float, Ge(0), Le(100)] = 0.3
+    value_scale: Annotated[float, Ge(0), Le(100)] = 0.02
+    maxvisit_init: Annotated[float, Ge(0), Le(1e6)] = 50.0
+    least_span: Annotated[float, Gt(0), Le(1e6)] = 1e-8
+    noise_fraction: Annotated[float, Ge(0), Le(1)] = 0.25
+    noise_alpha: Annotated[float, Gt(0), Le(100)] = 0.3
+    temperature: Temperature = field(default_factory=Temperature)
+    view: View = field(default_factory=_small_view)
+    learner: MuZeroLearnerConfig = field(default_factory=MuZeroLearnerConfig)
+    network: MuZeroConfig = field(default_factory=MuZeroConfig)
+
+
+PAPER = {
+    "simulations": 400,
+    "search": "puct",
+    "discount": 0.9999,
+    "greedy": 0.0,
+    "noise_fraction": 0.25,
+    "noise_alpha": 0.03,
+    "temperature.initial": 1.0,
+    "temperature.final": 0.2,
+    "temperature.steps": 400_000,
+    "reanalyse": 0.5,
+    "replay": 20_000,
+    "learner.batch": 512,
+    "learner.learning_rate": 2e-4,
+    "learner.weight_decay": 1e-4,
+    "view.map_cells": 128,
+    "view.profile_cells": 512,
+    "view.supply_steps": 128,
+    "view.offsets": 128,
+    "network.width": 512,
+    "network.hidden": 1024,
+    "network.blocks": 4,
+    "network.row_width": 64,
+    "network.map_channels": 32,
+    "network.map_blocks": 4,
+}
+"""What `--preset paper` sets: Table 6; the sizes of the networks are not published and are ours."""

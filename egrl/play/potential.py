@@ -1,0 +1,87 @@
+"""What is expected from each place of a game on, as a potential that shapes rewards and values.
+
+Source: Ng, Harada and Russell, "Policy invariance under reward transformations" (ICML 1999): with a potential of states
+Phi, rewards r + gamma Phi(s') - Phi(s) have the same best policies, and a value of V(s) - Phi(s).
+
+A *place* is the decision that a game has come to. The potential of a place is what recent games were rewarded with
+from there on, so that a network need not learn how long the rest of a program is, only by how much a state is better
+or worse than usual. Going back to a backup moves to an earlier place, whose potential is greater: what is left of the
+negative reward is the local loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+
+from hwsim.problem import Floats, Game
+
+
+class Potential:
+    """Of the places of several games, numbered one after the other.
+
+    Attributes:
+        base: int64 [G + 1], the number of each game's first place.
+        following: int64 [P], the place after each; the last of each game is its end and follows itself.
+        value: float64 [P], Phi; 0 at the ends.
+    """
+
+    def __init__(self, games: Sequence[Game], discount: float, rate: float) -> None:
+        """`rate` is how much a reward counts beside the older ones."""
+        self.base = np.cumsum([0, *[len(game.following) for game in games]])
+        pairs = list(zip(games, self.base.tolist(), strict=False))
+        self.following = np.concatenate([game.following + base for game, base in pairs])
+        self._orders = [_order(game) + base for game, base in pairs]
+        self._discount, self._rate = discount, rate
+        self._expected = np.zeros(len(self.following))
+        self._seen = np.zeros(len(self.following))
+        self.value: Floats = np.zeros(len(self.following))
+
+    def end(self, game: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The places at which games are over."""
+        return self.base[game + 1] - 1
+
+    def learn(self, place: NDArray[np.int64], reward: Floats, after: NDArray[np.int64]) -> None:
+        """Rewards [R] of moves from places to places; those that went elsewhere than on are left out."""
+        on = after == self.following[place]
+        for p, r in zip(place[on].tolist(), reward[on].tolist(), strict=True):
+            self._seen[p] += 1
+            self._expected[p] += max(self._rate, 1.0 / self._seen[p]) * (r - self._expected[p])
+
+    def refresh(self) -> None:
+        """Make `value` of what has been learned."""
+        for order in self._orders:
+            if len(order):
+                self.value[order] = lfilter([1.0], [1.0, -self._discount], self._expected[order][::-1])[::-1]
+
+    def shaped(self, place: NDArray[np.int64], reward: Floats, after: NDArray[np.int64]) -> Floats:
+        """Rewards with the change of potential."""
+        return reward + self._discount * self.value[after] - self.value[place]
+
+    def local(self, place: NDArray[np.int64], reward: Floats, after: NDArray[np.int64]) -> Floats:
+        """What a reward model learns: rewards as they are, and the local loss where a game went elsewhere than on."""
+        elsewhere = self.value[after] - self.value[self.following[place]]
+        return reward + self._discount * elsewhere
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"expected": self._expected, "seen": self._seen, "value": self.value}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """The inverse of `state`."""
+        self._expected, self._seen, self.value = (
+            np.array(state[n], np.float64) for n in ("expected", "seen", "value")
+        )
+
+
+def _order(game: Game) -> NDArray[np.int64]:
+    """The places from the first decision to the last, without the end."""
+    found, place, end = [], game.first_place, len(game.following) - 1
+    while place != end:
+        found.append(place)
+        place = int(game.following[place])
+    return np.array(found, np.int64)

@@ -1,0 +1,96 @@
+"""What the networks are to say of remembered moves.
+
+Source: MuZero (Schrittwieser et al., 2020), equations 1 to 5 and appendix G: n-step returns that end in a searched
+value. With a potential (`egrl.play.potential`) both are relative to what is usual from a place on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egrl.play.potential import Potential
+from egrl.play.ring import Ring
+from hwsim.jit import kernel
+from hwsim.problem import Floats
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Of M segments of K moves from each of M times and slots on; position 0 is the root.
+
+    Attributes:
+        action: int64 [M, K], what was done.
+        alive: bool [M, K + 1], whether the game was still going on there, and the ring remembers it.
+        value: float32 [M, K + 1]; policy: float32 [M, K + 1, A].
+        reward: float32 [M, K], of each action; learnt where `alive[:, :K]`.
+    """
+
+    action: NDArray[np.int64]
+    alive: NDArray[np.bool_]
+    value: NDArray[np.float32]
+    policy: NDArray[np.float32]
+    reward: NDArray[np.float32]
+
+
+def targets(
+    ring: Ring,
+    end: int,
+    time: NDArray[np.int64],
+    slot: NDArray[np.int64],
+    unroll: int,
+    steps: int,
+    potential: Potential,
+    discount: float,
+) -> Targets:
+    """Targets of segments that begin at times [M] in slots [M]; `steps` is n, `unroll` is K.
+
+    Nothing is taken from time `end` on.
+    """
+    times = time[:, None] + np.arange(unroll + steps + 1)
+    row, column = np.minimum(times, end - 1) % ring.rows, slot[:, None]
+    take = {name: array[row, column] for name, array in ring.scalars.items()}
+    alive = times < end
+    alive[:, 1:] &= ~(np.cumsum(take["done"], axis=1) > 0)[:, :-1]
+    place, reward, after = take["place"], take["reward"], take["after"]
+    shaped = potential.shaped(place, reward, after)
+    value = np.zeros((len(time), unroll + 1))
+    _returns(shaped, take["done"], alive, take["value"].astype(np.float64), steps, discount, value)
+    part = slice(0, unroll)
+    return Targets(
+        take["action"][:, part].astype(np.int64),
+        alive[:, : unroll + 1],
+        value.astype(np.float32),
+        ring.policy[row[:, : unroll + 1], column],
+        potential.local(place, reward, after)[:, part].astype(np.float32),
+    )
+
+
+@kernel
+def _returns(
+    reward: Floats,
+    done: NDArray[np.bool_],
+    alive: NDArray[np.bool_],
+    value: Floats,
+    steps: int,
+    discount: float,
+    out: Floats,
+) -> None:
+    """Write returns [M, K + 1] of moves [M, K + n + 1]: up to n rewards, then the value of the move that comes next;
+    fewer where what comes next is not known, and no value where the game ends.
+    """
+    rows, heads = out.shape
+    for m in range(rows):
+        for k in range(heads):
+            total, factor = 0.0, 1.0
+            for i in range(k, k + steps + 1):
+                if not alive[m, i]:
+                    break
+                if i == k + steps or i + 1 == alive.shape[1] or not (alive[m, i + 1] or done[m, i]):
+                    total += factor * value[m, i]
+                    break
+                total += factor * reward[m, i]
+                factor *= discount
+            out[m, k] = total
