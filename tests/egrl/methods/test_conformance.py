@@ -29,6 +29,8 @@ CASES = [
     if served(variant, PROBLEMS[name]())
 ]
 CASES += [(variant, "mmap-literal") for variant in ("annealing", "greedy-dp")]
+CASES += [(variant, "mcm") for variant in ("annealing", "annealing-distributions", "egrl", "random")]
+CASES += [("ea", "mcm-device")]
 
 
 @pytest.fixture(scope="module")
