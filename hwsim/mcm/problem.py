@@ -301,8 +301,8 @@ def _resized(package: Package, chips: int) -> Package:
     """The package with another number of chips; 0: as it is. InputError where that is too many."""
     if chips > MAX_CHIPS:
         raise InputError(
-            f"problem.chips: expected 0 (the package's own) to {MAX_CHIPS}, found {chips}: the solver holds the chips that"
-            " a node may take as bits of an integer"
+            f"problem.chips: expected 0 (the package's own) to {MAX_CHIPS}, found {chips}: the solver holds the"
+            " chips that a node may take as bits of an integer"
         )
     return replace(package, chips=chips) if chips else package
 

@@ -75,7 +75,7 @@ def test_the_greedy_heuristic_fills_chips_in_order_and_keeps_the_triangle_rule()
 
 
 def test_copies_of_widely_read_nodes_do_not_spoil_the_bound():
-    bert = McmProblem(load("bert:layers=2"), load_package("mcm36"), McmConfig(backtracks=50))
+    bert = McmProblem(load("bert:layers=3"), load_package("mcm36"), McmConfig(backtracks=50))
     assert bert.network.copy.any()
     bound = bert.bound(20.0)
     assert bound is not None
