@@ -83,7 +83,9 @@ def _draw_memory(axes: Axes, split: Split, unit_bytes: int) -> None:
     at = np.arange(len(split.nodes))
     axes.bar(at, split.peak_bytes / unit_bytes, 0.76, color=REST, label="peak on the device model")
     axes.bar(at, split.weight_bytes / unit_bytes, 0.76, color=WEIGHTS, label="weights of it")
-    axes.axhline(split.capacity_bytes / unit_bytes, color="black", linewidth=1.0, linestyle="--", label="SRAM")
+    axes.axhline(
+        split.capacity_bytes / unit_bytes, color="black", linewidth=1.0, linestyle="--", label="SRAM"
+    )
 
 
 @dataclass(frozen=True)

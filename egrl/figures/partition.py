@@ -18,7 +18,7 @@ from workloads.errors import InputError
 def draw(runs: Sequence[PastRun]) -> Drawing:
     """Busy times and memory a chip, the baseline's partition and the best; of several runs, the fastest's.
 
-    InputError where the runs are not of one problem, none has a valid mapping, or the problem has no chips to split over.
+    InputError where the runs are not of one problem, none has a valid mapping, or the problem splits over no chips.
     """
     shown = fastest(runs)
     problem = shown.run.problem
