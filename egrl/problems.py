@@ -83,6 +83,24 @@ def _mmap() -> Definition:
     )
 
 
+def _mcm() -> Definition:
+    from hwsim.mcm.package import describe, load_package, package_names
+    from hwsim.mcm.problem import McmConfig, McmProblem
+    from workloads.load_partition import load_partition
+
+    def described(name: str) -> dict[str, Any]:
+        package = load_package(name)
+        return {"summary": f"problem mcm: {describe(package)}", **asdict(package)}
+
+    return Definition(
+        McmConfig,
+        lambda workload, chip, config: McmProblem(load_partition(workload), load_package(chip), config),
+        lambda: sorted(package_names(), key=lambda name: (name != "mcm36", name)),
+        described,
+        {"model": "device"},
+    )
+
+
 PROBLEMS: dict[str, Entry] = {
     "nnpi": Entry(
         "memory placement on the NNP-I, in seconds an inference", "workload.json", "chip.toml", _nnpi
@@ -93,6 +111,13 @@ PROBLEMS: dict[str, Entry] = {
         "chip.toml",
         _mmap,
         "the production heuristic",
+    ),
+    "mcm": Entry(
+        "a network split over the chips of a multi-chip module, in seconds a sample",
+        "workload.json",
+        "chip.toml",
+        _mcm,
+        "the heuristic",
     ),
 }
 

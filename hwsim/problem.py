@@ -311,6 +311,28 @@ class HasExplanation(Protocol):
     def explain(self, mapping: Mapping16) -> Any: ...
 
 
+@runtime_checkable
+class HasStages(Protocol):
+    """A problem whose choices may be stages of a pipeline: then along the order of the nodes they mostly do not
+    fall."""
+
+    @property
+    def stages(self) -> bool: ...
+
+
+def in_stages(problem: Problem) -> bool:
+    """Whether the choices of a problem are stages of a pipeline."""
+    return isinstance(problem, HasStages) and problem.stages
+
+
+@runtime_checkable
+class HasPartition(Protocol):
+    """A problem that splits nodes over chips and can say what that makes of each: a dataclass, a row a chip in
+    `chips`."""
+
+    def partition(self, mapping: Mapping16) -> Any: ...
+
+
 @dataclass(frozen=True)
 class Occupancy:
     """What each of L memories holds at each of T steps under one mapping with H heads.

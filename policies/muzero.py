@@ -37,7 +37,7 @@ class MuZeroConfig:
         hidden: of the layers of dynamics and heads.
         blocks: residual blocks that make the embedding.
         row_width: what a row of a list (a buffer) becomes.
-        map_channels: of the convolutions over the map.
+        map_channels: of the first convolution over the map, twice as many from the second on.
         map_blocks: residual blocks over the smallest map.
         ids, id_width: buckets and width of the embedding of names (tensors, groups); 0 = names are not seen, so that
             other programs can be served.
@@ -49,7 +49,7 @@ class MuZeroConfig:
     hidden: Annotated[int, Ge(4), Le(8192)] = 256
     blocks: Annotated[int, Ge(0), Le(64)] = 1
     row_width: Annotated[int, Ge(1), Le(1024)] = 32
-    map_channels: Annotated[int, Ge(1), Le(512)] = 16
+    map_channels: Annotated[int, Ge(1), Le(512)] = 8
     map_blocks: Annotated[int, Ge(0), Le(64)] = 1
     ids: Annotated[int, Ge(0), Le(2**20)] = 512
     id_width: Annotated[int, Ge(1), Le(256)] = 8
@@ -100,21 +100,16 @@ class _MapBlock(nn.Module):
 
 
 class _Map(nn.Module):
-    """[B, H, W] -> [B, width]: patches of patches down to 8 cells or fewer a side, residual blocks, a linear map."""
+    """[B, H, W] -> [B, width]: strided convolutions down to 8 cells or fewer a side, residual blocks, a linear map."""
 
     def __init__(self, size: tuple[int, int], config: MuZeroConfig) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        channels, out, (height, width) = 1, config.map_channels, size
+        channels, (height, width) = 1, size
         while max(height, width) > 8 or not layers:
-            side = 4 if max(height, width) >= 32 else 2
-            pad = (-height % side, -width % side)
-            layers += [
-                nn.ZeroPad2d((0, pad[1], 0, pad[0])),
-                nn.Conv2d(channels, out, side, stride=side),
-                nn.ReLU(),
-            ]
-            channels, height, width = out, (height + pad[0]) // side, (width + pad[1]) // side
+            out = config.map_channels if channels == 1 else 2 * config.map_channels
+            layers += [nn.Conv2d(channels, out, 3, stride=2, padding=1), nn.ReLU()]
+            channels, height, width = out, -(-height // 2), -(-width // 2)
         layers += [_MapBlock(channels) for _ in range(config.map_blocks)]
         self.layers = nn.Sequential(*layers)
         self.out = nn.Linear(channels * height * width, config.width)

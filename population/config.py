@@ -86,6 +86,7 @@ class Decisions:
         choices: C, the width of the probabilities.
         features: F, columns of the observation.
         size_bytes: int64 [N, H] of what each decides about; None where they are all alike.
+        stages: whether choices are stages of a pipeline.
     """
 
     num_choices: NDArray[np.int16]
@@ -93,3 +94,4 @@ class Decisions:
     choices: int
     features: int
     size_bytes: NDArray[np.int64] | None = None
+    stages: bool = False

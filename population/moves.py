@@ -10,6 +10,8 @@ moves the choices of a run along it. A *repack* exchanges one tensor with severa
 about its bytes. Kin swaps, shifts and repacks leave the bytes in each memory about as they were: in a full memory,
 other moves mostly end with the compiler's throwing something out.
 
+Where choices are stages of a pipeline most moves are those of `population.stage_moves`.
+
 Decisions with a single choice never move.
 """
 
@@ -19,6 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from population.stage_moves import stage_move
 
 Mapping16 = NDArray[np.int16]
 TRIES = 20
@@ -36,6 +40,7 @@ class MovesConfig:
         near: share of swaps and repacks with partners close by in execution order (swaps: geometric distance, mean 4).
         length: mean number of decisions in a block or shift.
         extra: mean number of moves beyond the first (Poisson).
+        staged: share of the moves of `population.stage_moves` where choices are stages.
     """
 
     flip: float = 0.15
@@ -48,6 +53,7 @@ class MovesConfig:
     near: float = 0.5
     length: float = 5.0
     extra: float = 1.0
+    staged: float = 0.9
 
     @property
     def shares(self) -> dict[str, float]:
@@ -57,6 +63,8 @@ class MovesConfig:
     def __post_init__(self) -> None:
         if min(self.shares.values()) < 0 or not 0 < sum(self.shares.values()) < np.inf:
             raise ValueError(f"{', '.join(KINDS)}: expected frequencies >= 0 that are not all 0")
+        if not 0 <= self.staged <= 1:
+            raise ValueError(f"moves: expected staged in 0..1, received {self.staged}")
         if not 0 <= self.near <= 1 or not self.length >= 1 or not 0 <= self.extra <= 100:
             raise ValueError("moves: expected near in 0..1, length >= 1 and extra in 0..100")
 
@@ -70,11 +78,15 @@ class Moves:
         live: NDArray[np.bool_],
         config: MovesConfig | None = None,
         size_bytes: NDArray[np.int64] | None = None,
+        stages: bool = False,
     ) -> None:
-        """For decisions int16 [N, H], which exist, bool [N, H], and their sizes int64 [N, H] (None: all equal)."""
+        """For decisions int16 [N, H], which exist, bool [N, H], and their sizes int64 [N, H] (None: all equal).
+
+        `stages` says that choices are stages of a pipeline.
+        """
         self.config = config or MovesConfig()
         free = live & (num_choices > 1)
-        self._num_choices, self._free = num_choices, free
+        self._num_choices, self._free, self._stages = num_choices, free, stages
         self._size = np.ones(free.shape, np.int64) if size_bytes is None else size_bytes
         heads = range(free.shape[1])
         self._peers: list[NDArray[np.int64]] = [np.flatnonzero(free[:, h]) for h in heads]
@@ -103,10 +115,21 @@ class Moves:
 
     def _move(self, mapping: Mapping16, rng: np.random.Generator) -> bool:
         """One move in place; False where it would change nothing or is not possible."""
+        if self._stages and rng.random() < self.config.staged:
+            return self._staged(mapping, self._any(rng)[1], rng)
         draw = rng.random()
         kind = next((k for k, below in enumerate(self._below) if draw < below), len(KINDS) - 1)
         done: bool = self._kinds[kind](mapping, *self._any(rng), rng)
         return done
+
+    def _staged(self, mapping: Mapping16, head: int, rng: np.random.Generator) -> bool:
+        peers = self._peers[head]
+        stage = mapping[peers, head]
+        moved = stage.min() >= 0 and stage_move(
+            stage, self._num_choices[peers, head], self.config.length, rng
+        )
+        mapping[peers, head] = stage
+        return bool(moved)
 
     def _flip(self, mapping: Mapping16, node: int, head: int, rng: np.random.Generator) -> bool:
         choices, old = int(self._num_choices[node, head]), int(mapping[node, head])

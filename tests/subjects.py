@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from egrl.methods import METHODS, find
+from hwsim.mcm.package import load_package
+from hwsim.mcm.problem import McmConfig, McmProblem
 from hwsim.mmap.chip import load_chip as load_mmap_chip
 from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.nnpi.chip import load_chip
@@ -31,6 +33,10 @@ def _mmap(config: MmapConfig, program: str = "alexnet:backward=1") -> Problem:
     return MmapProblem(load_program(program), replace(chip, cmem=cmem), config)
 
 
+def _mcm(config: McmConfig) -> Problem:
+    return McmProblem(load("mobilenet_v2"), load_package("edge4"), config)
+
+
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     "nnpi": lambda: NnpiProblem(load("alexnet"), load_chip("nnpi"), NnpiConfig()),
     "nnpi-penalise": lambda: NnpiProblem(load("resnet18"), load_chip("nnpi"), NnpiConfig(invalid="penalise")),
@@ -41,6 +47,9 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "mmap-literal": lambda: _mmap(MmapConfig(literal_copies=True), "alexnet"),
     "mmap-latency": lambda: _mmap(MmapConfig(reward="latency")),
     "mmap-lost": lambda: _mmap(MmapConfig(drop_backup=False)),
+    "mcm": lambda: _mcm(McmConfig()),
+    "mcm-device": lambda: _mcm(McmConfig(model="device")),
+    "mcm-free": lambda: _mcm(McmConfig(solver=False)),
     **{f"toy-{name}": toy for name, toy in TOYS.items()},
 }
 
@@ -92,6 +101,7 @@ ONE_SHOT = ("exact",)
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, SMALL.get(name, {})) for name in METHODS if name not in ONE_SHOT},
     "annealing-chains": ("annealing", {"chains": 4}),
+    "annealing-distributions": ("annealing", {"space": "distributions"}),
     "egrl-episodes": ("egrl", {**SMALL["egrl"], "steps_per_episode": 3}),
     "egrl-ragged-rounds": ("egrl", {**SMALL["egrl"], "evolution.population": 7, "learner.rollouts": 2}),
     "es-ragged-rounds": ("es", {**SMALL["es"], "pairs": 3, "readout": "sample"}),

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from hwsim.problem import HasBestKnown, HasExplanation, Mapping16, Problem, Status
+from hwsim.problem import HasBestKnown, HasExplanation, HasPartition, Mapping16, Problem, Status
 from workloads.errors import InputError
 
 
@@ -79,7 +79,9 @@ def evaluation_report(problem: Problem, mapping: Mapping16, name: str) -> dict[s
     """What one mapping [N, H] costs, what it breaks as given, and where the cost of what runs comes from."""
     found = problem.evaluate(mapping[None], np.zeros(1, np.uint64))
     ran = found.status[0] == Status.OK
-    explanation = problem.explain(mapping) if isinstance(problem, HasExplanation) else None
+    explanation: Any = problem.explain(mapping) if isinstance(problem, HasExplanation) else None
+    if isinstance(problem, HasPartition):
+        explanation = problem.partition(mapping)
     return {
         "kind": "evaluation",
         "version": 1,
@@ -105,7 +107,9 @@ def text_of(report: Mapping[str, Any]) -> str:
 
     lines: list[str] = []
     explanation = report["explanation"]
-    if explanation is not None:
+    if explanation is not None and "chips" in explanation:
+        lines += _chips(explanation)
+    elif explanation is not None:
         lines += [*_table([_op_row(op) for op in explanation["ops"]]), ""]
         parts = sorted(explanation["seconds_bound_by"].items(), key=lambda part: (-part[1], part[0]))
         total = sum(seconds for _, seconds in parts)
@@ -125,6 +129,31 @@ def text_of(report: Mapping[str, Any]) -> str:
         f" status {report['status']}, epsilon {report['epsilon']:.4f}"
     )
     return "\n".join(lines)
+
+
+def _chips(partition: Mapping[str, Any]) -> list[str]:
+    """The chips in use, and what takes the time."""
+    rows = [
+        {
+            "chip": chip["name"],
+            "nodes": f"{chip['nodes']}",
+            "busy us": f"{chip['busy_s'] * 1e6:.2f}",
+            "weights KiB": f"{chip['weight_bytes'] / 1024:.1f}",
+            "peak KiB": f"{chip['peak_bytes'] / 1024:.1f}",
+            "link us": f"{chip['link_s'] * 1e6:.2f}",
+            "link KiB": f"{chip['link_bytes'] / 1024:.1f}",
+        }
+        for chip in partition["chips"]
+        if chip["nodes"] or chip["link_bytes"]
+    ]
+    unused = len(partition["chips"]) - sum(chip["nodes"] > 0 for chip in partition["chips"])
+    return [
+        *_table(rows),
+        "",
+        f"slowest: {partition['bottleneck']}; {partition['stages']} stages, {unused} chips unused,"
+        f" {partition['capacity_bytes'] / 1024:.0f} KiB a chip; a link leads to the next chip",
+        "",
+    ]
 
 
 def _op_row(op: Mapping[str, Any]) -> dict[str, str]:

@@ -48,7 +48,8 @@ def command(
     as_json: bool,
 ) -> int:
     """Make a workload file of a model: ONNX (.onnx, .onnx.gz) or an exported PyTorch program (.pt2); or a program file,
-    for the problem mmap, of scheduled HLO text (.hlo, .hlo.gz, .txt).
+    for the problem mmap, of scheduled HLO text (.hlo, .hlo.gz, .txt); or an instance file, for the problem mcm, of a
+    profiled placement instance (.json, .json.gz).
 
     egrl import model.onnx -o model.json --dim batch=1
 
@@ -57,12 +58,15 @@ def command(
     from egrl import atomic
     from workloads.importers import dimensions
     from workloads.importers.read import is_model, read
+    from workloads.load_partition import ENDINGS
     from workloads.load_program import HLO, is_hlo
     from workloads.serialize import to_json
 
-    if not is_model(model) and not is_hlo(model):
+    placement = model.lower().endswith(ENDINGS)
+    if not is_model(model) and not is_hlo(model) and not placement:
         raise InputError(
-            f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2 (a model), or in {', '.join(HLO)} (HLO text)"
+            f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2 (a model), in {', '.join(HLO)} (HLO text)"
+            f" or in {' or '.join(ENDINGS)} (a placement instance)"
         )
     if not output.lower().endswith(".json"):
         raise InputError(f"--output {output}: expected a file ending in .json")
@@ -70,6 +74,20 @@ def command(
         raise InputError(
             f"--output {output}: expected a file in a folder that exists, found no {Path(output).parent}"
         )
+    if placement:
+        unfit = [
+            flag
+            for flag, on in (
+                ("--dim", dims),
+                ("--bytes", element_bytes),
+                ("--no-fuse", no_fuse),
+                ("--boundary-aliases", boundary_aliases),
+            )
+            if on
+        ]
+        if unfit:
+            raise InputError(f"{unfit[0]}: expected with a model, found with a placement instance")
+        return _instance(model, output, as_json)
     if is_hlo(model):
         for flag, given in (("--dim", dims), ("--bytes", element_bytes), ("--no-fuse", no_fuse)):
             if given:
@@ -112,6 +130,29 @@ def command(
             f" {document['activation_bytes'] / 1e6:.2f} MB of activations"
         )
         click.echo(f"workload file: {output}")
+    return 0
+
+
+def _instance(file: str, output: str, as_json: bool) -> int:
+    from egrl import atomic
+    from workloads.importers.placement_json import to_json
+    from workloads.load_partition import read_instance
+
+    instance = read_instance(file)
+    if instance is None:
+        raise InputError(
+            f"{file}: expected a placement instance (nodes, edges, maxFPGAs), found something else"
+        )
+    atomic.write(Path(output), to_json(instance))
+    sizes = {"nodes": len(instance.nodes), "edges": len(instance.edges), "devices": instance.devices}
+    if as_json:
+        document = {"kind": "import", "version": 1, "model": file, "instance": output, "name": instance.name}
+        click.echo(json.dumps({**document, **sizes}, allow_nan=False))
+    else:
+        click.echo(
+            f"{instance.name}: {sizes['nodes']} nodes, {sizes['edges']} edges, made for {instance.devices} devices"
+        )
+        click.echo(f"instance file: {output}")
     return 0
 
 

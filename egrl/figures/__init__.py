@@ -26,6 +26,7 @@ FIGURES: dict[str, tuple[str, str]] = {
     "umap": ("mappings as fast as the compiler's and the best, in two dimensions", "egrl.figures.embedding"),
     "utilisation": ("what each memory holds over time, compiler and best", "egrl.figures.utilisation"),
     "layout": ("each tensor's address and lifetime in each memory, best", "egrl.figures.layout"),
+    "partition": ("what chips of a module do and hold, heuristic and best", "egrl.figures.partition"),
     "breakdown": ("what bounds each op, compiler and best; who gained and lost", "egrl.figures.breakdown"),
 }
 """Name -> what it shows, in one line, and the module that draws it."""

@@ -8,11 +8,11 @@ import numpy as np
 
 from analysis.layout import Layout, layout_figure, use
 from egrl.allocation import PackedMemory, allocate
-from egrl.figures import Drawing, memory_map, plain
+from egrl.figures import Drawing, memory_map, partition, plain
 from egrl.figures.fastest import fastest
 from egrl.past_run import PastRun
 from hwsim.mmap.problem import MmapProblem
-from hwsim.problem import Problem
+from hwsim.problem import HasPartition, Problem
 
 STEP = "op, in execution order"
 ALIGN_BYTES, SECONDS, SEED = 64, 10.0, 0
@@ -20,12 +20,16 @@ ALIGN_BYTES, SECONDS, SEED = 64, 10.0, 0
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:
-    """Memories over ops, a box a tensor; of several runs, the fastest's. Of the MMapGame: `egrl.figures.memory_map`.
+    """Memories over ops, a box a tensor; of several runs, the fastest's.
+
+    Of the MMapGame: `egrl.figures.memory_map`; of a network split over chips: `egrl.figures.partition`.
 
     InputError where the runs are not of one problem, none has a valid mapping, or the problem has no lifetimes.
     """
     if isinstance(runs[0].problem, MmapProblem):
         return memory_map.draw(runs)
+    if isinstance(runs[0].problem, HasPartition):
+        return partition.draw(runs)
     shown = fastest(runs)
     problem = shown.run.problem
     memories = allocate(problem, shown.run.best_mapping(), ALIGN_BYTES, SECONDS, SEED)

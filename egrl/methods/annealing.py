@@ -9,6 +9,11 @@ looks at the budget: a longer run begins like a shorter one.
 Deviations: the walk goes on from the mapping that ran (`repaired`), not from the one proposed. With `chains`
 above one, that many independent walks share the evaluations; one chain leaves other workers idle.
 Several problems are annealed side by side, a generation each in turn.
+
+With `space = "distributions"` the walk is over what a problem's `sample` draws from, as in the paper on multi-chip
+modules (section 5.1): it begins at uniform distributions (from a start mapping: at those that are certain of it), a
+step gives some decisions new ones, drawn uniformly from all distributions, and what is drawn from all is measured.
+The paper does not say how many decisions a step takes.
 """
 
 from __future__ import annotations
@@ -16,16 +21,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt, Le
 from numpy.typing import NDArray
 
-from egrl.keys import REPAIR, run_keys
+from egrl.keys import REPAIR, SAMPLE, run_keys
 from egrl.methods import Definition, serves_all
 from egrl.types import GENERATION, Proposals, Setting, proposals
-from hwsim.problem import Evaluation, Status
+from hwsim.problem import Evaluation, Mapping16, Status, in_stages
 from population.moves import Moves, MovesConfig
 
 if TYPE_CHECKING:
@@ -46,23 +51,32 @@ class AnnealingConfig:
         tau: evaluations of one chain after which the temperature has halved.
         moves: what a step is made of (flips and swaps in equal parts).
         chains: independent walks.
+        space: what a step changes, "mappings" or the "distributions" that mappings are drawn from.
+        redrawn: mean share of the decisions that a step gives a new distribution, at least one.
     """
 
     t0: Annotated[float, Gt(0), Le(1e3)] = 0.02
     tau: Annotated[float, Ge(1)] = 300.0
     moves: MovesConfig = field(default_factory=lambda: FLIPS_AND_SWAPS)
     chains: Annotated[int, Ge(1), Le(10_000)] = 1
+    space: Literal["mappings", "distributions"] = "mappings"
+    redrawn: Annotated[float, Gt(0), Le(1)] = 0.02
 
 
 @dataclass
 class _Chain:
-    """One walk with a generator of its own, so that its steps do not depend on how the others are timed."""
+    """One walk with a generator of its own, so that its steps do not depend on how the others are timed.
+
+    Over distributions, `weights` float32 [N, H, C] is where it is and `tried` what the step under way was drawn from.
+    """
 
     mapping: NDArray[np.int16]
     rng: np.random.Generator
     energy: float = math.inf
     steps: int = 0
     waiting: bool = False
+    weights: NDArray[np.float32] | None = None
+    tried: NDArray[np.float32] | None = None
 
 
 class Annealing:
@@ -73,7 +87,8 @@ class Annealing:
     def __init__(self, setting: Setting, config: AnnealingConfig) -> None:
         self._setting, self._config = setting, config
         self._moves = [
-            Moves(p.num_choices, p.size_bytes > 0, config.moves, p.size_bytes) for p in setting.problems
+            Moves(p.num_choices, p.size_bytes > 0, config.moves, p.size_bytes, in_stages(p))
+            for p in setting.problems
         ]
         self._chains = [
             [
@@ -108,7 +123,12 @@ class Annealing:
             if chain.waiting:
                 break
             fresh = chain.steps == 0
-            batch.append(chain.mapping if fresh else self._moves[problem].propose(chain.mapping, chain.rng))
+            if self._config.space == "distributions":
+                batch.append(self._drawn(problem, chain, fresh))
+            else:
+                batch.append(
+                    chain.mapping if fresh else self._moves[problem].propose(chain.mapping, chain.rng)
+                )
             sources.append("start" if fresh and self._setting.start[problem] is not None else "annealing")
             chain.waiting = True
             self._asked += 1
@@ -117,7 +137,28 @@ class Annealing:
                 np.zeros((0, *self._setting.problems[problem].num_choices.shape), np.int16), "", problem
             )
         keys = run_keys(self._setting.seed, np.arange(first, self._asked), REPAIR)
+        if self._config.space == "distributions":
+            return proposals(np.stack(batch), sources, problem)
         return proposals(self._setting.problems[problem].repair(np.stack(batch), keys), sources, problem)
+
+    def _drawn(self, number: int, chain: _Chain, fresh: bool) -> Mapping16:
+        """A mapping [N, H] drawn from the chain's distributions, after a step unless it is `fresh`."""
+        problem, start = self._setting.problems[number], self._setting.start[number]
+        shape = (*problem.num_choices.shape, int(problem.num_choices.max()))
+        if chain.weights is None:
+            chain.weights = np.ones(shape, np.float32)
+            if start is not None:
+                chain.weights = np.eye(shape[2], dtype=np.float32)[np.maximum(start, 0)]
+        chain.tried = chain.weights
+        if fresh and start is not None:
+            return start
+        if not fresh:
+            chosen = chain.rng.random(shape[:2]) < self._config.redrawn
+            chosen.flat[chain.rng.integers(chosen.size)] = True
+            anew = chain.rng.exponential(size=shape).astype(np.float32)
+            chain.tried = np.where(chosen[:, :, None], anew, chain.weights)
+        key = run_keys(self._setting.seed, np.array([self._asked]), SAMPLE)
+        return problem.sample(chain.tried[None], key)[0]
 
     def learn(self) -> None:
         """Nothing is learned."""
@@ -138,6 +179,7 @@ class Annealing:
         chain.waiting = False
         if chain.energy == math.inf or rise <= 0 or chain.rng.random() < math.exp(-rise / temperature):
             chain.mapping, chain.energy = evaluation.repaired[row].copy(), energy
+            chain.weights = chain.tried
             self._accepted += 1
 
     def _temperature(self, steps: int) -> float:
@@ -170,7 +212,7 @@ class Annealing:
             for chain, saved in zip(chains, saved_chains, strict=True):
                 chain.rng.bit_generator.state = saved["rng"]
                 chain.mapping, chain.energy, chain.steps = saved["mapping"], saved["energy"], saved["steps"]
-                chain.waiting = saved["waiting"]
+                chain.waiting, chain.weights, chain.tried = saved["waiting"], saved["weights"], saved["tried"]
 
 
 DEFINITION = Definition(AnnealingConfig, Annealing, serves_all, {})

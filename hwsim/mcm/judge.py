@@ -27,6 +27,7 @@ def judge(
     no_skip: bool = True,
     triangle: bool = True,
     memory: bool = True,
+    names: Sequence[str] | None = None,
 ) -> list[Violation]:
     """Everything that a partition breaks; empty: all is well.
 
@@ -36,6 +37,7 @@ def judge(
         weight_bytes: a node; its length is the number of nodes.
         assignment: the chip of each node.
         acyclic, no_skip, triangle, memory: which rules hold.
+        names: of the nodes, for people; None: their numbers.
 
     Raises:
         ValueError: assignment and weight_bytes differ in length.
@@ -43,8 +45,9 @@ def judge(
     if len(assignment) != len(weight_bytes):
         raise ValueError(f"assignment: expected {len(weight_bytes)} nodes, received {len(assignment)}")
     place = [int(chip) for chip in assignment]
+    called = [f"node {node}" for node in range(len(place))] if names is None else names
     wrong = [
-        Violation("no such chip", f"node {node}", chip, chips - 1, "chip")
+        Violation("no such chip", called[node], chip, chips - 1, "chip")
         for node, chip in enumerate(place)
         if not 0 <= chip < chips
     ]
@@ -56,7 +59,11 @@ def judge(
             if place[source] > place[reader]:
                 found.append(
                     Violation(
-                        "acyclic", f"node {source} -> node {reader}", place[source], place[reader], "chip"
+                        "acyclic",
+                        f"{called[source]} -> {called[reader]}",
+                        place[source],
+                        place[reader],
+                        "chip",
                     )
                 )
     if no_skip:

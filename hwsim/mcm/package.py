@@ -6,6 +6,7 @@ file is TOML with the tables of `Package`'s fields; `packages/mcm36.toml` is the
 
 from __future__ import annotations
 
+from dataclasses import field
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
@@ -44,6 +45,18 @@ class Link:
 
 
 @dataclass(frozen=True, config=_CONFIG)
+class Device:
+    """What only the device model asks (`hwsim/mcm/device.py`).
+
+    `launch_s` passes before each node, `sram_Bps` is what a chip's SRAM reads and writes a second. The defaults are
+    assumptions: no public source gives them.
+    """
+
+    launch_s: HopSeconds = 1e-6
+    sram_Bps: Rate = 200e9
+
+
+@dataclass(frozen=True, config=_CONFIG)
 class Constraints:
     """Which rules hold (`docs/mcm.md` has their exact meaning)."""
 
@@ -57,8 +70,8 @@ class Constraints:
 class Package:
     """A multi-chip module.
 
-    `load` says what the busy time of a chip counts: "compute" its nodes, "compute+transfers" also what it sends and
-    receives, each tensor once a chip.
+    `load` says what the busy time of a chip counts: "compute" its nodes (links work beside it and have busy times of
+    their own), "compute+transfers" also what it sends and receives, each tensor once a chip.
     """
 
     name: Name
@@ -67,6 +80,7 @@ class Package:
     link: Link
     constraints: Constraints
     load: Literal["compute", "compute+transfers"]
+    device: Device = field(default_factory=Device)
 
     @model_validator(mode="after")
     def _consistent(self) -> Package:

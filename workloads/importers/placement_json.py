@@ -71,7 +71,10 @@ def read(file: str) -> PlacementGraph:
 
 
 def parse(document: Any, name: str, where: str) -> PlacementGraph:
-    """The instance in a JSON object; `where` (a file name) opens the message of an error. InputError as `read`."""
+    """The instance in a JSON object; `where` (a file name) opens the message of an error. InputError as `read`.
+
+    `name` is its name where the document has none of its own.
+    """
     if not isinstance(document, dict):
         raise InputError(f"{where}: expected a JSON object, found {describe(document)}")
     nodes, links = _objects(document, "nodes", where), _objects(document, "edges", where)
@@ -97,8 +100,11 @@ def parse(document: Any, name: str, where: str) -> PlacementGraph:
             if number not in at:
                 raise InputError(f"{where}: edges[{i}].{key}: expected the id of a node, found {number}")
         ends.append([at[number] for number in pair])
+    own = document.get("name", name)
+    if not isinstance(own, str) or not own:
+        raise InputError(f"{where}: name: expected a name, found {describe(own)}")
     return PlacementGraph(
-        name,
+        own,
         tuple(str(node.get("name", node["id"])) for node in nodes),
         np.array(ends, np.int64).reshape(-1, 2),
         np.array([_number(node, "fpgaLatency", f"{where}: nodes[{i}]") for i, node in enumerate(nodes)]),
@@ -112,6 +118,44 @@ def parse(document: Any, name: str, where: str) -> PlacementGraph:
         _whole(document, "maxFPGAs", where),
         int(_number(document, "maxSizePerFPGA", where)),
     )
+
+
+def is_instance(document: Any) -> bool:
+    """Whether a JSON document looks like one of these instances, and not like a workload."""
+    return isinstance(document, dict) and "kind" not in document and {"nodes", "edges"} <= set(document)
+
+
+def to_json(instance: PlacementGraph) -> str:
+    """The instance as JSON that `parse` reads as an equal one."""
+    nodes = [
+        {"id": i, "name": name, "fpgaLatency": latency, "size": size, "colorClass": group}
+        for i, (name, latency, size, group) in enumerate(
+            zip(
+                instance.nodes,
+                instance.latency.tolist(),
+                instance.size_bytes.tolist(),
+                instance.group.tolist(),
+                strict=True,
+            )
+        )
+    ]
+    edges = [
+        {"sourceId": source, "destId": reader, "cost": time, "size": size}
+        for (source, reader), time, size in zip(
+            instance.edges.tolist(),
+            instance.transfer_time.tolist(),
+            instance.transfer_bytes.tolist(),
+            strict=True,
+        )
+    ]
+    document = {
+        "name": instance.name,
+        "maxFPGAs": instance.devices,
+        "maxSizePerFPGA": instance.device_bytes,
+        "nodes": nodes,
+        "edges": edges,
+    }
+    return json.dumps(document, indent=0) + "\n"
 
 
 def _objects(document: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:

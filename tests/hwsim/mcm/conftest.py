@@ -1,4 +1,4 @@
-"""Makes the plain twin importable."""
+"""Makes the plain twins and the cases importable."""
 
 from __future__ import annotations
 

@@ -1,0 +1,59 @@
+"""How the analytical model and the device model of multi-chip modules agree on partitions drawn by SAMPLE.
+
+    python benchmarks/mcm_models.py [--workload bert] [--chip mcm36] [--samples 2000] [-o FILE.png]
+
+The study of Figure 7 of the paper on multi-chip modules: uniform probabilities, both models' costs over their least. It
+prints how many keys got a partition, the share that does not run on the device, and the correlation of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from analysis.partition import agreement, agreement_figure
+from analysis.style import save
+from hwsim.mcm.cost import costs
+from hwsim.mcm.device import run
+from hwsim.mcm.package import load_package
+from hwsim.mcm.problem import McmConfig, McmProblem
+from workloads.load_partition import load_partition
+
+BATCH = 100
+
+
+def main() -> None:
+    """Print a line a workload, and draw the last."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workload", nargs="+", default=["bert"])
+    parser.add_argument("--chip", default="mcm36")
+    parser.add_argument("--samples", type=int, default=2000)
+    parser.add_argument("-o", "--output", default="")
+    given = parser.parse_args()
+    for name in given.workload:
+        problem = McmProblem(load_partition(name), load_package(given.chip), McmConfig())
+        even = np.ones((len(problem.nodes), problem.package.chips), np.float32)
+        rows = []
+        for first in range(0, given.samples, BATCH):
+            keys = np.arange(first, min(given.samples, first + BATCH), dtype=np.uint64)
+            answer = problem.solver.sample(even, keys, None, problem.config.backtracks)
+            rows.append(answer.assignment[answer.valid])
+        places = np.concatenate(rows)
+        device = run(problem.device, places)
+        measured = np.where(device.excess_bytes > 0, np.nan, device.cost_s)
+        found = agreement(costs(problem.tables, places), measured)
+        print(
+            f"{problem.workload} on {problem.chip}: {len(places)} of {given.samples} keys; {found.invalid:.1%} do not"
+            f" run; correlation {found.pearson:.4f}",
+            flush=True,
+        )
+    if given.output:
+        save(agreement_figure(found, f"{problem.workload} on {problem.chip}"), Path(given.output))
+
+
+if __name__ == "__main__":
+    main()

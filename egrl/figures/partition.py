@@ -1,0 +1,48 @@
+"""How one run's best partition loads the chips and links of a package, beside the heuristic's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.partition import Split, split_figure
+from egrl.figures import Drawing, plain
+from egrl.figures.fastest import fastest
+from egrl.past_run import PastRun
+from egrl.problems import rival
+from hwsim.problem import HasPartition, Mapping16
+from workloads.errors import InputError
+
+
+def draw(runs: Sequence[PastRun]) -> Drawing:
+    """Busy times and memory a chip, the baseline's partition and the best; of several runs, the fastest's.
+
+    InputError where the runs are not of one problem, none has a valid mapping, or the problem splits over no chips.
+    """
+    shown = fastest(runs)
+    problem = shown.run.problem
+    if not isinstance(problem, HasPartition):
+        raise InputError(
+            f"plot partition: expected a problem that splits a network over chips (mcm), found {problem.name!r}"
+        )
+    mappings = shown.mappings()
+    splits = [
+        _split(problem, mappings["compiler"], rival(problem.name)),
+        _split(problem, mappings["best"], f"best: {shown.speedup:.4f}x"),
+    ]
+    numbers = {
+        **shown.numbers,
+        "partitions": [{**vars(split), "utilisation": split.utilisation} for split in splits],
+    }
+    return Drawing(split_figure(splits, shown.title), plain(numbers), shown.remarks)
+
+
+def _split(problem: HasPartition, mapping: Mapping16, label: str) -> Split:
+    found = problem.partition(mapping)
+    columns = {
+        name: np.array([getattr(chip, name) for chip in found.chips])
+        for name in ("link_s", "nodes", "weight_bytes", "peak_bytes")
+    }
+    busy = np.array([chip.busy_s for chip in found.chips])
+    return Split(label, busy, **columns, capacity_bytes=found.capacity_bytes, cost_s=found.cost_s)

@@ -1,0 +1,75 @@
+"""The partition that speedups are over: a heuristic's cuts, valid on the package, and running on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.mcm.cuts import greedy, random_cuts
+from hwsim.mcm.network import Network
+from hwsim.mcm.rules import misplaced
+from hwsim.mcm.solver import Solver
+from workloads.errors import InputError
+
+FILLS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
+"""Shares of the memory that weights may take; the device needs the rest for activations."""
+DRAWS = 8
+"""Further partitions that are tried, each from a key of its own, where no cuts will do."""
+
+
+def compiled(
+    network: Network,
+    solver: Solver,
+    heuristic: str,
+    runs: Callable[[NDArray[np.int16]], bool],
+    backtracks: int,
+) -> NDArray[np.int16]:
+    """Int16 [N], the first that runs of the heuristic's partitions with ever less memory, then of some draws.
+
+    Args:
+        network: what is split.
+        solver: repairs what breaks a rule.
+        heuristic: "greedy" or "random" (uniform cuts, the same each time).
+        runs: whether a valid partition [N] runs.
+        backtracks: decisions that the solver may take back for each.
+
+    Raises:
+        InputError: none was found, with what is lacking and what would help where that is known.
+    """
+    found_valid = False
+    for place in _candidates(network, solver, heuristic, backtracks):
+        found_valid = True
+        if runs(place):
+            return place
+    where = f"{network.graph.name} on {solver.package.name}"
+    if found_valid:
+        raise InputError(
+            f"{where}: expected a partition that runs on the device model, found none in"
+            f" {len(FILLS) + DRAWS} tries: their activations and weights exceed sram_bytes ="
+            f" {solver.package.chip.sram_bytes}; what would help: more SRAM, more chips, or model = analytical"
+        )
+    reason = solver.explain(backtracks)
+    raise InputError(f"{where}: {reason or f'no partition found with {backtracks} decisions taken back'}")
+
+
+def _candidates(
+    network: Network, solver: Solver, heuristic: str, backtracks: int
+) -> Iterator[NDArray[np.int16]]:
+    tables, order = network.tables, np.arange(len(network.graph))
+    rng = np.random.default_rng(0)
+    key = np.zeros(1, np.uint64)
+    for fill in FILLS:
+        cut = greedy(tables, fill) if heuristic == "greedy" else random_cuts(tables, rng)
+        if not misplaced(tables, cut[None]).any():
+            yield cut
+            continue
+        answer = solver.fix(cut[None], key, order, backtracks)
+        if answer.valid[0]:
+            yield answer.assignment[0]
+    even = np.ones((len(order), tables.chips), np.float32)
+    for draw in range(DRAWS):
+        answer = solver.sample(even, np.array([draw], np.uint64), None, backtracks)
+        if answer.valid[0]:
+            yield answer.assignment[0]

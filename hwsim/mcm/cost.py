@@ -1,0 +1,113 @@
+"""What a partition costs by the analytical model: seconds a sample in a pipeline whose stages are the chips.
+
+Source: MCM paper, section 5.1: the latencies of the nodes of a chip are added up, and the largest chip is the cost.
+With `load = "compute+transfers"` it is the objective of "Efficient algorithms for device placement of DNN graph
+operators" (NeurIPS 2020): a chip is also busy with each of its tensors that any other chip reads, once, and with each
+tensor of another chip that it reads, once.
+
+Deviations:
+- With `load = "compute"` the links have busy times, too, and the slowest of chips and links is the cost; the paper
+  names no links. A tensor passes a link once, and every chip on its way can take it.
+- The ring closes from the last chip to the first; without the acyclic rule tensors may take that link.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.jit import kernel
+
+
+class Tables(NamedTuple):
+    """N nodes and T tensors (one a node that another node reads), C chips, as the kernels read them.
+
+    Attributes:
+        compute_s: float64 [N].
+        size_bytes: int64 [N], at least 1: what a node holds and makes.
+        weight_bytes: int64 [N].
+        edges: int64 [E, 2], from the node that is read to its reader.
+        source: int64 [T], the node that makes the tensor.
+        read_start, reader: the nodes that read it are reader[read_start[t] : read_start[t + 1]], others than its
+            source.
+        tensor_s: float64 [T], seconds on a link.
+        tensor_bytes: int64 [T].
+        chips: C.
+        transfers: 1 where the busy time of a chip counts transfers, else 0.
+        acyclic, no_skip, triangle: which rules hold, 0 or 1.
+        capacity: bytes of a chip, or -1 where memory is no rule.
+    """
+
+    compute_s: NDArray[np.float64]
+    size_bytes: NDArray[np.int64]
+    weight_bytes: NDArray[np.int64]
+    edges: NDArray[np.int64]
+    source: NDArray[np.int64]
+    read_start: NDArray[np.int64]
+    reader: NDArray[np.int64]
+    tensor_s: NDArray[np.float64]
+    tensor_bytes: NDArray[np.int64]
+    chips: int
+    transfers: int
+    acyclic: int
+    no_skip: int
+    triangle: int
+    capacity: int
+
+
+@kernel
+def _busy(
+    t: Tables, place: NDArray[np.int16], chip_s: NDArray[np.float64], link_s: NDArray[np.float64]
+) -> None:
+    """Add the busy times of one partition [N] to those of chips [C] and links [C]; link i leads from chip i on."""
+    for n in range(len(place)):
+        chip_s[place[n]] += t.compute_s[n]
+    seen = np.full(t.chips, -1, np.int64)
+    for k in range(len(t.source)):
+        home, far = int(place[t.source[k]]), 0
+        for at in range(t.read_start[k], t.read_start[k + 1]):
+            chip = int(place[t.reader[at]])
+            hops = (chip - home) % t.chips
+            if hops == 0 or seen[chip] == k:
+                continue
+            seen[chip] = k
+            if t.transfers:
+                chip_s[chip] += t.tensor_s[k]
+                if far == 0:
+                    chip_s[home] += t.tensor_s[k]
+            far = max(far, hops)
+        for hop in range(far):
+            link_s[(home + hop) % t.chips] += t.tensor_s[k]
+
+
+@kernel
+def _busy_of(t: Tables, place: NDArray[np.int16]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    chip_s, link_s = np.zeros(t.chips), np.zeros(t.chips)
+    _busy(t, place, chip_s, link_s)
+    return chip_s, link_s
+
+
+@kernel
+def _costs(t: Tables, places: NDArray[np.int16]) -> NDArray[np.float64]:
+    out = np.empty(len(places), np.float64)
+    for b in range(len(places)):
+        chip_s, link_s = np.zeros(t.chips), np.zeros(t.chips)
+        _busy(t, places[b], chip_s, link_s)
+        out[b] = chip_s.max()
+        if not t.transfers:
+            out[b] = max(out[b], link_s.max())
+    return out
+
+
+def busy(t: Tables, place: NDArray[np.int16]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Seconds a sample that chips, float64 [C], and links, float64 [C], are busy under a partition int16 [N]."""
+    found: tuple[NDArray[np.float64], NDArray[np.float64]] = _busy_of(t, np.ascontiguousarray(place))
+    return found
+
+
+def costs(t: Tables, places: NDArray[np.int16]) -> NDArray[np.float64]:
+    """Seconds a sample, float64 [B], of partitions int16 [B, N] on chips that exist: the busiest chip or link."""
+    found: NDArray[np.float64] = _costs(t, np.ascontiguousarray(places))
+    return found

@@ -1,0 +1,142 @@
+"""Partitions that cut the order of the nodes into runs, a run a chip: the compiler's heuristics and the best of them.
+
+Sources: the MCM paper compares with a greedy heuristic of a production compiler and a random partition, both linear
+in the nodes (section 5.1), and gives neither. The best cut is the textbook dynamic program over positions.
+
+Under the triangle rule a run must not be jumped: no node before it is read behind it. Then chips lead to their
+neighbours only and there is no triangle; the rule allows more than these.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.jit import kernel
+from hwsim.mcm.cost import Tables
+
+
+def greedy(t: Tables, fill: float = 1.0) -> NDArray[np.int16]:
+    """Int16 [N]: chip after chip takes nodes up to its fair share of the work that is left, as memory and rules allow.
+
+    Args:
+        t: nodes in an order in which edges point forward.
+        fill: the share of a chip's memory that weights may take, 0..1.
+
+    Nodes that no chip may take (there are too few chips) stay on the last one: what then breaks a rule is for the
+    solver.
+    """
+    room = t.capacity * fill if t.capacity >= 0 else np.inf
+    reach = _reach(t)
+    place = np.zeros(len(t.compute_s), np.int16)
+    chip, first, load, held, left = 0, 0, 0.0, 0, float(t.compute_s.sum())
+    for n in range(len(place)):
+        seconds, size = float(t.compute_s[n]), int(t.weight_bytes[n])
+        fair = left / (t.chips - chip)
+        full = held + size > room or load + seconds / 2 > fair
+        if n > first and full and chip + 1 < t.chips and (not t.triangle or n > reach[first]):
+            left -= load
+            chip, first, load, held = chip + 1, n, 0.0, 0
+        place[n] = chip
+        load, held = load + seconds, held + size
+    return place
+
+
+def random_cuts(t: Tables, rng: np.random.Generator) -> NDArray[np.int16]:
+    """Int16 [N]: a number of runs and then cuts drawn uniformly."""
+    n = len(t.compute_s)
+    runs = int(rng.integers(1, min(t.chips, n) + 1))
+    cuts = np.sort(rng.choice(np.arange(1, n), runs - 1, replace=False))
+    return np.searchsorted(cuts, np.arange(n), side="right").astype(np.int16)
+
+
+def best_cuts(t: Tables) -> NDArray[np.int16] | None:
+    """Int16 [N]: the cheapest by the analytical model of all cuts that keep every rule; None where there is none.
+
+    Valid under the acyclic rule and without it. O(C N^2) time for C chips and N nodes, times readers a node.
+    """
+    value, back = _best_cuts(t, _reach(t))
+    n = len(t.compute_s)
+    used = int(np.argmin(value[:, n]))
+    if not np.isfinite(value[used, n]):
+        return None
+    place = np.zeros(n, np.int16)
+    end = n
+    for chip in range(used - 1, -1, -1):
+        first = int(back[chip + 1, end])
+        place[first:end] = chip
+        end = first
+    return place
+
+
+def _reach(t: Tables) -> NDArray[np.int64]:
+    """Int64 [N + 1]: the last node that reads a node before position p; -1 where there is none from p on."""
+    n = len(t.compute_s)
+    farthest = np.full(n + 1, -1, np.int64)
+    if len(t.edges):
+        np.maximum.at(farthest, t.edges[:, 0] + 1, t.edges[:, 1])
+    reach = np.maximum.accumulate(farthest)
+    return np.where(reach >= np.arange(n + 1), reach, -1)
+
+
+@kernel
+def _best_cuts(t: Tables, reach: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """value[j, q] (inf: none) and the first node of the last of j runs over the nodes before q."""
+    n, tensors = len(t.compute_s), len(t.source)
+    chips = min(t.chips, n)
+    value = np.full((chips + 1, n + 1), np.inf)
+    back = np.zeros((chips + 1, n + 1), np.int64)
+    value[0, 0] = 0.0
+    last = np.empty(tensors, np.int64)
+    for k in range(tensors):
+        last[k] = -1
+        for at in range(t.read_start[k], t.read_start[k + 1]):
+            last[k] = max(last[k], t.reader[at])
+    made_at = np.argsort(t.source)
+    for p in range(n):
+        incoming = 0.0
+        if not t.transfers and p > 0:
+            for k in range(tensors):
+                if t.source[k] < p and last[k] >= p:
+                    incoming += t.tensor_s[k]
+        taken = np.zeros(tensors, np.bool_)
+        load, held, received, sent = 0.0, 0, 0.0, 0.0
+        at, leaving = 0, np.zeros(n + 1)
+        while at < tensors and t.source[made_at[at]] < p:
+            at += 1
+        readers = np.zeros(n, np.float64)
+        if t.transfers:
+            for k in range(tensors):
+                if t.source[k] < p:
+                    for to in range(t.read_start[k], t.read_start[k + 1]):
+                        v = t.reader[to]
+                        if v >= p and not taken[k]:
+                            first = v
+                            for more in range(to, t.read_start[k + 1]):
+                                if t.reader[more] >= p:
+                                    first = min(first, t.reader[more])
+                            readers[first] += t.tensor_s[k]
+                            taken[k] = True
+        for q in range(p + 1, n + 1):
+            v = q - 1
+            load += t.compute_s[v]
+            held += t.weight_bytes[v]
+            if t.capacity >= 0 and held > t.capacity:
+                break
+            if t.transfers:
+                received += readers[v]
+                sent -= leaving[v]
+                while at < tensors and t.source[made_at[at]] == v:
+                    k = made_at[at]
+                    sent += t.tensor_s[k]
+                    leaving[last[k]] += t.tensor_s[k]
+                    at += 1
+            if t.triangle and q < n and q <= reach[p]:
+                continue
+            cost = max(load + received + sent, incoming)
+            for j in range(chips):
+                found = max(value[j, p], cost)
+                if found < value[j + 1, q]:
+                    value[j + 1, q] = found
+                    back[j + 1, q] = p
+    return value, back

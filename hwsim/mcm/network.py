@@ -1,0 +1,225 @@
+"""What a partition is about: the nodes of a workload or of a profiled instance, ready for solver, costs and policies.
+
+Deviations from the MCM paper, whose graphs are not published: a node is an op; nodes that feed many others are copied
+(`hwsim/mcm/clones.py`) and stand before their reader; nodes that must share a chip are one. A tensor is what all
+readers of a node read: the widest read, no more than the node makes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.mcm.clones import cloned
+from hwsim.mcm.cost import Tables
+from hwsim.mcm.graph import Graph, contracted, of_placement, of_workload, topological
+from hwsim.mcm.package import Package
+from workloads.errors import InputError
+from workloads.features import FEATURES, SIZE_SCALE, static_features
+from workloads.graph import Op, Workload
+from workloads.importers.placement_json import PlacementGraph, to_json
+from workloads.serialize import to_json as workload_json
+
+SCHEMA_VERSION = 201
+"""Of the columns of `Network.features`; changes whenever one changes."""
+OWN_FEATURES = ("fair_share", "work_before", "depth", "tensor_size")
+"""Behind the columns of `workloads.features`: log1p of a node's time in shares of a chip; the share of all time that
+the nodes before it take, in the order of the nodes; its longest path from an input as a share of the longest; log1p
+of its tensor in bytes, scaled like the other sizes."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """N nodes in an order in which every edge points forward.
+
+    Attributes:
+        graph: for the solver.
+        tables: for costs and rules.
+        made_bytes: int64 [N], the activation that a node makes, whether read or not.
+        run_s: float64 [N], seconds of a node on the device (`hwsim/mcm/device.py`) with its launch.
+        copy: bool [N], whether it is a copy of a widely read node.
+        features: float32 [N, F].
+        text: the input as JSON, from which it can be made again.
+    """
+
+    graph: Graph
+    tables: Tables
+    made_bytes: NDArray[np.int64]
+    run_s: NDArray[np.float64]
+    copy: NDArray[np.bool_]
+    features: NDArray[np.float32]
+    text: str
+
+
+class _Parts(NamedTuple):
+    """What differs between workloads and instances: columns of `Tables`, and of `Network` before the launch is
+    added."""
+
+    tensors: dict[str, NDArray]
+    made: NDArray[np.int64]
+    run_s: NDArray[np.float64]
+    copy: NDArray[np.bool_]
+    static: NDArray[np.float32]
+
+
+def network(given: Workload | PlacementGraph, package: Package, copies: bool = True) -> Network:
+    """What is to be split over the chips of a package.
+
+    Args:
+        given: a workload or a profiled instance.
+        package: its chips, links and rules.
+        copies: whether widely read nodes without weights are copied for each reader (workloads only).
+
+    Raises:
+        InputError: no nodes, a cycle, or no time at all.
+    """
+    if isinstance(given, PlacementGraph):
+        return _of_instance(given, package)
+    return _of_workload(given, package, copies)
+
+
+def _of_workload(workload: Workload, package: Package, copies: bool) -> Network:
+    large, origin = of_workload(workload, package), np.arange(len(workload))
+    if copies:
+        large, origin = cloned(large)
+    copy = np.arange(len(large)) >= len(workload)
+    reader = np.arange(len(large))
+    for u, v in large.edges.tolist():
+        reader[u] = v if copy[u] else reader[u]
+    while copy[reader].any():
+        reader = reader[reader]
+    order = np.lexsort((~copy, reader))
+    graph, origin = _reordered(large, order), origin[order]
+    made = np.array([op.output_bytes for op in workload], np.int64)[origin]
+    read = np.array([op.weight_read_bytes for op in workload], np.int64)[origin]
+    measured = np.array([op.latency_s is not None for op in workload])[origin]
+    peeked = np.zeros(len(graph), np.int64)
+    np.add.at(peeked, graph.edges[:, 1], graph.transfer_bytes)
+    run_s = np.where(
+        measured,
+        graph.compute_s,
+        np.maximum(graph.compute_s, (made + read + peeked) / package.device.sram_Bps),
+    )
+    tensors = _tensors(graph, np.arange(len(graph)), made, package)
+    static = static_features(workload)[origin]
+    made_of = _Parts(tensors, made, run_s, copy[order], static)
+    return _network(graph, made_of, workload_json(workload), package)
+
+
+def _of_instance(instance: PlacementGraph, package: Package) -> Network:
+    raw = of_placement(instance)
+    _refuse_cycle(raw)
+    graph, member = contracted(raw, instance.group)
+    most = np.zeros(len(raw), np.int64)
+    np.maximum.at(most, raw.edges[:, 0], raw.transfer_bytes)
+    made = np.zeros(len(graph), np.int64)
+    np.add.at(made, member, most)
+    blank = [
+        Op(name, "other", (), (0, 0, 0), (0, 0, 0), int(size), weight_bytes=int(held))
+        for name, size, held in zip(graph.nodes, made, graph.weight_bytes, strict=True)
+    ]
+    static = static_features(Workload(instance.name, tuple(blank)))
+    no_copy = np.zeros(len(graph), np.bool_)
+    parts = _Parts(_tensors(raw, member, most, package), made, graph.compute_s, no_copy, static)
+    return _network(graph, parts, to_json(instance), package)
+
+
+def _refuse_cycle(graph: Graph) -> None:
+    try:
+        topological(len(graph), graph.edges)
+    except InputError:
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        ones = np.ones(len(graph.edges), np.int8)
+        matrix = coo_array((ones, graph.edges.T), shape=(len(graph), len(graph)))
+        part = connected_components(matrix, directed=True, connection="strong")[1]
+        cycle = np.flatnonzero(part == np.argmax(np.bincount(part)))
+        raise InputError(
+            f"{graph.name}: edges: expected no cycle, found one among {len(cycle)} nodes,"
+            f" {graph.nodes[cycle[0]]!r} and {graph.nodes[cycle[1]]!r} among them; nodes of one colorClass may form one"
+        ) from None
+
+
+def _reordered(graph: Graph, order: NDArray[np.int64]) -> Graph:
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    ends = position[graph.edges]
+    sort = np.lexsort((ends[:, 1], ends[:, 0]))
+    return replace(
+        graph,
+        nodes=tuple(graph.nodes[n] for n in order.tolist()),
+        edges=np.ascontiguousarray(ends[sort]),
+        weight_bytes=graph.weight_bytes[order],
+        compute_s=graph.compute_s[order],
+        transfer_bytes=graph.transfer_bytes[sort],
+        transfer_s=None if graph.transfer_s is None else graph.transfer_s[sort],
+    )
+
+
+def _tensors(
+    graph: Graph, member: NDArray[np.int64], made: NDArray[np.int64], package: Package
+) -> dict[str, NDArray]:
+    """The columns of `Tables` about tensors: a tensor a node of `graph`, as the members that other members read."""
+    readers: list[set[int]] = [set() for _ in range(len(graph))]
+    widest, longest = np.zeros(len(graph), np.int64), np.zeros(len(graph))
+    times = (
+        graph.transfer_bytes / package.link.bandwidth_Bps if graph.transfer_s is None else graph.transfer_s
+    )
+    for (u, v), size, seconds in zip(graph.edges.tolist(), graph.transfer_bytes, times, strict=True):
+        if member[u] != member[v]:
+            readers[u].add(int(member[v]))
+            widest[u], longest[u] = max(widest[u], size), max(longest[u], seconds)
+    if graph.transfer_s is None:
+        widest = np.minimum(widest, made)
+        longest = widest / package.link.bandwidth_Bps
+    read = [u for u in range(len(graph)) if readers[u]]
+    counts = [len(readers[u]) for u in read]
+    return {
+        "source": member[np.array(read, np.int64)],
+        "read_start": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        "reader": np.array([v for u in read for v in sorted(readers[u])], np.int64),
+        "tensor_s": longest[np.array(read, np.int64)],
+        "tensor_bytes": widest[np.array(read, np.int64)],
+    }
+
+
+def _network(graph: Graph, parts: _Parts, text: str, package: Package) -> Network:
+    total = float(graph.compute_s.sum())
+    if not total > 0:
+        raise InputError(f"{graph.name}: expected nodes that take time, found {total:g} seconds in all")
+    rules = package.constraints
+    tables = Tables(
+        compute_s=graph.compute_s,
+        size_bytes=np.maximum(graph.weight_bytes + parts.made, 1),
+        weight_bytes=graph.weight_bytes,
+        edges=graph.edges,
+        **parts.tensors,
+        chips=package.chips,
+        transfers=int(package.load == "compute+transfers"),
+        acyclic=int(rules.acyclic),
+        no_skip=int(rules.no_skip),
+        triangle=int(rules.triangle),
+        capacity=package.chip.sram_bytes if rules.memory else -1,
+    )
+    depth = np.zeros(len(graph), np.int64)
+    for u, v in graph.edges.tolist():
+        depth[v] = max(depth[v], depth[u] + 1)
+    size = np.zeros(len(graph))
+    np.maximum.at(size, tables.source, tables.tensor_bytes)
+    own = np.stack(
+        [
+            np.log1p(graph.compute_s * package.chips / total),
+            (np.cumsum(graph.compute_s) - graph.compute_s) / total,
+            depth / max(1, depth.max()),
+            np.log1p(size) * SIZE_SCALE,
+        ],
+        axis=1,
+    )
+    features = np.concatenate([parts.static, own], axis=1).astype(np.float32)
+    assert features.shape[1] == len(FEATURES) + len(OWN_FEATURES)
+    run_s = parts.run_s + package.device.launch_s
+    return Network(graph, tables, parts.made, run_s, parts.copy, features, text)

@@ -1,0 +1,320 @@
+"""Partitioning over a multi-chip module as a problem: mappings go through the constraint solver, costs are a
+pipeline's.
+
+Source: "A Transferable Approach for Partitioning Machine Learning Models on Multi-Chip-Modules", sections 3 to 5.
+
+Deviations:
+- Rewards are squared speedups, as of every problem here; the paper's is the throughput.
+- Where the solver finds nothing within its limit, the baseline's partition is judged instead.
+- Without the solver an invalid partition is rewarded with the negative share of its bytes that stand where a rule is
+  broken, instead of no throughput: 0 would be the reward of a slow one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from annotated_types import Ge, Le
+from numpy.typing import NDArray
+
+from hwsim.canonical import check_keys, check_mapping, choice_columns, independent_sample
+from hwsim.keys import derive
+from hwsim.mcm import exact
+from hwsim.mcm.baseline import compiled
+from hwsim.mcm.cost import costs
+from hwsim.mcm.device import device_tables, run
+from hwsim.mcm.explain import Partition, explain
+from hwsim.mcm.judge import judge
+from hwsim.mcm.judge_device import judge_device
+from hwsim.mcm.network import SCHEMA_VERSION, network
+from hwsim.mcm.package import MAX_CHIPS, Package, package_file
+from hwsim.mcm.rules import misplaced
+from hwsim.mcm.solver import Answer, solver
+from hwsim.problem import (
+    Baseline,
+    Bound,
+    Evaluation,
+    Keys,
+    Mapping16,
+    Observation,
+    Solution,
+    Status,
+    Violation,
+)
+from workloads.errors import InputError
+from workloads.graph import Workload
+from workloads.importers.placement_json import PlacementGraph
+
+SIMULATOR_VERSION = 1
+"""Goes up with every change that changes a partition or a cost."""
+
+_FIX_STREAM = 0x666978
+
+
+@dataclass(frozen=True)
+class McmConfig:
+    """Settings of the problem.
+
+    Attributes:
+        model: "analytical" adds up latencies (`hwsim/mcm/cost.py`); "device" has an order, peak memory and messages,
+            and partitions that do not run (`hwsim/mcm/device.py`).
+        solver: mappings become valid partitions by SAMPLE and FIX; without, they are drawn node by node and judged.
+        baseline: what speedups are over: "greedy" balanced runs of nodes, or "random" runs.
+        copies: widely read nodes without weights are copied for each reader.
+        backtracks: decisions that the solver may take back for a mapping.
+        chips: how many chips instead of the package's; 0: its own.
+    """
+
+    model: Literal["analytical", "device"] = "analytical"
+    solver: bool = True
+    baseline: Literal["greedy", "random"] = "greedy"
+    copies: bool = True
+    backtracks: Annotated[int, Ge(1), Le(10**9)] = 500
+    chips: Annotated[int, Ge(0), Le(2**31)] = 0
+
+
+class McmProblem:
+    """Assign each node of a network to a chip of a package.
+
+    mapping   int16 [N, 1]: the chip of each node; decisions are never dead
+    cost      seconds a sample, the inverse of the throughput: the busiest chip or link of the pipeline
+    reward    (baseline cost / cost)^2 where it ran; -epsilon where it did not
+    valid     the rules of the package hold; with `model = "device"` every chip also holds its peak
+    epsilon   the share of bytes that FIX moved; where nothing ran, of those where a rule is broken or memory lacks
+
+    >>> problem = McmProblem(load("resnet50"), load_package("mcm36"))
+    >>> problem.evaluate(problem.initial[None], np.zeros(1, np.uint64)).speedup
+    """
+
+    def __init__(
+        self, given: Workload | PlacementGraph, package: Package, config: McmConfig | None = None
+    ) -> None:
+        """Build tables and solver and compile the baseline.
+
+        Raises:
+            InputError: an unknown setting, a network that `network` refuses, or one without a valid partition.
+        """
+        self.config = config or McmConfig()
+        for name, values in (("model", ("analytical", "device")), ("baseline", ("greedy", "random"))):
+            if getattr(self.config, name) not in values:
+                raise InputError(
+                    f"problem.{name}: expected {' or '.join(values)}, found {getattr(self.config, name)!r}"
+                )
+        package = _resized(package, self.config.chips)
+        self.package = package
+        self.network = network(given, package, self.config.copies)
+        self.tables = self.network.tables
+        self.device = device_tables(self.network, package)
+        self.solver = solver(self.network.graph, package)
+        self._proved: dict[float, Bound] = {}
+
+        self.name = "mcm"
+        self.workload = self.network.graph.name
+        self.chip = package.name
+        self.nodes = _distinct(self.network.graph.nodes)
+        self.heads: tuple[str, ...] = ("chip",)
+        self.labels: tuple[tuple[str, ...], ...] = (tuple(str(c) for c in range(package.chips)),)
+        self.size_bytes: NDArray[np.int64] = self.tables.size_bytes[:, None].copy()
+        self.live: NDArray[np.bool_] = self.size_bytes > 0
+        self.num_choices: NDArray[np.int16] = np.full(self.size_bytes.shape, package.chips, np.int16)
+        self.choice_rank: NDArray[np.float32] = np.linspace(0, 1, package.chips, dtype=np.float32)[None]
+        self.initial: Mapping16 = np.zeros(self.size_bytes.shape, np.int16)
+        x = np.concatenate([self.network.features, choice_columns(self.choice_rank, self.initial)], axis=1)
+        edges = np.ascontiguousarray(self.tables.edges.T)
+        self.observation: Observation | None = Observation(x.astype(np.float32), edges, SCHEMA_VERSION)
+        self.unit = "s"
+        mapping = compiled(
+            self.network, self.solver, self.config.baseline, self._runs, self.config.backtracks
+        )[:, None]
+        self.baseline = Baseline(mapping, self._costs(mapping[None, :, 0])[0], self.config.baseline)
+
+    @property
+    def stages(self) -> bool:
+        """Choices are stages of a pipeline: along the order of the nodes they mostly do not fall."""
+        return bool(self.tables.acyclic)
+
+    def _costs(self, places: NDArray[np.int16]) -> NDArray[np.float64]:
+        """Costs [B] of partitions [B, N]; infinite where the device has too little memory."""
+        if self.config.model == "analytical":
+            return costs(self.tables, places)
+        ran = run(self.device, places)
+        return np.where(ran.excess_bytes > 0, np.inf, ran.cost_s)
+
+    def _runs(self, place: NDArray[np.int16]) -> bool:
+        return bool(np.isfinite(self._costs(place[None])[0]))
+
+    def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
+        """Judge mappings int16 [B, N, 1]; keys uint64 [B] are for FIX where one is not valid.
+
+        Raises:
+            ValueError: where shape, dtype or a choice number is out of range.
+        """
+        check_mapping(self, mapping, key)
+        size, total = self.tables.size_bytes, int(self.tables.size_bytes.sum())
+        place = np.ascontiguousarray(mapping[:, :, 0])
+        wrong = misplaced(self.tables, place)
+        ran: NDArray[np.bool_] = ~np.any(wrong, axis=1)
+        if self.config.solver:
+            fixed = self._fixed(place, key, ran)
+            share = np.where(fixed != place, size, 0).sum(axis=1) / total
+            place, ran = fixed, np.ones(len(place), np.bool_)
+        else:
+            share = np.where(wrong, size, 0).sum(axis=1) / total
+        if self.config.model == "device":
+            device = run(self.device, place)
+            cost = device.cost_s
+            lacks = ran & (device.excess_bytes > 0)
+            held = np.maximum(device.peak_bytes.sum(axis=1), 1)
+            share = np.where(lacks, device.excess_bytes / held, share)
+            ran &= ~lacks
+        else:
+            cost = costs(self.tables, place)
+        speedup = np.where(ran, self.baseline.cost / cost, 0.0)
+        share = np.clip(share, 0.0, 1.0)
+        return Evaluation(
+            reward=np.where(ran, speedup * speedup, -share),
+            cost=np.where(ran, cost, np.nan),
+            speedup=speedup,
+            epsilon=share,
+            status=np.where(ran, Status.OK, Status.INVALID).astype(np.int8),
+            partial=np.zeros(len(ran), np.bool_),
+            repaired=place[:, :, None],
+        )
+
+    def _valid(self, places: NDArray[np.int16]) -> NDArray[np.bool_]:
+        """Bool [B]: which partitions [B, N] keep the rules of the package."""
+        return np.asarray(~np.any(misplaced(self.tables, places), axis=1), np.bool_)
+
+    def _fixed(self, place: NDArray[np.int16], key: Keys, valid: NDArray[np.bool_]) -> NDArray[np.int16]:
+        """Partitions [B, N] with those that are not valid repaired by FIX."""
+        if valid.all():
+            return place
+        out = place.copy()
+        broken = np.flatnonzero(~valid)
+        answer = self.solver.fix(
+            place[broken], derive(key[broken], _FIX_STREAM), None, self.config.backtracks
+        )
+        out[broken] = self._found(answer)
+        return out
+
+    def _found(self, answer: Answer) -> NDArray[np.int16]:
+        """What the solver found, and the baseline's partition where it found nothing within its limit."""
+        found: NDArray[np.int16] = np.where(
+            answer.valid[:, None], answer.assignment, self.baseline.mapping[None, :, 0]
+        )
+        return found
+
+    def sample(self, probabilities: NDArray[np.floating[Any]], key: Keys) -> Mapping16:
+        """SAMPLE by the solver: [B, N, 1, C] -> int16 [B, N, 1]; without it, every node by itself.
+
+        Raises:
+            ValueError: where a shape or dtype is wrong or a probability negative or not finite.
+        """
+        p = np.asarray(probabilities)
+        if not self.config.solver or p.ndim != 4:
+            return independent_sample(p, self.num_choices, self.live, key)
+        if p.shape[1:3] != self.num_choices.shape or p.shape[3] < self.package.chips:
+            raise ValueError(
+                f"probabilities: expected shape (B, {len(self.nodes)}, 1, {self.package.chips}), received {p.shape}"
+            )
+        check_keys(key, len(p))
+        weights = p[:, :, 0, : self.package.chips].astype(np.float32)
+        return self._found(self.solver.sample(weights, key, None, self.config.backtracks))[:, :, None]
+
+    def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
+        """FIX by the solver for mappings [B, N, 1] that are not valid; without it they stay as they are.
+
+        Raises:
+            ValueError: where shape, dtype or a choice number is out of range.
+        """
+        check_mapping(self, mapping, key)
+        if not self.config.solver:
+            return mapping.copy()
+        place = np.ascontiguousarray(mapping[:, :, 0])
+        return self._fixed(place, key, self._valid(place))[:, :, None].copy()
+
+    def judge(self, mapping: Mapping16) -> list[Violation]:
+        """Every rule that one mapping [N, 1] breaks, by code that shares nothing with solver, costs and device."""
+        t, rules, sram = self.tables, self.package.constraints, self.package.chip.sram_bytes
+        place, weights = mapping[:, 0].tolist(), t.weight_bytes.tolist()
+        edges = [(u, v) for u, v in t.edges.tolist()]
+        on = (rules.acyclic, rules.no_skip, rules.triangle, rules.memory)
+        found = judge(t.chips, sram, edges, weights, place, *on, self.nodes)
+        if self.config.model == "device" and rules.memory and all(0 <= chip < t.chips for chip in place):
+            readers = np.split(t.reader, t.read_start[1:-1]) if len(t.source) else []
+            tensors = [
+                (source, size, to.tolist())
+                for source, size, to in zip(t.source.tolist(), t.tensor_bytes.tolist(), readers, strict=True)
+            ]
+            made = self.network.made_bytes.tolist()
+            found += judge_device(t.chips, sram, weights, made, tensors, place)
+        return found
+
+    def partition(self, mapping: Mapping16) -> Partition:
+        """What chips hold and do and links carry under what is judged for one mapping int16 [N, 1].
+
+        Raises:
+            ValueError: where shape, dtype or a choice number is out of range.
+        """
+        place = self.repair(mapping[None], np.zeros(1, np.uint64))[0, :, 0]
+        on_device = self.config.model == "device"
+        return explain(self.network, self.device, place, self.package.chip.sram_bytes, on_device)
+
+    def bound(self, time_limit_s: float) -> Bound | None:
+        """The proofs of `hwsim/mcm/exact.py` that are done within the limit."""
+        if time_limit_s not in self._proved:
+            known_s = float(costs(self.tables, self.baseline.mapping[None, :, 0])[0])
+            self._proved[time_limit_s] = exact.bound_of(self.network, known_s, time_limit_s)[0]
+        return self._proved[time_limit_s]
+
+    def solve(self, time_limit_s: float, seed: int) -> Solution:
+        """The cheapest split where the graph has few ideals, else the best cuts; nothing of it is random."""
+        keys = np.zeros(3, np.uint64)
+        return exact.solve(
+            self.network,
+            self.baseline.mapping[:, 0],
+            lambda places: self._fixed(places, keys[: len(places)], self._valid(places)),
+            self._costs,
+            time_limit_s,
+        )
+
+    def model_cost(self, mapping: Mapping16) -> float:
+        """Seconds a sample of what is judged for one mapping int16 [N, 1]; infinite where that does not run."""
+        found = self.evaluate(mapping[None], np.zeros(1, np.uint64))
+        return float(found.cost[0]) if found.status[0] == Status.OK else float("inf")
+
+    def fingerprint(self) -> str:
+        """Hex digest of simulator version, package, network and settings."""
+        parts = {"version": SIMULATOR_VERSION, "config": asdict(self.config), "files": dict(self.files())}
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def files(self) -> dict[str, str]:
+        """The network and the package as text."""
+        return {"workload.json": self.network.text, "chip.toml": package_file(self.package)}
+
+
+def _resized(package: Package, chips: int) -> Package:
+    """The package with another number of chips; 0: as it is. InputError where that is too many."""
+    if chips > MAX_CHIPS:
+        raise InputError(
+            f"problem.chips: expected 0 (the package's own) to {MAX_CHIPS}, found {chips}: the solver holds the"
+            " chips that a node may take as bits of an integer"
+        )
+    return replace(package, chips=chips) if chips else package
+
+
+def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, with their position behind those that come again."""
+    seen: set[str] = set()
+    out = []
+    for number, name in enumerate(names):
+        own = name if name not in seen else f"{name} #{number}"
+        while own in seen:
+            own += "'"
+        seen.add(own)
+        out.append(own)
+    return tuple(out)

@@ -1,0 +1,45 @@
+"""Moves where choices are stages of a pipeline."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from population.moves import Moves, MovesConfig
+from population.stage_moves import stage_move
+
+
+def test_a_move_changes_a_run_by_one_stage_and_stays_within_the_limits():
+    rng = np.random.default_rng(0)
+    limit, seen = np.full(12, 4, np.int16), set()
+    for _ in range(400):
+        before = np.sort(rng.integers(0, 4, 12)).astype(np.int16)
+        after = before.copy()
+        changed = stage_move(after, limit, 3.0, rng)
+        steps = after - before
+        moved = np.flatnonzero(steps)
+        assert changed == bool(len(moved))
+        assert set(steps[moved].tolist()) in ({1}, {-1}, set())
+        assert after.min() >= 0
+        assert after.max() < 4
+        seen.add((len(moved) > 1, int(steps[moved][0]) if changed else 0))
+    assert seen >= {(False, 1), (False, -1), (True, 1), (True, -1), (False, 0)}
+
+
+def test_moves_reach_every_partition_of_a_short_chain():
+    moves = Moves(np.full((4, 1), 3, np.int16), np.ones((4, 1), np.bool_), MovesConfig(extra=0.0), None, True)
+    rng, mapping = np.random.default_rng(1), np.zeros((4, 1), np.int16)
+    seen = set()
+    for _ in range(6_000):
+        mapping = moves.propose(mapping, rng)
+        seen.add(tuple(mapping[:, 0].tolist()))
+    assert len(seen) == 3**4
+
+
+def test_without_stages_nothing_of_them_is_drawn():
+    counts, live = np.full((9, 2), 3, np.int16), np.ones((9, 2), np.bool_)
+    start = np.zeros((9, 2), np.int16)
+    drawn = [
+        Moves(counts, live, MovesConfig(staged=share)).propose(start, np.random.default_rng(5))
+        for share in (0.0, 1.0)
+    ]
+    np.testing.assert_array_equal(*drawn)
