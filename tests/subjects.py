@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from egrl.methods import METHODS, find
+from hwsim.fft.problem import FftConfig, FftProblem
 from hwsim.mmap.chip import load_chip as load_mmap_chip
 from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.nnpi.chip import load_chip
@@ -41,6 +42,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "mmap-literal": lambda: _mmap(MmapConfig(literal_copies=True), "alexnet"),
     "mmap-latency": lambda: _mmap(MmapConfig(reward="latency")),
     "mmap-lost": lambda: _mmap(MmapConfig(drop_backup=False)),
+    "fft": lambda: FftProblem(8, FftConfig(cost="model")),
     **{f"toy-{name}": toy for name, toy in TOYS.items()},
 }
 

@@ -1,7 +1,7 @@
 """Codelets: DFTs of small sizes over vectors of problems, as machine code generated when a plan first needs them.
 
-A codelet is a function of addresses and strides. It does `count` DFTs of its size side by side (the inner loop, in SIMD
-lanes), and that `outer` times, and may multiply its inputs or its outputs by twiddle factors:
+A codelet is a function of addresses and strides. It does `count` DFTs of its size side by side (the inner loop, in
+SIMD lanes), and that `outer` times, and may multiply its inputs or its outputs by twiddle factors:
 
     for o in range(outer): for v in range(count):
         y[k*os + v*ov + o*oo] = DFT over j of x[j*is + v*iv + o*oi]
@@ -9,11 +9,12 @@ lanes), and that `outer` times, and may multiply its inputs or its outputs by tw
 Source: FFTW's codelets (Frigo and Johnson: The design and implementation of FFTW3, 2005, sections III and IV); their
 operations are those of `hwsim/fft/symbols.py`, their text is that of `hwsim/fft/assembly.py`.
 
-Deviations: they are LLVM's intermediate language with explicit vectors, compiled by llvmlite (numba's own back end),
-and not Python for numba to compile: numba can neither be told that input and output do not overlap, without which the
-loops are not vectorised, nor compile a DFT of 32 in less than seconds (here it is tens of milliseconds, so that nothing
-has to be kept on disk and a read-only installation is no problem). Numbers are complex128 in memory, and apart (real
-parts in one register, imaginary in another) in registers. Size 1 is a copy, or a multiplication by a table.
+Deviations: they are LLVM's intermediate language with explicit vectors, compiled by llvmlite (numba's own back
+end), and not Python for numba to compile: numba can neither be told that input and output do not overlap, without
+which the loops are not vectorised, nor compile a DFT of 32 in less than seconds (here it is tens of milliseconds,
+so that nothing has to be kept on disk and a read-only installation is no problem). Numbers are complex128 in
+memory, and apart (real parts in one register, imaginary in another) in registers. Size 1 is a copy, or a
+multiplication by a table.
 """
 
 from __future__ import annotations

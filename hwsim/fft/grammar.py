@@ -17,10 +17,10 @@ way, and the rules say in which order that is done and where intermediate result
 Sources: TAG (de Mesmay et al., ICML 2009), sections 2 and 4, for plans as words of an acyclic grammar; the rules are
 those of general-size libraries (Voronenko: Library generation for linear transforms, 2008; Frigo and Johnson, 2005).
 
-Deviations: the paper's text breaks off before its own grammar. Good-Thomas is inside the codelets only. Bluestein is
-proposed only where a size has a prime factor from RADER_FROM on, at the next sizes 2^k, 3 2^k and 5 2^k; any plan that
-is written down is run. A wrapper (l, c) is proposed only below the root, where there may be many DFTs, only where there
-is no codelet, and not around another one.
+Deviations: the paper's text breaks off before its own grammar. Good-Thomas is inside the codelets only. Bluestein
+is proposed only where a size has a prime factor from RADER_FROM on, at the next sizes 2^k, 3 2^k and 5 2^k; any
+plan that is written down is run. A wrapper (l, c) is proposed only below the root, where there may be many DFTs,
+only where there is no codelet, and not around another one.
 """
 
 from __future__ import annotations

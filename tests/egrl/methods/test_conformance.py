@@ -21,7 +21,7 @@ from egrl.types import GENERATION, Method, Proposals, Setting
 from hwsim.problem import Evaluation, Keys, Problem, Status
 from subjects import ONE_SHOT, PROBLEMS, VARIANTS, served
 
-EVERYWHERE = ("nnpi", "nnpi-penalise", "toy-ragged", "toy-game", "toy-grammar")
+EVERYWHERE = ("nnpi", "nnpi-penalise", "toy-ragged", "toy-game", "toy-grammar", "fft")
 CASES = [
     (variant, name)
     for variant in VARIANTS
