@@ -4,7 +4,7 @@ It is there where nothing can be measured, or nothing may vary: for the default 
 problem with `cost = "model"`. It knows the lanes of this machine and typical sizes of caches, no more.
 
 The prices are assumptions of the right order, from a least-squares fit over random plans of 2^6 .. 2^16 points on one
-server core with AVX-512 (`benchmarks/fft.py --fit`).
+server core with AVX-512.
 """
 
 from __future__ import annotations

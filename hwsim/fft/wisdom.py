@@ -1,8 +1,8 @@
 """Wisdom: the best plans known on this machine, in a file of the user's, as FFTW keeps them.
 
 The file is what the environment variable EGRL_FFT_WISDOM names, else `egrl/fft-wisdom.json` in the user's cache folder
-(XDG_CACHE_HOME, ~/.cache). Times of another machine or library version say nothing here: such a file is passed over with
-a warning, and replaced when something is learned.
+(XDG_CACHE_HOME, ~/.cache). Times of another machine or library version say nothing here: such a file is passed over
+with a warning, and replaced when something is learned.
 """
 
 from __future__ import annotations
