@@ -11,6 +11,7 @@ All rivals of a size are measured in turn (hwsim/measure.py, `interleave`), call
 from __future__ import annotations
 
 import argparse
+import functools
 import time
 from collections.abc import Callable
 
@@ -66,8 +67,8 @@ def main() -> None:
     for size in (int(text) for text in given.sizes.split(",")):
         x = np.random.default_rng(size).normal(size=(size, 2)).view(np.complex128)[:, 0]
         plans = [default_plan(size)] + ([searched(size, given.evals, given.seed)] if given.evals else [])
-        runs: list[Callable[[], object]] = [lambda x=x: np.fft.fft(x)]
-        runs += [lambda x=x, fft=Fft(plan): fft(x) for plan in plans]
+        runs: list[Callable[[], object]] = [functools.partial(np.fft.fft, x)]
+        runs += [functools.partial(Fft(plan), x) for plan in plans]
         base, *others = (m.value for m in interleave([sampler(run) for run in runs], practice))
         cells = [f"{size}", f"{base * 1e6:.2f}"]
         for plan, value in zip(plans, others, strict=True):
