@@ -34,6 +34,9 @@ LARGEST_RADIX = 32
 DEEP_FROM = 2048
 """From this size on, plans that work depth first are tried: below, everything fits into the first cache."""
 
+BREADTH_TO = 65536
+"""Up to this size, plans that work breadth first are tried; above it only what was measured to be faster there."""
+
 
 @functools.cache
 def default_plan(size: int) -> Plan:
@@ -61,9 +64,9 @@ def _shapes(size: int) -> Iterator[Plan]:
 
 def _around(radix: Plan, rest: Plan) -> Iterator[Plan]:
     """The shapes with this radix."""
-    yield Split("f", True, radix, rest)
-    yield Split("t", True, radix, rest)
-    yield Split("t", False, radix, rest)
     if rest.size >= DEEP_FROM:
         yield Split("t", False, radix, Loop(8, False, rest))
-        yield Split("f", False, radix, Loop(1, False, rest))
+    if radix.size * rest.size <= BREADTH_TO:
+        yield Split("f", True, radix, rest)
+        yield Split("t", True, radix, rest)
+        yield Split("t", False, radix, rest)
