@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hwsim.problem import HasPlacement, Mapping16, Problem
+from hwsim.problem import HasPlacement, HasPlanText, Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document
@@ -34,15 +34,18 @@ def rows_of(problem: Problem, mapping: Mapping16) -> list[dict[str, Any]]:
 
 
 def dumps(problem: Problem, mapping: Mapping16) -> str:
-    """JSON of one mapping [N, H], as `rows_of` has it."""
-    document = {
+    """JSON of one mapping [N, H], as `rows_of` has it, or as the plan that a problem writes it as."""
+    document: dict[str, Any] = {
         "kind": KIND,
         "version": VERSION,
         "problem": problem.name,
         "workload": problem.workload,
         "chip": problem.chip,
-        "mapping": rows_of(problem, mapping),
     }
+    if isinstance(problem, HasPlanText):
+        document["plan"] = problem.plan_text(mapping)
+    else:
+        document["mapping"] = rows_of(problem, mapping)
     return json.dumps(document, indent=1) + "\n"
 
 
@@ -57,6 +60,11 @@ def loads(text: str, where: str, problem: Problem) -> Mapping16:
     for key, expected in (("problem", problem.name), ("workload", problem.workload)):
         if document.get(key) != expected:
             raise InputError(f"{where}: {key}: expected {expected!r}, found {document.get(key)!r}")
+    if isinstance(problem, HasPlanText):
+        plan = document.get("plan")
+        if not isinstance(plan, str):
+            raise InputError(f"{where}: plan: expected a text, found {type(plan).__name__}")
+        return problem.read_plan(plan, f"{where}: plan")
     rows = document.get("mapping")
     if not isinstance(rows, list):
         raise InputError(f"{where}: mapping: expected a list of nodes, found {type(rows).__name__}")

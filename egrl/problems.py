@@ -101,6 +101,21 @@ def _mcm() -> Definition:
     )
 
 
+def _fft() -> Definition:
+    from hwsim.fft.problem import FftConfig, FftProblem, check_chip, load_size
+
+    def build(workload: str, chip: str, config: Any) -> Problem:
+        check_chip(chip)
+        return FftProblem(load_size(workload), config)
+
+    def described(name: str) -> dict[str, Any]:
+        from hwsim.fft.measured import machine_name
+
+        return {"summary": f"problem fft: this machine ({machine_name()})"}
+
+    return Definition(FftConfig, build, lambda: ["host"], described, {})
+
+
 PROBLEMS: dict[str, Entry] = {
     "nnpi": Entry(
         "memory placement on the NNP-I, in seconds an inference", "workload.json", "chip.toml", _nnpi
@@ -118,6 +133,13 @@ PROBLEMS: dict[str, Entry] = {
         "chip.toml",
         _mcm,
         "the heuristic",
+    ),
+    "fft": Entry(
+        "plans of fast Fourier transforms (--workload dft-N), in measured seconds on this machine",
+        "dft.json",
+        "machine.toml",
+        _fft,
+        "the default plan",
     ),
 }
 

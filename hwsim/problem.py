@@ -400,6 +400,17 @@ class HasPlacement(Protocol):
 
 
 @runtime_checkable
+class HasPlanText(Protocol):
+    """A problem whose mappings people write as one text, a plan: mapping files hold it under `plan`."""
+
+    def plan_text(self, mapping: Mapping16) -> str:
+        """The text of one mapping [N, H]."""
+
+    def read_plan(self, text: str, where: str) -> Mapping16:
+        """The mapping [N, H] of a text; InputError, beginning with `where`, where it is none of this problem."""
+
+
+@runtime_checkable
 class HasGame(Protocol):
     """A problem that is a game, too."""
 

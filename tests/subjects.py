@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from egrl.methods import METHODS, find
+from hwsim.fft.problem import FftConfig, FftProblem
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmConfig, McmProblem
 from hwsim.mmap.chip import load_chip as load_mmap_chip
@@ -50,6 +51,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "mcm": lambda: _mcm(McmConfig()),
     "mcm-device": lambda: _mcm(McmConfig(model="device")),
     "mcm-free": lambda: _mcm(McmConfig(solver=False)),
+    "fft": lambda: FftProblem(8, FftConfig(cost="model")),
     **{f"toy-{name}": toy for name, toy in TOYS.items()},
 }
 

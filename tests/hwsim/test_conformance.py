@@ -264,4 +264,4 @@ def test_its_derivation_shares_vertices_and_its_plans_are_valid(problem):
                 frontier.append(successor)
     assert edges > len(seen) - 1
     assert plans > 1
-    assert dead > 0
+    assert dead > 0 or problem.name == "fft", "the grammar of FFTs has a rule for everything"

@@ -21,7 +21,7 @@ from egrl.types import GENERATION, Method, Proposals, Setting
 from hwsim.problem import Evaluation, Keys, Problem, Status
 from subjects import ONE_SHOT, PROBLEMS, VARIANTS, served
 
-EVERYWHERE = ("nnpi", "nnpi-penalise", "toy-ragged", "toy-game", "toy-grammar")
+EVERYWHERE = ("nnpi", "nnpi-penalise", "toy-ragged", "toy-game", "toy-grammar", "fft")
 CASES = [
     (variant, name)
     for variant in VARIANTS
@@ -234,7 +234,9 @@ def test_its_state_survives_a_checkpoint(case):
 def test_the_start_mapping_is_measured_first(case, tmp_path):
     variant, problem = case
     start = problem.repair(
-        problem.sample(np.ones((1, *problem.num_choices.shape, 4)), np.array([3], np.uint64)),
+        problem.sample(
+            np.ones((1, *problem.num_choices.shape, problem.num_choices.max())), np.array([3], np.uint64)
+        ),
         np.zeros(1, np.uint64),
     )
     archive, _, _ = run(variant, problem, tmp_path / "r", 1, start=start[0])

@@ -1,0 +1,55 @@
+"""FFTs by plans that can be searched: a grammar of plans, codelets made when needed, and what runs them.
+
+from hwsim.fft import plan
+y = plan(65536)(x)      # x complex128 [..., 65536]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hwsim.fft.executor import Fft
+
+LARGEST = 1 << 24
+_plans: dict[int, Fft] = {}
+
+
+def plan(size: int) -> Fft:
+    """The best plan known for DFTs of `size` points, compiled: wisdom's (`hwsim/fft/wisdom.py`), else the default.
+
+    It is kept, with its scratch: a second call gives the same object.
+
+    Raises:
+        InputError: a size that is no whole number from 1 to 2^24.
+    """
+    from workloads.errors import InputError
+
+    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= LARGEST:
+        raise InputError(f"size: expected a whole number from 1 to {LARGEST}, found {size!r}")
+    if size not in _plans:
+        from hwsim.fft import wisdom
+        from hwsim.fft.default import default_plan
+        from hwsim.fft.executor import Fft
+
+        known = wisdom.known().get(size)
+        _plans[size] = Fft(known.plan if known else default_plan(size))
+    return _plans[size]
+
+
+def learn(text: str) -> bool:
+    """Measure a plan, such as the `plan` of a run's best_mapping.json, and keep it as wisdom if it is the best known.
+
+    Returns whether it was kept; `plan` gives it from then on.
+
+    Raises:
+        InputError: no complete plan, or a file that cannot be written.
+    """
+    from hwsim.fft import measured, wisdom
+    from hwsim.fft.notation import parse
+
+    learned = parse(text)
+    kept = wisdom.remember(learned, measured.seconds(learned))
+    if kept:
+        _plans.pop(learned.size, None)
+    return kept

@@ -1,0 +1,66 @@
+"""Codelets: DFTs of small sizes over vectors of problems, as machine code generated when a plan first needs them.
+
+A codelet is a function of addresses and strides. It does `count` DFTs of its size side by side (the inner loop, in
+SIMD lanes), and that `outer` times, and may multiply its inputs or its outputs by twiddle factors:
+
+    for o in range(outer): for v in range(count):
+        y[k*os + v*ov + o*oo] = DFT over j of x[j*is + v*iv + o*oi]
+
+Source: FFTW's codelets (Frigo and Johnson: The design and implementation of FFTW3, 2005, sections III and IV); their
+operations are those of `hwsim/fft/symbols.py`, their text is that of `hwsim/fft/assembly.py`.
+
+Deviations: they are LLVM's intermediate language with explicit vectors, compiled by llvmlite (numba's own back
+end), and not Python for numba to compile: numba can neither be told that input and output do not overlap, without
+which the loops are not vectorised, nor compile a DFT of 32 in less than seconds (here it is tens of milliseconds,
+so that nothing has to be kept on disk and a read-only installation is no problem). Numbers are complex128 in
+memory, and apart (real parts in one register, imaginary in another) in registers. Size 1 is a copy, or a
+multiplication by a table.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from hwsim.fft.assembly import assembly
+from hwsim.fft.kinds import Kind
+
+
+@functools.cache
+def lanes() -> int:
+    """Numbers of float64 in a SIMD register of this machine: 8, 4 or 2."""
+    import llvmlite.binding as llvm
+
+    features = dict(llvm.get_host_cpu_features())
+    return 8 if features.get("avx512f") else 4 if features.get("avx") else 2
+
+
+_ENGINES: list[Any] = []
+
+
+@functools.cache
+def _machine() -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=2,
+        codemodel="jitdefault",
+    )
+
+
+@functools.cache
+def address(kind: Kind) -> int:
+    """Where the machine code of a codelet lies, in this process; made at the first call."""
+    import llvmlite.binding as llvm
+
+    machine = _machine()
+    module = llvm.parse_assembly(assembly(kind, lanes()))
+    module.verify()
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    _ENGINES.append(engine)
+    return int(engine.get_function_address(kind.name))

@@ -1,0 +1,154 @@
+"""The grammar as a derivation graph, and plans as rows of numbers.
+
+A derivation applies rules until nothing is open. The order does not matter to the plan: with `leftmost` every plan
+is derived in one way and the graph is a tree, otherwise any open sub-problem may come next, as in TAG's own graphs
+(section 2), and equal partial plans are one vertex.
+
+A plan as a mapping int16 [steps, 1] holds the number of the rule at each step of its leftmost derivation, then -1.
+A plan of another size that occurs in plans of this one (a *part*) begins with -2 - its place in `parts`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable, Iterator, Sequence
+
+import numpy as np
+
+from hwsim.fft.grammar import Bluestein, Loop, Open, Plan, Rader, Split, expand, rules
+from hwsim.problem import Mapping16
+from workloads.errors import InputError
+
+PART = -2
+"""First number of the first part; the next part has one less."""
+
+
+def children(plan: Plan) -> tuple[Plan, ...]:
+    """The sub-plans, in the order in which they are written."""
+    match plan:
+        case Split(_, _, radix, rest):
+            return radix, rest
+        case Loop(_, _, inner) | Rader(inner) | Bluestein(_, inner):
+            return (inner,)
+    return ()
+
+
+def rebuilt(plan: Plan, parts: Sequence[Plan]) -> Plan:
+    """The plan with other sub-plans."""
+    match plan:
+        case Split(direction, sort):
+            return Split(direction, sort, parts[0], parts[1])
+        case Loop(block, copy):
+            return Loop(block, copy, parts[0])
+        case Rader():
+            return Rader(parts[0])
+        case Bluestein(size):
+            return Bluestein(size, parts[0])
+    return plan
+
+
+def expand_anywhere(plan: Plan) -> tuple[Plan, ...]:
+    """The plans that follow by one rule at any open sub-problem."""
+    if isinstance(plan, Open):
+        return rules(plan.size, plan.bare)
+    inside = children(plan)
+    return tuple(
+        rebuilt(plan, [*inside[:number], new, *inside[number + 1 :]])
+        for number, child in enumerate(inside)
+        for new in expand_anywhere(child)
+    )
+
+
+@functools.cache
+def _reach(size: int, bare: bool) -> tuple[int, int, frozenset[int]]:
+    """Steps of the longest derivation, most rules at a step, sizes that occur."""
+    steps, most, sizes = 0, len(rules(size, bare)), {size}
+    for rule in rules(size, bare):
+        length = 0
+        for child in children(rule):
+            assert isinstance(child, Open)
+            inner = _reach(child.size, child.bare)
+            length, most = length + inner[0], max(most, inner[1])
+            sizes |= inner[2]
+        steps = max(steps, length)
+    return steps + 1, most, frozenset(sizes)
+
+
+class PlanGraph:
+    """Plans of one size (`Derivation` of hwsim/problem.py): vertices are partial plans.
+
+    Attributes:
+        steps, most_rules: of the longest derivation, and the most rules that there are at a step.
+        parts: the sizes of sub-problems other than the whole, falling.
+    """
+
+    def __init__(self, size: int, leftmost: bool = False) -> None:
+        self.size = size
+        self.root: Hashable = Open(size, bare=True)
+        self._leftmost = leftmost
+        self.steps, self.most_rules, sizes = _reach(size, True)
+        self.parts = tuple(sorted(sizes - {size}, reverse=True))
+
+    def successors(self, vertex: Hashable) -> Sequence[Plan]:
+        """The plans one rule further; none for a complete one."""
+        plan = _plan(vertex)
+        return expand(plan) if self._leftmost else expand_anywhere(plan)
+
+    def mapping(self, vertex: Hashable) -> Mapping16 | None:
+        """int16 [steps, 1] of a complete plan; None for a partial one."""
+        plan = _plan(vertex)
+        return None if "?" in str(plan) else self.encode(plan)
+
+    def encode(self, plan: Plan) -> Mapping16:
+        """int16 [steps, 1] of a complete plan of this size or of a part.
+
+        Raises:
+            InputError: another size, or something in it that the grammar does not propose.
+        """
+        numbers: list[int] = []
+        if plan.size != self.size:
+            if plan.size not in self.parts:
+                raise InputError(
+                    f"plan: expected one of {self.size} points, found one of {plan.size}: {str(plan)[:60]}"
+                )
+            numbers.append(PART - self.parts.index(plan.size))
+        numbers.extend(_numbers(plan, Open(plan.size, bare=True)))
+        row = np.full((self.steps, 1), -1, np.int16)
+        row[: len(numbers), 0] = numbers
+        return row
+
+    def decode(self, mapping: Mapping16) -> Plan:
+        """The plan of one mapping int16 [steps, 1]: a number counts modulo the rules at its step, -1 is 0."""
+        wishes = iter(mapping[:, 0].tolist())
+        size = self.size
+        if mapping[0, 0] <= PART:
+            size = self.parts[PART - next(wishes)]
+        return _derived(Open(size, bare=True), wishes)
+
+
+def _plan(vertex: Hashable) -> Plan:
+    assert isinstance(vertex, Plan)
+    return vertex
+
+
+def _derived(goal: Open, wishes: Iterator[int]) -> Plan:
+    choices = rules(goal.size, goal.bare)
+    rule = choices[max(0, next(wishes, 0)) % len(choices)]
+    found = []
+    for child in children(rule):
+        assert isinstance(child, Open)
+        found.append(_derived(child, wishes))
+    return rebuilt(rule, found)
+
+
+def _numbers(plan: Plan, goal: Open) -> Iterator[int]:
+    bare = isinstance(plan, Loop | Rader | Bluestein)
+    opened = rebuilt(plan, [Open(child.size, bare) for child in children(plan)])
+    choices = rules(goal.size, goal.bare)
+    if opened not in choices:
+        raise InputError(
+            f"plan: expected what the grammar proposes for {goal.size} points, found {str(plan)[:60]}"
+        )
+    yield choices.index(opened)
+    for child in children(plan):
+        yield from _numbers(child, Open(child.size, bare))

@@ -1,0 +1,46 @@
+"""How long a plan takes on this machine, and what a time is worth: which machine and which code it was measured on."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import time
+
+import numpy as np
+
+from hwsim.fft.codelets import lanes
+from hwsim.fft.executor import Fft
+from hwsim.fft.grammar import Plan
+from hwsim.measure import Practice, loops, repeat
+
+LIBRARY_VERSION = 1
+"""Changes whenever the code of a plan changes."""
+PRACTICE = Practice(warmup=1, least=5, most=25, width=0.01, statistic="minimum", seconds=0.2)
+LEAST_S = 5e-4
+"""A sample is repeated until it takes so long."""
+
+
+@functools.cache
+def machine_name() -> str:
+    """Processor, lanes and a digest of its features: "znver5, 8 lanes, 1a2b3c4d"."""
+    import llvmlite.binding as llvm
+
+    features = hashlib.sha256(str(llvm.get_host_cpu_features().flatten()).encode()).hexdigest()[:8]
+    return f"{llvm.get_host_cpu_name()}, {lanes()} lanes, {features}"
+
+
+def seconds(plan: Plan) -> float:
+    """The least seconds of one DFT by a complete plan, of several samples (`hwsim/measure.py`), calling included."""
+    fft = Fft(plan)
+    x = np.random.default_rng(0).normal(size=(fft.size, 2)).view(np.complex128)[:, 0]
+    out = np.empty_like(x)
+
+    def run(count: int) -> float:
+        begun = time.perf_counter()
+        for _ in range(count):
+            fft(x, out)
+        return time.perf_counter() - begun
+
+    run(1)
+    count = loops(run, LEAST_S)
+    return repeat(lambda: run(count) / count, PRACTICE).value

@@ -1,0 +1,208 @@
+"""FFT plans as a problem: which plan of the grammar does a DFT of N points in the least time on this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.canonical import check_keys, independent_sample
+from hwsim.fft.default import default_plan
+from hwsim.fft.derivation import PART, PlanGraph
+from hwsim.fft.grammar import MOST, Plan
+from hwsim.fft.judge import judge
+from hwsim.fft.notation import parse
+from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
+from workloads.errors import InputError
+from workloads.files import read_text
+from workloads.json_text import parse_document
+
+KIND, VERSION = "dft", 1
+
+
+@dataclass(frozen=True)
+class FftConfig:
+    """Settings of the problem.
+
+    Attributes:
+        cost: "measured" is seconds on this machine; "model" counts instructions and moves, and never varies.
+        leftmost: in the derivation graph the leftmost sub-problem is expanded, so that it is a tree; else any.
+    """
+
+    cost: Literal["measured", "model"] = "measured"
+    leftmost: bool = False
+
+
+def load_size(name: str) -> int:
+    """N of "dft-N", or of a file that a run keeps of it (dft.json).
+
+    Raises:
+        InputError: another name, or N outside 1 .. 2^24.
+    """
+    if name.endswith(".json"):
+        document = parse_document(read_text(name, "a DFT's file (dft.json)"), name, KIND, VERSION)
+        name = f"dft-{document.get('size')}"
+    found = re.fullmatch(r"dft-(\d{1,9})", name)
+    size = int(found.group(1)) if found else 0
+    if not 1 <= size <= MOST:
+        raise InputError(f"--workload: expected dft-N with N from 1 to {MOST}, found {name!r}")
+    return size
+
+
+def check_chip(name: str) -> None:
+    """InputError unless it is this machine, "host", or the file that a run keeps of it."""
+    if name != "host" and Path(name).name != "machine.toml":
+        raise InputError(f"--chip: expected host (plans are measured on this machine), found {name!r}")
+
+
+class FftProblem:
+    """Plans for DFTs of N points (`Problem` of hwsim/problem.py).
+
+    The N nodes are the steps of a leftmost derivation, the only head is "rule"; the steps that a plan does not
+    need are -1, and a number counts modulo the rules at its step, so that every mapping is a plan. Cost is the
+    seconds of one DFT, measured once a plan and process: the key is not used, since a machine's noise is no
+    function of it; with `cost = "model"` it is what `hwsim/fft/model.py` counts. The baseline is the default plan.
+    A plan of a part (a mapping that begins with -2 or less, see `PlanGraph`) is evaluated against that part's
+    default plan, and `partial`.
+
+    Attributes:
+        derivation: the grammar as a graph.
+    """
+
+    def __init__(self, size: int, config: FftConfig | None = None) -> None:
+        """Measure the default plan.
+
+        Raises:
+            InputError: unknown `cost`.
+        """
+        self.config = config or FftConfig()
+        if self.config.cost not in ("measured", "model"):
+            raise InputError(f"problem.cost: expected measured or model, found {self.config.cost!r}")
+        self.size = size
+        self.derivation = PlanGraph(size, self.config.leftmost)
+        steps, rules = self.derivation.steps, self.derivation.most_rules
+        self.name, self.workload, self.chip, self.unit = "fft", f"dft-{size}", "host", "s"
+        self.nodes = tuple(f"step{step}" for step in range(steps))
+        self.heads: tuple[str, ...] = ("rule",)
+        self.labels: tuple[tuple[str, ...], ...] = (tuple(str(rule) for rule in range(rules)),)
+        self.num_choices: NDArray[np.int16] = np.full((steps, 1), rules, np.int16)
+        self.choice_rank: NDArray[np.float32] = np.zeros((1, rules), np.float32)
+        self.size_bytes: NDArray[np.int64] = np.ones((steps, 1), np.int64)
+        self.observation: Observation | None = None
+        self._seconds: dict[str, float] = {}
+        plan = default_plan(size)
+        self.initial: Mapping16 = self.derivation.encode(plan)
+        self.baseline = Baseline(self.initial, self.seconds(plan), "default plan")
+
+    def seconds(self, plan: Plan) -> float:
+        """The cost of a complete plan of any size; NaN where it cannot be run."""
+        text = str(plan)
+        if text not in self._seconds:
+            self._seconds[text] = self._price(plan)
+        return self._seconds[text]
+
+    def _price(self, plan: Plan) -> float:
+        if self.config.cost == "model":
+            from hwsim.fft import model
+
+            return model.seconds(plan)
+        from hwsim.fft import measured
+
+        try:
+            return measured.seconds(plan)
+        except (InputError, MemoryError):
+            return float("nan")
+
+    def plan_text(self, mapping: Mapping16) -> str:
+        """The plan of one mapping int16 [N, 1], as it is written."""
+        return str(self.derivation.decode(mapping))
+
+    def read_plan(self, text: str, where: str) -> Mapping16:
+        """int16 [N, 1] of a plan as it is written. InputError where it is none of this problem."""
+        plan = parse(text, where)
+        if "?" in str(plan):
+            raise InputError(f"{where}: expected a complete plan, found {text[:60]!r}")
+        return self.derivation.encode(plan)
+
+    def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
+        """Measure the plans of mappings int16 [B, N, 1]; keys uint64 [B].
+
+        Raises:
+            ValueError: where shape, dtype or a number is out of range.
+        """
+        repaired = self.repair(mapping, key)
+        plans = [self.derivation.decode(row) for row in repaired]
+        rival = np.array([self._rival(plan.size) for plan in plans])
+        cost = np.array([self.seconds(plan) for plan in plans])
+        ran = np.isfinite(cost)
+        speedup = np.where(ran, rival / np.where(ran, cost, 1.0), 0.0)
+        return Evaluation(
+            reward=speedup**2,
+            cost=cost,
+            speedup=speedup,
+            epsilon=np.zeros(len(cost)),
+            status=np.where(ran, Status.OK, Status.FAILED).astype(np.int8),
+            partial=repaired[:, 0, 0] <= PART,
+            repaired=repaired,
+        )
+
+    def _rival(self, size: int) -> float:
+        return self.baseline.cost if size == self.size else self.seconds(default_plan(size))
+
+    def sample(self, probabilities: NDArray[np.floating[Any]], key: Keys) -> Mapping16:
+        """Draw plans of the whole: probabilities [B, N, 1, C] of the rules at each step -> int16 [B, N, 1]."""
+        drawn = independent_sample(probabilities, self.num_choices, self.size_bytes > 0, key)
+        return self.repair(drawn, key)
+
+    def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
+        """The mappings [B, N, 1] with the numbers of rules that exist, and -1 where nothing is left open.
+
+        Raises:
+            ValueError: where shape, dtype or a number is out of range.
+        """
+        steps, rules, parts = self.derivation.steps, self.derivation.most_rules, len(self.derivation.parts)
+        least = np.full((steps, 1), -1)
+        least[0, 0] = -1 - parts
+        if (
+            not isinstance(mapping, np.ndarray)
+            or mapping.dtype != np.int16
+            or mapping.ndim != 3
+            or mapping.shape[1:] != (steps, 1)
+            or ((mapping < least) | (mapping >= rules)).any()
+        ):
+            raise ValueError(
+                f"mapping: expected int16 [B, {steps}, 1] of -1..{rules - 1}, first from {-1 - parts}, "
+                f"received {getattr(mapping, 'dtype', type(mapping).__name__)} {getattr(mapping, 'shape', '')}"
+            )
+        check_keys(key, len(mapping))
+        graph = self.derivation
+        rows = [graph.encode(graph.decode(row)) for row in mapping]
+        return np.stack(rows) if rows else mapping.copy()
+
+    def judge(self, mapping: Mapping16) -> list[Violation]:
+        """What keeps the plan of one mapping [N, 1] from being a DFT, by code that shares nothing with it."""
+        plan = self.derivation.decode(mapping)
+        return judge(str(plan), plan.size)
+
+    def bound(self, time_limit_s: float) -> Bound | None:
+        """None: nothing is proved of seconds on a machine."""
+        return None
+
+    def fingerprint(self) -> str:
+        """Hex digest of size, settings, library version, and the machine."""
+        return hashlib.sha256(json.dumps([asdict(self.config), dict(self.files())]).encode()).hexdigest()
+
+    def files(self) -> Mapping[str, str]:
+        """The size, and the machine on which it is measured, as text."""
+        from hwsim.fft.measured import LIBRARY_VERSION, machine_name
+
+        size = json.dumps({"kind": KIND, "version": VERSION, "size": self.size}) + "\n"
+        machine = f'kind = "machine"\nversion = 1\nname = "{machine_name()}"\nlibrary = {LIBRARY_VERSION}\n'
+        return {"dft.json": size, "machine.toml": machine}

@@ -1,0 +1,128 @@
+"""Wisdom: the best plans known on this machine, in a file of the user's, as FFTW keeps them.
+
+The file is what the environment variable EGRL_FFT_WISDOM names, else `egrl/fft-wisdom.json` in the user's cache folder
+(XDG_CACHE_HOME, ~/.cache). Times of another machine or library version say nothing here: such a file is passed over
+with a warning, and replaced when something is learned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hwsim.fft.grammar import Plan
+from hwsim.fft.measured import LIBRARY_VERSION, machine_name
+from hwsim.fft.notation import parse
+from workloads.errors import InputError
+from workloads.files import read_text
+from workloads.json_text import parse_document
+
+KIND, VERSION = "fft-wisdom", 1
+VARIABLE = "EGRL_FFT_WISDOM"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A plan, and the seconds that it was measured to take."""
+
+    plan: Plan
+    seconds: float
+
+
+def path() -> Path:
+    """Where the user's wisdom lies."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named)
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "egrl" / "fft-wisdom.json"
+
+
+def read(file: Path) -> dict[int, Known]:
+    """The best plan by size.
+
+    Raises:
+        InputError: it cannot be read, is no wisdom, or is of another machine or library version.
+    """
+    where = str(file)
+    document = parse_document(read_text(where, "wisdom about FFTs (.json)"), where, KIND, VERSION)
+    here = {"machine": machine_name(), "library": LIBRARY_VERSION}
+    for key, expected in here.items():
+        if document.get(key) != expected:
+            raise InputError(f"{where}: {key}: expected {expected!r}, found {document.get(key)!r}")
+    plans = document.get("plans")
+    if not isinstance(plans, list):
+        raise InputError(f"{where}: plans: expected a list, found {type(plans).__name__}")
+    return dict(_entry(entry, f"{where}: plans[{number}]") for number, entry in enumerate(plans))
+
+
+def _entry(entry: Any, where: str) -> tuple[int, Known]:
+    if not isinstance(entry, dict) or not isinstance(entry.get("plan"), str):
+        raise InputError(f"{where}: expected size, plan and seconds, found {str(entry)[:60]!r}")
+    plan, seconds, size = parse(entry["plan"], f"{where}.plan"), entry.get("seconds"), entry.get("size")
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < float("inf"):
+        raise InputError(f"{where}.seconds: expected a number above 0, found {seconds!r}")
+    if plan.size != size or "?" in str(plan):
+        raise InputError(
+            f"{where}.plan: expected a complete plan for {size} points, found {entry['plan'][:60]!r}"
+        )
+    return plan.size, Known(plan, float(seconds))
+
+
+def known() -> dict[int, Known]:
+    """The user's wisdom; empty where there is none, with a warning where it is of no use here."""
+    file = path()
+    if not file.exists():
+        return {}
+    try:
+        return read(file)
+    except InputError as error:
+        warnings.warn(f"FFT wisdom is passed over: {error}", stacklevel=3)
+        return {}
+
+
+def remember(plan: Plan, seconds: float) -> bool:
+    """Write a plan down unless one at least as fast is known for its size; whether it was written.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plans = known()
+    if plan.size in plans and plans[plan.size].seconds <= seconds:
+        return False
+    plans[plan.size] = Known(plan, seconds)
+    rows = [{"size": n, "plan": str(k.plan), "seconds": k.seconds} for n, k in sorted(plans.items())]
+    document = {
+        "kind": KIND,
+        "version": VERSION,
+        "machine": machine_name(),
+        "library": LIBRARY_VERSION,
+        "plans": rows,
+    }
+    _write(path(), json.dumps(document, indent=1) + "\n")
+    return True
+
+
+def _write(file: Path, text: str) -> None:
+    """All of it or nothing."""
+    name = ""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(name, file)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise InputError(f"{file}: cannot write FFT wisdom: {error.strerror or error}") from error
