@@ -1,0 +1,138 @@
+"""What method `muzero` promises beyond the conformance suite."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from egrl import config
+from egrl.archive import Archive
+from egrl.methods import find
+from egrl.play.agent import Agent
+from egrl.play.config import PlayConfig
+from egrl.types import Setting
+from hwsim.problem import Status
+from subjects import PROBLEMS, SMALL
+from toys import ToyGame
+from workloads.errors import InputError
+
+
+def settings(**changes: Any) -> PlayConfig:
+    return config.build(PlayConfig, {**SMALL["muzero"], **changes}, "test")
+
+
+def agent(problem: Any, given: PlayConfig, threads: int = 1, seed: int = 0, shown: bool = False) -> Agent:
+    setting = Setting([problem], Archive([problem]), seed, [None], None, threads)
+    return Agent([problem.game], given, setting, [problem.baseline.mapping] if shown else [])
+
+
+def games(played: Agent, slices: int) -> list[tuple[int, ...]]:
+    found = []
+    for _ in range(slices):
+        played.work()
+        found += [game.actions for game in played.finished]
+        played.finished.clear()
+    return found
+
+
+def test_two_threads_play_and_learn_as_one_does():
+    problem = ToyGame()
+    one, two = agent(problem, settings(), 1), agent(problem, settings(), 2)
+    assert games(one, 12) == games(two, 12)
+    assert np.array_equal(one.learner.state()["weights"], two.learner.state()["weights"])
+
+
+def test_learning_finds_better_games_than_random_play():
+    problem = ToyGame()
+    changes = {"slots": 8, "chunk": 6, "updates": 8, "simulations": 8, "replay": 500, "restarts": 0.0}
+    networks = {"network.width": 32, "network.hidden": 32, "network.bins": 41, "network.support": 10.0}
+    learner = {"learner.batch": 64, "learner.learning_rate": 0.005, "learner.steps": 6, "discount": 1.0}
+    given = settings(**changes, **networks, **learner)
+    player = agent(problem, given)
+    returned = []
+    for _ in range(80):
+        player.work()
+        returned += [game.returned for game in player.finished]
+        player.finished.clear()
+    best = max(returned)
+    assert np.mean(returned[-40:]) > 0.9 * best
+    assert np.mean(returned[-40:]) > 1.15 * np.mean(returned[:16])
+
+
+def test_demonstrations_are_played_and_never_proposed():
+    problem = PROBLEMS["mmap"]()
+    given = settings(demonstrations=1, greedy=0.0, restarts=0.0)
+    player = agent(problem, given, shown=True)
+    shown = tuple(problem.baseline.mapping[problem.size_bytes > 0].tolist())
+    led = len(player.table) - 1
+    for _ in range(len(shown) // given.chunk + 1):
+        player.work()
+    assert player.table.records[led][0].actions == list(shown)
+    assert all(game.slot != led for game in player.finished)
+
+
+def test_without_learning_the_networks_stay_as_they_are():
+    player = agent(ToyGame(), settings(ablation="no-learning"))
+    before = player.learner.state()["weights"].copy()
+    games(player, 6)
+    assert np.array_equal(player.learner.state()["weights"], before)
+
+
+def test_new_games_begin_with_parts_of_the_best_ones():
+    player = agent(ToyGame(), settings(restarts=1.0, elites=1, greedy=0.0))
+    games(player, 20)
+    best = player._best[0][0][1]
+    begun = [
+        record for records in player.table.records for record in records if record.given and record.since
+    ]
+    assert begun
+    assert any(tuple(record.actions[: record.given]) == best[: record.given] for record in begun)
+
+
+def test_lost_games_are_proposed_whole_and_are_invalid():
+    problem = PROBLEMS["mmap-lost"]()
+    setting = Setting([problem], Archive([problem]), 0, [None], None, 1)
+    method = find("muzero").build(setting, settings(chunk=64, updates=0))
+    lost = 0
+    for _ in range(12):
+        asked = method.ask(21)
+        assert asked is not None
+        found = problem.evaluate(asked.mapping, np.zeros(len(asked), np.uint64))
+        lost += int((found.status == Status.INVALID).sum())
+    assert lost > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"slots": 1, "demonstrations": 1}, "method.slots: expected at least 2 for 1 workloads"),
+        ({"dynamics": "true"}, "method.reanalyse: expected 0 with method.dynamics=true"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(changes, said):
+    problem = ToyGame()
+    setting = Setting([problem], Archive([problem]), 0, [None], None, 1)
+    with pytest.raises(InputError, match=said):
+        find("muzero").build(setting, settings(**changes))
+
+
+def test_a_policy_of_other_networks_is_refused():
+    problem = ToyGame()
+    setting = Setting([problem], Archive([problem]), 0, [None], None, 1)
+    first = find("muzero").build(setting, settings())
+    policy = first.policy()
+    assert policy is not None
+    other = replace(setting, seed=1)
+    assert not np.array_equal(weights(find("muzero").build(other, settings())), weights(first))
+    assert np.array_equal(
+        weights(find("muzero").build(replace(other, init=policy), settings())), weights(first)
+    )
+    with pytest.raises(InputError, match="--init: config: expected"):
+        find("muzero").build(replace(setting, init=policy), settings(**{"network.width": 12}))
+
+
+def weights(method: Any) -> Any:
+    return np.concatenate([array.ravel() for array in method.policy().weights.values()])
