@@ -3,7 +3,12 @@ import pytest
 import torch
 
 from egrl.play import compiled
+from egrl.play.agent import shapes
+from egrl.play.model import LearnedModel
+from egrl.play.potential import Potential
+from egrl.play.table import Table
 from policies.muzero import MuZeroConfig, MuZeroNet, Shapes
+from toys import CoinGame
 
 
 @pytest.mark.parametrize(
@@ -40,3 +45,31 @@ def test_copies_do_not_follow_the_network_until_they_are_taken_again():
         net.act.weight.add_(1.0)
     assert np.array_equal(weights.act, before)
     assert np.allclose(compiled.compiled(net).act, before + 1)
+
+
+def test_a_search_is_told_the_same_by_kernels_and_by_the_networks_themselves():
+    game = CoinGame()
+    table, potential = Table([game], 4), Potential([game], 0.9, 0.1)
+    potential.learn(np.arange(6), np.arange(6.0), np.arange(1, 7))
+    potential.refresh()
+    seen = table.observe()
+    config = MuZeroConfig(width=8, hidden=8, bins=11, support=4.0)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = MuZeroNet(config, shapes(seen, 4))
+        with torch.no_grad():
+            net.heads.weight.mul_(100)
+    fast, plain = LearnedModel(net, potential, 0.9), LearnedModel(net, potential, 0.9)
+    plain._weights = None
+    roots = [model.root(seen, table.legal(), table.place()) for model in (fast, plain)]
+    for name in ("prior_logits", "value"):
+        np.testing.assert_allclose(getattr(roots[0], name), getattr(roots[1], name), rtol=1e-3, atol=1e-4)
+    place = np.array([0, 3, 4, 5])
+    steps = [
+        model.recurrent((root.embedding[0], place), np.arange(4))
+        for model, root in zip((fast, plain), roots, strict=True)
+    ]
+    for name in ("reward", "discount", "prior_logits", "value"):
+        np.testing.assert_allclose(getattr(steps[0], name), getattr(steps[1], name), rtol=1e-3, atol=1e-4)
+    assert steps[0].discount.tolist() == [0.9, 0.9, 0.9, 0.0]
+    assert steps[0].embedding[1].tolist() == [1, 4, 5, 6]
