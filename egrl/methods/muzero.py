@@ -105,7 +105,7 @@ class MuZero:
 
     def policy(self) -> StoredPolicy | None:
         """The networks."""
-        net = self._agent.net
+        net = self._agent.learner.averaged
         flat, layout = flatten(net), layout_of(net.named_parameters())
         arrays = {s.name: flat[s.offset : s.end].reshape(s.shape) for s in layout.segments}
         metadata = {
