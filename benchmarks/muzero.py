@@ -41,7 +41,7 @@ def agent_of(problem: MmapProblem, settings: PlayConfig, threads: int) -> Agent:
 
 def our_run(agent: Agent, settings: PlayConfig) -> Callable[[], object]:
     """A search of all slots in the learned model, the encoding of what is seen not counted."""
-    model = LearnedModel(agent.net, agent.potential, settings.discount)
+    model = LearnedModel(agent.net, agent.potential)
     root = model.root(agent.table.observe(), agent.table.legal(), agent.table.place())
     keys = np.arange(settings.slots, dtype=np.uint64)
     return lambda: search(root, model.recurrent, settings.simulations, Gumbel(), keys)
@@ -75,7 +75,7 @@ def mctx_run(agent: Agent, settings: PlayConfig) -> Callable[[], object]:
         hidden = jax.nn.relu(linear(embedding, params, "act") + params["action.weight"][action])
         after = norm(embedding + linear(hidden, params, "after"), params, "after_norm")
         logits, scalars = read(params, after)
-        discount = jnp.full(len(action), settings.discount)
+        discount = jnp.full(len(action), settings.discount.last)
         return mctx.RecurrentFnOutput(
             reward=scalars[:, 1], discount=discount, prior_logits=logits, value=scalars[:, 0]
         ), after

@@ -72,7 +72,8 @@ class Agent:
         self._teaching = config.ablation != "no-learning"
         rng = setting.generator("muzero table")
         self.table = Table(self._games, config.slots)
-        self.potential = Potential(self._games, config.discount, config.potential_rate)
+        first = 0 if self._teaching else config.discount.steps
+        self.potential = Potential(self._games, config.discount.at(first), config.potential_rate)
         self._prime(rng)
         self.table.scatter(rng.random((config.slots, max(len(game.following) for game in games))), self._led)
         seen, actions = self.table.observe(), games[0].num_actions
@@ -80,11 +81,9 @@ class Agent:
             torch.manual_seed(int(setting.generator("muzero weights").integers(2**62)))
             self.net = MuZeroNet(config.network, shapes(seen, actions)).to(setting.device)
         self._acting = copy.deepcopy(self.net).requires_grad_(False)
-        self._model = LearnedModel(self._acting, self.potential, config.discount)
+        self._model = LearnedModel(self._acting, self.potential)
         self._rules = [
-            TrueModel(
-                game, g, self.table, self._acting if self._teaching else None, self.potential, config.discount
-            )
+            TrueModel(game, g, self.table, self._acting if self._teaching else None, self.potential)
             for g, game in enumerate(self._games)
         ]
         self.learner = MuZeroLearner(config.learner, self.net, advantage=config.ablation == "no-search")
@@ -95,7 +94,9 @@ class Agent:
         self._openings = setting.generator("muzero openings")
         self._best: list[list[tuple[float, tuple[int, ...]]]] = [[] for _ in games]
         self.table.opening = self._opening
-        self._greedy = np.arange(config.slots) < round(config.greedy * config.slots)
+        quiet = round(config.greedy * config.slots)
+        self._greedy = np.arange(config.slots) < quiet
+        self._noise = np.clip((np.arange(config.slots) + 1 - quiet) / max(1, config.slots - quiet), 0, 1)
         self.finished: list[Finished] = []
         self._sums = dict.fromkeys(("moves", "back", "concentration"), 0.0)
         self._metrics: dict[str, float] = {}
@@ -135,6 +136,7 @@ class Agent:
                 self._learn(window, 1)
                 self._play_on()
         if self._teaching:
+            self.potential.discount = self._config.discount.at(self.learner.steps)
             self.potential.refresh()
             self._hand_over()
 
@@ -195,7 +197,7 @@ class Agent:
         policy, keys = self.policy(), self._keys(len(place), PLAY)
         noise = policy.noise(keys, legal.shape[1])
         if isinstance(policy, Gumbel):
-            noise[self._greedy] = 0.0
+            noise *= self._noise[:, None]
         if self._config.dynamics == "learned" and self._teaching:
             return chosen(self._search(self._model.root(seen, legal, place), policy, keys, noise))
         action, weights, value = np.zeros(len(place), np.int64), np.zeros(legal.shape), np.zeros(len(place))
@@ -294,7 +296,6 @@ class Agent:
             config.unroll,
             config.steps,
             self.potential,
-            self._config.discount,
         )
         self.learner.step(self.ring.seen(time, slot), wanted)
 

@@ -13,6 +13,25 @@ from policies.muzero import MuZeroConfig
 
 
 @dataclass(frozen=True)
+class Discount:
+    """How far an agent looks ahead: 1 / (1 - discount) grows from `first` to `last`, evenly in its logarithm.
+
+    Attributes:
+        first, last: discounts of a move, less than 1.
+        steps: gradient steps over which it grows.
+    """
+
+    first: Annotated[float, Ge(0), Lt(1)] = 0.98
+    last: Annotated[float, Ge(0), Lt(1)] = 0.9999
+    steps: Annotated[int, Ge(1), Le(10**9)] = 20_000
+
+    def at(self, step: int) -> float:
+        """The discount after that many gradient steps."""
+        share = min(1.0, step / self.steps)
+        return float(1 - (1 - self.first) ** (1 - share) * (1 - self.last) ** share)
+
+
+@dataclass(frozen=True)
 class Temperature:
     """How actions are drawn by visits (PUCT only): from `initial` to `final` over `steps` gradient steps (Table 6)."""
 
@@ -50,7 +69,8 @@ class PlayConfig:
             games so far and are played on from there.
         demonstrations: slots a problem that play the baseline's mapping; they teach, and are never proposed.
         potential_rate: how much a reward counts in the potential of its place.
-        gumbel_scale, value_scale, maxvisit_init, least_span: of `egrl.mcts.Gumbel`.
+        gumbel_scale, value_scale, maxvisit_init, least_span: of `egrl.mcts.Gumbel`; the noise is that of the last slot,
+            the others that are not greedy have less, in even steps.
         noise_fraction, noise_alpha: Dirichlet noise (PUCT).
         temperature: of actions (PUCT).
         view: how much is seen, where the game is an MMapGame.
@@ -62,7 +82,7 @@ class PlayConfig:
     search: Literal["gumbel", "puct"] = "gumbel"
     dynamics: Literal["learned", "true"] = "learned"
     ablation: Literal["none", "no-learning", "no-search"] = "none"
-    discount: Annotated[float, Gt(0), Le(1)] = 0.99
+    discount: Discount = field(default_factory=Discount)
     chunk: Annotated[int, Ge(1), Le(100_000)] = 16
     updates: Annotated[int, Ge(0), Le(100_000)] = 8
     reanalyse: Annotated[float, Ge(0), Lt(1)] = 0.5
@@ -72,7 +92,7 @@ class PlayConfig:
     elites: Annotated[int, Ge(1), Le(10_000)] = 4
     demonstrations: Annotated[int, Ge(0), Le(65536)] = 0
     potential_rate: Annotated[float, Gt(0), Le(1)] = 0.05
-    gumbel_scale: Annotated[float, Ge(0), Le(100)] = 0.3
+    gumbel_scale: Annotated[float, Ge(0), Le(100)] = 0.8
     value_scale: Annotated[float, Ge(0), Le(100)] = 0.02
     maxvisit_init: Annotated[float, Ge(0), Le(1e6)] = 50.0
     least_span: Annotated[float, Gt(0), Le(1e6)] = 1e-8
@@ -87,7 +107,8 @@ class PlayConfig:
 PAPER = {
     "simulations": 400,
     "search": "puct",
-    "discount": 0.9999,
+    "discount.first": 0.9999,
+    "discount.last": 0.9999,
     "greedy": 0.0,
     "noise_fraction": 0.25,
     "noise_alpha": 0.03,

@@ -38,8 +38,8 @@ class LearnedModel:
     On a CPU the networks are read through compiled copies: `refresh` takes new ones after they have learned.
     """
 
-    def __init__(self, net: MuZeroNet, potential: Potential, discount: float) -> None:
-        self._net, self._potential, self._discount = net, potential, discount
+    def __init__(self, net: MuZeroNet, potential: Potential) -> None:
+        self._net, self._potential = net, potential
         self._device = next(net.parameters()).device
         self._weights: compiled.Weights | None = None
         self.refresh()
@@ -72,7 +72,7 @@ class LearnedModel:
             embedding, logits, scalars = compiled.step(self._weights, before, action)
         after = self._potential.following[place]
         reward = self._potential.shaped(place, scalars[:, 1], after)
-        discount = np.where(self._potential.following[after] == after, 0.0, self._discount)
+        discount = np.where(self._potential.following[after] == after, 0.0, self._potential.discount)
         return Step(reward, discount, logits, scalars[:, 0], (embedding, after))
 
     def _read(self, embedding: Tensor) -> tuple[NDArray[np.float32], Floats]:
@@ -97,10 +97,9 @@ class TrueModel:
         table: Table,
         net: MuZeroNet | None,
         potential: Potential,
-        discount: float,
     ) -> None:
         self._game, self._problem, self._table, self._net = game, problem, table, net
-        self._potential, self._discount = potential, discount
+        self._potential = potential
         self.rows = np.flatnonzero(table.problem == problem)
 
     def root(self) -> Root:
@@ -118,7 +117,7 @@ class TrueModel:
         if self._net is not None:
             reward = self._potential.shaped(place, reward, self._game.place(after) + base)
         logits, value = self._evaluate(after)
-        discount = np.where(done, 0.0, self._discount)
+        discount = np.where(done, 0.0, self._potential.discount)
         return Step(reward, discount, logits, value, after, self._game.legal(after))
 
     def _evaluate(self, state: Any) -> tuple[NDArray[Any], NDArray[Any]]:

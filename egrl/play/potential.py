@@ -28,6 +28,7 @@ class Potential:
         base: int64 [G + 1], the number of each game's first place.
         following: int64 [P], the place after each; the last of each game is its end and follows itself.
         value: float64 [P], Phi; 0 at the ends.
+        discount: of a move; `refresh` after it was changed.
     """
 
     def __init__(self, games: Sequence[Game], discount: float, rate: float) -> None:
@@ -36,7 +37,7 @@ class Potential:
         pairs = list(zip(games, self.base.tolist(), strict=False))
         self.following = np.concatenate([game.following + base for game, base in pairs])
         self._orders = [_order(game) + base for game, base in pairs]
-        self._discount, self._rate = discount, rate
+        self.discount, self._rate = discount, rate
         self._expected = np.zeros(len(self.following))
         self._seen = np.zeros(len(self.following))
         self.value: Floats = np.zeros(len(self.following))
@@ -56,26 +57,32 @@ class Potential:
         """Make `value` of what has been learned."""
         for order in self._orders:
             if len(order):
-                self.value[order] = lfilter([1.0], [1.0, -self._discount], self._expected[order][::-1])[::-1]
+                self.value[order] = lfilter([1.0], [1.0, -self.discount], self._expected[order][::-1])[::-1]
 
     def shaped(self, place: NDArray[np.int64], reward: Floats, after: NDArray[np.int64]) -> Floats:
         """Rewards with the change of potential."""
-        return reward + self._discount * self.value[after] - self.value[place]
+        return reward + self.discount * self.value[after] - self.value[place]
 
     def local(self, place: NDArray[np.int64], reward: Floats, after: NDArray[np.int64]) -> Floats:
         """What a reward model learns: rewards as they are, and the local loss where a game went elsewhere than on."""
         elsewhere = self.value[after] - self.value[self.following[place]]
-        return reward + self._discount * elsewhere
+        return reward + self.discount * elsewhere
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
-        return {"expected": self._expected, "seen": self._seen, "value": self.value}
+        return {
+            "expected": self._expected,
+            "seen": self._seen,
+            "value": self.value,
+            "discount": self.discount,
+        }
 
     def load(self, state: dict[str, Any]) -> None:
         """The inverse of `state`."""
         self._expected, self._seen, self.value = (
             np.array(state[n], np.float64) for n in ("expected", "seen", "value")
         )
+        self.discount = float(state["discount"])
 
 
 def _order(game: Game) -> NDArray[np.int64]:

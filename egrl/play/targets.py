@@ -43,7 +43,6 @@ def targets(
     unroll: int,
     steps: int,
     potential: Potential,
-    discount: float,
 ) -> Targets:
     """Targets of segments that begin at times [M] in slots [M]; `steps` is n, `unroll` is K.
 
@@ -57,7 +56,7 @@ def targets(
     place, reward, after = take["place"], take["reward"], take["after"]
     shaped = potential.shaped(place, reward, after)
     value = np.zeros((len(time), unroll + 1))
-    _returns(shaped, take["done"], alive, take["value"].astype(np.float64), steps, discount, value)
+    _returns(shaped, take["done"], alive, take["value"].astype(np.float64), steps, potential.discount, value)
     part = slice(0, unroll)
     return Targets(
         take["action"][:, part].astype(np.int64),

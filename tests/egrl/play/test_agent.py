@@ -49,7 +49,12 @@ def test_learning_finds_better_games_than_random_play():
     problem = ToyGame()
     changes = {"slots": 8, "chunk": 6, "updates": 8, "simulations": 8, "replay": 500, "restarts": 0.0}
     networks = {"network.width": 32, "network.hidden": 32, "network.bins": 41, "network.support": 10.0}
-    learner = {"learner.batch": 64, "learner.learning_rate": 0.005, "learner.steps": 6, "discount": 1.0}
+    learner = {
+        "learner.batch": 64,
+        "learner.learning_rate": 0.005,
+        "learner.steps": 6,
+        "discount.first": 0.99,
+    }
     given = settings(**changes, **networks, **learner)
     player = agent(problem, given)
     returned = []

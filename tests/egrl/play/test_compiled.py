@@ -59,7 +59,7 @@ def test_a_search_is_told_the_same_by_kernels_and_by_the_networks_themselves():
         net = MuZeroNet(config, shapes(seen, 4))
         with torch.no_grad():
             net.heads.weight.mul_(100)
-    fast, plain = LearnedModel(net, potential, 0.9), LearnedModel(net, potential, 0.9)
+    fast, plain = LearnedModel(net, potential), LearnedModel(net, potential)
     plain._weights = None
     roots = [model.root(seen, table.legal(), table.place()) for model in (fast, plain)]
     for name in ("prior_logits", "value"):

@@ -58,7 +58,7 @@ def test_targets_equal_the_plain_ones(rows):
     ring, potential, log = remembered(rows)
     time = np.repeat(np.arange(ring.first, ring.end), 3)
     slot = np.tile(np.arange(3), ring.end - ring.first)
-    found = targets(ring, ring.end, time, slot, UNROLL, STEPS, potential, GAMMA)
+    found = targets(ring, ring.end, time, slot, UNROLL, STEPS, potential)
     for m, (t, b) in enumerate(zip(time.tolist(), slot.tolist(), strict=True)):
         alive = True
         for k in range(UNROLL + 1):
