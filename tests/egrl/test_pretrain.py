@@ -58,7 +58,7 @@ def test_the_policy_that_is_best_on_validation_is_kept(finished):
     assert policy.metadata["generation"] == best["generation"]
     problem = NnpiProblem(load("vgg16"), load_chip("nnpi"))
     step = Step(best["generation"], 0, finished / "policy.safetensors")
-    [mapping] = transfer.greedy(transfer.load([step]), problem)
+    [mapping] = transfer.load([step]).greedy(problem)
     speedup = problem.baseline.cost / problem.explain(mapping).latency_s
     assert speedup == pytest.approx(best["chosen_on"], rel=1e-9)
 
