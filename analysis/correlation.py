@@ -55,9 +55,10 @@ def correlation_figure(samples: Sequence[Sample]) -> Figure:
     """A panel a sample, three a row; points carry the number of their stage. ValueError where there is none."""
     if not samples:
         raise ValueError("samples: expected at least one, received none")
-    rows = -(-len(samples) // COLUMNS)
-    figure = Figure(figsize=(10.0, 3.0 * rows + 0.2), dpi=150, layout="constrained")
-    grid = figure.subplots(rows, COLUMNS, squeeze=False)
+    columns = min(COLUMNS, len(samples))
+    rows = -(-len(samples) // columns)
+    figure = Figure(figsize=(3.3 * columns + 0.1, 3.0 * rows + 0.2), dpi=150, layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
     for number, axes in enumerate(grid.flat):
         if number >= len(samples):
             axes.set_visible(False)
@@ -90,8 +91,8 @@ def correlation_figure(samples: Sequence[Sample]) -> Figure:
         axes.margins(0.12)
         axes.grid(color="0.9")
         axes.set_axisbelow(True)
-        if number % COLUMNS == 0:
+        if number % columns == 0:
             axes.set_ylabel("latency (us)", fontsize=8)
-        if number + COLUMNS >= len(samples):
+        if number + columns >= len(samples):
             axes.set_xlabel("reward (share of the most)", fontsize=8)
     return figure

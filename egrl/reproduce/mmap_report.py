@@ -56,12 +56,13 @@ def _head(results: Results) -> str:
         if plan["threads"] == 1
         else f"{plan['threads']} threads (methods without a learner: one)"
     )
+    programs = ", ".join(f"`{name}`" for name in plan["programs"])
     return f"""# The MMapGame reproduced
 
 *Optimizing memory mapping using deep reinforcement learning* (MMapGame, MMap-MuZero): Tables 2 to 5, Figures 5 to 8
 and 10. Made by `egrl reproduce mmap`.
 
-**What was run.** Programs {", ".join(f"`{name}`" for name in plan["programs"])} on chip `tpuv4i`; each method {plan["seconds"]:g} s of searching,
+**What was run.** Programs {programs} on chip `tpuv4i`; each method {plan["seconds"]:g} s of searching,
 {threads}; seeds 0 to {plan["seeds"] - 1}, cold start{settings}. *Agent* is method `muzero`. Rewards are
 the return over the most that fast memory could save; ± is the sample's standard deviation over seeds. Speedups over all
 programs are of one run of {plan["suite_seconds"]:g} s each.

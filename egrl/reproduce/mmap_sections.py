@@ -146,8 +146,8 @@ def speedups(results: Results) -> str:
     for name, found in suite["programs"].items():
         published = f"{TABLE4[name]:.4f}" if name in TABLE4 else ""
         lines.append(
-            f"| `{name}` | {found['buffers']:,} | {published} | {found['speedup']:.4f} | {max(1.0, found['speedup']):.4f} |"
-            f" {found['reward']:.4f} | {found['evaluations']:,} |"
+            f"| `{name}` | {found['buffers']:,} | {published} | {found['speedup']:.4f} |"
+            f" {max(1.0, found['speedup']):.4f} | {found['reward']:.4f} | {found['evaluations']:,} |"
         )
     return "\n".join([*lines, "", "![Speedup on every program](figures/speedups.png)"])
 
