@@ -17,6 +17,8 @@ from analysis.style import COLOURS, LINES, MARKERS, legend_below
 GRID = 200
 """Instants at which repetitions are compared."""
 COLUMNS = 2
+DECADE = 10
+"""From the first reward to the last: shorter stretches have a linear axis, whose labels can be read."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def reward_bands(curves: Sequence[RewardCurve]) -> list[RewardBand]:
 
 
 def reward_figure(panels: Sequence[Panel]) -> Figure:
-    """Means over runs of equal label, from the lowest to the highest of them, against seconds (logarithmic)."""
+    """Means over runs of equal label, from the lowest to the highest of them, against seconds."""
     if not panels:
         raise ValueError("panels: expected at least one, received none")
     columns = min(COLUMNS, len(panels))
@@ -134,7 +136,9 @@ def _draw(axes: Axes, panel: Panel, labels: Sequence[str], names: Sequence[str])
             )
     for name, value in panel.levels.items():
         axes.axhline(value, zorder=1, **_level_look(names.index(name)))
-    axes.set_xscale("log")
+    begun = [float(curve.seconds[0]) for curve in panel.curves]
+    if max(float(curve.seconds[-1]) for curve in panel.curves) >= DECADE * max(min(begun), 1e-3):
+        axes.set_xscale("log")
     axes.set_title(panel.title, parse_math=False, fontsize=9)
     axes.grid(color="0.9")
     axes.margins(x=0.01)

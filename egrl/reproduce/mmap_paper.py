@@ -39,7 +39,7 @@ class Plan:
         seeds: of each run.
         settings: as `egrl compare --set` takes them. Evaluations are cheap here, so that EGRL's learner takes fewer
             steps; one random network may choose the same action everywhere, whatever little is added to its weights,
-            so that ES begins with the best of several.
+            so that ES begins with the best of several. The agent's hold wherever it is run.
         bound_seconds: limit of each upper bound.
         ablated: of Figure 7, one of `programs`; its runs of the agent are those of Table 2.
         shown: of Figure 8, likewise.
@@ -86,9 +86,9 @@ class Plan:
             Plan(),
             programs=("dlrm_inference", "alexnet_train_batch_32"),
             methods=(AGENT, "es", "random"),
-            seconds=20.0,
+            seconds=40.0,
             seeds=2,
-            settings=("es.scouts=20",),
+            settings=("es.scouts=20", "muzero.slots=16", "muzero.simulations=16"),
             bound_seconds=10.0,
             ablated="dlrm_inference",
             suite=(
@@ -99,12 +99,12 @@ class Plan:
                 "inference_resnet",
                 "rnn_2",
             ),
-            suite_seconds=15.0,
+            suite_seconds=20.0,
             training=("dlrm_inference", "alexnet_train_batch_32"),
             validation=(),
-            shared_seconds=30.0,
+            shared_seconds=60.0,
             held_out=("rnn_2", "dlrm_train"),
-            held_out_seconds=15.0,
+            held_out_seconds=20.0,
         )
 
 

@@ -41,7 +41,7 @@ TABLE5 = {
     "mlperf_nmt_1_shard_batch_64": -0.5422,
 }
 """Program -> correlation of reward and latency."""
-FULL = "full agent"
+FULL, FROM_SHARED = "full agent", "from the shared agent"
 FEW = 200
 """Games below which a run is said to have hardly begun: a tenth of them began with random moves."""
 
@@ -216,7 +216,7 @@ def shared(results: Results) -> str:
     ]
     for name, entry in found["held_out"].items():
         cells = [entry["random"], entry["first"]["reward"], entry["deployed"]["reward"]]
-        cells += [entry[label]["reward"][0] for label in ("from scratch", "from the shared agent")]
+        cells += [entry[label]["reward"][0] for label in ("from scratch", FROM_SHARED)]
         cells += [entry[who]["reward"] for who in ("greedy", "heuristic")]
         lines.append(f"| `{name}` | " + " | ".join(f"{value:.4f}" for value in cells) + " |")
     lines += ["", "*random play*: mean of 20 games in which every legal action is as likely as the others."]
@@ -242,28 +242,33 @@ def remarks(results: Results) -> str:
             f"{agent['source'].count(source)} of {len(agent['source'])} by {source}"
             for source in dict.fromkeys(agent["source"])
         )
+        places = [f"{word} {', '.join(who)}" for word, who in (("above", above), ("not above", below)) if who]
+        games = fmean(agent["evaluations"])
         lines.append(
-            f"- `{name}`: the agent played {fmean(agent['evaluations']):,.0f} games a run; its mean is"
-            f" {mean / entry['bound']['reward']:.1%} of the bound, above {_listed(above)}, not above {_listed(below)}."
-            f" Best layouts: {sources}."
+            f"- `{name}`: the agent played {games:,.0f} games a run{_hardly(games)}; its mean is"
+            f" {mean / entry['bound']['reward']:.1%} of the bound, {'; '.join(places)}. Best layouts: {sources}."
         )
     few = [name for name, found in results["suite"]["programs"].items() if found["evaluations"] < FEW]
     if few:
         lines.append(
-            f"- Fewer than {FEW} games fitted into {results['plan']['suite_seconds']:g} s of"
-            f" {', '.join(f'`{name}`' for name in few)}; the first games of a run begin with random moves, so that"
-            " their speedups say little about the agent."
+            f"- Tables 3 to 5: fewer than {FEW} games fitted into {results['plan']['suite_seconds']:g} s of"
+            f" {', '.join(f'`{name}`' for name in few)}. The first games of a run begin with random moves, so that"
+            " these speedups say little of the agent."
         )
     held = results["shared"]["held_out"]
     better = [name for name, entry in held.items() if entry["deployed"]["reward"] > entry["random"]]
     ahead = [
         name
         for name, entry in held.items()
-        if entry["from the shared agent"]["reward"][0] > entry["from scratch"]["reward"][0]
+        if entry[FROM_SHARED]["reward"][0] > entry["from scratch"]["reward"][0]
     ]
+    shortest = min(
+        entry[label]["evaluations"][0] for entry in held.values() for label in ("from scratch", FROM_SHARED)
+    )
     lines.append(
         f"- The shared agent's one game is better than random play on {len(better)} of {len(held)} programs that it has"
-        f" not seen, and going on from it ends above starting from scratch on {len(ahead)} of {len(held)} (one seed)."
+        f" not seen, and going on from it ends above starting from scratch on {len(ahead)} of {len(held)} (one seed;"
+        f" the shortest of these runs has {shortest:,} games)."
     )
     return "\n".join(lines)
 
@@ -272,5 +277,9 @@ def _times(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) if names else "none"
+def _hardly(games: float) -> str:
+    return (
+        f" (fewer than {FEW}, the first of them begun at random: that says little of it)"
+        if games < FEW
+        else ""
+    )
