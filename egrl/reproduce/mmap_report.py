@@ -1,7 +1,4 @@
-"""The report of `egrl reproduce mmap`: the published numbers beside ours. Everything in it follows from results.json.
-
-Source of the published numbers: MMapGame paper, Table 2 (`egrl.reproduce.mmap_sections` has the others).
-"""
+"""The report of `egrl reproduce mmap`: the published numbers beside ours, everything made of results.json."""
 
 from __future__ import annotations
 
@@ -10,15 +7,8 @@ from statistics import fmean, geometric_mean
 from typing import Any
 
 from egrl.reproduce import mmap_sections as sections
+from egrl.reproduce.mmap_published import TABLE2
 from egrl.reproduce.mmap_sections import plus_minus as _mean
-
-PUBLISHED: dict[str, dict[str, float]] = {
-    "alexnet_train_batch_32": {"buffers": 300, "muzero": 0.5834, "es": 0.5426, "random": 0.4100},
-    "wavenet_coherent_batch32": {"buffers": 3020, "muzero": 0.7099, "es": 0.7004, "random": 0.4804},
-    "alphatensor": {"buffers": 9084, "muzero": 0.7680, "es": 0.5357, "random": 0.2481},
-    "tensor2tensor_transformer_bf16": {"buffers": 9888, "muzero": 0.7002, "es": 0.6263, "random": 0.3227},
-}
-"""Program -> final rewards of Table 2."""
 
 ORDERINGS = (
     ("muzero", "es", "the agent beats evolution strategies"),
@@ -81,7 +71,7 @@ def _claims(results: Results) -> str:
         "|---|---|---|---|",
     ]
     for program, entry in results["programs"].items():
-        methods, published = entry["methods"], PUBLISHED.get(program, {})
+        methods, published = entry["methods"], TABLE2.get(program, {})
         for ours, theirs, claim in ORDERINGS:
             if {ours, theirs} <= methods.keys():
                 told = f"{published[ours]:.2f} against {published[theirs]:.2f}" if published else "-"
@@ -120,7 +110,7 @@ def _table(results: Results) -> str:
     ]
     lines = ["## Table 2: rewards", "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for program, entry in results["programs"].items():
-        told = PUBLISHED.get(program)
+        told = TABLE2.get(program)
         published = "-" if told is None else f"{told['muzero']:.4f}, {told['es']:.4f}, {told['random']:.4f}"
         cells = [f"`{program}`", f"{entry['buffers']:,}"]
         cells += [_mean(entry["methods"][method]["reward"]) for method in methods]

@@ -1,6 +1,6 @@
 """Parts of the report of `egrl reproduce mmap`: ablation, speedups, correlation, layout, the shared agent, remarks.
 
-Source of the published numbers: MMapGame paper, section 5.2 (text, Tables 3 and 4) and 5.3 (Table 5, Figures 7 and 8).
+Everything follows from results.json; published numbers are in `egrl.reproduce.mmap_published`.
 """
 
 from __future__ import annotations
@@ -9,38 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
+from egrl.reproduce.mmap_published import TABLE3, TABLE3_PROGRAMS, TABLE4, TABLE5
+
 Results = Mapping[str, Any]
 
-TABLE3 = {
-    "agent": {"mean": 1.0059, "max": 1.8787, "min": 0.4853, "improved": 33},
-    "prod": {"mean": 1.0405, "max": 1.8787, "min": 1.0, "improved": 33},
-}
-"""Over 60 programs."""
-TABLE3_PROGRAMS = 60
-TABLE4 = {
-    "inference_lstm": 1.8787,
-    "wavenet_coherent_batch32": 1.3335,
-    "alexnet_train_batch_32": 1.1709,
-    "mnasnet_b1_batch_128": 1.0960,
-    "inference_resnet": 1.0893,
-    "alphatensor": 1.0578,
-    "rnn_2": 0.9343,
-    "tensor2tensor_transformer": 0.9125,
-    "rnn_3": 0.8541,
-    "mlperf_nmt_1_shard_batch_64": 0.7892,
-    "rnn_6": 0.5482,
-    "rnn_7": 0.4853,
-}
-"""Program -> speedup of the agent."""
-TABLE5 = {
-    "inference_lstm": -0.9957,
-    "wavenet_coherent_batch32": -0.9994,
-    "alexnet_train_batch_32": -0.9581,
-    "rnn_7": -0.0774,
-    "rnn_6": 0.0299,
-    "mlperf_nmt_1_shard_batch_64": -0.5422,
-}
-"""Program -> correlation of reward and latency."""
 FULL, FROM_SHARED = "full agent", "from the shared agent"
 FEW = 200
 """Games below which a run is said to have hardly begun: a tenth of them began with random moves."""
