@@ -11,68 +11,27 @@ import json
 import math
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from egrl import atomic, config, executor, loop, methods, problems, progress, run_folder, transfer
 from egrl.archive import Archive
-from egrl.config import Budget
+from egrl.pretrain_options import (
+    DEFAULTS,
+    GOES_ON,
+    PretrainOptions,
+    check_same,
+    method_settings_of,
+    plain,
+    to_toml,
+)
 from egrl.saved_policies import Step
 from egrl.stopping import Interrupted, StopSignal
 from egrl.types import GENERATION, Setting
 from hwsim.problem import Problem
 from workloads.errors import InputError
-from workloads.files import parse_toml, read_text
 
 CHOSEN = "policy.safetensors"
-GENS = 1000
-METHOD = "es"
-"""Of a pre-training whose config names none."""
-DEFAULTS: dict[str, dict[str, Any]] = {"es": {"scouts": 20}, "muzero": {"network.ids": 0}}
-"""Settings of methods that are others here than in `egrl run`."""
-GOES_ON = {"es": "egrl"}
-"""Methods whose policies others go on from, with their own settings; what the rest trained goes on as it was."""
-
-
-@dataclass(frozen=True)
-class PretrainOptions:
-    """What is pre-trained, and how long.
-
-    Attributes:
-        workloads, validation: names or files; without validation, the training workloads choose.
-        gens: generations of 21 evaluations, over all workloads together; None without `seconds`: `GENS`.
-        seconds: of training, instead of `gens`.
-        seed: of everything random.
-        problem, chip: as of `egrl run`.
-        problem_settings, method_settings: KEY=VALUE of the problem and of the method.
-        init: policy file to begin with.
-        workers, threads, device: as of `egrl run`.
-    """
-
-    workloads: tuple[str, ...]
-    validation: tuple[str, ...] = ()
-    gens: int | None = None
-    seed: int = 0
-    problem: str = "nnpi"
-    chip: str = ""
-    problem_settings: dict[str, Any] = field(default_factory=dict)
-    method_settings: dict[str, Any] = field(default_factory=dict)
-    init: str = ""
-    workers: int = 1
-    threads: int = 1
-    device: str = "cpu"
-    method: str = METHOD
-    seconds: float | None = None
-
-    @property
-    def budget(self) -> Budget:
-        """What may be spent."""
-        return Budget((self.gens or GENS) if self.seconds is None else None, self.seconds)
-
-
-FREE = ("gens", "seconds", "workers", "validation")
-"""Options that may change when a pre-training goes on: a larger budget, and what changes no policy."""
 
 
 def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[str, Any]:
@@ -88,7 +47,7 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
     reason = next((f"{p.workload}: {why}" for p in training if (why := definition.serves(p))), None)
     if reason is not None:
         raise InputError(f"--method {options.method} cannot serve problem {options.problem}: {reason}")
-    method_config: Any = config.build(definition.config, _method_settings(options), "--set method")
+    method_config: Any = config.build(definition.config, method_settings_of(options), "--set method")
     archive = Archive(training)
     init = None
     if options.init:
@@ -104,14 +63,14 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
     try:
         state = None
         if begun:
-            _check_same(options, out)
+            check_same(options, out)
         if begun and folder.begun:
             state = loop.resume(method, folder, archive, training)
             _check_larger(options, state, out)
         if begun:
-            atomic.write(out / run_folder.CONFIG, _toml(options))
+            atomic.write(out / run_folder.CONFIG, to_toml(options))
         if state is None or not folder.begun:
-            folder.write_inputs(_toml(options), training, {})
+            folder.write_inputs(to_toml(options), training, {})
         budget = options.budget
         measure = executor.build(training, options.workers)
         title = f"pre-training on {len(training)} workloads"
@@ -138,10 +97,6 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
         return _choose(options, out, training, validation, state.seconds)
     finally:
         folder.close()
-
-
-def _method_settings(options: PretrainOptions) -> dict[str, Any]:
-    return {**DEFAULTS.get(options.method, {}), **options.method_settings}
 
 
 def _check(options: PretrainOptions) -> methods.Definition:
@@ -197,35 +152,6 @@ def _check_distinct(training: Sequence[Problem], validation: Sequence[Problem]) 
             )
 
 
-def _toml(options: PretrainOptions) -> str:
-    import tomli_w
-
-    return tomli_w.dumps({"kind": "pretraining", "version": 1, "options": _plain(options)})
-
-
-def _plain(options: PretrainOptions) -> dict[str, Any]:
-    """The options as files hold them: lists, and only what is given."""
-    given = {**asdict(options), "gens": options.budget.generations}
-    return {key: list(v) if isinstance(v, tuple) else v for key, v in given.items() if v is not None}
-
-
-def _check_same(options: PretrainOptions, out: Path) -> None:
-    """InputError where the folder is not of this pre-training, or has gone further."""
-    where = str(out / run_folder.CONFIG)
-    document = parse_toml(read_text(where, "a config file"), where)
-    if document.get("kind") != "pretraining" or not isinstance(document.get("options"), dict):
-        found = "a run folder" if document.get("kind") == "config" else f"kind {document.get('kind')!r}"
-        raise InputError(f"--out {out}: expected a new folder or a pre-training, found {found}")
-    old = {"method": METHOD, **document["options"]}
-    new = parse_toml(_toml(options), where)["options"]
-    for key in sorted({*old, *new}):
-        if key not in FREE and old.get(key) != new.get(key):
-            raise InputError(
-                f"--out {out}: {key}: expected {new.get(key)!r} as given, found {old.get(key)!r};"
-                " take another --out"
-            )
-
-
 def _choose(
     options: PretrainOptions,
     out: Path,
@@ -253,10 +179,10 @@ def _choose(
     document = {
         "kind": "pretraining",
         "version": 1,
-        "options": _plain(options),
+        "options": plain(options),
         "goes_on": {"method": GOES_ON[options.method], "settings": {}}
         if options.method in GOES_ON
-        else {"method": options.method, "settings": _method_settings(options)},
+        else {"method": options.method, "settings": method_settings_of(options)},
         "trained_on": [problem.workload for problem in training],
         "chosen_on": [problem.workload for problem in judged_on],
         "problem": options.problem,

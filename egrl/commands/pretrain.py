@@ -67,7 +67,8 @@ def command(
     from egrl import config
     from egrl.names import several
     from egrl.prepare import check_device
-    from egrl.pretrain import PretrainOptions, pretrain
+    from egrl.pretrain import pretrain
+    from egrl.pretrain_options import PretrainOptions
     from egrl.problems import rival
     from egrl.stopping import Interrupted
 

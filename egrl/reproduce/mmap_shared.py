@@ -11,7 +11,8 @@ import numpy as np
 
 from egrl import run_folder, saved_policies, transfer
 from egrl.past_run import PastRun
-from egrl.pretrain import DEFAULTS, PretrainOptions, pretrain
+from egrl.pretrain import pretrain
+from egrl.pretrain_options import DEFAULTS, PretrainOptions
 from egrl.reproduce.mmap_numbers import panel, players, problem_of, save_rewards, summed
 from egrl.reproduce.mmap_paper import AGENT, Plan, Say
 
