@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from analysis.style import COLOURS, LINES, MARKERS, legend_below
@@ -19,6 +20,8 @@ GRID = 200
 COLUMNS = 2
 DECADE = 10
 """From the first reward to the last: shorter stretches have a linear axis, whose labels can be read."""
+FEW_DECADES = 300
+"""Stretches shorter than this have labels between powers of ten."""
 
 
 @dataclass(frozen=True)
@@ -130,15 +133,21 @@ def _draw(axes: Axes, panel: Panel, labels: Sequence[str], names: Sequence[str])
     for band in reward_bands(panel.curves):
         at = labels.index(band.label)
         axes.plot(band.seconds, band.mean, drawstyle="steps-post", markevery=(at * 7 % 40, 40), **_look(at))
+        axes.plot(band.seconds[-1:], band.mean[-1:], **_look(at))  # seen even where it is all there is
         if band.runs > 1:
             axes.fill_between(
                 band.seconds, band.low, band.high, step="post", color=COLOURS[at % len(COLOURS)], alpha=0.18
             )
     for name, value in panel.levels.items():
         axes.axhline(value, zorder=1, **_level_look(names.index(name)))
-    begun = [float(curve.seconds[0]) for curve in panel.curves]
-    if max(float(curve.seconds[-1]) for curve in panel.curves) >= DECADE * max(min(begun), 1e-3):
+    first = max(min(float(curve.seconds[0]) for curve in panel.curves), 1e-3)
+    reach = max(float(curve.seconds[-1]) for curve in panel.curves) / first
+    if reach >= DECADE:
         axes.set_xscale("log")
+        steps = (1.0, 2.0, 5.0) if reach < FEW_DECADES else (1.0,)
+        axes.xaxis.set_major_locator(LogLocator(subs=steps))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_title(panel.title, parse_math=False, fontsize=9)
     axes.grid(color="0.9")
     axes.margins(x=0.01)

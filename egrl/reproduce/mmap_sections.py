@@ -181,7 +181,8 @@ def shared(results: Results) -> str:
         f" {plan['shared_seconds']:g} s; of the policies saved on the way that of generation {deployed} was best on"
         f" {', '.join(found['chosen_on'])} and is the one deployed. Below it plays one game of programs that it has not"
         f" seen, without training there (*first*: the policy of generation {first}, which has hardly learned). Then"
-        f" {plan['held_out_seconds']:g} s of `egrl run`, from scratch and from the deployed policy, seed 0. Rewards:",
+        f" {plan['held_out_seconds']:g} s of `egrl run`, from scratch and from the deployed policy, seed 0; what"
+        " that policy took to train is not counted. Rewards:",
         "",
         "| program | random play | first | deployed | from scratch | from the policy | greedy | heuristic |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
