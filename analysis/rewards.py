@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from analysis.style import COLOURS, LINES, MARKERS, legend_below
@@ -17,6 +18,10 @@ from analysis.style import COLOURS, LINES, MARKERS, legend_below
 GRID = 200
 """Instants at which repetitions are compared."""
 COLUMNS = 2
+DECADE = 10
+"""From the first reward to the last: shorter stretches have a linear axis, whose labels can be read."""
+FEW_DECADES = 300
+"""Stretches shorter than this have labels between powers of ten."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ def reward_bands(curves: Sequence[RewardCurve]) -> list[RewardBand]:
 
 
 def reward_figure(panels: Sequence[Panel]) -> Figure:
-    """Means over runs of equal label, from the lowest to the highest of them, against seconds (logarithmic)."""
+    """Means over runs of equal label, from the lowest to the highest of them, against seconds."""
     if not panels:
         raise ValueError("panels: expected at least one, received none")
     columns = min(COLUMNS, len(panels))
@@ -128,13 +133,21 @@ def _draw(axes: Axes, panel: Panel, labels: Sequence[str], names: Sequence[str])
     for band in reward_bands(panel.curves):
         at = labels.index(band.label)
         axes.plot(band.seconds, band.mean, drawstyle="steps-post", markevery=(at * 7 % 40, 40), **_look(at))
+        axes.plot(band.seconds[-1:], band.mean[-1:], **_look(at))  # seen even where it is all there is
         if band.runs > 1:
             axes.fill_between(
                 band.seconds, band.low, band.high, step="post", color=COLOURS[at % len(COLOURS)], alpha=0.18
             )
     for name, value in panel.levels.items():
         axes.axhline(value, zorder=1, **_level_look(names.index(name)))
-    axes.set_xscale("log")
+    first = max(min(float(curve.seconds[0]) for curve in panel.curves), 1e-3)
+    reach = max(float(curve.seconds[-1]) for curve in panel.curves) / first
+    if reach >= DECADE:
+        axes.set_xscale("log")
+        steps = (1.0, 2.0, 5.0) if reach < FEW_DECADES else (1.0,)
+        axes.xaxis.set_major_locator(LogLocator(subs=steps))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_title(panel.title, parse_math=False, fontsize=9)
     axes.grid(color="0.9")
     axes.margins(x=0.01)

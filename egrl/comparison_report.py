@@ -33,7 +33,7 @@ def compare(
         workloads, methods: of the runs; each with seeds 0 .. `seeds` - 1.
         folder: of all runs; what is finished there is not run again.
         options: problem, evals or seconds, chip, start ("" or None: the preset's), settings, preset; see
-            `egrl compare`.
+            `egrl compare`. Also `threads` of each run [1], and `init`, a policy file that each begins with [""].
         workers: runs at once.
         say: hears of each run that ended.
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from workloads.errors import InputError
+from workloads.files import read_bytes
 
 if TYPE_CHECKING:
     from egrl.config import RunConfig
@@ -68,8 +69,9 @@ def plan(
             given = {k: options[k] for k in ("problem", "chip")} | budget_of(options)
             given |= {"start": options["start"]} if options["start"] else {}
             settings = [s for entry in options["settings"] for s in _settings_of(methods, method, entry)]
+            given |= {"threads": options.get("threads", 1), "init": options.get("init", "")}
             resolved = api.resolve(
-                RunOptions(workload=workload, method=method, threads=1, **given), settings, options["preset"]
+                RunOptions(workload=workload, method=method, **given), settings, options["preset"]
             )
             if problem is None:
                 definition = problems.find(options["problem"]).load()
@@ -124,9 +126,10 @@ def _arguments(
             "chip": run.run.chip,
             "start": run.run.start,
             "seed": run.run.seed,
-            "threads": 1,
+            "threads": run.run.threads,
             "out": path,
         }
+        given |= {"init": run.run.init} if run.run.init else {}
         flags = [word for name, value in given.items() for word in (f"--{name}", str(value))]
         flags += [word for setting in settings for word in ("--set", setting)]
         return ("run", *flags, *(("--preset", preset) if preset else ()), *budget, "--quiet")
@@ -148,6 +151,8 @@ def _check_same(path: Path, run: RunConfig) -> None:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{where}: expected a config file: {error}") from error
     expected = tomllib.loads(config.to_toml(run))
+    if run.run.init and _kept_policy(path) == read_bytes(run.run.init, "a policy file"):
+        expected["run"]["init"] = found["run"].get("init")  # the same policy, wherever it lies now
     for table, values in found.items():
         left, right = (config.dotted({table: tables}) for tables in (values, expected[table]))
         for key in sorted(left.keys() | right.keys()):
@@ -160,6 +165,13 @@ def _check_same(path: Path, run: RunConfig) -> None:
         spent = found["run"].get(kind)
         if not isinstance(spent, int | float) or spent > most:
             raise InputError(f"{where}: run.{kind}: expected at most --{kind} {most:g}, found {spent}")
+
+
+def _kept_policy(path: Path) -> bytes | None:
+    """The policy that the folder's run began with; None where there is none."""
+    from egrl.run_folder import INIT_FILE
+
+    return (path / INIT_FILE).read_bytes() if (path / INIT_FILE).is_file() else None
 
 
 def _finished(path: Path, run: RunConfig, problem: Problem) -> bool:
@@ -179,7 +191,7 @@ def _finished(path: Path, run: RunConfig, problem: Problem) -> bool:
 
 
 def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tuple[dict[Path, str], bool]:
-    """Run the jobs, `workers` at once, each in a process of one thread.
+    """Run the jobs, `workers` at once, each in a process of its own.
 
     Returns why which folders failed, and whether the user stopped it. A first Ctrl-C lets every run finish its
     generation and save.

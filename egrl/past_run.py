@@ -41,12 +41,14 @@ class Evaluations:
         ticket: int64 [M].
         mapping: int16 [M, N, H], what ran (or was judged).
         speedup, cost: float64 [M]; 0 and NaN where nothing ran.
+        reward: float64 [M].
     """
 
     ticket: NDArray[np.int64]
     mapping: Mapping16
     speedup: NDArray[np.float64]
     cost: NDArray[np.float64]
+    reward: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ class PastRun:
             np.array(columns["mapping"], dtype=np.int16).reshape(rows, *shape),
             np.array(columns["speedup"], dtype=np.float64),
             np.array(columns["cost"], dtype=np.float64),
+            np.array(columns["reward"], dtype=np.float64),
         )
 
     def policies(self) -> dict[int, Path]:
@@ -133,7 +136,7 @@ class PastRun:
         found = run_folder.policies_in(self.path)
         if not found:
             raise InputError(
-                f"{self.path}: expected a run with policies (methods egrl, ea, pg, es), found none in"
+                f"{self.path}: expected a run with policies (methods egrl, ea, pg, es, muzero), found none in"
                 f" {run_folder.POLICIES}/"
             )
         return found

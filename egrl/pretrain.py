@@ -1,64 +1,37 @@
 """Pre-training: one policy over many workloads, through the same loop, chosen on workloads that it did not see.
 
-The method is `es` (`egrl/methods/es.py`): every network of a round is measured on every workload, and the mean of the
-log speedups is what the walk climbs. All policies that were saved on the way are then placed on the validation
-workloads, and the best geometric mean is chosen.
+By default the method is `es` (`egrl/methods/es.py`): every network of a round is measured on every workload, and the
+mean of the log speedups is what the walk climbs. `muzero` deals its games to the workloads in turn. All policies that
+were saved on the way are then placed on the validation workloads, and the best geometric mean is chosen.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from egrl import atomic, config, executor, loop, problems, progress, run_folder, transfer
+from egrl import atomic, config, executor, loop, methods, problems, progress, run_folder, transfer
 from egrl.archive import Archive
-from egrl.config import Budget
-from egrl.methods.es import Es, EsConfig
+from egrl.pretrain_options import (
+    DEFAULTS,
+    GOES_ON,
+    PretrainOptions,
+    check_same,
+    method_settings_of,
+    plain,
+    to_toml,
+)
 from egrl.saved_policies import Step
 from egrl.stopping import Interrupted, StopSignal
 from egrl.types import GENERATION, Setting
 from hwsim.problem import Problem
 from workloads.errors import InputError
-from workloads.files import parse_toml, read_text
 
 CHOSEN = "policy.safetensors"
-SCOUTS = 20
-
-
-@dataclass(frozen=True)
-class PretrainOptions:
-    """What is pre-trained, and how long.
-
-    Attributes:
-        workloads, validation: names or files; without validation, the training workloads choose.
-        gens: generations of 21 evaluations, over all workloads together.
-        seed: of everything random.
-        problem, chip: as of `egrl run`.
-        problem_settings, method_settings: KEY=VALUE of the problem and of method es.
-        init: policy file to begin with.
-        workers, threads, device: as of `egrl run`.
-    """
-
-    workloads: tuple[str, ...]
-    validation: tuple[str, ...] = ()
-    gens: int = 1000
-    seed: int = 0
-    problem: str = "nnpi"
-    chip: str = ""
-    problem_settings: dict[str, Any] = field(default_factory=dict)
-    method_settings: dict[str, Any] = field(default_factory=dict)
-    init: str = ""
-    workers: int = 1
-    threads: int = 1
-    device: str = "cpu"
-
-
-FREE = ("gens", "workers", "validation")
-"""Options that may change when a pre-training goes on: a larger budget, and what changes no policy."""
 
 
 def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[str, Any]:
@@ -68,10 +41,13 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
         InputError: an option is wrong, or the folder holds another pre-training.
         Interrupted: the user stopped it; the same call goes on.
     """
-    _check(options)
+    definition = _check(options)
     training, validation = (_problems(options, names) for names in (options.workloads, options.validation))
     _check_distinct(training, validation)
-    method_config = config.build(EsConfig, {"scouts": SCOUTS, **options.method_settings}, "--set method")
+    reason = next((f"{p.workload}: {why}" for p in training if (why := definition.serves(p))), None)
+    if reason is not None:
+        raise InputError(f"--method {options.method} cannot serve problem {options.problem}: {reason}")
+    method_config: Any = config.build(definition.config, method_settings_of(options), "--set method")
     archive = Archive(training)
     init = None
     if options.init:
@@ -81,24 +57,21 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
     setting = Setting(
         training, archive, options.seed, [None] * len(training), init, options.threads, options.device
     )
-    method = Es(setting, method_config)
+    method = definition.build(setting, method_config)
     begun = (out / run_folder.CONFIG).is_file()
     folder = run_folder.RunFolder.reopen(out) if begun else run_folder.RunFolder.create(out)
     try:
         state = None
         if begun:
-            _check_same(options, out)
+            check_same(options, out)
         if begun and folder.begun:
             state = loop.resume(method, folder, archive, training)
-            if state.generation > options.gens:
-                raise InputError(
-                    f"--gens: expected at least the {state.generation} of {out}, found {options.gens}"
-                )
+            _check_larger(options, state, out)
         if begun:
-            atomic.write(out / run_folder.CONFIG, _toml(options))
+            atomic.write(out / run_folder.CONFIG, to_toml(options))
         if state is None or not folder.begun:
-            folder.write_inputs(_toml(options), training, {})
-        budget = Budget(options.gens, None)
+            folder.write_inputs(to_toml(options), training, {})
+        budget = options.budget
         measure = executor.build(training, options.workers)
         title = f"pre-training on {len(training)} workloads"
         done = 0 if state is None else state.generation
@@ -119,21 +92,40 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
                 stopped = stop()
         finally:
             measure.close()
-        if stopped and state.generation < options.gens:
+        if stopped and (budget.generations is None or state.generation < budget.generations):
             raise Interrupted(out, state.generation, again="the same command goes on")
         return _choose(options, out, training, validation, state.seconds)
     finally:
         folder.close()
 
 
-def _check(options: PretrainOptions) -> None:
+def _check(options: PretrainOptions) -> methods.Definition:
     for name, least in (("gens", 1), ("seed", 0), ("workers", 1), ("threads", 1)):
-        if getattr(options, name) < least:
-            raise InputError(f"--{name}: expected at least {least}, found {getattr(options, name)}")
+        if (value := getattr(options, name)) is not None and value < least:
+            raise InputError(f"--{name}: expected at least {least}, found {value}")
+    if options.seconds is not None and not 0 <= options.seconds < math.inf:
+        raise InputError(f"--seconds: expected a finite number from 0, found {options.seconds:g}")
+    if options.seconds is not None and options.gens is not None:
+        raise InputError("expected one of --gens and --seconds, found both")
+    definition = methods.find(options.method)
+    if not definition.several:
+        raise InputError(
+            f"--method: expected one that trains on several workloads ({', '.join(DEFAULTS)}), found {options.method}"
+        )
     if len(options.workloads) < 2:
         raise InputError(
             f"--workloads: expected at least two, found {', '.join(options.workloads) or 'none'}"
             " (egrl run trains on one)"
+        )
+    return definition
+
+
+def _check_larger(options: PretrainOptions, state: loop.SearchState, out: Path) -> None:
+    """InputError where the folder has been trained for longer than is asked for."""
+    most = options.budget
+    if most.generations is not None and state.generation > most.generations:
+        raise InputError(
+            f"--gens: expected at least the {state.generation} of {out}, found {most.generations}"
         )
 
 
@@ -160,29 +152,6 @@ def _check_distinct(training: Sequence[Problem], validation: Sequence[Problem]) 
             )
 
 
-def _toml(options: PretrainOptions) -> str:
-    import tomli_w
-
-    values = {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(options).items()}
-    return tomli_w.dumps({"kind": "pretraining", "version": 1, "options": values})
-
-
-def _check_same(options: PretrainOptions, out: Path) -> None:
-    """InputError where the folder is not of this pre-training, or has gone further."""
-    where = str(out / run_folder.CONFIG)
-    document = parse_toml(read_text(where, "a config file"), where)
-    if document.get("kind") != "pretraining" or not isinstance(document.get("options"), dict):
-        found = "a run folder" if document.get("kind") == "config" else f"kind {document.get('kind')!r}"
-        raise InputError(f"--out {out}: expected a new folder or a pre-training, found {found}")
-    old, new = document["options"], parse_toml(_toml(options), where)["options"]
-    for key in sorted({*old, *new}):
-        if key not in FREE and old.get(key) != new.get(key):
-            raise InputError(
-                f"--out {out}: {key}: expected {new.get(key)!r} as given, found {old.get(key)!r};"
-                " take another --out"
-            )
-
-
 def _choose(
     options: PretrainOptions,
     out: Path,
@@ -194,7 +163,7 @@ def _choose(
     steps = tuple(
         Step(generation, generation * GENERATION, path)
         for generation, path in run_folder.policies_in(out).items()
-        if generation <= options.gens
+        if options.budget.generations is None or generation <= options.budget.generations
     )
     judged_on = list(validation or training)
     policies = transfer.load(steps)
@@ -210,7 +179,10 @@ def _choose(
     document = {
         "kind": "pretraining",
         "version": 1,
-        "options": {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(options).items()},
+        "options": plain(options),
+        "goes_on": {"method": GOES_ON[options.method], "settings": {}}
+        if options.method in GOES_ON
+        else {"method": options.method, "settings": method_settings_of(options)},
         "trained_on": [problem.workload for problem in training],
         "chosen_on": [problem.workload for problem in judged_on],
         "problem": options.problem,

@@ -34,7 +34,7 @@ class SavedPolicies:
         name: for people: the method and what it was trained on.
         trained_on: names of the workloads.
         problem: name of the problem; `chip` its chip (name or file), `settings` its settings.
-        method, method_settings: of the run; a pre-trained policy goes on with the default method.
+        method, method_settings: of the run; a policy pre-trained by `es` goes on with the default method.
         seed: of the training.
         steps: in the order of training; never empty.
         chosen: number of the generation whose policy is the one to deploy.
@@ -102,6 +102,7 @@ def _of_pretraining(folder: Path) -> SavedPolicies:
     files = run_folder.policies_in(folder)
     try:
         options, chosen = document["options"], int(document["chosen"]["generation"])
+        goes_on = document.get("goes_on", {"method": "egrl", "settings": {}})
         steps = tuple(
             Step(int(row["generation"]), int(row["evaluations"]), files[int(row["generation"])])
             for row in document["steps"]
@@ -113,8 +114,8 @@ def _of_pretraining(folder: Path) -> SavedPolicies:
             str(options["problem"]),
             str(folder / document["chip_file"]),
             document["settings"],
-            "egrl",
-            {},
+            str(goes_on["method"]),
+            dict(goes_on["settings"]),
             int(options["seed"]),
             steps,
             chosen,

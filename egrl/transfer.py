@@ -3,7 +3,8 @@
 Source: EGRL, section 5, "Generalizability properties", and Figure 4.
 
 Deviations:
-- A policy proposes its most probable choices, one mapping a workload; the paper does not say how it read them.
+- A policy proposes one mapping a workload (`egrl.placing`): a graph network its most probable choices, which the
+  paper leaves open; an agent that plays a game one game.
 - Hidden layers and output head are kept alike: decisions and features are the same for every workload of a chip.
 """
 
@@ -13,20 +14,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from egrl import config, policy_fit, problems
+from egrl import config, problems
+from egrl.placing import Policies
 from egrl.saved_policies import SavedPolicies, Step
-from hwsim.problem import Mapping16, Problem, Status
+from hwsim.problem import Problem, Status
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document
-
-if TYPE_CHECKING:
-    from policies.layout import Weights
-    from policies.store import StoredPolicy
 
 DOCUMENT = "transfer.json"
 KIND, VERSION = "transfer", 1
@@ -59,58 +57,14 @@ def build_targets(source: SavedPolicies, workloads: Sequence[str]) -> list[Probl
     return [definition.build(workload, source.chip, settings) for workload in workloads]
 
 
-@dataclass(frozen=True)
-class Policies:
-    """S policies of one shape, read from disk: where each lies, their metadata, their weights float32 [S, P]."""
-
-    paths: tuple[Path, ...]
-    stored: tuple[StoredPolicy, ...]
-    weights: Weights
-
-
 def load(steps: Sequence[Step]) -> Policies:
-    """The policies of some steps. InputError where one is damaged or of another shape than the first."""
-    from policies.store import config_of, flat_weights, load_policy
-
-    paths = tuple(step.path for step in steps)
-    stored = tuple(load_policy(path) for path in paths)
-    first = config_of(stored[0], str(paths[0]))
-    for path, policy in zip(paths, stored, strict=True):
-        if config_of(policy, str(path)) != first:
-            raise InputError(
-                f"{path}: config: expected that of {paths[0]}, found {policy.metadata['config']!r}"
-            )
-    rows = [flat_weights(policy, str(path)) for path, policy in zip(paths, stored, strict=True)]
-    wrong = next((k for k, row in enumerate(rows) if len(row) != len(rows[0])), None)
-    if wrong is not None:
-        raise InputError(
-            f"{paths[wrong]}: expected {len(rows[0])} weights as {paths[0]} has, found {len(rows[wrong])}"
-        )
-    return Policies(paths, stored, np.stack(rows))
-
-
-def greedy(policies: Policies, problem: Problem) -> Mapping16:
-    """The most probable choices int16 [S, N, H] of S policies. InputError where one does not fit the problem."""
-    import torch
-
-    from policies.graph import prepare
-    from policies.stacked import StackedActor
-    from policies.store import config_of
-
-    torch.set_num_threads(1)  # graphs are small: more threads wait for one another
-    for path, policy in zip(policies.paths, policies.stored, strict=True):
-        policy_fit.check(policy, problem, str(path))
-    meta = policies.stored[0].metadata
-    actor = StackedActor(config_of(policies.stored[0]), meta["features"], len(meta["heads"]), meta["choices"])
-    seen = policy_fit.observation(problem)
-    graph = prepare(seen.edge_index, len(seen.x))
-    choice = actor.probabilities(policies.weights, seen.x, graph, problem.num_choices).argmax(axis=-1)
-    return np.where(problem.size_bytes > 0, choice, -1).astype(np.int16)
+    """The policies of some steps. InputError where one is damaged or otherwise than the first."""
+    return Policies([step.path for step in steps])
 
 
 def place(policies: Policies, problem: Problem) -> Target:
-    """Measure each policy's mapping of a workload once, without training."""
-    mapping = greedy(policies, problem)
+    """Measure each policy's mapping of a workload once, without training. InputError where one does not fit."""
+    mapping = policies.greedy(problem)
     found = problem.evaluate(mapping, np.zeros(len(mapping), dtype=np.uint64))
     speedup = np.where(found.status == Status.OK, found.speedup, 0.0)
     return Target(problem.workload, problem.fingerprint(), problem.baseline.cost, tuple(speedup.tolist()))

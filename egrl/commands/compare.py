@@ -28,6 +28,7 @@ import click
     help="problem.KEY=VALUE, or NAME.KEY=VALUE for the method called NAME",
 )
 @click.option("--preset", default="", metavar="paper", help="the paper's values")
+@click.option("--threads", type=click.IntRange(1, 1024), default=1, help="of each run's learner [1]")
 @click.option("--out", required=True, help="folder of all runs and of the comparison; goes on where it is")
 @click.option("--workers", type=click.IntRange(1), default=1, help="runs at once, a process each [1]")
 @click.option("--json", "as_json", is_flag=True, help="print comparison.json instead of the table")

@@ -16,8 +16,12 @@ import click
     help="workloads that choose among the policies saved on the way [those trained on]",
 )
 @click.option(
-    "--gens", type=int, default=1000, help="generations of 21 evaluations, over all workloads [1000]"
+    "--method", default="es", help="how to train: es, or muzero (problems that are games, as mmap) [es]"
 )
+@click.option(
+    "--gens", type=int, default=None, help="generations of 21 evaluations, over all workloads [1000]"
+)
+@click.option("--seconds", type=float, default=None, help="seconds of training, instead of --gens")
 @click.option("--seed", type=int, default=0, help="of everything random [0]")
 @click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
 @click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
@@ -30,7 +34,7 @@ import click
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="problem.KEY=VALUE or method.KEY=VALUE (method es)",
+    help="problem.KEY=VALUE or method.KEY=VALUE (muzero: network.ids is 0 here, as other workloads need it)",
 )
 @click.option("--out", required=True, help="folder of the pre-training; goes on where it is")
 @click.option("--quiet", is_flag=True, help="print nothing")
@@ -38,7 +42,9 @@ import click
 def command(
     workloads: str,
     validation: str | None,
-    gens: int,
+    method: str,
+    gens: int | None,
+    seconds: float | None,
     seed: int,
     problem: str,
     chip: str,
@@ -55,12 +61,15 @@ def command(
 
     egrl pretrain --workloads resnet50,bert,unet --validation resnet18 --out pretrained
 
-    egrl run --workload gpt2 --init pretrained/policy.safetensors goes on from it.
+    egrl run --workload gpt2 --init pretrained/policy.safetensors goes on from it (of muzero: --method muzero
+    --set method.network.ids=0).
     """
     from egrl import config
     from egrl.names import several
     from egrl.prepare import check_device
-    from egrl.pretrain import PretrainOptions, pretrain
+    from egrl.pretrain import pretrain
+    from egrl.pretrain_options import PretrainOptions
+    from egrl.problems import rival
     from egrl.stopping import Interrupted
 
     tables = config.parse_set(settings)
@@ -77,6 +86,8 @@ def command(
         workers,
         threads,
         check_device(device),
+        method,
+        seconds,
     )
     try:
         found = pretrain(options, Path(out), quiet)
@@ -89,8 +100,8 @@ def command(
     elif not quiet:
         chosen, first = found["chosen"], found["steps"][0]
         click.echo(
-            f"{chosen['speedup']:.4f}x the compiler on {', '.join(found['chosen_on'])} (geometric mean), by the policy"
-            f" of generation {chosen['generation']}; the first had {first['chosen_on']:.4f}x\n"
+            f"{chosen['speedup']:.4f}x {rival(problem)} on {', '.join(found['chosen_on'])} (geometric mean), by the"
+            f" policy of generation {chosen['generation']}; the first had {first['chosen_on']:.4f}x\n"
             f"{found['evaluations']} evaluations, {found['seconds']:.0f} s\npolicy: {Path(out) / 'policy.safetensors'}"
         )
     return 0

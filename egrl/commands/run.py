@@ -10,6 +10,7 @@ from typing import Any, get_args, get_type_hints
 import click
 
 from egrl.config import RunOptions
+from workloads.errors import InputError
 
 
 def options_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -30,6 +31,17 @@ def options_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     return decorate
 
 
+def ablated(method: str, ablation: str) -> str:
+    """What `--set` takes for a method without a part of it. InputError where the method has no such part."""
+    from egrl import config, methods
+
+    if "ablation" not in dict(config.leaves(methods.find(method).config)):
+        raise InputError(
+            f"--ablation {ablation}: expected a method with parts to leave out (muzero), found {method}"
+        )
+    return f"method.ablation={ablation}"
+
+
 @click.command(name="run", short_help="search for the best mapping of a workload")
 @options_of(RunOptions)
 @click.option("--out", help="run folder [runs/<workload>-<method>-s<seed>-<n>]")
@@ -44,6 +56,11 @@ def options_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 @click.option(
     "--preset", default="", metavar="paper", help="the paper's values, cold start, invalid maps penalised"
 )
+@click.option(
+    "--ablation",
+    type=click.Choice(["no-learning", "no-search"]),
+    help="without a part of the method (muzero): search by the game's rules alone, or the policy network alone",
+)
 @click.option("--quiet", is_flag=True, help="print nothing")
 @click.option("--json", "as_json", is_flag=True, help="print the summary as one JSON document on stdout")
 def command(
@@ -51,6 +68,7 @@ def command(
     resume: str | None,
     settings: tuple[str, ...],
     preset: str,
+    ablation: str | None,
     quiet: bool,
     as_json: bool,
     **options: Any,
@@ -63,6 +81,9 @@ def command(
     from egrl.stopping import Interrupted
 
     workload = options.pop("workload") or ""
+    if ablation is not None:
+        method = options["method"] or RunOptions.method
+        settings = (*settings, "method.ablation" if resume else ablated(method, ablation))
     try:
         result = api.search(
             workload, out=out, resume=resume, settings=settings, preset=preset, quiet=quiet, **options

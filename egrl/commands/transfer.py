@@ -45,12 +45,14 @@ def command(
 ) -> int:
     """Place the policies that runs (or pre-trainings) saved on other workloads, with no training.
 
+    An agent of method muzero needs `egrl run --set method.network.ids=0`, or `egrl pretrain`, to be placed elsewhere.
     Leaves transfer.json in each folder, from which `egrl plot transfer` draws.
 
     egrl transfer runs/bert-egrl-s0-1 --workload resnet50,resnet101
     """
     from egrl import atomic, saved_policies, transfer
     from egrl.names import several
+    from egrl.problems import rival
     from egrl.stopping import Interrupted
 
     def say(line: str) -> None:
@@ -62,9 +64,9 @@ def command(
     twice = next((f for f in folders if [g.resolve() for g in folders].count(f.resolve()) > 1), None)
     if twice is not None:
         raise InputError(f"RUN: expected different folders, found {twice} twice")
-    documents = []
+    documents, sources = [], [saved_policies.read(folder) for folder in folders]
     try:
-        for source in [saved_policies.read(folder) for folder in folders]:
+        for source in sources:
             targets = transfer.build_targets(source, names)
             _check_names([target.workload for target in targets])
             placed = transfer.zero_shot(source, targets)
@@ -83,7 +85,7 @@ def command(
     if as_json:
         click.echo(json.dumps({"kind": "transfers", "version": 1, "transfers": documents}))
     else:
-        click.echo(table(documents), nl=False)
+        click.echo(table(documents, rival(sources[0].problem)), nl=False)
     return 0
 
 
@@ -112,13 +114,16 @@ def _finetuned(
     ]
 
 
-def table(documents: Sequence[Mapping[str, Any]]) -> str:
-    """Zero-shot speedups of each training's policies, a row a policy: the first, the best on average, the deployed."""
+def table(documents: Sequence[Mapping[str, Any]], over: str) -> str:
+    """Zero-shot speedups of each training's policies, a row a policy: the first, the best on average, the deployed.
+
+    `over` is what speedups are over, for people.
+    """
     from egrl.transfer import geometric_mean
 
     names = [target["workload"] for target in documents[0]["targets"]]
     lines = [
-        "Speedup over the compiler with no training there; mean: geometric.",
+        f"Speedup over {over} with no training there; mean: geometric.",
         "",
         "| policy | at evaluation | " + " | ".join(names) + " | mean |",
         "|---|---:|" + "---:|" * (len(names) + 1),

@@ -98,11 +98,13 @@ def _map(problem: MmapProblem, layout: Layout, label: str) -> MemoryMap:
 
 def _numbers(problem: MmapProblem, shown: MemoryMap, layout: Layout) -> dict[str, object]:
     use = map_use(shown)
+    there = np.unique(shown.tensor)
     return {
         "buffers": {name: int((layout.action == number).sum()) for number, name in enumerate(ACTIONS)},
         "boxes": len(shown.tensor),
-        "tensors": len(np.unique(shown.tensor)),
-        "separate_allocations": sum(len(allocations(shown, tensor)) for tensor in np.unique(shown.tensor)),
+        "tensors": len(there),
+        "come_again": sum(visits(shown, tensor) > 1 for tensor in there),
+        "separate_allocations": sum(len(allocations(shown, tensor)) for tensor in there),
         "copies": use.copies,
         "copied_bytes": use.copied_bytes,
         "copy_share": use.copy_share,

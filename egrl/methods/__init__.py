@@ -40,6 +40,7 @@ class Definition:
         serves: why it cannot work on a problem, or None where it can.
         paper: the settings of `--preset paper`, as keys of the config.
         takes_policy: whether it can begin with a saved policy (`--init`).
+        several: whether it trains one policy on several workloads at once (`egrl pretrain`).
     """
 
     config: type
@@ -47,6 +48,7 @@ class Definition:
     serves: Callable[[Problem], str | None]
     paper: dict[str, Any]
     takes_policy: bool = False
+    several: bool = False
 
 
 METHODS: dict[str, Entry] = {

@@ -254,4 +254,4 @@ class Es:
         self._metrics = dict(state["metrics"])
 
 
-DEFINITION = Definition(EsConfig, Es, needs_graph, {}, takes_policy=True)
+DEFINITION = Definition(EsConfig, Es, needs_graph, {}, takes_policy=True, several=True)

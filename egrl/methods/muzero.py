@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from egrl import config as tables
 from egrl import policy_fit
 from egrl.learners.muzero import METRICS
 from egrl.methods import Definition
@@ -30,6 +31,18 @@ KIND = "muzero"
 RETURNED = {"self-play": "returned", "greedy": "greedy_returned"}
 """Sources of games and the metrics that follow their rewards, each new one counting `RATE`."""
 RATE = 0.1
+
+
+SEARCH = (
+    "simulations",
+    "search",
+    "dynamics",
+    "ablation",
+    "value_scale",
+    "maxvisit_init",
+    "least_span",
+)
+"""Settings that a policy is kept with, so that it is placed elsewhere as it was trained."""
 
 
 class MuZero:
@@ -80,13 +93,8 @@ class MuZero:
         while count < min(room, len(agent.finished)) and agent.finished[count].problem == problem:
             count += 1
         taken, agent.finished = agent.finished[:count], agent.finished[count:]
-        rows = self._whole(np.stack([game.mapping for game in taken]), problem)
+        rows = whole(np.stack([game.mapping for game in taken]), self._problems[problem])
         return proposals(rows, [agent.source(game.slot) for game in taken], problem)
-
-    def _whole(self, mapping: Mapping16, problem: int) -> Mapping16:
-        """Mappings [B, N, H] in which decisions that a lost game never came to have their first choice."""
-        open_still = (mapping < 0) & (self._problems[problem].size_bytes > 0)
-        return np.where(open_still, 0, mapping).astype(np.int16)
 
     def learn(self) -> None:
         """Nothing is owed: slices of play learn."""
@@ -105,7 +113,7 @@ class MuZero:
 
     def policy(self) -> StoredPolicy | None:
         """The networks."""
-        net = self._agent.learner.averaged
+        net, discount = self._agent.learner.averaged, self._agent.potential.discount
         flat, layout = flatten(net), layout_of(net.named_parameters())
         arrays = {s.name: flat[s.offset : s.end].reshape(s.shape) for s in layout.segments}
         metadata = {
@@ -113,6 +121,10 @@ class MuZero:
             **policy_fit.common_demands(self._problems),
             "seed": self._setting.seed,
             "config": {"network": asdict(self._config.network), "view": asdict(self._config.view)},
+            "search": {
+                **{name: getattr(self._config, name) for name in SEARCH},
+                "discount": {"first": discount, "last": discount},
+            },
         }
         return StoredPolicy(arrays, metadata)
 
@@ -133,19 +145,29 @@ def game_of(problem: Problem, config: PlayConfig) -> Any:
     return game.seen_by(config.view) if hasattr(game, "seen_by") else game
 
 
+def whole(mapping: Mapping16, problem: Problem) -> Mapping16:
+    """Mappings [..., N, H] in which decisions that a lost game never came to have their first choice."""
+    return np.where((mapping < 0) & (problem.size_bytes > 0), 0, mapping).astype(np.int16)
+
+
 def weights_of(policy: StoredPolicy, agent: Agent, config: PlayConfig, where: str = "--init") -> Any:
     """The weights float32 [P] of a saved policy. InputError naming `where` where it does not fit the settings."""
     if policy.metadata["kind"] != KIND:
         raise InputError(f"{where}: kind: expected {KIND!r}, found {policy.metadata['kind']!r}")
     expected = {"network": asdict(config.network), "view": asdict(config.view)}
-    if policy.metadata["config"] != expected:
-        raise InputError(f"{where}: config: expected {expected!r}, found {policy.metadata['config']!r}")
+    wanted, found = tables.dotted(expected), tables.dotted(policy.metadata["config"])
+    for key in sorted({*wanted, *found}):
+        if wanted.get(key) != found.get(key):
+            raise InputError(
+                f"{where}: {key}: expected {wanted.get(key)!r} as method.{key} has it, found {found.get(key)!r};"
+                f" --set method.{key}={found.get(key)} goes on from it"
+            )
     layout = layout_of(agent.net.named_parameters())
     shapes = {segment.name: segment.shape for segment in layout.segments}
-    found = {name: array.shape for name, array in policy.weights.items()}
-    if shapes != found:
-        name = next(n for n in sorted({*shapes, *found}) if shapes.get(n) != found.get(n))
-        raise InputError(f"{where}: {name}: expected shape {shapes.get(name)}, found {found.get(name)}")
+    held = {name: array.shape for name, array in policy.weights.items()}
+    if shapes != held:
+        name = next(n for n in sorted({*shapes, *held}) if shapes.get(n) != held.get(n))
+        raise InputError(f"{where}: {name}: expected shape {shapes.get(name)}, found {held.get(name)}")
     return np.concatenate([np.asarray(policy.weights[n], np.float32).reshape(-1) for n in shapes])
 
 
@@ -176,4 +198,4 @@ def _build(setting: Setting, config: PlayConfig) -> MuZero:
     return MuZero(setting, config)
 
 
-DEFINITION = Definition(PlayConfig, _build, serves, PAPER, takes_policy=True)
+DEFINITION = Definition(PlayConfig, _build, serves, PAPER, takes_policy=True, several=True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 REPORTS: dict[str, tuple[str, str]] = {
-    "mmap": ("Table 2 and Figure 5 of the MMapGame, with heuristic and bound", "egrl.reproduce.mmap_paper"),
+    "mmap": (
+        "Tables 2 to 5, Figures 5 to 8 and 10 of the MMapGame; one agent for several programs",
+        "egrl.reproduce.mmap_paper",
+    ),
     "egrl": ("Figures 3 to 6 and F.2 of EGRL, and pre-training", "egrl.reproduce.egrl_paper"),
 }
 """Name -> what is reproduced, in one line, and the module whose `reproduce` does it."""

@@ -209,7 +209,8 @@ def _transferred(plan: Plan, out: Path, figures: Path, say: Say) -> dict[str, An
 
 def _pretrained(plan: Plan, out: Path, figures: Path, workers: int, say: Say) -> dict[str, Any]:
     """Pre-training, and every single-workload policy beside it on what nobody was trained on."""
-    from egrl.pretrain import PretrainOptions, pretrain
+    from egrl.pretrain import pretrain
+    from egrl.pretrain_options import PretrainOptions
 
     say(f"pre-training on {len(plan.training)} workloads, {plan.gens} generations")
     options = PretrainOptions(plan.training, plan.validation, plan.gens, workers=1)

@@ -1,28 +1,29 @@
-"""The MMapGame's experiments: methods on four programs in the same seconds, beside the heuristic and the bound.
+"""The MMapGame's experiments: the agent and its rivals, what each of its parts is worth, and what latency says.
 
-Source: MMapGame paper, section 5 (Table 2, Figure 5) and appendix B.
+Source: MMapGame paper, section 5 (Tables 2 to 5, Figures 5 to 8) and appendix B (Figure 10).
 
 Deviations (the report says them, too): the programs are this package's own; the latency is a simulated device's;
-seconds are those of one thread of this machine, not hours of the paper's hardware.
+budgets are minutes of this machine, not a day of the paper's hardware. One agent for several programs is not in the
+paper.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from egrl import atomic, comparison_report, problems
-from egrl.past_run import PastRun
-from egrl.reproduce.folder import remember, save_figure
+from egrl import atomic, comparison_report
+from egrl.reproduce.folder import remember
 from egrl.stopping import Interrupted
+from workloads.load_program import program_names
 
 Say = Callable[[str], None]
-STARTING_S = 8.0
+AGENT = "muzero"
+ABLATIONS = ("no-learning", "no-search")
+STARTING_S = 15.0
 """Seconds of a run that are not its search."""
 
 
@@ -31,14 +32,21 @@ class Plan:
     """What is run.
 
     Attributes:
-        programs: of Table 2.
-        methods: each in the same seconds; `es` and `random` are the paper's rivals.
+        programs: of Table 2 and Figure 5.
+        methods: each in the same seconds, the agent among them; `es` and `random` are the paper's rivals.
         seconds: of searching, a run.
+        threads: of each run. Methods without a learner use one.
         seeds: of each run.
         settings: as `egrl compare --set` takes them. Evaluations are cheap here, so that EGRL's learner takes fewer
             steps; one random network may choose the same action everywhere, whatever little is added to its weights,
-            so that ES begins with the best of several.
+            so that ES begins with the best of several. The agent's hold wherever it is run.
         bound_seconds: limit of each upper bound.
+        ablated: of Figure 7, one of `programs`; its runs of the agent are those of Table 2.
+        shown: of Figure 8, likewise.
+        suite, suite_seconds: programs of Tables 3 to 5 and Figures 6 and 10, a run of the agent each, and its length.
+        extremes: how many programs with the largest and the smallest speedups are looked at in Figure 6.
+        training, validation, shared_seconds: of one agent for several programs.
+        held_out, held_out_seconds: what that agent is placed on, and how long it then goes on.
     """
 
     programs: tuple[str, ...] = (
@@ -47,30 +55,67 @@ class Plan:
         "alphatensor",
         "tensor2tensor_transformer_bf16",
     )
-    methods: tuple[str, ...] = ("egrl", "ea", "es", "random")
-    seconds: float = 120.0
+    methods: tuple[str, ...] = (AGENT, "egrl", "ea", "es", "random")
+    seconds: float = 1800.0
+    threads: int = 2
     seeds: int = 3
     settings: tuple[str, ...] = ("egrl.learner.nodes=40", "es.scouts=20")
     bound_seconds: float = 60.0
+    ablated: str = "alexnet_train_batch_32"
+    shown: str = "alexnet_train_batch_32"
+    suite: tuple[str, ...] = field(default_factory=program_names)
+    suite_seconds: float = 600.0
+    extremes: int = 3
+    training: tuple[str, ...] = (
+        "alexnet_train_batch_32",
+        "bert_base_inference",
+        "gpt_decode_step",
+        "inference_resnet",
+        "rnn_2",
+        "unet_train",
+    )
+    validation: tuple[str, ...] = ("inference_lstm",)
+    shared_seconds: float = 3600.0
+    held_out: tuple[str, ...] = ("dlrm_train", "mnasnet_b1_batch_128", "rnn_6", "vit_b16_inference_bf16")
+    held_out_seconds: float = 300.0
 
     @staticmethod
     def quick() -> Plan:
-        """Two programs, briefly: it shows that and how it works, not what it reaches."""
+        """Small programs, briefly: it shows that and how it works, not what it reaches."""
         return replace(
             Plan(),
             programs=("dlrm_inference", "alexnet_train_batch_32"),
-            methods=("ea", "es", "random"),
-            seconds=10.0,
+            methods=(AGENT, "es", "random"),
+            seconds=40.0,
             seeds=2,
-            settings=("es.scouts=20",),
+            settings=("es.scouts=20", "muzero.slots=16", "muzero.simulations=16"),
             bound_seconds=10.0,
+            ablated="dlrm_inference",
+            suite=(
+                "alexnet_train_batch_32",
+                "bert_base_inference",
+                "dlrm_inference",
+                "dlrm_train",
+                "inference_resnet",
+                "rnn_2",
+            ),
+            suite_seconds=20.0,
+            training=("dlrm_inference", "alexnet_train_batch_32"),
+            validation=(),
+            shared_seconds=60.0,
+            held_out=("rnn_2", "dlrm_train"),
+            held_out_seconds=20.0,
         )
 
 
 def seconds(plan: Plan, workers: int) -> float:
     """About how long it takes."""
-    runs = len(plan.programs) * len(plan.methods) * plan.seeds
-    return runs * (plan.seconds + STARTING_S) / workers + len(plan.programs) * plan.bound_seconds
+    runs = len(plan.programs) * len(plan.methods) * plan.seeds + len(ABLATIONS) * plan.seeds
+    searched = runs * (plan.seconds + STARTING_S)
+    searched += len(plan.suite) * (plan.suite_seconds + STARTING_S)
+    searched += 2 * len(plan.held_out) * (plan.held_out_seconds + STARTING_S)
+    alone = len(plan.programs) * plan.bound_seconds + plan.shared_seconds + STARTING_S
+    return searched / workers + alone
 
 
 def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
@@ -81,90 +126,65 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
         Interrupted: the user stopped it; the same call goes on.
         RunFailure: a run failed.
     """
-    figures = out / "figures"
-    atomic.make_folder(figures)
+    from egrl.reproduce import mmap_numbers, mmap_shared
+    from egrl.reproduce.mmap_report import report
+
+    atomic.make_folder(out / "figures")
     remember(plan, out)
-    options = {"problem": "mmap", "evals": None, "seconds": plan.seconds, "chip": "", "start": "cold"}
-    compared = comparison_report.compare(
-        plan.programs,
-        plan.methods,
-        plan.seeds,
-        out / "table2",
-        {**options, "settings": plan.settings, "preset": ""},
-        workers,
-        say,
-    )
-    if compared is None:
-        raise Interrupted(out, None, again="the same command goes on")
-    comparison_report.check(compared)
+    own = tuple(setting for setting in plan.settings if setting.startswith((f"{AGENT}.", "problem.")))
+
+    def run(
+        folder: str,
+        programs: Sequence[str],
+        methods: Sequence[str] = (AGENT,),
+        seconds: float = plan.suite_seconds,
+        seeds: int = 1,
+        settings: Sequence[str] = own,
+        init: str = "",
+    ) -> None:
+        """Runs in a folder, as far as they are missing."""
+        options: dict[str, Any] = {"problem": "mmap", "evals": None, "seconds": seconds, "chip": ""}
+        options |= {
+            "start": "cold",
+            "settings": settings,
+            "preset": "",
+            "threads": plan.threads,
+            "init": init,
+        }
+        found = comparison_report.compare(
+            programs,
+            methods,
+            seeds,
+            out / folder,
+            options,
+            workers,
+            lambda line: say(f"{folder}: {line}"),
+        )
+        if found is None:
+            raise Interrupted(out, None, again="the same command goes on")
+        comparison_report.check(found)
+
+    run("table2", plan.programs, plan.methods, plan.seconds, plan.seeds, plan.settings)
+    for part in ABLATIONS:
+        without = (*own, f"{AGENT}.ablation={part}")
+        run(f"ablation/{part}", (plan.ablated,), seconds=plan.seconds, seeds=plan.seeds, settings=without)
+    run("suite", plan.suite)
     results: dict[str, Any] = {"plan": asdict(plan), "programs": {}}
     for program in plan.programs:
         say(f"bounding {program}")
-        results["programs"][program] = _program(plan, program, out)
-    _draw_rewards(plan, results, out, figures / "rewards.png")
+        results["programs"][program] = mmap_numbers.program(plan, program, out)
+    mmap_numbers.draw_rewards(plan, results, out)
+    results["ablation"] = mmap_numbers.ablation(plan, results, out)
+    results["suite"] = mmap_numbers.suite(plan, out)
+    results["correlation"] = mmap_numbers.correlation(plan, results["suite"], out)
+    results["layout"] = mmap_numbers.layout(plan, out)
+    results["shared"] = mmap_shared.shared(plan, out, run, say)
+    return _written(results, out, report)
+
+
+def _written(results: Mapping[str, Any], out: Path, report: Callable[[Mapping[str, Any]], str]) -> Path:
+    """results.json, and the report that is made of it."""
     atomic.write(out / "results.json", json.dumps(results, indent=1) + "\n")
-    from egrl.reproduce.mmap_report import report
-
     path = out / "report.md"
-    atomic.write(path, report(results))
+    atomic.write(path, report(json.loads((out / "results.json").read_text())))
     return path
-
-
-def _runs(plan: Plan, program: str, method: str, out: Path) -> list[PastRun]:
-    folder = out / "table2" / program
-    return [PastRun.read(folder / f"{method}-s{seed}") for seed in range(plan.seeds)]
-
-
-def _program(plan: Plan, program: str, out: Path) -> dict[str, Any]:
-    """What all methods, the heuristic and the bound say of one program."""
-    from hwsim.mmap.players import best_greedy
-    from hwsim.mmap.problem import MmapProblem
-
-    definition = problems.find("mmap").load()
-    problem = definition.build(program, definition.chips()[0], definition.config())
-    assert isinstance(problem, MmapProblem)
-    nothing_random = np.zeros(1, np.uint64)
-    demonstration = problem.evaluate(problem.baseline.mapping[None], nothing_random)
-    greedy = problem.evaluate(best_greedy(problem.game)[None, :, None], nothing_random)
-    bound = problem.reward_bound(plan.bound_seconds)
-    assert bound is not None
-    found: dict[str, Any] = {
-        "buffers": len(problem.nodes),
-        "bound": {"reward": bound.reward, "proof": bound.proof, "seconds": bound.seconds},
-        "heuristic": {
-            "cost": problem.baseline.cost,
-            "reward": problem.heuristic_return,
-            "projected_reward": float(demonstration.reward[0]),
-            "projected_cost": float(demonstration.cost[0]),
-        },
-        "greedy": {"reward": float(greedy.reward[0]), "speedup": float(greedy.speedup[0])},
-        "methods": {},
-    }
-    for method in plan.methods:
-        summaries = [run.summary for run in _runs(plan, program, method, out)]
-        best = [summary["best"] for summary in summaries]
-        found["methods"][method] = {
-            "reward": [entry["reward"] for entry in best],
-            "cost": [entry["cost"] for entry in best],
-            "speedup": [entry["speedup"] for entry in best],
-            "evaluations": [summary["evaluations"] for summary in summaries],
-            "source": [entry["source"] for entry in best],
-        }
-    return found
-
-
-def _draw_rewards(plan: Plan, results: Mapping[str, Any], out: Path, path: Path) -> None:
-    """Figure 5."""
-    from analysis.rewards import Panel, RewardCurve, reward_figure
-
-    panels = []
-    for program in plan.programs:
-        curves = []
-        for method in plan.methods:
-            for run in _runs(plan, program, method, out):
-                at, reward = run.metrics("seconds", "best_reward")
-                curves.append(RewardCurve(method, at, reward))
-        entry = results["programs"][program]
-        levels = {"heuristic": entry["heuristic"]["reward"], "upper bound": entry["bound"]["reward"]}
-        panels.append(Panel(f"{program} ({entry['buffers']:,} buffers)", curves, levels))
-    save_figure(reward_figure(panels), path)

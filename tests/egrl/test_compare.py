@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from scipy import stats
 from egrl import comparison
 from egrl.cli import main
 from egrl.comparison import Run, paired_interval, rows, run_of
+from egrl.comparison_runs import Job, plan
+from workloads.errors import InputError
 
 EVALS = 42
 
@@ -285,6 +288,30 @@ def test_a_setting_reaches_the_method_it_names_only(tmp_path, capsys):
     assert "t0 = 0.5" in (tmp_path / "alexnet" / "annealing-s0" / "config.toml").read_text()
     (entry,) = json.loads((tmp_path / "comparison.json").read_text())["workloads"]
     assert [(row["against"], row["deviation"]) for row in entry["rows"]] == [(None, None)] * 2
+
+
+def test_threads_and_a_start_policy_reach_the_runs_and_a_policy_is_known_by_its_content(tmp_path):
+    small = ["--set", "method.network.width=8", "--set", "method.network.depth=2"]
+    argv = ["run", "--workload", "alexnet", "--method", "es", "--gens", "1", "--quiet", *small]
+    for seed in ("0", "1"):
+        assert main([*argv, "--seed", seed, "--out", str(tmp_path / seed)]) == 0
+    one, other = (tmp_path / seed / "policies" / "generation-00000001.safetensors" for seed in "01")
+    moved = shutil.copy(one, tmp_path / "moved.safetensors")
+
+    def jobs(init: Path) -> Sequence[Job]:
+        options = {"problem": "nnpi", "evals": 21, "chip": "", "start": "cold", "preset": ""}
+        options |= {"settings": [word.replace("method", "es") for word in small[1::2]]}
+        options |= {"threads": 2, "init": str(init)}
+        return plan(["alexnet"], ["es"], 1, tmp_path / "c", options)[0].jobs
+
+    [job] = jobs(one)
+    assert main(list(job.argv)) == 0
+    kept = (job.path / "init_policy.safetensors").read_bytes()
+    assert kept == one.read_bytes()
+    assert "threads = 2" in (job.path / "config.toml").read_text()
+    assert [job.argv for job in jobs(moved)] == [()]
+    with pytest.raises(InputError, match=r"run\.init: expected"):
+        jobs(other)
 
 
 def test_wrong_input_is_refused_before_anything_runs(tmp_path, capsys):

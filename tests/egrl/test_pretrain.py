@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from commands import refuse
 
-from egrl import transfer
+from egrl import saved_policies, transfer
 from egrl.cli import main
 from egrl.saved_policies import Step
 from hwsim.nnpi.chip import load_chip
@@ -58,7 +58,7 @@ def test_the_policy_that_is_best_on_validation_is_kept(finished):
     assert policy.metadata["generation"] == best["generation"]
     problem = NnpiProblem(load("vgg16"), load_chip("nnpi"))
     step = Step(best["generation"], 0, finished / "policy.safetensors")
-    [mapping] = transfer.greedy(transfer.load([step]), problem)
+    [mapping] = transfer.load([step]).greedy(problem)
     speedup = problem.baseline.cost / problem.explain(mapping).latency_s
     assert speedup == pytest.approx(best["chosen_on"], rel=1e-9)
 
@@ -125,6 +125,20 @@ def test_an_interrupted_pretraining_can_be_ended_early(finished, tmp_path, capsy
     refuse(capsys, ["transfer", str(out), "--workload", "unet"], "pre-training", "under way")
     assert pretrain(out, "--gens", "20") == 0
     assert json.loads((out / "pretraining.json").read_text())["evaluations"] == 420
+
+
+def test_a_folder_from_before_there_was_a_choice_of_methods_goes_on_and_transfers(finished, tmp_path):
+    out = shutil.copytree(finished, tmp_path / "p")
+    config = (out / "config.toml").read_text()
+    assert 'method = "es"\n' in config
+    (out / "config.toml").write_text(config.replace('method = "es"\n', ""))
+    document = json.loads((out / "pretraining.json").read_text())
+    del document["goes_on"], document["options"]["method"]
+    (out / "pretraining.json").write_text(json.dumps(document))
+    source = saved_policies.read(out)
+    assert (source.method, source.method_settings) == ("egrl", {})
+    assert pretrain(out, "--gens", "21") == 0
+    assert json.loads((out / "pretraining.json").read_text())["evaluations"] == 441
 
 
 def test_what_is_wrong_with_a_pretraining_is_said_in_one_line(finished, tmp_path, capsys):
