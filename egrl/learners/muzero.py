@@ -5,27 +5,24 @@ values.
 
 Deviations:
 - Gradients are clipped by their norm.
-- What plays, searches anew and is saved has averaged weights (Polyak and Juditsky, 1992).
 - Without search (`advantage`) there is no searched policy to imitate: the policy follows the gradient of the n-step
   advantage, with an entropy bonus, as in an actor-critic.
 """
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
 import torch
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Gt, Le
 from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from egrl.learners.adam import adam_state, load_adam_state
 from egrl.play.model import tensors
 from egrl.play.targets import Targets
-from policies.layout import Weights
 from policies.muzero import MuZeroNet
 from policies.weights import assign, flatten
 
@@ -43,8 +40,6 @@ class MuZeroLearnerConfig:
         learning_rate, weight_decay: of Adam.
         value_weight: of the value's loss.
         clip: the greatest norm of a gradient.
-        average: how much of the averaged weights stays at a gradient step (fewer of the first ones); 0 = they are the
-            learned ones.
         entropy: bonus, without search only.
     """
 
@@ -55,21 +50,14 @@ class MuZeroLearnerConfig:
     weight_decay: Annotated[float, Ge(0), Le(1)] = 1e-4
     value_weight: Annotated[float, Ge(0), Le(100)] = 0.5
     clip: Annotated[float, Gt(0), Le(1e6)] = 5.0
-    average: Annotated[float, Ge(0), Lt(1)] = 0.99
     entropy: Annotated[float, Ge(0), Le(10)] = 0.01
 
 
 class MuZeroLearner:
-    """Networks and their optimiser.
-
-    Attributes:
-        averaged: networks with the averaged weights.
-        steps: gradient steps so far; metrics: of the last one.
-    """
+    """Networks and their optimiser."""
 
     def __init__(self, config: MuZeroLearnerConfig, net: MuZeroNet, advantage: bool) -> None:
         self._config, self._net, self._advantage = config, net, advantage
-        self.averaged = copy.deepcopy(net).requires_grad_(False)
         self._device = next(net.parameters()).device
         self._adam = torch.optim.Adam(
             net.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
@@ -122,7 +110,6 @@ class MuZeroLearner:
         torch.nn.utils.clip_grad_norm_(net.parameters(), config.clip)
         self._adam.step()
         self.steps += 1
-        self._average()
         with torch.no_grad():
             error = (net.support.mean(value_logits[0]) - value[0]).abs()
             count = alive[0].sum().clamp(min=1)
@@ -134,22 +121,10 @@ class MuZeroLearner:
                 "value_error": float((error * alive[0]).sum() / count),
             }
 
-    def _average(self) -> None:
-        """Move the averaged weights towards the learned ones."""
-        kept = min(self._config.average, self.steps / (10.0 + self.steps)) if self._config.average else 0.0
-        with torch.no_grad():
-            torch._foreach_lerp_(list(self.averaged.parameters()), list(self._net.parameters()), 1 - kept)
-
-    def begin_with(self, weights: Weights) -> None:
-        """Begin with given weights float32 [P]."""
-        assign(self._net, weights)
-        assign(self.averaged, weights)
-
     def state(self) -> dict[str, Any]:
         """Weights, moments, numbers."""
         return {
             "weights": flatten(self._net),
-            "averaged": flatten(self.averaged),
             "adam": adam_state(self._adam),
             "steps": self.steps,
             "metrics": dict(self.metrics),
@@ -158,7 +133,6 @@ class MuZeroLearner:
     def load(self, state: dict[str, Any]) -> None:
         """The inverse of `state`."""
         assign(self._net, np.asarray(state["weights"], np.float32))
-        assign(self.averaged, np.asarray(state["averaged"], np.float32))
         load_adam_state(self._adam, state["adam"])
         self.steps, self.metrics = int(state["steps"]), dict(state["metrics"])
 

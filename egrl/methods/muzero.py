@@ -113,7 +113,7 @@ class MuZero:
 
     def policy(self) -> StoredPolicy | None:
         """The networks."""
-        net, discount = self._agent.learner.averaged, self._agent.potential.discount
+        net, discount = self._agent.net, self._agent.potential.discount
         flat, layout = flatten(net), layout_of(net.named_parameters())
         arrays = {s.name: flat[s.offset : s.end].reshape(s.shape) for s in layout.segments}
         metadata = {

@@ -39,6 +39,7 @@ from egrl.types import Setting
 from hwsim.problem import Floats, Game, Keys, Mapping16
 from policies.layout import Weights
 from policies.muzero import MuZeroNet, Shapes
+from policies.weights import assign
 
 PLAY, REANALYSE, ACT = 11, 12, 13
 """Streams of keys."""
@@ -103,12 +104,12 @@ class Agent:
 
     def begin_with(self, weights: Weights) -> None:
         """Begin with given weights float32 [P] of the networks."""
-        self.learner.begin_with(weights)
+        assign(self.net, weights)
         self._hand_over()
 
     def _hand_over(self) -> None:
         """Give what plays what was learned."""
-        self._acting.load_state_dict(self.learner.averaged.state_dict())
+        self._acting.load_state_dict(self.net.state_dict())
         self._model.refresh()
 
     @property

@@ -88,7 +88,7 @@ class PlayConfig:
     reanalyse: Annotated[float, Ge(0), Lt(1)] = 0.5
     replay: Annotated[int, Ge(1), Le(10_000_000)] = 20_000
     greedy: Annotated[float, Ge(0), Le(1)] = 0.125
-    restarts: Annotated[float, Ge(0), Le(1)] = 0.5
+    restarts: Annotated[float, Ge(0), Le(1)] = 0.0
     elites: Annotated[int, Ge(1), Le(10_000)] = 4
     demonstrations: Annotated[int, Ge(0), Le(65536)] = 0
     potential_rate: Annotated[float, Gt(0), Le(1)] = 0.05
