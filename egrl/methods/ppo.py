@@ -10,9 +10,10 @@ not for what it became.
 
 On several problems (pre-training), a round's rollouts are dealt over as many as get `LEAST` each, in turn.
 
-Deviations (`--preset paper` is without the first three):
+Deviations (`--preset paper` is without the first four):
 - A rollout sets out from the best mapping so far, but for a share `fresh` of them, which like the deployed one set out
-  from nothing: a round then is a learned local search, where the paper's policy draws everything anew.
+  from the `outset`: a round then is a learned local search, where the paper's policy draws everything anew.
+- The outset of a problem whose choices are stages of a pipeline is the even split of its nodes in order, not nothing.
 - Where choices are stages of a pipeline, the uniform numbers that a draw is made with are alike for nodes near each
   other in order (`coupling`): each decision has the policy's own distribution still, but a border moves as a whole
   where independent draws would scatter the nodes beside it, and the solver would throw them away.
@@ -59,8 +60,10 @@ class PpoConfig:
     Attributes:
         rollouts: draws a round (the paper's 20, and the deployed mapping: a generation).
         passes: of the policy, each seeing the mapping of the one before.
-        begin: what the first pass of a rollout sees: the "best" mapping so far, or "nothing".
-        fresh: the share of the rollouts that see nothing all the same.
+        begin: what the first pass of a rollout sees: the "best" mapping so far, or the "outset".
+        fresh: the share of the rollouts that see the outset all the same.
+        outset: what the deployed mapping sets out from: "nothing", or where choices are stages the "even" split of the
+            nodes in order.
         coupling: how alike the draws of neighbouring nodes are, where choices are stages: 0 independent, 1 smooth.
         draw: "own", independent decisions that the problem mends; "problem", its `sample` (SAMPLE of the solver).
         credit: what the reward counts for: what was "drawn", or what "ran".
@@ -70,8 +73,9 @@ class PpoConfig:
 
     rollouts: Annotated[int, Ge(2), Le(10_000)] = 20
     passes: Annotated[int, Ge(1), Le(64)] = 1
-    begin: Literal["best", "nothing"] = "best"
+    begin: Literal["best", "outset"] = "best"
     fresh: Annotated[float, Ge(0), Le(1)] = 0.1
+    outset: Literal["even", "nothing"] = "even"
     coupling: Annotated[float, Ge(0), Le(1)] = 0.9
     draw: Literal["own", "problem"] = "own"
     credit: Literal["drawn", "ran"] = "drawn"
@@ -81,7 +85,8 @@ class PpoConfig:
 
 PAPER: dict[str, Any] = {
     "passes": 2,
-    "begin": "nothing",
+    "begin": "outset",
+    "outset": "nothing",
     "coupling": 0.0,
     "network.layers": 8,
     "network.width": 128,
@@ -154,7 +159,8 @@ class PpoMethod:
             for problem in self._problems:
                 policy_fit.check(setting.init, problem, "--init")
             self._ppo.load_weights(graphsage_weights(setting.init, config.network, "--init"))
-        self._known = [_Known(np.full_like(p.initial, NOTHING)) for p in self._problems]
+        self._outset = [outset(problem, config.outset) for problem in self._problems]
+        self._known = [_Known(before) for before in self._outset]
         self._rounds = 0
         self._proposed = 0
         self._round: list[_Part] = []
@@ -183,16 +189,16 @@ class PpoMethod:
 
     def _part(self, number: int, rollouts: int, rng: np.random.Generator) -> _Part:
         problem, known, config = self._problems[number], self._known[number], self._config
-        nothing = np.full_like(problem.initial, NOTHING)
+        outset = self._outset[number]
         start = self._setting.start[number] if known.rounds == 0 else None
         known.rounds += 1
-        best = known.best if config.begin == "best" else nothing
+        best = known.best if config.begin == "best" else outset
         if start is not None and config.begin == "best":
             best = start
         fresh = np.arange(rollouts) < round(config.fresh * rollouts)
-        group = np.where(fresh | bool((best < 0).all()), 0, 1).astype(np.int64)
-        state = np.where(group[:, None, None] == 0, nothing, best).astype(np.int16)
-        deployed = nothing[None]
+        group = np.where(fresh | np.array_equal(best, outset), 0, 1).astype(np.int64)
+        state = np.where(group[:, None, None] == 0, outset, best).astype(np.int16)
+        deployed = outset[None]
         befores, actions, log_probs = [], [], []
         for last in [False] * (config.passes - 1) + [True]:
             found = self._log_probs(number, np.concatenate([deployed, state]))
@@ -338,6 +344,15 @@ class PpoMethod:
         self._round = [_Part(**part) for part in state["round"]]
         self._rounds, self._proposed = int(state["rounds"]), int(state["proposed"])
         self._metrics = dict(state["metrics"])
+
+
+def outset(problem: Problem, kind: str) -> Mapping16:
+    """What a policy sees before anything is known, int16 [N, H]: nothing (-1), or an even split over stages."""
+    before = np.full_like(problem.initial, NOTHING)
+    if kind == "nothing" or not in_stages(problem):
+        return before
+    share = np.arange(len(before), dtype=np.int64)[:, None] * problem.num_choices // len(before)
+    return np.where(problem.size_bytes > 0, share, before).astype(np.int16)
 
 
 def coupled(rng: np.random.Generator, shape: tuple[int, ...], coupling: float) -> NDArray[np.float64]:
