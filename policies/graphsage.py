@@ -51,11 +51,11 @@ class GraphSageConfig:
         output_gain: standard deviation of the initial logits, roughly.
     """
 
-    layers: Annotated[int, Ge(0), Le(64)] = 4
-    width: Annotated[int, Ge(1), Le(4096)] = 64
+    layers: Annotated[int, Ge(0), Le(64)] = 2
+    width: Annotated[int, Ge(1), Le(4096)] = 32
     waves: Annotated[int, Ge(1), Le(64)] = 8
     crowds: bool = True
-    stay: Annotated[float, Ge(0), Le(20)] = 3.0
+    stay: Annotated[float, Ge(0), Le(20)] = 5.0
     output_gain: Annotated[float, Gt(0), Le(100)] = 0.3
 
 

@@ -11,7 +11,8 @@ not for what it became.
 On several problems (pre-training), a round's rollouts are dealt over as many as get `LEAST` each, in turn.
 
 Deviations (`--preset paper` is without the first four):
-- A rollout sets out from the best mapping so far, but for a share `fresh` of them, which like the deployed one set out
+- A rollout sets out from the best mapping so far (of equal ones the last, so that it drifts where several chips are the
+  slowest), but for a share `fresh` of them, which like the deployed one set out
   from the `outset`: a round then is a learned local search, where the paper's policy draws everything anew.
 - The outset of a problem whose choices are stages of a pipeline is the even split of its nodes in order, not nothing.
 - Where choices are stages of a pipeline, the uniform numbers that a draw is made with are alike for nodes near each
@@ -76,7 +77,7 @@ class PpoConfig:
     begin: Literal["best", "outset"] = "best"
     fresh: Annotated[float, Ge(0), Le(1)] = 0.1
     outset: Literal["even", "nothing"] = "even"
-    coupling: Annotated[float, Ge(0), Le(1)] = 0.9
+    coupling: Annotated[float, Ge(0), Le(1)] = 0.0
     draw: Literal["own", "problem"] = "own"
     credit: Literal["drawn", "ran"] = "drawn"
     learner: PpoLearnerConfig = field(default_factory=PpoLearnerConfig)
@@ -270,9 +271,9 @@ class PpoMethod:
         part.told = rows.stop
         whole = usable & (evaluation.status == Status.OK) & ~evaluation.partial
         known = self._known[part.problem]
-        row = int(np.argmax(np.where(whole, evaluation.reward, -np.inf)))
-        if whole[row] and evaluation.reward[row] > known.reward:
-            known.best, known.reward = evaluation.repaired[row].copy(), float(evaluation.reward[row])
+        for row in np.flatnonzero(whole):
+            if evaluation.reward[row] >= known.reward:
+                known.best, known.reward = evaluation.repaired[row].copy(), float(evaluation.reward[row])
 
     def learn(self) -> None:
         """Nothing is owed: the policy learns when the next round begins."""
