@@ -56,7 +56,7 @@ class PpoLearnerConfig:
     epochs: Annotated[int, Ge(1), Le(10_000)] = 10
     learning_rate: Annotated[float, Gt(0), Le(1)] = 3e-3
     clip: Annotated[float, Gt(0), Le(10)] = 0.2
-    entropy: Annotated[float, Ge(0), Le(100)] = 0.01
+    entropy: Annotated[float, Ge(0), Le(100)] = 0.003
     value_weight: Annotated[float, Ge(0), Le(100)] = 0.5
     greatest_gradient: Annotated[float, Gt(0), Le(1e6)] = 1.0
 
