@@ -69,9 +69,7 @@ def test_coupled_numbers_are_alike_for_neighbours_and_no_others():
 
 def test_the_outset_of_a_pipeline_is_an_even_split_and_of_others_nothing(chips):
     even = outset(chips[0], "even")
-    assert np.bincount(even[:, 0]).tolist() == [len(even) // 4 + (k in (0, 1, 2)) for k in range(4)] or (
-        np.ptp(np.bincount(even[:, 0])) <= 1
-    )
+    assert np.ptp(np.bincount(even[:, 0])) <= 1
     assert (np.diff(even[:, 0]) >= 0).all()
     assert (outset(chips[0], "nothing") == -1).all()
     assert (outset(ToyRagged(), "even") == -1).all()
