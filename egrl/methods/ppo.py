@@ -51,6 +51,8 @@ WAVES = 32
 """Waves that coupled numbers are made of."""
 MEMORY = 0.8
 """What a round leaves of the running mean and variance of rewards."""
+FLAT = 1e-3
+"""The least deviation of rewards, in shares of their mean: where all are equal, rounding is not blown up."""
 NOTHING = np.int16(-1)
 
 
@@ -302,7 +304,7 @@ class PpoMethod:
         mean = float(reward[index].mean())
         known.variance = memory * known.variance + (1 - memory) * float(((reward[index] - mean) ** 2).mean())
         known.mean = memory * known.mean + (1 - memory) * mean
-        target = (reward - known.mean) / (known.variance**0.5 + 1e-6)
+        target = (reward - known.mean) / max(known.variance**0.5, FLAT * abs(known.mean), 1e-6)
         action, log_prob = part.action, part.log_prob
         if len(part.ran):
             action, log_prob = action.copy(), log_prob.copy()
