@@ -72,7 +72,13 @@ SMALL: dict[str, dict[str, Any]] = {
         "learner.critic.width": 8,
         "learner.sac.batch": 4,
     },
-    "ppo": {"network.layers": 1, "network.width": 8, "network.waves": 2, "learner.epochs": 1},
+    "ppo": {
+        "network.layers": 1,
+        "network.width": 8,
+        "network.waves": 2,
+        "learner.epochs": 1,
+        "learner.minibatches": 1,
+    },
     "muzero": {
         "slots": 4,
         "simulations": 4,

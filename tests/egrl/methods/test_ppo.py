@@ -106,7 +106,7 @@ def test_old_log_probabilities_are_those_of_the_policy_that_drew():
 def test_it_learns_what_is_rewarded():
     problem = ToyRagged()
     method = build([problem], begin="outset", **{"learner.learning_rate": 0.01, "learner.entropy": 0.03})
-    found = play(method, [problem], 30 * GENERATION)
+    found = play(method, [problem], 15 * GENERATION)
     drawn = np.array([evaluation.reward[1:].mean() for _, evaluation in found])
     assert drawn[-5:].mean() > drawn[:5].mean() + 0.5 * (problem_best(problem) - drawn[:5].mean())
 
