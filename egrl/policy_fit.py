@@ -1,4 +1,4 @@
-"""Which policy fits which problem: features, heads, number of choices and feature schema must be the same."""
+"""Which policy fits which problem: features, heads, feature schema and, for most, numbers of choices must agree."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def demands(problem: Problem) -> dict[str, Any]:
     }
 
 
-def common_demands(problems: Sequence[Problem]) -> dict[str, Any]:
-    """What one policy for all problems must say. InputError where no policy fits two of them."""
+def common_demands(problems: Sequence[Problem], *free: str) -> dict[str, Any]:
+    """What one policy for all problems must say, but for the keys in `free`. InputError where none fits two of them."""
     first = demands(problems[0])
     for problem in problems[1:]:
         for key, value in demands(problem).items():
-            if value != first[key]:
+            if value != first[key] and key not in free:
                 raise InputError(
                     f"workloads {problems[0].workload} and {problem.workload}: {key}: expected one policy to fit"
                     f" both, found {first[key]!r} and {value!r}"
@@ -48,9 +48,13 @@ def common_demands(problems: Sequence[Problem]) -> dict[str, Any]:
 
 
 def check(policy: StoredPolicy, problem: Problem, where: str) -> None:
-    """InputError naming `where` and the first thing in which a policy does not fit a problem."""
+    """InputError naming `where` and the first thing in which a policy does not fit a problem.
+
+    A policy of kind "graphsage" reads any number of choices.
+    """
+    free = ("choices",) if policy.metadata.get("kind") == "graphsage" else ()
     for key, value in demands(problem).items():
-        if policy.metadata.get(key) != value:
+        if policy.metadata.get(key) != value and key not in free:
             raise InputError(
                 f"{where}: {key}: expected {value!r} as {problem.workload} on {problem.chip} has it,"
                 f" found {policy.metadata.get(key)!r}"

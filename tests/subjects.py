@@ -72,6 +72,13 @@ SMALL: dict[str, dict[str, Any]] = {
         "learner.critic.width": 8,
         "learner.sac.batch": 4,
     },
+    "ppo": {
+        "network.layers": 1,
+        "network.width": 8,
+        "network.waves": 2,
+        "learner.epochs": 1,
+        "learner.minibatches": 1,
+    },
     "muzero": {
         "slots": 4,
         "simulations": 4,
@@ -107,6 +114,11 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "egrl-episodes": ("egrl", {**SMALL["egrl"], "steps_per_episode": 3}),
     "egrl-ragged-rounds": ("egrl", {**SMALL["egrl"], "evolution.population": 7, "learner.rollouts": 2}),
     "es-ragged-rounds": ("es", {**SMALL["es"], "pairs": 3, "readout": "sample"}),
+    "ppo-literal": (
+        "ppo",
+        {**SMALL["ppo"], "passes": 2, "begin": "outset", "outset": "nothing", "coupling": 0.0},
+    ),
+    "ppo-ragged-rounds": ("ppo", {**SMALL["ppo"], "rollouts": 7, "draw": "problem", "credit": "ran"}),
     "muzero-puct-demonstrated": ("muzero", {**SMALL["muzero"], "search": "puct", "demonstrations": 1}),
     "muzero-true-dynamics": ("muzero", {**SMALL["muzero"], "dynamics": "true", "reanalyse": 0.0}),
     "muzero-no-learning": ("muzero", {**SMALL["muzero"], "ablation": "no-learning"}),

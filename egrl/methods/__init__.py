@@ -58,6 +58,9 @@ METHODS: dict[str, Entry] = {
     "ea": Entry("egrl.methods.ea", "the population alone"),
     "pg": Entry("egrl.methods.pg", "discrete SAC alone"),
     "es": Entry("egrl.methods.es", "evolution strategies on the weights of one Graph U-Net"),
+    "ppo": Entry(
+        "egrl.methods.ppo", "proximal policy optimisation of a GraphSAGE network that refines mappings"
+    ),
     "muzero": Entry(
         "egrl.methods.muzero", "MuZero: plays the problem's game, planning in a model that it learns"
     ),

@@ -84,7 +84,8 @@ class McmProblem:
     cost      seconds a sample, the inverse of the throughput: the busiest chip or link of the pipeline
     reward    (baseline cost / cost)^2 where it ran; -epsilon where it did not
     valid     the rules of the package hold; with `model = "device"` every chip also holds its peak
-    epsilon   the share of bytes that FIX moved; where nothing ran, of those where a rule is broken or memory lacks
+    epsilon   the share of bytes that FIX moved, 1 where it found nothing within its limit; where nothing ran, of
+              those where a rule is broken or memory lacks
 
     >>> problem = McmProblem(load("resnet50"), load_package("mcm36"))
     >>> problem.evaluate(problem.initial[None], np.zeros(1, np.uint64)).speedup
@@ -159,8 +160,9 @@ class McmProblem:
         wrong = misplaced(self.tables, place)
         ran: NDArray[np.bool_] = ~np.any(wrong, axis=1)
         if self.config.solver:
-            fixed = self._fixed(place, key, ran)
+            fixed, stands_in = self._fixed(place, key, ran)
             share = np.where(fixed != place, size, 0).sum(axis=1) / total
+            share = np.where(stands_in, 1.0, share)
             place, ran = fixed, np.ones(len(place), np.bool_)
         else:
             share = np.where(wrong, size, 0).sum(axis=1) / total
@@ -189,17 +191,21 @@ class McmProblem:
         """Bool [B]: which partitions [B, N] keep the rules of the package."""
         return np.asarray(~np.any(misplaced(self.tables, places), axis=1), np.bool_)
 
-    def _fixed(self, place: NDArray[np.int16], key: Keys, valid: NDArray[np.bool_]) -> NDArray[np.int16]:
-        """Partitions [B, N] with those that are not valid repaired by FIX."""
+    def _fixed(
+        self, place: NDArray[np.int16], key: Keys, valid: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
+        """Partitions [B, N] with those that are not valid repaired by FIX; for which [B] the baseline's stands in."""
+        stands_in = np.zeros(len(place), np.bool_)
         if valid.all():
-            return place
+            return place, stands_in
         out = place.copy()
         broken = np.flatnonzero(~valid)
         answer = self.solver.fix(
             place[broken], derive(key[broken], _FIX_STREAM), None, self.config.backtracks
         )
         out[broken] = self._found(answer)
-        return out
+        stands_in[broken] = ~answer.valid
+        return out, stands_in
 
     def _found(self, answer: Answer) -> NDArray[np.int16]:
         """What the solver found, and the baseline's partition where it found nothing within its limit."""
@@ -235,7 +241,7 @@ class McmProblem:
         if not self.config.solver:
             return mapping.copy()
         place = np.ascontiguousarray(mapping[:, :, 0])
-        return self._fixed(place, key, self._valid(place))[:, :, None].copy()
+        return self._fixed(place, key, self._valid(place))[0][:, :, None].copy()
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """Every rule that one mapping [N, 1] breaks, by code that shares nothing with solver, costs and device."""
@@ -277,7 +283,7 @@ class McmProblem:
         return exact.solve(
             self.network,
             self.baseline.mapping[:, 0],
-            lambda places: self._fixed(places, keys[: len(places)], self._valid(places)),
+            lambda places: self._fixed(places, keys[: len(places)], self._valid(places))[0],
             self._costs,
             time_limit_s,
         )

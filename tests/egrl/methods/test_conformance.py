@@ -31,7 +31,7 @@ CASES = [
 CASES += [(variant, "mmap-literal") for variant in ("annealing", "greedy-dp", "muzero")]
 CASES += [(variant, "toy-game") for variant in VARIANTS if variant.startswith("muzero-")]
 CASES += [(variant, "mcm") for variant in ("annealing", "annealing-distributions", "egrl", "random")]
-CASES += [("ea", "mcm-device")]
+CASES += [("ea", "mcm-device"), ("ppo", "mcm")]
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from mcm_instances import MIB, instance, package
 
 from hwsim.mcm.package import Package, load_package
 from hwsim.mcm.problem import McmConfig, McmProblem
+from hwsim.mcm.solver import BUDGET
 from hwsim.problem import HasModel, HasPartition, Status, in_stages
 from workloads.errors import InputError
 from workloads.importers.placement_json import to_json
@@ -35,6 +36,29 @@ def test_with_the_solver_an_invalid_partition_runs_repaired_and_epsilon_is_what_
     assert problem.judge(found.repaired[0]) == []
     moved = (found.repaired[0, :, 0] != [0, 0, 2, 1]) * problem.tables.size_bytes
     assert found.epsilon[0] == moved.sum() / problem.tables.size_bytes.sum() > 0
+
+
+def test_where_fix_finds_nothing_the_baseline_stands_in_and_epsilon_is_one(monkeypatch):
+    problem = McmProblem(CHAIN, package())
+    answer = problem.solver.fix(np.array([[0, 0, 2, 1]], np.int16), keys(1), None, 500)
+    nothing = replace(answer, status=np.full_like(answer.status, BUDGET))
+    assert not nothing.valid.any()
+    monkeypatch.setattr(problem, "solver", _Answers(nothing))
+    valid = column(0, 0, 1, 1)
+    found = problem.evaluate(np.concatenate([column(0, 0, 2, 1), valid]), keys(2))
+    np.testing.assert_array_equal(found.repaired[0], problem.baseline.mapping)
+    np.testing.assert_array_equal(found.repaired[1], valid[0])
+    assert found.epsilon.tolist() == [1.0, 0.0]
+
+
+class _Answers:
+    """A solver that always says the same."""
+
+    def __init__(self, answer):
+        self._answer = answer
+
+    def fix(self, *given):
+        return self._answer
 
 
 def test_without_the_solver_it_does_not_run_and_costs_the_share_of_bytes_that_stand_wrong():

@@ -1,0 +1,230 @@
+"""Proximal policy optimisation on one-shot mappings that a GraphSAGE network refines pass by pass.
+
+Sources: Schulman et al., "Proximal policy optimization algorithms" (2017), equations 7 and 9; the paper on multi-chip
+modules, section 5.1 (4 minibatches, 10 epochs).
+
+    ratio_d = pi(choice of decision d | state) / its value when it was drawn
+    loss = -mean_d min(ratio_d A, clip(ratio_d) A) + value_weight (V(state) - R)^2 - entropy mean_d H_d
+
+A rollout of T passes is T actions; the reward comes after the last, and is not discounted.
+
+Deviations:
+- The ratio is clipped decision by decision: that of a joint action of thousands of decisions leaves any clip range in
+  one step.
+- Rewards are normalised by a running mean and standard deviation a problem (what V predicts), advantages R - V by
+  those of the rollouts of a round that set out from the same mapping, and cut off at `CUT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from annotated_types import Ge, Gt, Le
+from numpy.typing import NDArray
+from torch import Tensor
+
+from egrl.learners.adam import adam_state, load_adam_state
+from hwsim.problem import Mapping16, Problem
+from policies.graph import Graph
+from policies.graphsage import GraphSage, GraphSageConfig
+from policies.masking import masked_log_probs, mean_entropy
+from policies.weights import assign, flatten
+
+METRICS = ("policy_loss", "value_loss", "entropy", "clipped", "kl")
+CUT = 3.0
+
+
+@dataclass(frozen=True)
+class PpoLearnerConfig:
+    """Settings of the learner.
+
+    Attributes:
+        minibatches: of a round's rollouts, an epoch.
+        epochs: over a round.
+        learning_rate: of Adam.
+        clip: how far a ratio may leave 1.
+        entropy: weight of the mean entropy of a decision, nats.
+        value_weight: weight of the value's squared error.
+        greatest_gradient: norm that a gradient is cut to.
+    """
+
+    minibatches: Annotated[int, Ge(1), Le(10_000)] = 4
+    epochs: Annotated[int, Ge(1), Le(10_000)] = 10
+    learning_rate: Annotated[float, Gt(0), Le(1)] = 3e-3
+    clip: Annotated[float, Gt(0), Le(10)] = 0.2
+    entropy: Annotated[float, Ge(0), Le(100)] = 0.003
+    value_weight: Annotated[float, Ge(0), Le(100)] = 0.5
+    greatest_gradient: Annotated[float, Gt(0), Le(1e6)] = 1.0
+
+
+class Task:
+    """A problem as the network reads it.
+
+    Attributes:
+        x: float32 [N, F]; graph: its edges; counts: int64 [N, H]; live: bool [N, H].
+    """
+
+    def __init__(self, problem: Problem, x: NDArray[np.float32], graph: Graph, device: torch.device) -> None:
+        self.x = torch.from_numpy(x).to(device)
+        self.graph = graph.on(device)
+        self.counts = torch.from_numpy(problem.num_choices.astype(np.int64)).clamp(min=1).to(device)
+        self.live = torch.from_numpy(problem.size_bytes > 0).to(device)
+
+
+@dataclass
+class Rollouts:
+    """R rollouts of T passes on one problem.
+
+    Attributes:
+        problem: its number.
+        before, action: int16 [T, R, N, H], the mapping that a pass saw (-1: nothing) and what was drawn.
+        log_prob: float32 [T, R, N, H] of it, 0 where a decision is dead.
+        target: float32 [R], the normalised reward.
+        group: int64 [R], which of them set out from the same mapping.
+    """
+
+    problem: int
+    before: Mapping16
+    action: Mapping16
+    log_prob: NDArray[np.float32]
+    target: NDArray[np.float32]
+    group: NDArray[np.int64]
+
+    def rows(self, index: NDArray[np.int64]) -> Rollouts:
+        """Some of the rollouts."""
+        return Rollouts(
+            self.problem,
+            self.before[:, index],
+            self.action[:, index],
+            self.log_prob[:, index],
+            self.target[index],
+            self.group[index],
+        )
+
+
+class Ppo:
+    """Network and optimiser."""
+
+    def __init__(
+        self,
+        config: PpoLearnerConfig,
+        network: GraphSageConfig,
+        tasks: Sequence[Task],
+        rng: np.random.Generator,
+        device: str,
+    ) -> None:
+        """For tasks with the same numbers of features and heads; weights are drawn from `rng`."""
+        self._config, self._tasks, self._device = config, tasks, torch.device(device)
+        features, heads = tasks[0].x.shape[1], tasks[0].counts.shape[1]
+        self.net = GraphSage(network, features, heads, rng).to(self._device)
+        self._adam = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate)
+
+    def log_probs(self, problem: int, before: Mapping16) -> NDArray[np.float32]:
+        """Log-probabilities float32 [B, N, H, C] of what comes after mappings [B, N, H]; -inf for illegal choices."""
+        with torch.inference_mode():
+            found = self._read(problem, before)[0]
+            return np.asarray(found.cpu().numpy())
+
+    def _read(self, problem: int, before: Mapping16) -> tuple[Tensor, Tensor]:
+        """Log-probabilities [B, N, H, C] and values [B], each distinct mapping being read once."""
+        distinct, index = _distinct(before)
+        task = self._tasks[problem]
+        earlier = torch.from_numpy(distinct.astype(np.int64)).to(self._device)
+        logits, value = self.net(task.x, earlier, task.graph, task.counts)
+        log_probs = masked_log_probs(logits, task.counts)
+        if len(distinct) == len(before):
+            return log_probs, value
+        at = torch.from_numpy(index).to(self._device)
+        if len(distinct) == 1:
+            return log_probs.expand(len(before), -1, -1, -1), value.expand(len(before))
+        return log_probs.index_select(0, at), value.index_select(0, at)
+
+    def update(self, rollouts: Sequence[Rollouts], rng: np.random.Generator) -> dict[str, float]:
+        """Epochs of gradient steps on a round; returns means of `METRICS` over them."""
+        data = [(part, self._advantages(part)) for part in rollouts]
+        totals, steps = dict.fromkeys(METRICS, 0.0), 0
+        for _ in range(self._config.epochs):
+            cuts = [np.array_split(rng.permutation(len(p.target)), self._config.minibatches) for p, _ in data]
+            for k in range(self._config.minibatches):
+                batch = [
+                    (p.rows(cut[k]), advantage[:, cut[k]])
+                    for (p, advantage), cut in zip(data, cuts, strict=True)
+                    if len(cut[k])
+                ]
+                if batch:
+                    for name, amount in self._step(batch).items():
+                        totals[name] += amount
+                    steps += 1
+        return {name: total / max(1, steps) for name, total in totals.items()}
+
+    def _advantages(self, part: Rollouts) -> NDArray[np.float32]:
+        """Float32 [T, R]: R - V, normalised within each group and pass."""
+        out = np.zeros(part.before.shape[:2], np.float32)
+        with torch.inference_mode():
+            for t, before in enumerate(part.before):
+                out[t] = part.target - self._read(part.problem, before)[1].cpu().numpy()
+        for group in np.unique(part.group):
+            own = out[:, part.group == group]
+            own = own - own.mean(axis=1, keepdims=True)
+            out[:, part.group == group] = own / (own.std(axis=1, keepdims=True) + 1e-6)
+        return np.clip(out, -CUT, CUT)
+
+    def _step(self, batch: Sequence[tuple[Rollouts, NDArray[np.float32]]]) -> dict[str, float]:
+        config, noted = self._config, dict.fromkeys(METRICS, 0.0)
+        rows = sum(advantage.size for _, advantage in batch)
+        self._adam.zero_grad(set_to_none=True)
+        for part, advantages in batch:
+            live = self._tasks[part.problem].live
+            decisions = max(1, int(live.sum()))
+            target = torch.from_numpy(part.target).to(self._device)
+            for t, before in enumerate(part.before):
+                log_probs, value = self._read(part.problem, before)
+                action = torch.from_numpy(part.action[t].astype(np.int64)).clamp(min=0).to(self._device)
+                new = log_probs.gather(-1, action.unsqueeze(-1)).squeeze(-1).masked_fill(~live, 0.0)
+                change = new - torch.from_numpy(part.log_prob[t]).to(self._device)
+                ratio = change.clamp(-20, 20).exp()
+                advantage = torch.from_numpy(advantages[t]).to(self._device)[:, None, None]
+                clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
+                gain = torch.minimum(ratio * advantage, clipped * advantage) * live
+                policy_loss = -gain.sum() / decisions
+                value_loss = (value - target).square().sum()
+                entropy = mean_entropy(log_probs, live).sum()
+                loss = policy_loss + config.value_weight * value_loss - config.entropy * entropy
+                (loss / rows).backward()  # type: ignore[no-untyped-call]
+                with torch.no_grad():
+                    far = (((ratio - 1).abs() > config.clip) & live).sum() / decisions
+                    values = (policy_loss, value_loss, entropy, far, -(change * live).sum() / decisions)
+                    for name, amount in zip(METRICS, values, strict=True):
+                        noted[name] += float(amount) / rows
+        torch.nn.utils.clip_grad_norm_(self.net.parameters(), config.greatest_gradient)
+        self._adam.step()
+        return noted
+
+    def weights(self) -> NDArray[np.float32]:
+        """A copy of the weights, float32 [P]."""
+        return flatten(self.net)
+
+    def load_weights(self, weights: NDArray[np.float32]) -> None:
+        """Take weights float32 [P]."""
+        assign(self.net, np.asarray(weights, np.float32))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights and moments."""
+        return {"weights": self.weights(), "adam": adam_state(self._adam)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self.load_weights(state["weights"])
+        load_adam_state(self._adam, state["adam"])
+
+
+def _distinct(mapping: Mapping16) -> tuple[Mapping16, NDArray[np.int64]]:
+    """The distinct mappings of [B, N, H] in the order they come, and which of them each is, int64 [B]."""
+    seen: dict[bytes, int] = {}
+    index = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in mapping], np.int64)
+    first = [int(np.flatnonzero(index == k)[0]) for k in range(len(seen))]
+    return mapping[first], index

@@ -1,0 +1,380 @@
+"""PPO: a GraphSAGE policy that proposes whole mappings, refined pass by pass, and is credited what it drew itself.
+
+Source: "A Transferable Approach for Partitioning Machine Learning Models on Multi-Chip-Modules", sections 4.1 to 4.3
+and 5.1: a policy whose passes each see the mapping of the pass before (equation 7); its last draw goes to the problem,
+which mends it (a constraint solver's FIX, rectification …) before it is measured; the reward counts for what was drawn,
+not for what it became.
+
+    round: a mapping of the policy's most probable choices, to be deployed, and `rollouts` draws, all measured
+    then:  gradient steps of `egrl.learners.ppo` on the draws
+
+On several problems (pre-training), a round's rollouts are dealt over as many as get `LEAST` each, in turn.
+
+Deviations (`--preset paper` is without the first four):
+- A rollout sets out from the best mapping so far (of equal ones the last, so that it drifts where several chips are the
+  slowest), but for a share `fresh` of them, which like the deployed one set out
+  from the `outset`: a round then is a learned local search, where the paper's policy draws everything anew.
+- The outset of a problem whose choices are stages of a pipeline is the even split of its nodes in order, not nothing.
+- Where choices are stages of a pipeline, the uniform numbers that a draw is made with are alike for nodes near each
+  other in order (`coupling`): each decision has the policy's own distribution still, but a border moves as a whole
+  where independent draws would scatter the nodes beside it, and the solver would throw them away.
+- Far fewer weights.
+- The paper does not say how many passes there are; what a pass draws is not measured but for the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from annotated_types import Ge, Le
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from egrl import policy_fit
+from egrl.keys import SAMPLE, run_keys
+from egrl.learners.ppo import METRICS, Ppo, PpoLearnerConfig, Rollouts, Task
+from egrl.methods import Definition, needs_graph
+from egrl.types import Proposals, RunFailure, Setting, proposals
+from hwsim.problem import Evaluation, Mapping16, Problem, Status, in_stages
+from policies.graph import prepare
+from policies.graphsage import GraphSageConfig
+from policies.graphsage_store import graphsage_policy, graphsage_weights
+from policies.store import StoredPolicy
+
+LEAST = 5
+"""Rollouts that a problem gets in a round, where there are several."""
+WAVES = 32
+"""Waves that coupled numbers are made of."""
+MEMORY = 0.8
+"""What a round leaves of the running mean and variance of rewards."""
+FLAT = 1e-3
+"""The least deviation of rewards, in shares of their mean: where all are equal, rounding is not blown up."""
+NOTHING = np.int16(-1)
+
+
+@dataclass(frozen=True)
+class PpoConfig:
+    """Settings of the method.
+
+    Attributes:
+        rollouts: draws a round (the paper's 20, and the deployed mapping: a generation).
+        passes: of the policy, each seeing the mapping of the one before.
+        begin: what the first pass of a rollout sees: the "best" mapping so far, or the "outset".
+        fresh: the share of the rollouts that see the outset all the same.
+        outset: what the deployed mapping sets out from: "nothing", or where choices are stages the "even" split of the
+            nodes in order.
+        coupling: how alike the draws of neighbouring nodes are, where choices are stages: 0 independent, 1 smooth.
+        draw: "own", independent decisions that the problem mends; "problem", its `sample` (SAMPLE of the solver).
+        credit: what the reward counts for: what was "drawn", or what "ran".
+        learner: see `egrl.learners.ppo`.
+        network: see `policies.graphsage`.
+    """
+
+    rollouts: Annotated[int, Ge(2), Le(10_000)] = 20
+    passes: Annotated[int, Ge(1), Le(64)] = 1
+    begin: Literal["best", "outset"] = "best"
+    fresh: Annotated[float, Ge(0), Le(1)] = 0.1
+    outset: Literal["even", "nothing"] = "even"
+    coupling: Annotated[float, Ge(0), Le(1)] = 0.0
+    draw: Literal["own", "problem"] = "own"
+    credit: Literal["drawn", "ran"] = "drawn"
+    learner: PpoLearnerConfig = field(default_factory=PpoLearnerConfig)
+    network: GraphSageConfig = field(default_factory=GraphSageConfig)
+
+
+PAPER: dict[str, Any] = {
+    "passes": 2,
+    "begin": "outset",
+    "outset": "nothing",
+    "coupling": 0.0,
+    "network.layers": 8,
+    "network.width": 128,
+    "network.crowds": False,
+    "network.stay": 0.0,
+}
+"""Sections 4.1 and 5.1; its number of passes is not given, two are the fewest that see each other."""
+
+
+@dataclass
+class _Part:
+    """A round's rows on one problem: the deployed mapping (or the start mapping), then R rollouts.
+
+    Attributes:
+        problem: its number.
+        start: whether the start mapping stands in the first row.
+        mapping: int16 [1 + R, N, H], what is proposed.
+        before, action: int16 [T, R, N, H]; log_prob: float32, the same shape.
+        group: int64 [R], which rollouts set out from the same mapping.
+        reward: float64 [1 + R], NaN where nothing usable was heard; speedup alike.
+        ran: int16 [R, N, H], what ran, only where that is credited.
+        asked, told: how many of the rows.
+    """
+
+    problem: int
+    start: bool
+    mapping: Mapping16
+    before: Mapping16
+    action: Mapping16
+    log_prob: NDArray[np.float32]
+    group: NDArray[np.int64]
+    reward: NDArray[np.float64]
+    speedup: NDArray[np.float64]
+    ran: Mapping16
+    asked: int = 0
+    told: int = 0
+
+
+@dataclass
+class _Known:
+    """What has been heard of a problem: the best that ran, and running moments of rewards."""
+
+    best: Mapping16
+    reward: float = -np.inf
+    mean: float = 0.0
+    variance: float = 0.0
+    rounds: int = 0
+
+
+class PpoMethod:
+    """See the module."""
+
+    metric_names: tuple[str, ...] = ("deployable_speedup", "drawn_speedup", *METRICS)
+
+    def __init__(self, setting: Setting, config: PpoConfig) -> None:
+        """Raises InputError where no policy fits all problems, or `setting.init` does not."""
+        torch.set_num_threads(setting.threads)
+        self._setting, self._config = setting, config
+        self._problems = list(setting.problems)
+        policy_fit.common_demands(self._problems, "choices")
+        seen = [policy_fit.observation(problem) for problem in self._problems]
+        tasks = [
+            Task(problem, s.x, prepare(s.edge_index, len(s.x)), torch.device(setting.device))
+            for problem, s in zip(self._problems, seen, strict=True)
+        ]
+        self._ppo = Ppo(
+            config.learner, config.network, tasks, setting.generator("ppo weights"), setting.device
+        )
+        if setting.init is not None:
+            for problem in self._problems:
+                policy_fit.check(setting.init, problem, "--init")
+            self._ppo.load_weights(graphsage_weights(setting.init, config.network, "--init"))
+        self._outset = [outset(problem, config.outset) for problem in self._problems]
+        self._known = [_Known(before) for before in self._outset]
+        self._rounds = 0
+        self._proposed = 0
+        self._round: list[_Part] = []
+        self._metrics: dict[str, float] = {}
+
+    # ---- a round
+
+    def ask(self, room: int) -> Proposals | None:
+        """The next rows of the round, of one problem; a new round once all of it has been told."""
+        if all(part.told == len(part.mapping) for part in self._round):
+            self._learn()
+            self._round = self._next_round()
+        part = next((p for p in self._round if p.asked < len(p.mapping)), self._round[-1])
+        first, last = part.asked, min(len(part.mapping), part.asked + room)
+        part.asked = last
+        names = ["start" if part.start else "deployed"] + ["ppo"] * (len(part.mapping) - 1)
+        return proposals(part.mapping[first:last], names[first:last], part.problem)
+
+    def _next_round(self) -> list[_Part]:
+        rng = self._setting.generator(f"ppo round {self._rounds}")
+        count = min(len(self._problems), max(1, self._config.rollouts // LEAST))
+        first = self._rounds * count
+        sizes = np.diff(np.linspace(0, self._config.rollouts, count + 1).astype(np.int64))
+        self._rounds += 1
+        return [self._part((first + k) % len(self._problems), int(size), rng) for k, size in enumerate(sizes)]
+
+    def _part(self, number: int, rollouts: int, rng: np.random.Generator) -> _Part:
+        problem, known, config = self._problems[number], self._known[number], self._config
+        outset = self._outset[number]
+        start = self._setting.start[number] if known.rounds == 0 else None
+        known.rounds += 1
+        best = known.best if config.begin == "best" else outset
+        if start is not None and config.begin == "best":
+            best = start
+        fresh = np.arange(rollouts) < round(config.fresh * rollouts)
+        group = np.where(fresh | np.array_equal(best, outset), 0, 1).astype(np.int64)
+        state = np.where(group[:, None, None] == 0, outset, best).astype(np.int16)
+        deployed = outset[None]
+        befores, actions, log_probs = [], [], []
+        for last in [False] * (config.passes - 1) + [True]:
+            found = self._log_probs(number, np.concatenate([deployed, state]))
+            befores.append(state)
+            deployed = self._canonical(found[:1].argmax(axis=-1), problem)
+            state = self._draw(problem, found[1:], last, rng)
+            actions.append(state)
+            taken = np.take_along_axis(found[1:], np.maximum(state, 0)[..., None].astype(np.int64), -1)
+            log_probs.append(np.where(state >= 0, np.maximum(taken[..., 0], -20.0), 0.0))
+        mapping = np.concatenate([deployed if start is None else start[None], state])
+        unknown = np.full(len(mapping), np.nan)
+        return _Part(
+            number,
+            start is not None,
+            mapping,
+            np.stack(befores),
+            np.stack(actions),
+            np.stack(log_probs).astype(np.float32),
+            group,
+            unknown,
+            unknown.copy(),
+            np.zeros_like(state) if config.credit == "ran" else state[:0],
+        )
+
+    def _log_probs(self, number: int, before: Mapping16) -> NDArray[np.float32]:
+        found = self._ppo.log_probs(number, before)
+        if np.isnan(found).any():
+            raise RunFailure(
+                "the policy's weights have diverged to values that are not finite; try a smaller"
+                " method.learner.learning_rate"
+            )
+        return found
+
+    def _draw(
+        self, problem: Problem, log_probs: NDArray[np.float32], last: bool, rng: np.random.Generator
+    ) -> Mapping16:
+        """Mappings int16 [R, N, H] drawn from log-probabilities [R, N, H, C]."""
+        probabilities = np.exp(log_probs)
+        if last and self._config.draw == "problem":
+            numbers = np.arange(self._proposed, self._proposed + len(log_probs))
+            self._proposed += len(log_probs)
+            return problem.sample(probabilities, run_keys(self._setting.seed, numbers, SAMPLE))
+        coupling = self._config.coupling if in_stages(problem) else 0.0
+        uniform = coupled(rng, log_probs.shape[:3], coupling)
+        reached = np.cumsum(probabilities, axis=-1)
+        choice = (reached <= (uniform * reached[..., -1])[..., None]).sum(axis=-1)
+        return self._canonical(choice, problem)
+
+    @staticmethod
+    def _canonical(choice: NDArray[np.int64], problem: Problem) -> Mapping16:
+        """Choices [B, N, H] with -1 where a decision is dead."""
+        legal = np.minimum(choice, np.maximum(problem.num_choices, 1) - 1)
+        return np.where(problem.size_bytes > 0, legal, NOTHING).astype(np.int16)
+
+    # ---- what was heard
+
+    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """Store what was measured; a failed measurement has no reward."""
+        part = next((p for p in self._round if p.told < len(p.mapping)), None)
+        if part is None:
+            raise ValueError("tell: expected results of rows that were asked for, received others")
+        rows = slice(part.told, part.told + len(proposals))
+        usable = (evaluation.status <= Status.INVALID) & np.isfinite(evaluation.reward)
+        part.reward[rows] = np.where(usable, evaluation.reward, np.nan)
+        part.speedup[rows] = evaluation.speedup
+        if len(part.ran):
+            drawn = np.arange(rows.start, rows.stop) - 1
+            part.ran[drawn[drawn >= 0]] = evaluation.repaired[drawn >= 0]
+        part.told = rows.stop
+        whole = usable & (evaluation.status == Status.OK) & ~evaluation.partial
+        known = self._known[part.problem]
+        for row in np.flatnonzero(whole):
+            if evaluation.reward[row] >= known.reward:
+                known.best, known.reward = evaluation.repaired[row].copy(), float(evaluation.reward[row])
+
+    def learn(self) -> None:
+        """Nothing is owed: the policy learns when the next round begins."""
+
+    def _learn(self) -> None:
+        """Gradient steps on the round that has been told."""
+        if not self._round:
+            return
+        rng = self._setting.generator(f"ppo learning {self._rounds}")
+        batches = [batch for part in self._round if (batch := self._rollouts(part)) is not None]
+        if batches:
+            self._metrics.update(self._ppo.update(batches, rng))
+        own = [part.speedup[0] for part in self._round if not part.start]
+        if own:
+            self._metrics["deployable_speedup"] = float(np.exp(np.log(own).mean())) if min(own) > 0 else 0.0
+        self._metrics["drawn_speedup"] = float(np.mean([part.speedup[1:].mean() for part in self._round]))
+
+    def _rollouts(self, part: _Part) -> Rollouts | None:
+        """What there is to learn from a part of the round; None where nothing usable was heard."""
+        reward = part.reward[1:]
+        index = np.flatnonzero(np.isfinite(reward))
+        if not len(index):
+            return None
+        known = self._known[part.problem]
+        memory = MEMORY if known.mean or known.variance else 0.0
+        mean = float(reward[index].mean())
+        known.variance = memory * known.variance + (1 - memory) * float(((reward[index] - mean) ** 2).mean())
+        known.mean = memory * known.mean + (1 - memory) * mean
+        target = (reward - known.mean) / max(known.variance**0.5, FLAT * abs(known.mean), 1e-6)
+        action, log_prob = part.action, part.log_prob
+        if len(part.ran):
+            action, log_prob = action.copy(), log_prob.copy()
+            action[-1] = part.ran
+            found = self._ppo.log_probs(part.problem, part.before[-1])
+            taken = np.take_along_axis(found, np.maximum(part.ran, 0)[..., None].astype(np.int64), -1)
+            log_prob[-1] = np.where(part.ran >= 0, np.maximum(taken[..., 0], -20.0), 0.0)
+        target = np.clip(np.nan_to_num(target), -10, 10).astype(np.float32)
+        return Rollouts(part.problem, part.before, action, log_prob, target, part.group).rows(index)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Speedups of the last round's deployed and drawn mappings; means over its gradient steps."""
+        return {name: self._metrics.get(name, np.nan) for name in self.metric_names}
+
+    def policy(self) -> StoredPolicy | None:
+        """The network."""
+        return graphsage_policy(
+            self._ppo.weights(),
+            self._config.network,
+            passes=self._config.passes,
+            seed=self._setting.seed,
+            **policy_fit.demands(self._problems[0]),
+        )
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Network, moments, what is known of each problem, the round under way; draws follow from the seed."""
+        return {
+            "ppo": self._ppo.state_dict(),
+            "known": [asdict(known) for known in self._known],
+            "round": [asdict(part) for part in self._round],
+            "rounds": self._rounds,
+            "proposed": self._proposed,
+            "metrics": self._metrics,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._ppo.load_state_dict(state["ppo"])
+        self._known = [_Known(**known) for known in state["known"]]
+        self._round = [_Part(**part) for part in state["round"]]
+        self._rounds, self._proposed = int(state["rounds"]), int(state["proposed"])
+        self._metrics = dict(state["metrics"])
+
+
+def outset(problem: Problem, kind: str) -> Mapping16:
+    """What a policy sees before anything is known, int16 [N, H]: nothing (-1), or an even split over stages."""
+    before = np.full_like(problem.initial, NOTHING)
+    if kind == "nothing" or not in_stages(problem):
+        return before
+    share = np.arange(len(before), dtype=np.int64)[:, None] * problem.num_choices // len(before)
+    return np.where(problem.size_bytes > 0, share, before).astype(np.int16)
+
+
+def coupled(rng: np.random.Generator, shape: tuple[int, ...], coupling: float) -> NDArray[np.float64]:
+    """Uniform numbers [R, N, H] in [0, 1), alike for nodes near each other.
+
+    Each is the normal distribution function of sqrt(coupling) g + sqrt(1 - coupling) e with e ~ N(0, 1) by itself and
+    g(n / N), for each row and head, a sum of waves with N(0, 1 / WAVES) amplitudes: every number alone is uniform.
+    A row's waves have a scale of their own, from a thirtieth of the nodes to all of them.
+    """
+    if coupling == 0:
+        return rng.random(shape)
+    rows, nodes, heads = shape
+    scale = 30.0 ** rng.random((rows, 1, heads, 1))
+    wave = rng.standard_normal((rows, 1, heads, WAVES)) * scale
+    a, b = rng.standard_normal((2, rows, 1, heads, WAVES))
+    angle = (np.arange(nodes) / nodes)[None, :, None, None] * wave
+    smooth = ((a * np.cos(angle) + b * np.sin(angle)).sum(axis=-1)) / WAVES**0.5
+    mixed = np.sqrt(coupling) * smooth + np.sqrt(1 - coupling) * rng.standard_normal(shape)
+    return np.asarray(np.clip(ndtr(mixed), 0.0, 1 - 1e-7))
+
+
+DEFINITION = Definition(PpoConfig, PpoMethod, needs_graph, PAPER, takes_policy=True)

@@ -1,0 +1,245 @@
+"""GraphSAGE actor and critic: node features, edges and an earlier mapping in; logits and a value out.
+
+Sources: Hamilton, Ying and Leskovec, "Inductive representation learning on large graphs" (NIPS 2017), Algorithm 1 with
+the mean aggregator; "A Transferable Approach for Partitioning Machine Learning Models on Multi-Chip-Modules", section
+4.1 (equation 7: logits of a pass see the mapping of the pass before) and section 5.1 (8 layers of 128, a head of two).
+
+Deviations:
+- Layers are residual and followed by layer normalisation instead of being scaled to length 1; all neighbours are read,
+  not a sample of them; edges count in both directions.
+- One head serves all choices: a node's *query* is multiplied with a choice's *key*, a network over where the choice
+  lies among its decision's (0 = first, 1 = last, and waves of that). So no weight belongs to a choice, and a policy
+  reads problems with any number of them. The paper's output layer has a column a chip.
+- How far a choice is from the earlier one (`-REACH` to `REACH`, what is beyond at its ends) has a logit of its own,
+  which is -stay times that distance before any learning.
+- With `crowds` a node sees the sum over all nodes that had its choice, and keys see it of their choice: how full a
+  chip was. Neither is in the paper.
+- The value is a layer over the mean of the nodes; the paper says nothing of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from annotated_types import Ge, Gt, Le
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from policies.graph import Graph
+from policies.layout import Layout, Segment, Weights, layout_of
+from policies.weights import assign
+
+REACH = 3
+"""Distances between choices that have a logit of their own."""
+
+
+@dataclass(frozen=True)
+class GraphSageConfig:
+    """Shape of the network (the paper's is 8 layers of 128).
+
+    Attributes:
+        layers: of GraphSAGE.
+        width: state size of a node.
+        waves: of a choice's place, cosines and sines each.
+        crowds: whether nodes and choices see what else had their choice.
+        stay: logits that a choice loses for each step away from the earlier one, before any learning.
+        output_gain: standard deviation of the initial logits, roughly.
+    """
+
+    layers: Annotated[int, Ge(0), Le(64)] = 2
+    width: Annotated[int, Ge(1), Le(4096)] = 32
+    waves: Annotated[int, Ge(1), Le(64)] = 8
+    crowds: bool = True
+    stay: Annotated[float, Ge(0), Le(20)] = 5.0
+    output_gain: Annotated[float, Gt(0), Le(100)] = 0.3
+
+
+class SageLayer(nn.Module):
+    """W_l mean(h of neighbours) + b + W_r h, of states [N, B, width]."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.lin_l = nn.Linear(width, width)
+        self.lin_r = nn.Linear(width, width, bias=False)
+
+    def forward(self, h: Tensor, graph: Graph) -> Tensor:
+        """[N, B, width] -> [N, B, width]; a node without neighbours reads zeros."""
+        near, back = neighbours(graph, str(h.device))
+        mean = _Mean.apply(h.flatten(1), near, back).view_as(h)  # type: ignore[no-untyped-call]
+        out: Tensor = self.lin_l(mean) + self.lin_r(h)
+        return out
+
+
+class GraphSage(nn.Module):
+    """See the module. F features and H decisions a node are fixed; graph and choices are not."""
+
+    def __init__(
+        self, config: GraphSageConfig, features: int, heads: int, rng: np.random.Generator | None = None
+    ) -> None:
+        """Weights are drawn from `rng`; without one they are left undefined for the caller to assign."""
+        super().__init__()
+        self.config, self.features, self.heads = config, features, heads
+        width, basis = config.width, 2 + 2 * config.waves
+        with torch.random.fork_rng(devices=[]):
+            self.encode = nn.Linear(features, width)
+            self.earlier = nn.Linear(heads * basis, width, bias=False)
+            self.crowd = nn.Linear(heads * width, width, bias=False) if config.crowds else None
+            self.first_norm = nn.LayerNorm(width)
+            self.layers = nn.ModuleList(SageLayer(width) for _ in range(config.layers))
+            self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(config.layers))
+            self.last_norm = nn.LayerNorm(width)
+            self.hidden = nn.Linear(width, width)
+            self.query = nn.Linear(width, heads * width)
+            self.near = nn.Linear(width, heads * (2 * REACH + 1))
+            self.key_hidden = nn.Linear(basis, width)
+            self.key = nn.Linear(width, width)
+            self.crowd_key = nn.Linear(width, width, bias=False) if config.crowds else None
+            self.value_hidden = nn.Linear(width, width)
+            self.value = nn.Linear(width, 1)
+        if rng is not None:
+            assign(self, draw_weights(self.layout, config, rng))
+
+    @property
+    def layout(self) -> Layout:
+        """Where each tensor lies in the weight vector."""
+        return layout_of(self.named_parameters())
+
+    def forward(self, x: Tensor, earlier: Tensor, graph: Graph, num_choices: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits and values of B states of one graph.
+
+        Args:
+            x: float32 [N, F].
+            earlier: int64 [B, N, H], the mapping before each; -1: nothing decided there yet.
+            graph: N nodes.
+            num_choices: int64 [N, H], at least 1.
+
+        Returns logits float32 [B, N, H, C], C being the most choices (those beyond a decision's own mean nothing), and
+        values float32 [B]. Raises ValueError where a shape does not fit.
+        """
+        nodes, heads = graph.nodes, self.heads
+        if x.shape != (nodes, self.features):
+            raise ValueError(f"x: expected shape [{nodes}, {self.features}], received {list(x.shape)}")
+        if earlier.dim() != 3 or earlier.shape[1:] != (nodes, heads):
+            raise ValueError(f"earlier: expected shape [B, {nodes}, {heads}], received {list(earlier.shape)}")
+        batch, choices = len(earlier), int(num_choices.max())
+        before = earlier.transpose(0, 1)
+        known = before >= 0
+        place = before.clamp(min=0) / (num_choices - 1).clamp(min=1).unsqueeze(1)
+        seen = self._waves(place) * known.unsqueeze(-1)
+        h = self.encode(x).unsqueeze(1) + self.earlier(seen.flatten(2))
+        h = F.relu(self.first_norm(h))
+        full: Tensor | None = None
+        if self.crowd is not None:
+            full, own = self._crowds(h, before.clamp(min=0), known, choices)
+            h = h + self.crowd(own)
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            h = h + F.relu(norm(layer(h, graph)))
+        h = self.last_norm(h)
+        value = self.value(F.relu(self.value_hidden(h.mean(dim=0)))).squeeze(-1)
+        hidden = F.relu(self.hidden(h))
+        query = self.query(hidden).view(nodes, batch, heads, -1)
+        logits = self._match(query, full, num_choices, choices)
+        logits = logits + self._distance(hidden, before, known, choices)
+        return logits.transpose(0, 1), value
+
+    def _waves(self, place: Tensor) -> Tensor:
+        """Places [...] from 0 to 1 -> [..., 2 + 2 waves]."""
+        wave = torch.arange(1, self.config.waves + 1, device=place.device) * math.pi
+        angle = place.unsqueeze(-1) * wave
+        one = torch.ones_like(place).unsqueeze(-1)
+        return torch.cat([one, place.unsqueeze(-1), angle.cos(), angle.sin()], dim=-1)
+
+    def _crowds(self, h: Tensor, before: Tensor, known: Tensor, choices: int) -> tuple[Tensor, Tensor]:
+        """Sums of h [N, B, width] over nodes with a choice, in shares of what an even split would have.
+
+        Returns them by choice [B, H, C, width] and for each node's choices [N, B, H * width].
+        """
+        nodes, batch, width = h.shape
+        heads = before.shape[2]
+        slot = (torch.arange(batch * heads, device=h.device) * choices).view(batch, heads) + before
+        given = (h.unsqueeze(2) * known.unsqueeze(-1)).reshape(-1, width)
+        full = h.new_zeros(batch * heads * choices, width).index_add_(0, slot.flatten(), given)
+        full = full * (choices / nodes)
+        own = full.index_select(0, slot.flatten()).view(nodes, batch, heads, width) * known.unsqueeze(-1)
+        return full.view(batch, heads, choices, width), own.flatten(2)
+
+    def _match(self, query: Tensor, full: Tensor | None, num_choices: Tensor, choices: int) -> Tensor:
+        """Queries [N, B, H, width] times keys -> [N, B, H, C]."""
+        width = query.shape[-1]
+        counts, which = torch.unique(num_choices, return_inverse=True)
+        number = torch.arange(choices, device=query.device)
+        place = (number / (counts - 1).clamp(min=1).unsqueeze(1)).clamp(max=1.0)
+        keys = self.key(F.relu(self.key_hidden(self._waves(place))))
+        matched = query @ keys[0].T
+        for k in range(1, len(counts)):
+            mine = (which == k)[:, None, :, None]
+            matched = torch.where(mine, query @ keys[k].T, matched)
+        if full is not None and self.crowd_key is not None:
+            matched = matched + torch.einsum("nbhw,bhcw->nbhc", query, self.crowd_key(full))
+        return matched / math.sqrt(width)
+
+    def _distance(self, hidden: Tensor, before: Tensor, known: Tensor, choices: int) -> Tensor:
+        """Logits [N, B, H, C] of how far choices are from those before int64 [N, B, H]."""
+        nodes, batch, heads = before.shape
+        near = self.near(hidden).view(nodes, batch, heads, -1)
+        step = torch.arange(choices, device=hidden.device) - before.clamp(min=0).unsqueeze(-1)
+        return near.gather(-1, step.clamp(-REACH, REACH) + REACH) * known.unsqueeze(-1)
+
+
+class _Mean(torch.autograd.Function):
+    """A sparse matrix times states: the gradient goes back through its transpose, which is at hand."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, near: Tensor, back: Tensor) -> Tensor:
+        ctx.back = back
+        return torch.sparse.mm(near, h)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return torch.sparse.mm(ctx.back, grad.contiguous()), None, None
+
+
+@lru_cache(maxsize=64)
+def neighbours(graph: Graph, device: str) -> tuple[Tensor, Tensor]:
+    """The sparse matrix [N, N] that takes the mean over a node's neighbours (itself not), and its transpose."""
+    with torch.inference_mode(False):
+        source, target = graph.edges[:, graph.edges[0] != graph.edges[1]].cpu()
+        degree = torch.bincount(target, minlength=graph.nodes).float()
+        share, size = 1 / degree[target], (graph.nodes, graph.nodes)
+        pairs = ((torch.stack([target, source]), True), (torch.stack([source, target]), False))
+        found = [
+            torch.sparse_coo_tensor(at, share, size, is_coalesced=sorted_, check_invariants=False)
+            .coalesce()
+            .to(device)
+            for at, sorted_ in pairs
+        ]
+    return found[0], found[1]
+
+
+def draw_weights(layout: Layout, config: GraphSageConfig, rng: np.random.Generator) -> Weights:
+    """Initial weights float32 [P]: Glorot-uniform matrices, zero biases, unit norms, `stay` for distances."""
+    weights = np.zeros(layout.size, dtype=np.float32)
+    for segment in layout.segments:
+        weights[segment.offset : segment.end] = _draw(segment, config, rng).reshape(-1)
+    return weights
+
+
+def _draw(segment: Segment, config: GraphSageConfig, rng: np.random.Generator) -> Weights:
+    name, shape = segment.name, segment.shape
+    if name == "near.bias":
+        step = np.abs(np.arange(-REACH, REACH + 1, dtype=np.float32))
+        return np.tile(np.float32(-config.stay) * step, shape[0] // len(step))
+    if name in ("near.weight", "value.weight") or name.endswith("bias"):
+        return np.zeros(shape, dtype=np.float32)
+    if "norm" in name:
+        return np.ones(shape, dtype=np.float32)
+    if name == "query.weight":
+        return rng.standard_normal(shape, dtype=np.float32) * np.float32(config.output_gain / shape[1] ** 0.5)
+    bound = np.float32((6.0 / (shape[-1] + shape[-2])) ** 0.5)
+    values: Weights = (rng.random(shape, dtype=np.float32) * 2 - 1) * bound
+    return values

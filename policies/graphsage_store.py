@@ -1,0 +1,43 @@
+"""GraphSAGE policies on disk: kind "graphsage", whose weights belong to no number of choices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from policies.graphsage import GraphSage, GraphSageConfig
+from policies.layout import Weights
+from policies.store import StoredPolicy
+from workloads.errors import InputError
+
+KIND = "graphsage"
+
+
+def graphsage_policy(
+    weights: Weights, config: GraphSageConfig, *, features: int, heads: Sequence[str], **free: Any
+) -> StoredPolicy:
+    """A `GraphSage` with weights float32 [P]; `free` goes to the metadata (`choices` and `feature_schema` must)."""
+    layout = GraphSage(config, features, len(heads)).layout
+    layout.check(weights)
+    arrays = {s.name: weights[s.offset : s.end].reshape(s.shape) for s in layout.segments}
+    metadata = {**free, "kind": KIND, "features": features, "heads": list(heads), "config": asdict(config)}
+    return StoredPolicy(arrays, metadata)
+
+
+def graphsage_weights(policy: StoredPolicy, config: GraphSageConfig, where: str) -> Weights:
+    """The weights float32 [P] of a policy for this network. InputError naming `where` where it does not fit."""
+    meta = policy.metadata
+    if meta["kind"] != KIND:
+        raise InputError(f"{where}: kind: expected {KIND!r}, found {meta['kind']!r}")
+    if meta["config"] != asdict(config):
+        raise InputError(f"{where}: config: expected {asdict(config)!r}, found {meta['config']!r}")
+    layout = GraphSage(config, meta["features"], len(meta["heads"])).layout
+    shapes = {segment.name: segment.shape for segment in layout.segments}
+    found = {name: array.shape for name, array in policy.weights.items()}
+    if shapes != found:
+        name = next(n for n in sorted({*shapes, *found}) if shapes.get(n) != found.get(n))
+        raise InputError(f"{where}: {name}: expected shape {shapes.get(name)}, found {found.get(name)}")
+    return np.concatenate([np.asarray(policy.weights[n], np.float32).reshape(-1) for n in shapes])

@@ -1,0 +1,155 @@
+"""PPO: what it credits, how it draws, several problems at once, and whether it learns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from egrl import config
+from egrl.archive import Archive
+from egrl.keys import EVALUATION, run_keys
+from egrl.learners.ppo import Rollouts
+from egrl.methods import find
+from egrl.methods.ppo import PpoConfig, PpoMethod, coupled, outset
+from egrl.types import GENERATION, Setting
+from hwsim.mcm.package import load_package
+from hwsim.mcm.problem import McmConfig, McmProblem
+from policies.store import load_policy, save_policy
+from toys import ToyRagged
+from workloads.errors import InputError
+from workloads.load import load
+
+SMALL = {"network.layers": 1, "network.width": 8, "network.waves": 2}
+
+
+@pytest.fixture(scope="module")
+def chips():
+    """MobileNet on four chips and on three."""
+    return [McmProblem(load("mobilenet_v2"), load_package("edge4"), McmConfig(chips=c)) for c in (4, 3)]
+
+
+def build(problems, init=None, start=None, **settings) -> PpoMethod:
+    own = config.build(PpoConfig, {**SMALL, **settings}, "test")
+    starts = [start] + [None] * (len(problems) - 1)
+    method = find("ppo").build(Setting(problems, Archive(problems), 0, starts, init, 1), own)
+    assert isinstance(method, PpoMethod)
+    return method
+
+
+def play(method, problems, evaluations):
+    found, number = [], 0
+    while number < evaluations:
+        batch = method.ask(GENERATION).numbered(number)
+        problem = problems[batch.problem]
+        evaluation = problem.evaluate(batch.mapping, run_keys(0, batch.tickets, EVALUATION))
+        method.tell(batch, evaluation)
+        number += len(batch)
+        found.append((batch, evaluation))
+    return found
+
+
+@pytest.mark.parametrize("coupling", [0.0, 0.9, 1.0])
+def test_each_number_of_a_draw_alone_is_uniform(coupling):
+    u = coupled(np.random.default_rng(0), (800, 40, 1), coupling)
+    assert u.min() >= 0
+    assert u.max() < 1
+    for node in (0, 17, 39):
+        assert kstest(u[:, node, 0], "uniform").pvalue > 1e-3
+
+
+def test_coupled_numbers_are_alike_for_neighbours_and_no_others():
+    u = coupled(np.random.default_rng(0), (800, 40, 2), 0.9)
+    free = coupled(np.random.default_rng(0), (800, 40, 2), 0.0)
+    assert np.corrcoef(u[:, 10, 0], u[:, 11, 0])[0, 1] > 0.6
+    assert np.corrcoef(u[:, 10, 0], u[:, 11, 0])[0, 1] > np.corrcoef(u[:, 10, 0], u[:, 39, 0])[0, 1] + 0.2
+    assert abs(np.corrcoef(u[:, 10, 0], u[:, 10, 1])[0, 1]) < 0.15
+    assert abs(np.corrcoef(free[:, 10, 0], free[:, 11, 0])[0, 1]) < 0.15
+
+
+def test_the_outset_of_a_pipeline_is_an_even_split_and_of_others_nothing(chips):
+    even = outset(chips[0], "even")
+    assert np.ptp(np.bincount(even[:, 0])) <= 1
+    assert (np.diff(even[:, 0]) >= 0).all()
+    assert (outset(chips[0], "nothing") == -1).all()
+    assert (outset(ToyRagged(), "even") == -1).all()
+
+
+def test_what_is_credited_is_what_was_drawn_before_the_problem_mended_it(chips, monkeypatch):
+    seen: list[Rollouts] = []
+    for credit in ("drawn", "ran"):
+        method = build(chips[:1], credit=credit, coupling=0.0, outset="nothing")
+        monkeypatch.setattr(method._ppo, "update", lambda parts, rng: (seen.extend(parts), {})[1])
+        (batch, evaluation), _ = play(method, chips, GENERATION + 1)
+        assert (evaluation.repaired[1:] != batch.mapping[1:]).any()
+        credited = batch.mapping if credit == "drawn" else evaluation.repaired
+        np.testing.assert_array_equal(seen[-1].action[-1], credited[1:])
+
+
+def test_old_log_probabilities_are_those_of_the_policy_that_drew():
+    problem = ToyRagged()
+    method = build([problem], passes=2)
+    batch = method.ask(GENERATION)
+    part = method._round[0]
+    for t in range(2):
+        found = method._ppo.log_probs(0, part.before[t])
+        taken = np.take_along_axis(found, np.maximum(part.action[t], 0)[..., None].astype(np.int64), -1)[
+            ..., 0
+        ]
+        live = np.broadcast_to(problem.size_bytes > 0, taken.shape)
+        np.testing.assert_allclose(part.log_prob[t][live], taken[live], rtol=1e-4, atol=1e-4)
+        assert (part.log_prob[t][~live] == 0).all()
+    np.testing.assert_array_equal(part.before[1], part.action[0])
+    np.testing.assert_array_equal(batch.mapping[1:], part.action[1])
+
+
+def test_it_learns_what_is_rewarded():
+    problem = ToyRagged()
+    method = build([problem], begin="outset", **{"learner.learning_rate": 0.01, "learner.entropy": 0.03})
+    found = play(method, [problem], 15 * GENERATION)
+    drawn = np.array([evaluation.reward[1:].mean() for _, evaluation in found])
+    assert drawn[-5:].mean() > drawn[:5].mean() + 0.5 * (problem_best(problem) - drawn[:5].mean())
+
+
+def problem_best(problem):
+    keys = np.arange(4000, dtype=np.uint64)
+    uniform = np.ones((4000, *problem.num_choices.shape, int(problem.num_choices.max())))
+    return problem.evaluate(problem.sample(uniform, keys), keys).reward.max()
+
+
+def test_the_best_that_ran_is_what_the_next_round_sets_out_from(chips):
+    method = build(chips[:1])
+    found = play(method, chips, 3 * GENERATION)
+    method.ask(1)
+    rewards = np.concatenate([evaluation.reward for _, evaluation in found])
+    ran = np.concatenate([evaluation.repaired for _, evaluation in found])
+    part = method._round[0]
+    np.testing.assert_array_equal(part.before[0][part.group == 1][0], ran[rewards.argmax()])
+    np.testing.assert_array_equal(part.before[0][part.group == 0][0], outset(chips[0], "even"))
+    assert (part.group == 0).sum() == 2
+
+
+def test_rounds_are_dealt_over_problems_with_other_numbers_of_chips(chips):
+    problems = [*chips, chips[0], chips[1], chips[0]]
+    method = build(problems)
+    found = play(method, problems, 5 * 24)
+    counts = np.bincount([batch.problem for batch, _ in found for _ in range(len(batch))])
+    assert counts.tolist() == [24] * 5
+    for batch, _ in found:
+        assert (batch.mapping < problems[batch.problem].num_choices).all()
+
+
+def test_a_policy_goes_on_where_it_was_saved_and_on_other_packages(chips, tmp_path):
+    first = build(chips[:1])
+    play(first, chips, 2 * GENERATION)
+    policy = first.policy()
+    assert policy is not None
+    save_policy(tmp_path / "p.safetensors", policy.weights, policy.metadata)
+    init = load_policy(tmp_path / "p.safetensors", kind="graphsage")
+    same = build(chips[:1], init=init)
+    np.testing.assert_array_equal(same._ppo.weights(), first._ppo.weights())
+    np.testing.assert_array_equal(build(chips[1:], init=init)._ppo.weights(), first._ppo.weights())
+    with pytest.raises(InputError, match=r"^--init: features: expected"):
+        build([ToyRagged()], init=init)
+    with pytest.raises(InputError, match=r"^--init: config: expected"):
+        build(chips[:1], init=init, **{"network.width": 16})
