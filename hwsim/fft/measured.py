@@ -29,10 +29,14 @@ def machine_name() -> str:
     return f"{llvm.get_host_cpu_name()}, {lanes()} lanes, {features}"
 
 
-def seconds(plan: Plan) -> float:
-    """The least seconds of one DFT by a complete plan, of several samples (`hwsim/measure.py`), calling included."""
+def seconds(plan: Plan, batch: int = 1) -> float:
+    """The least seconds of one DFT by a complete plan, of several samples (`hwsim/measure.py`), calling included.
+
+    With a `batch` so many are done by a call, and what it takes is shared among them.
+    """
     fft = Fft(plan)
-    x = np.random.default_rng(0).normal(size=(fft.size, 2)).view(np.complex128)[:, 0]
+    x = np.random.default_rng(0).normal(size=(batch, fft.size, 2)).view(np.complex128)[:, :, 0]
+    x = np.ascontiguousarray(x if batch > 1 else x[0])
     out = np.empty_like(x)
 
     def run(count: int) -> float:
@@ -43,4 +47,4 @@ def seconds(plan: Plan) -> float:
 
     run(1)
     count = loops(run, LEAST_S)
-    return repeat(lambda: run(count) / count, PRACTICE).value
+    return repeat(lambda: run(count) / count, PRACTICE).value / batch

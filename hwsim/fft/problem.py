@@ -70,7 +70,8 @@ class FftProblem:
     seconds of one DFT, measured once a plan and process: the key is not used, since a machine's noise is no
     function of it; with `cost = "model"` it is what `hwsim/fft/model.py` counts. The baseline is the default plan.
     A plan of a part (a mapping that begins with -2 or less, see `PlanGraph`) is evaluated against that part's
-    default plan, and `partial`.
+    default plan, and `partial`; of a part of M points N / M DFTs are measured by one call, since that is how many there
+    are in the whole, and since what a call takes would hide the plan.
 
     Attributes:
         derivation: the grammar as a graph.
@@ -116,7 +117,7 @@ class FftProblem:
         from hwsim.fft import measured
 
         try:
-            return measured.seconds(plan)
+            return measured.seconds(plan, max(1, self.size // plan.size))
         except (InputError, MemoryError):
             return float("nan")
 
