@@ -43,9 +43,9 @@ Püschel, ICML 2009). Made by `egrl reproduce tag`.
 **What was run.** Plans of complex DFTs of {len(plan["sizes"])} sizes on one core of this machine; methods
 {", ".join(f"`{m}`" for m in plan["methods"])}; {plan["seconds"]:g} s of searching or {plan["evaluations"]:,}
 evaluations a run, dynamic programming up to {plan["first_pass_seconds"]:g} s for its first pass; seeds 0 to
-{plan["seeds"] - 1}, each run from nothing in a process of its own. Search time has the compiling of codelets in it. `dp` keeps one plan a size
-in its first pass and twice as many in each that follows; `uct` is the same graph search with UCT's bandits; `random`
-completes the empty plan uniformly.
+{plan["seeds"] - 1}, each run from nothing in a process of its own. Search time has the compiling of codelets in it.
+`dp` keeps one plan a size in its first pass and twice as many in each that follows; `uct` is the same graph search
+with UCT's bandits; `random` completes the empty plan uniformly.
 
 **What can be compared.** The paper's library is Spiral's, parallel and on hardware of 2009; its grammar is not printed
 in full. Ours is this package's (`hwsim/fft`), on one core. Numbers cannot agree; what can are the statements."""
@@ -192,9 +192,10 @@ def _time(results: Results) -> str:
         "## Search time to the quality of dynamic programming",
         "",
         "Dynamic programming's quality is that of the plan with which its first pass ends (median over seeds); another"
-        f" method has reached it when its best plan is within {ALLOWANCE:.0%} of that and stays there. Each search names"
-        " its best plan by its own measurements; how fast that plan is says the race at the end, in which every plan"
-        " that was a run's best for a time takes part. Medians over runs; a run that never got there counts as infinite.",
+        f" method has reached it when its best plan is within {ALLOWANCE:.0%} of that and stays there. Each search"
+        " names its best plan by its own measurements; how fast that plan is says the race at the end, in which every"
+        " plan that was a run's best for a time takes part. Medians over runs; a run that never got there counts as"
+        " infinite.",
         "",
         "| points | plans | DP: measurements, s | "
         + " | ".join(f"`{m}`: evaluations, s (runs)" for m in others)
