@@ -433,6 +433,24 @@ class HasParts(Protocol):
 
 
 @runtime_checkable
+class HasRace(Protocol):
+    """A problem that measures on this machine: who was the best of a run is measured again, in turn, and remembered."""
+
+    @property
+    def races(self) -> bool:
+        """Whether its costs are measured (and not modelled)."""
+
+    def race(self, mapping: Mapping16) -> Floats:
+        """The costs [B] of mappings [B, N, H], measured in turn with one another."""
+
+    def known(self) -> Mapping16 | None:
+        """The mapping [N, H] that was remembered last, which races with the others; None where there is none."""
+
+    def remember(self, mapping: Mapping16, cost: float) -> str:
+        """Keep the mapping [N, H] that won a race, with its cost there; what became of it, for people."""
+
+
+@runtime_checkable
 class HasGame(Protocol):
     """A problem that is a game, too."""
 

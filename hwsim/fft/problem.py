@@ -19,7 +19,7 @@ from hwsim.fft.derivation import PART, PlanGraph
 from hwsim.fft.grammar import MOST, Plan
 from hwsim.fft.judge import judge
 from hwsim.fft.notation import parse
-from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
+from hwsim.problem import Baseline, Bound, Evaluation, Floats, Keys, Mapping16, Observation, Status, Violation
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document
@@ -197,6 +197,38 @@ class FftProblem:
         plans = {size: [self.derivation.decode(row) for row in rows] for size, rows in kept.items()}
         found = dict.fromkeys(self.derivation.composed(part, plans))
         return [self.derivation.encode(plan) for plan in found]
+
+    @property
+    def races(self) -> bool:
+        """Whether costs are seconds that were measured."""
+        return self.config.cost == "measured"
+
+    def race(self, mapping: Mapping16) -> Floats:
+        """Seconds [B] of a DFT by the plans of mappings [B, N, 1], measured in turn."""
+        from hwsim.fft import measured
+
+        return np.array(measured.race([self.derivation.decode(row) for row in mapping]))
+
+    def known(self) -> Mapping16 | None:
+        """The plan int16 [N, 1] that wisdom has; None where there is none, or one that the grammar does not propose."""
+        from hwsim.fft import wisdom
+
+        found = wisdom.known().get(self.size)
+        try:
+            return None if found is None else self.derivation.encode(found.plan)
+        except InputError:
+            return None
+
+    def remember(self, mapping: Mapping16, cost: float) -> str:
+        """Keep the plan of one mapping [N, 1], which won a race, as wisdom for `hwsim.fft.plan`."""
+        from hwsim.fft import wisdom
+
+        plan = self.derivation.decode(mapping)
+        try:
+            wisdom.remember(plan, cost, raced=True)
+        except InputError as error:
+            return f"the fastest plan is not kept as wisdom: {error}"
+        return f"hwsim.fft.plan({plan.size}) takes {plan} from now on (wisdom: {wisdom.path()})"
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """What keeps the plan of one mapping [N, 1] from being a DFT, by code that shares nothing with it."""
