@@ -8,8 +8,8 @@ subgraph and back-propagation), `completion.py` (Monte-Carlo), `search.py` (the 
 resuming).
 
 Deviations: those that the parts name. A problem without a derivation is searched decision by decision
-(`decisions.py`). Until a vertex has more than s evaluations its bandit goes round; s is 20 by default, since our
-budgets are thousands of evaluations at most.
+(`decisions.py`). Until a vertex has more than s evaluations its bandit goes round; s is 5 by default, since our
+budgets are hundreds of evaluations. From 1 to 20 it made less of a difference than the seed (docs/tag.md).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TagConfig:
         order: of decisions, the largest first or as the nodes lie.
     """
 
-    s: Annotated[int, Ge(1), Le(100_000)] = 20
+    s: Annotated[int, Ge(1), Le(100_000)] = 5
     delta: Annotated[float, Gt(0), Lt(1)] = 0.1
     parallel: Annotated[int, Ge(1), Le(1000)] = 1
     vertices: Vertices = "auto"

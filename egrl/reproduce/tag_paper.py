@@ -67,7 +67,7 @@ class Plan:
     def middling() -> Plan:
         """What is kept in docs/results/tag.md."""
 
-        return replace(Plan(), sizes=(256, 1024, 4096), seconds=8.0, first_pass_seconds=120.0, seeds=3)
+        return replace(Plan(), sizes=(256, 1024, 4096), seconds=25.0, first_pass_seconds=120.0, seeds=3)
 
 
 def runs_of(plan: Plan) -> list[Run]:
@@ -112,7 +112,7 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
     try:
         _search(plan, out, workers, say)
         documents = {key: json.loads(run.path(out).read_text()) for key, run in by_key(plan).items()}
-        results: dict[str, Any] = {"plan": asdict(plan), "sizes": {}}
+        results: dict[str, Any] = {"plan": asdict(plan), "at_once": workers, "sizes": {}}
         for size in plan.sizes:
             results["sizes"][str(size)] = _size(plan, size, documents, out, say)
     except KeyboardInterrupt:

@@ -43,9 +43,9 @@ Püschel, ICML 2009). Made by `egrl reproduce tag`.
 **What was run.** Plans of complex DFTs of {len(plan["sizes"])} sizes on one core of this machine; methods
 {", ".join(f"`{m}`" for m in plan["methods"])}; {plan["seconds"]:g} s of searching or {plan["evaluations"]:,}
 evaluations a run, dynamic programming up to {plan["first_pass_seconds"]:g} s for its first pass; seeds 0 to
-{plan["seeds"] - 1}, each run from nothing in a process of its own. Search time has the compiling of codelets in it.
-`dp` keeps one plan a size in its first pass and twice as many in each that follows; `uct` is the same graph search
-with UCT's bandits; `random` completes the empty plan uniformly.
+{plan["seeds"] - 1}, each run from nothing in a process of its own, {results["at_once"]} at once. Search time has the
+compiling of codelets in it. `dp` keeps one plan a size in its first pass and twice as many in each that follows; `uct`
+is the same graph search with UCT's bandits; `random` completes the empty plan uniformly.
 
 **What can be compared.** The paper's library is Spiral's, parallel and on hardware of 2009; its grammar is not printed
 in full. Ours is this package's (`hwsim/fft`), on one core. Numbers cannot agree; what can are the statements."""
@@ -170,7 +170,7 @@ def _against_dp(entry: Entry) -> tuple[float, float, float] | None:
 
 def _anytime(results: Results) -> str:
     told = "TAG is an anytime algorithm"
-    first = {
+    first: dict[str, list[int]] = {
         label: [
             run["steps"][0][1]
             for entry in results["sizes"].values()
