@@ -9,7 +9,7 @@ resuming).
 
 Deviations: those that the parts name. A problem without a derivation is searched decision by decision
 (`decisions.py`). Until a vertex has more than s evaluations its bandit goes round; s is 5 by default, since our
-budgets are hundreds of evaluations. From 1 to 20 it made less of a difference than the seed (docs/tag.md).
+budgets are hundreds of evaluations; what it should be was not settled (docs/tag.md).
 """
 
 from __future__ import annotations
