@@ -268,7 +268,7 @@ def _outside(results: Results) -> str:
         "## Beside other libraries",
         "",
         "The fastest plan of all runs, its choice by the race that also times it; microseconds, medians of the rounds."
-        + ("" if "pyfftw" in found else " pyFFTW was not installed."),
+        + ("" if "pyfftw" in found else " pyFFTW (extra fftw) was not installed."),
         "",
         "| points | " + " | ".join(found) + " | default plan | best plan | over numpy | by | plan |",
         "|---" * (7 + len(found)) + "|",
