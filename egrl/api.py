@@ -24,7 +24,7 @@ from egrl import (
     summary,
 )
 from egrl.config import Budget, EvaluatorConfig, RunConfig, RunOptions
-from egrl.confirm import name_the_best
+from egrl.confirm import name_the_best, race_the_best
 from egrl.evaluator import Function, name_of, open_boards
 from egrl.past_run import with_own_inputs
 from egrl.prepare import Prepared, build_problem, copies_of, prepare
@@ -63,7 +63,9 @@ class Result:
 
 def resolve(options: RunOptions, settings: Sequence[str] = (), preset: str = "") -> RunConfig:
     """Options, preset and --set settings as one typed config. InputError where one is wrong."""
-    problem, method = problems.find(options.problem).load(), methods.find(options.method)
+    entry = problems.find(options.problem)
+    options = replace(options, method=options.method or entry.method)
+    problem, method = entry.load(), methods.find(options.method)
     if preset not in ("", "paper"):
         raise InputError(f"--preset: expected paper, found {preset!r}")
     tables = config.parse_set(settings)
@@ -116,7 +118,7 @@ def search(
             evals: int, evaluations to run, of which whole generations count; default: no such limit.
             seconds: float, seconds of searching, without starting and the bound at the end; default: no such limit.
             seed: int from 0, of everything random; default 0.
-            method: str, a name of `egrl list methods`; default "egrl".
+            method: str, a name of `egrl list methods`; default "": egrl, or the problem's own (fft: tag).
             problem: str, a name of `egrl list problems`; default "nnpi".
             chip: str, a name of `egrl list chips`, or a chip file (.toml); default "": the problem's first.
             start: str, "cold", "compiler", "exact" or a mapping file; default "": compiler, with preset "paper" cold.
@@ -271,6 +273,9 @@ def _run(
             stopped = stop()
         complete = summary.is_complete(reached, budget) or (budget.seconds is not None and not stopped)
         measured = None if boards is None else name_the_best(boards, prepared.archive, reached, complete)
+        if boards is None and complete:
+            note = race_the_best(problem, prepared.archive, reached)
+            progress.note(note, quiet or not note)
         champion = reached.champions[0]
         mapping = None if champion is None else champion.mapping
         document = summary.summarise(resolved, problem, reached, prepared.archive, complete, measured)

@@ -44,7 +44,7 @@ class RunOptions:
         "", "a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2; programs: .hlo, .json.xz)"
     )
     problem: str = _flag("nnpi", "what a mapping costs; see `egrl list problems`")
-    method: str = _flag("egrl", "how to search; see `egrl list methods`")
+    method: str = _flag("", "how to search; see `egrl list methods` [the problem's own: egrl; fft: tag]")
     chip: str = _flag("", "a chip of `egrl list chips`, or a chip file (.toml); default: the problem's own")
     gens: int | None = _flag(
         None, f"stop after this many generations of {GENERATION} evaluations (default {DEFAULT_GENERATIONS})"

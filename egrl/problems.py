@@ -31,13 +31,16 @@ class Definition:
 
 @dataclass(frozen=True)
 class Entry:
-    """A problem in the registry: one line about it, its files in a run folder, how to import it, its rival."""
+    """A problem in the registry: one line about it, its files in a run folder, how to import it, its rival, and the
+    method that searches it where none is named.
+    """
 
     summary: str
     workload_file: str
     chip_file: str
     load: Callable[[], Definition]
     rival: str = "the compiler"
+    method: str = "egrl"
 
 
 def _nnpi() -> Definition:
@@ -140,6 +143,7 @@ PROBLEMS: dict[str, Entry] = {
         "machine.toml",
         _fft,
         "the default plan",
+        "tag",
     ),
 }
 

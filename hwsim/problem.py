@@ -254,6 +254,16 @@ class Derivation(Protocol):
         """int16 [N, H] of a complete plan; None for a partial one. No successors and None: a dead end."""
 
 
+@runtime_checkable
+class HasCompletion(Protocol):
+    """A derivation that draws complete plans faster than by choosing successors one after another."""
+
+    def completion(self, vertex: Hashable, rng: np.random.Generator) -> Mapping16 | None:
+        """int16 [N, H] of a complete plan below a vertex, or of itself, with the probability that uniform choices among
+        successors give it; None where there is none.
+        """
+
+
 @dataclass(frozen=True)
 class Solution:
     """What a solver made of a problem's model: a valid mapping int16 [N, H], its modelled cost, and a bound."""
@@ -408,6 +418,36 @@ class HasPlanText(Protocol):
 
     def read_plan(self, text: str, where: str) -> Mapping16:
         """The mapping [N, H] of a text; InputError, beginning with `where`, where it is none of this problem."""
+
+
+@runtime_checkable
+class HasParts(Protocol):
+    """A problem whose plans are made of plans for *parts*, which can be measured by themselves (`partial`)."""
+
+    @property
+    def parts(self) -> Sequence[int]:
+        """Every part after those that its plans are made of; the last is the whole."""
+
+    def composed(self, part: int, kept: Mapping[int, Sequence[Mapping16]]) -> Sequence[Mapping16]:
+        """The plans int16 [N, H] of a part that are made of the `kept` plans of other parts, each once."""
+
+
+@runtime_checkable
+class HasRace(Protocol):
+    """A problem that measures on this machine: who was the best of a run is measured again, in turn, and remembered."""
+
+    @property
+    def races(self) -> bool:
+        """Whether its costs are measured (and not modelled)."""
+
+    def race(self, mapping: Mapping16) -> Floats:
+        """The costs [B] of mappings [B, N, H], measured in turn with one another."""
+
+    def known(self) -> Mapping16 | None:
+        """The mapping [N, H] that was remembered last, which races with the others; None where there is none."""
+
+    def remember(self, mapping: Mapping16, cost: float) -> str:
+        """Keep the mapping [N, H] that won a race, with its cost there; what became of it, for people."""
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Problem
-from toys import TOYS
+from toys import TOYS, ToyGrammar
 from workloads.load import load
 from workloads.load_program import load_program
 
@@ -52,6 +52,8 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "mcm-device": lambda: _mcm(McmConfig(model="device")),
     "mcm-free": lambda: _mcm(McmConfig(solver=False)),
     "fft": lambda: FftProblem(8, FftConfig(cost="model")),
+    "fft-64": lambda: FftProblem(64, FftConfig(cost="model")),
+    "toy-grammar-large": lambda: ToyGrammar(45),
     **{f"toy-{name}": toy for name, toy in TOYS.items()},
 }
 
@@ -104,11 +106,20 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 """Settings that make the learning methods small enough for tests."""
 
+EXHAUSTIBLE = ("fft", "toy-grammar")
+"""Problems with so few plans that methods which measure none twice end before the suite's budgets."""
+
+NEVER_TWICE = ("tag", "uct", "tag-parallel", "uct-decisions")
+"""Variants that measure no plan twice."""
+
 ONE_SHOT = ("exact",)
 """Methods that finish before any budget is spent; `tests/egrl/test_certificates.py` has theirs."""
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, SMALL.get(name, {})) for name in METHODS if name not in ONE_SHOT},
+    "tag-parallel": ("tag", {"parallel": 5, "s": 3}),
+    "uct-decisions": ("uct", {"vertices": "decisions"}),
+    "random-derivation": ("random", {"draw": "derivation"}),
     "annealing-chains": ("annealing", {"chains": 4}),
     "annealing-distributions": ("annealing", {"space": "distributions"}),
     "egrl-episodes": ("egrl", {**SMALL["egrl"], "steps_per_episode": 3}),

@@ -234,14 +234,17 @@ def _parts(vertex: Hashable) -> Parts:
 
 
 class ToyGrammar(_Toy):
-    """Split 17 into parts; a plan [8, 1] holds part - 2 in rising order, then -1."""
+    """Split a number into parts; a plan [number // 2, 1] holds part - 2 in rising order, then -1."""
 
-    number = 17
-
-    def __init__(self) -> None:
+    def __init__(self, number: int = 17) -> None:
+        self.number = number
         self.derivation = Splits(self.number)
         rows = self.number // 2
-        super().__init__("toy-grammar", np.full((rows, 1), 4, np.int16), np.ones((rows, 1), np.int64))
+        super().__init__(
+            "toy-grammar" if number == 17 else f"toy-grammar-{number}",
+            np.full((rows, 1), 4, np.int16),
+            np.ones((rows, 1), np.int64),
+        )
         self._finish(self.settle(np.zeros((1, rows, 1), np.int16))[0])
 
     def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:

@@ -64,6 +64,10 @@ METHODS: dict[str, Entry] = {
     "muzero": Entry(
         "egrl.methods.muzero", "MuZero: plays the problem's game, planning in a model that it learns"
     ),
+    "tag": Entry(
+        "egrl.methods.tag", "threshold ascent on graphs: bandits on partial plans, such as those of an FFT"
+    ),
+    "uct": Entry("egrl.methods.uct", "the same graph search with UCT's bandits"),
     "greedy-dp": Entry("egrl.methods.greedy_dp", "node after node, the best of all its joint choices"),
     "exact": Entry("egrl.methods.exact", "the solution of the problem's own model, where it has one"),
     "annealing": Entry("egrl.methods.annealing", "simulated annealing by flips and swaps"),

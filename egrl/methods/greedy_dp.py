@@ -14,6 +14,9 @@ Deviations:
 - A pass that brings nothing ends the walk, since the next one would measure the same maps again: a new walk begins
   at a mapping drawn uniformly at random.
 - Several problems are served in turn, a generation each.
+
+A problem whose plans are made of plans for parts (`HasParts`: `fft`) gets dynamic programming over the parts instead,
+`egrl/methods/parts_dp.py`; several problems must be of one kind.
 """
 
 from __future__ import annotations
@@ -21,14 +24,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from annotated_types import Ge, Le
 
+from egrl.bandits.rounds import Rounds
 from egrl.keys import REPAIR, SAMPLE, run_keys
 from egrl.methods import Definition, serves_all
-from egrl.types import GENERATION, Proposals, Setting, proposals
-from hwsim.problem import Evaluation, Mapping16, Problem
+from egrl.methods.parts_dp import PartsDp
+from egrl.types import GENERATION, Method, Proposals, Setting, proposals
+from hwsim.problem import Evaluation, HasParts, Mapping16, Problem
 
 if TYPE_CHECKING:
     from policies.store import StoredPolicy
@@ -36,7 +42,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GreedyDpConfig:
-    """Nothing to set."""
+    """Settings of greedy-DP.
+
+    Attributes:
+        keep: plans kept of each part in the first pass; only for problems with parts (`fft`).
+        parallel: measurements that can be under way, there; elsewhere it is the candidates of a node.
+    """
+
+    keep: Annotated[int, Ge(1), Le(1000)] = 1
+    parallel: Annotated[int, Ge(1), Le(1000)] = GENERATION
 
 
 def joint_choices(problem: Problem, node: int, mapping: Mapping16) -> Mapping16:
@@ -189,4 +203,16 @@ class GreedyDp:
                     setattr(walk, name, value)
 
 
-DEFINITION = Definition(GreedyDpConfig, GreedyDp, serves_all, {})
+def build(setting: Setting, config: GreedyDpConfig) -> Method:
+    """The method for these problems."""
+    searchers = [
+        PartsDp(problem, config.keep, setting.generator(f"parts-dp {number}"))
+        for number, problem in enumerate(setting.problems)
+        if isinstance(problem, HasParts)
+    ]
+    if len(searchers) < len(setting.problems):
+        return GreedyDp(setting, config)
+    return Rounds(setting, searchers, config.parallel, "greedy-dp", mend=False)
+
+
+DEFINITION = Definition(GreedyDpConfig, build, serves_all, {})

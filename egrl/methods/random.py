@@ -1,20 +1,25 @@
 """Random search: every decision drawn uniformly and independently, through the problem's own `sample`.
 
 The floor under every comparison. Several problems are served in turn, a generation each.
+
+With `draw = "derivation"` the draws are Monte-Carlo completions of the root of the problem's derivation graph instead,
+which is where TAG begins: a rule drawn uniformly at each step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from egrl.bandits.completion import complete
 from egrl.keys import SAMPLE, run_keys
 from egrl.methods import Definition, serves_all
 from egrl.types import GENERATION, Proposals, Setting, proposals
-from hwsim.problem import Evaluation
+from hwsim.problem import Evaluation, HasDerivation, Keys, Mapping16, Problem
+from workloads.errors import InputError
 
 if TYPE_CHECKING:
     from policies.store import StoredPolicy
@@ -22,7 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RandomConfig:
-    """Nothing to set."""
+    """Settings of random search.
+
+    Attributes:
+        draw: decisions by the problem's "sample", or plans of its "derivation".
+    """
+
+    draw: Literal["sample", "derivation"] = "sample"
 
 
 class RandomSearch:
@@ -31,24 +42,36 @@ class RandomSearch:
     metric_names: tuple[str, ...] = ()
 
     def __init__(self, setting: Setting, config: RandomConfig) -> None:
-        self._setting = setting
+        self._setting, self._config = setting, config
         self._asked = 0
+        for problem in setting.problems:
+            if config.draw == "derivation" and not isinstance(problem, HasDerivation):
+                raise InputError(
+                    f"method.draw: expected sample, since problem {problem.name} has no derivation, found 'derivation'"
+                )
 
     def ask(self, room: int) -> Proposals | None:
         """Draws of the current generation; its first row is the start mapping, once a problem."""
         turn, row = divmod(self._asked, GENERATION)
         problem = self._setting.problems[turn % len(self._setting.problems)]
         batch = min(room, GENERATION - row)
-        nodes, heads = problem.num_choices.shape
-        uniform = np.ones((batch, nodes, heads, int(problem.num_choices.max())), dtype=np.float32)
         tickets = np.arange(self._asked, self._asked + batch, dtype=np.int64)
-        mapping = problem.sample(uniform, run_keys(self._setting.seed, tickets, SAMPLE))
+        mapping = self._drawn(problem, run_keys(self._setting.seed, tickets, SAMPLE))
         sources = ["random"] * batch
         start = self._setting.start[turn % len(self._setting.problems)]
         if row == 0 and turn < len(self._setting.problems) and start is not None:
             mapping[0], sources[0] = start, "start"
         self._asked += batch
         return proposals(mapping, sources, turn % len(self._setting.problems))
+
+    def _drawn(self, problem: Problem, keys: Keys) -> Mapping16:
+        """int16 [B, N, H], a mapping for each key."""
+        if self._config.draw == "derivation" and isinstance(problem, HasDerivation):
+            graph = problem.derivation
+            plans = [complete(graph, graph.root, np.random.default_rng(int(key))) for key in keys]
+            return np.stack([plan for plan in plans if plan is not None])
+        uniform = np.ones((len(keys), *problem.num_choices.shape, problem.num_choices.max()), np.float32)
+        return problem.sample(uniform, keys)
 
     def learn(self) -> None:
         """Nothing is learned."""

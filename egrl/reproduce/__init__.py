@@ -7,6 +7,7 @@ REPORTS: dict[str, tuple[str, str]] = {
         "Tables 2 to 5, Figures 5 to 8 and 10 of the MMapGame; one agent for several programs",
         "egrl.reproduce.mmap_paper",
     ),
+    "tag": ("search time and quality of TAG on FFT plans, beside its rivals", "egrl.reproduce.tag_paper"),
     "egrl": ("Figures 3 to 6 and F.2 of EGRL, and pre-training", "egrl.reproduce.egrl_paper"),
 }
 """Name -> what is reproduced, in one line, and the module whose `reproduce` does it."""

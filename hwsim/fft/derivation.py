@@ -11,7 +11,8 @@ A plan of another size that occurs in plans of this one (a *part*) begins with -
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterator, Sequence
+import itertools
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -99,6 +100,35 @@ class PlanGraph:
         plan = _plan(vertex)
         return None if "?" in str(plan) else self.encode(plan)
 
+    def completion(self, vertex: Hashable, rng: np.random.Generator) -> Mapping16 | None:
+        """int16 [steps, 1] of a complete plan below a vertex: a rule drawn uniformly at each open sub-problem.
+
+        In whichever order sub-problems are expanded, this is what uniform choices among successors lead to.
+        """
+        return self.encode(_completed(_plan(vertex), rng))
+
+    @functools.cached_property
+    def order(self) -> tuple[int, ...]:
+        """The sizes of all parts, each after those that its rules lead to; the last is the whole."""
+        found: dict[int, None] = {}
+
+        def visit(size: int) -> None:
+            if size in found:
+                return
+            for rule in rules(size, True):
+                for child in children(rule):
+                    visit(child.size)
+            found[size] = None
+
+        visit(self.size)
+        return tuple(found)
+
+    def composed(self, size: int, kept: Mapping[int, Sequence[Plan]]) -> Iterator[Plan]:
+        """The plans of a size that follow by one rule and have kept plans as sub-plans, in all wrappers."""
+        for rule in rules(size, True):
+            inside = [_wrapped(child, kept[child.size]) for child in children(rule)]
+            yield from (rebuilt(rule, chosen) for chosen in itertools.product(*inside))
+
     def encode(self, plan: Plan) -> Mapping16:
         """int16 [steps, 1] of a complete plan of this size or of a part.
 
@@ -124,6 +154,21 @@ class PlanGraph:
         if mapping[0, 0] <= PART:
             size = self.parts[PART - next(wishes)]
         return _derived(Open(size, bare=True), wishes)
+
+
+def _wrapped(goal: Plan, kept: Sequence[Plan]) -> list[Plan]:
+    """Plans of an open sub-problem, as they are and in each wrapper that the rules propose there."""
+    assert isinstance(goal, Open)
+    wrappers = [rule for rule in rules(goal.size, goal.bare) if isinstance(rule, Loop)]
+    return [*kept, *(rebuilt(wrapper, [plan]) for plan in kept for wrapper in wrappers)]
+
+
+def _completed(plan: Plan, rng: np.random.Generator) -> Plan:
+    if isinstance(plan, Open):
+        choices = rules(plan.size, plan.bare)
+        return _completed(choices[int(rng.integers(len(choices)))], rng)
+    inside = children(plan)
+    return rebuilt(plan, [_completed(child, rng) for child in inside]) if inside else plan
 
 
 def _plan(vertex: Hashable) -> Plan:

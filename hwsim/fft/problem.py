@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from hwsim.fft.derivation import PART, PlanGraph
 from hwsim.fft.grammar import MOST, Plan
 from hwsim.fft.judge import judge
 from hwsim.fft.notation import parse
-from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
+from hwsim.problem import Baseline, Bound, Evaluation, Floats, Keys, Mapping16, Observation, Status, Violation
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document
@@ -70,7 +70,8 @@ class FftProblem:
     seconds of one DFT, measured once a plan and process: the key is not used, since a machine's noise is no
     function of it; with `cost = "model"` it is what `hwsim/fft/model.py` counts. The baseline is the default plan.
     A plan of a part (a mapping that begins with -2 or less, see `PlanGraph`) is evaluated against that part's
-    default plan, and `partial`.
+    default plan, and `partial`; of a part of M points N / M DFTs are measured by one call, since that is how many there
+    are in the whole, and since what a call takes would hide the plan.
 
     Attributes:
         derivation: the grammar as a graph.
@@ -116,7 +117,7 @@ class FftProblem:
         from hwsim.fft import measured
 
         try:
-            return measured.seconds(plan)
+            return measured.seconds(plan, max(1, self.size // plan.size))
         except (InputError, MemoryError):
             return float("nan")
 
@@ -185,6 +186,49 @@ class FftProblem:
         graph = self.derivation
         rows = [graph.encode(graph.decode(row)) for row in mapping]
         return np.stack(rows) if rows else mapping.copy()
+
+    @property
+    def parts(self) -> Sequence[int]:
+        """The sizes of sub-problems, each after those that its plans are made of; the last is N."""
+        return self.derivation.order
+
+    def composed(self, part: int, kept: Mapping[int, Sequence[Mapping16]]) -> Sequence[Mapping16]:
+        """The plans int16 [N, 1] of a size whose sub-plans are kept ones, with and without wrappers, each once."""
+        plans = {size: [self.derivation.decode(row) for row in rows] for size, rows in kept.items()}
+        found = dict.fromkeys(self.derivation.composed(part, plans))
+        return [self.derivation.encode(plan) for plan in found]
+
+    @property
+    def races(self) -> bool:
+        """Whether costs are seconds that were measured."""
+        return self.config.cost == "measured"
+
+    def race(self, mapping: Mapping16) -> Floats:
+        """Seconds [B] of a DFT by the plans of mappings [B, N, 1], measured in turn."""
+        from hwsim.fft import measured
+
+        return np.array(measured.race([self.derivation.decode(row) for row in mapping]))
+
+    def known(self) -> Mapping16 | None:
+        """The plan int16 [N, 1] that wisdom has; None where there is none, or one that the grammar does not propose."""
+        from hwsim.fft import wisdom
+
+        found = wisdom.known().get(self.size)
+        try:
+            return None if found is None else self.derivation.encode(found.plan)
+        except InputError:
+            return None
+
+    def remember(self, mapping: Mapping16, cost: float) -> str:
+        """Keep the plan of one mapping [N, 1], which won a race, as wisdom for `hwsim.fft.plan`."""
+        from hwsim.fft import wisdom
+
+        plan = self.derivation.decode(mapping)
+        try:
+            wisdom.remember(plan, cost, raced=True)
+        except InputError as error:
+            return f"the fastest plan is not kept as wisdom: {error}"
+        return f"hwsim.fft.plan({plan.size}) takes {plan} from now on (wisdom: {wisdom.path()})"
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """What keeps the plan of one mapping [N, 1] from being a DFT, by code that shares nothing with it."""

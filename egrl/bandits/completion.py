@@ -1,0 +1,34 @@
+"""Monte-Carlo completions: from a partial plan to a complete one by uniform choices (TAG, section 3.2).
+
+Where a choice leads to a dead end, another one is drawn; the paper's grammars have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from hwsim.problem import Derivation, HasCompletion, Mapping16
+
+
+def complete(derivation: Derivation, plan: Hashable, rng: np.random.Generator) -> Mapping16 | None:
+    """int16 [N, H] of a complete plan below a partial one (or of itself); None where there is none."""
+    if isinstance(derivation, HasCompletion):
+        return derivation.completion(plan, rng)
+    dead: set[Hashable] = set()
+    trail: list[Hashable] = []
+    while True:
+        successors = derivation.successors(plan)
+        choices = [choice for choice in successors if choice not in dead]
+        if choices:
+            trail.append(plan)
+            plan = choices[int(rng.integers(len(choices)))]
+            continue
+        found = None if successors else derivation.mapping(plan)
+        if found is not None:
+            return found
+        dead.add(plan)
+        if not trail:
+            return None
+        plan = trail.pop()

@@ -1,0 +1,59 @@
+"""Any problem as a derivation: its decisions are made one by one, and a vertex is what has been decided so far.
+
+Decisions come by falling size, so that the first bandits choose where the most bytes lie, or in the order of nodes:
+that of a game, say. Dead decisions are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Literal
+
+import numpy as np
+
+from hwsim.problem import Mapping16, Problem
+
+WIDTH = 2
+"""Bytes of a choice in a vertex."""
+
+
+class Decisions:
+    """A problem's mappings as a tree (`Derivation` of hwsim/problem.py); a vertex is bytes, two a decision."""
+
+    def __init__(self, problem: Problem, order: Literal["size", "nodes"]) -> None:
+        live = np.argwhere(problem.size_bytes > 0)
+        if order == "size":
+            live = live[np.argsort(-problem.size_bytes[live[:, 0], live[:, 1]], kind="stable")]
+        self._at = live
+        self._counts = problem.num_choices[live[:, 0], live[:, 1]].astype(np.int64)
+        self._shape = problem.num_choices.shape
+        self.root: Hashable = b""
+
+    def successors(self, vertex: Hashable) -> Sequence[bytes]:
+        """A vertex for each choice of the next decision; none after the last."""
+        made = _bytes(vertex)
+        depth = len(made) // WIDTH
+        if depth == len(self._at):
+            return ()
+        return [made + choice.to_bytes(WIDTH, "little") for choice in range(int(self._counts[depth]))]
+
+    def mapping(self, vertex: Hashable) -> Mapping16 | None:
+        """int16 [N, H] after the last decision; None before."""
+        made = _bytes(vertex)
+        return self._written(made) if len(made) == WIDTH * len(self._at) else None
+
+    def completion(self, vertex: Hashable, rng: np.random.Generator) -> Mapping16 | None:
+        """int16 [N, H] with the decisions that are left drawn uniformly."""
+        made = _bytes(vertex)
+        left = self._counts[len(made) // WIDTH :]
+        return self._written(made + rng.integers(0, left).astype("<u2").tobytes())
+
+    def _written(self, made: bytes) -> Mapping16:
+        found = np.full(self._shape, -1, np.int16)
+        found[self._at[:, 0], self._at[:, 1]] = np.frombuffer(made, "<u2")
+        return found
+
+
+def _bytes(vertex: Hashable) -> bytes:
+    assert isinstance(vertex, bytes)
+    return vertex

@@ -1,0 +1,86 @@
+"""TAG, threshold ascent on graphs: grows a subgraph of a problem's derivation graph towards its best plans.
+
+Source: de Mesmay, Rimmel, Voronenko, Püschel: Bandit-based optimization on graphs with application to library
+performance tuning (ICML 2009), sections 2 and 3; threshold ascent: Streeter and Smith (CP 2006).
+
+The parts, in `egrl/bandits/`: `threshold_ascent.py` (the index), `choose.py` (the bandit at a vertex), `graph.py` (the
+subgraph and back-propagation), `completion.py` (Monte-Carlo), `search.py` (the descent), `rounds.py` (proposing and
+resuming).
+
+Deviations: those that the parts name. A problem without a derivation is searched decision by decision
+(`decisions.py`). Until a vertex has more than s evaluations its bandit goes round; s is 5 by default, since our
+budgets are hundreds of evaluations; what it should be was not settled (docs/tag.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from egrl.bandits import choose
+from egrl.bandits.decisions import Decisions
+from egrl.bandits.rounds import Rounds
+from egrl.bandits.search import GraphSearch
+from egrl.methods import Definition, serves_all
+from egrl.types import Setting
+from hwsim.problem import Derivation, HasDerivation, Problem
+from workloads.errors import InputError
+
+Vertices = Literal["auto", "derivation", "decisions"]
+Order = Literal["size", "nodes"]
+
+
+@dataclass(frozen=True)
+class TagConfig:
+    """Settings of TAG.
+
+    Attributes:
+        s: how many of the best rewards a vertex's bandit looks at.
+        delta: confidence of the bandit; the smaller, the more it explores.
+        parallel: descents made before their results are told: as many measurements can be under way.
+        vertices: partial plans of the problem's own derivation, or of its decisions one by one; auto: the
+            derivation where there is one.
+        order: of decisions, the largest first or as the nodes lie.
+    """
+
+    s: Annotated[int, Ge(1), Le(100_000)] = 5
+    delta: Annotated[float, Gt(0), Lt(1)] = 0.1
+    parallel: Annotated[int, Ge(1), Le(1000)] = 1
+    vertices: Vertices = "auto"
+    order: Order = "size"
+
+
+def derivation_of(problem: Problem, vertices: Vertices, order: Order) -> tuple[Derivation, bool]:
+    """What is searched, and whether it is the problem's own derivation.
+
+    Raises:
+        InputError: "derivation" for a problem that has none.
+    """
+    if isinstance(problem, HasDerivation) and vertices != "decisions":
+        return problem.derivation, True
+    if vertices == "derivation":
+        raise InputError(
+            f"method.vertices: expected auto or decisions, since problem {problem.name} has no derivation, found"
+            " 'derivation'"
+        )
+    return Decisions(problem, order), False
+
+
+def build(setting: Setting, config: TagConfig) -> Rounds:
+    """A search for each problem. InputError as `derivation_of`."""
+    graphs = [derivation_of(problem, config.vertices, config.order) for problem in setting.problems]
+    searchers = [
+        GraphSearch(
+            graph,
+            config.s,
+            lambda _: choose.threshold(config.s, config.delta),
+            setting.generator(f"tag {number}"),
+        )
+        for number, (graph, _) in enumerate(graphs)
+    ]
+    return Rounds(setting, searchers, config.parallel, "tag", not all(own for _, own in graphs))
+
+
+DEFINITION = Definition(TagConfig, build, serves_all, {"s": 100})

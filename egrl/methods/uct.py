@@ -1,0 +1,52 @@
+"""UCT on derivation graphs, for the best single reward: TAG's rival with another bandit.
+
+Source: Kocsis and Szepesvári: Bandit based Monte-Carlo planning (ECML 2006).
+
+Deviations: the search is over the same graph as TAG's (`egrl/bandits/search.py`), so that equal partial plans are one
+vertex, no plan is measured twice and exhausted vertices are not entered; rewards are scaled to 0 .. 1 by what has been
+seen; what counts is the best plan that was measured, not the arm with the most visits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
+from egrl.bandits import choose
+from egrl.bandits.rounds import Rounds
+from egrl.bandits.search import GraphSearch
+from egrl.methods import Definition, serves_all
+from egrl.methods.tag import Order, Vertices, derivation_of
+from egrl.types import Setting
+
+
+@dataclass(frozen=True)
+class UctConfig:
+    """Settings of UCT.
+
+    Attributes:
+        exploration: factor of the square root, for rewards of 0 .. 1.
+        parallel, vertices, order: as of TAG.
+    """
+
+    exploration: Annotated[float, Ge(0), Le(1000)] = 0.5
+    parallel: Annotated[int, Ge(1), Le(1000)] = 1
+    vertices: Vertices = "auto"
+    order: Order = "size"
+
+
+def build(setting: Setting, config: UctConfig) -> Rounds:
+    """A search for each problem. InputError as `egrl.methods.tag.derivation_of`."""
+    graphs = [derivation_of(problem, config.vertices, config.order) for problem in setting.problems]
+    searchers = [
+        GraphSearch(
+            graph, 1, lambda seen: choose.uct(seen, config.exploration), setting.generator(f"uct {number}")
+        )
+        for number, (graph, _) in enumerate(graphs)
+    ]
+    return Rounds(setting, searchers, config.parallel, "uct", not all(own for _, own in graphs))
+
+
+DEFINITION = Definition(UctConfig, build, serves_all, {})

@@ -1,0 +1,155 @@
+"""One search for an FFT plan with a clock beside every evaluation, and the race of what the searches found.
+
+A run has a process of its own, so that nobody finds codelets compiled or plans measured by another: compiling is part
+of its search time, as it was of the paper's library. What does not count: starting, and measuring the default plan.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from egrl import atomic, config, methods
+from egrl.archive import Archive
+from egrl.types import Setting
+from hwsim.problem import Status
+
+LEAST_S = 1e-3
+"""A sample of the race is repeated until it takes so long."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A search to be made.
+
+    Attributes:
+        size: N of the DFT.
+        label: of the method in the report; method, settings: as `egrl run` takes them.
+        seconds, evaluations: it ends at the first of the two.
+        first_pass_seconds: dynamic programming, whose first pass ends with the first plans of the whole, may take so
+            long for that.
+    """
+
+    size: int
+    label: str
+    method: str
+    settings: Mapping[str, Any]
+    seed: int
+    seconds: float
+    evaluations: int
+    first_pass_seconds: float
+
+    def path(self, out: Path) -> Path:
+        """Its file."""
+        return out / "runs" / f"dft-{self.size}-{self.label}-s{self.seed}.json"
+
+
+def search(run: Run, path: str) -> None:
+    """Run, and write what happened: arrays with an entry an evaluation, and the plans that were the best so far as
+    `steps`, [search time, evaluations, text].
+    """
+    from hwsim.fft.problem import FftProblem
+
+    problem = FftProblem(run.size)
+    definition = methods.find(run.method)
+    setting = Setting([problem], Archive([problem]), run.seed, [None])
+    method = definition.build(setting, config.build(definition.config, run.settings, run.method))
+    at: dict[str, list[float]] = {"seconds": [], "cost": [], "partial": [], "vertices": []}
+    best, passes, first_pass = float("inf"), 1.0, None
+    steps: list[tuple[float, int, str]] = []
+    begun = time.perf_counter()
+    while len(at["cost"]) < run.evaluations:
+        limit = run.seconds
+        if "pass" in method.metric_names and passes == 1.0:
+            limit = max(limit, run.first_pass_seconds)
+        batch = method.ask(1) if time.perf_counter() - begun < limit else None
+        if batch is None:
+            break
+        passes = dict(method.metrics()).get("pass", 1.0)
+        if passes > 1.0 and first_pass is None:
+            first_pass = len(at["cost"])
+        batch = batch.numbered(len(at["cost"]))
+        found = problem.evaluate(batch.mapping, batch.tickets.astype(np.uint64))
+        method.tell(batch, found)
+        ran, partial = found.status[0] == Status.OK, bool(found.partial[0])
+        cost = float(found.cost[0]) if ran else None
+        if cost is not None and not partial and cost < best:
+            best = cost
+            text = problem.plan_text(found.repaired[0])
+            steps.append((time.perf_counter() - begun, len(at["cost"]) + 1, text))
+        at["seconds"].append(time.perf_counter() - begun)
+        at["cost"].append(cost)  # type: ignore[arg-type]
+        at["partial"].append(float(partial))
+        at["vertices"].append(dict(method.metrics()).get("vertices", 0.0))
+    exhausted = len(at["cost"]) < run.evaluations and time.perf_counter() - begun < run.seconds
+    if first_pass is None and "pass" in method.metric_names and exhausted:
+        first_pass = len(at["cost"])
+    document = {
+        "run": asdict(run),
+        "default_s": problem.baseline.cost,
+        "steps": steps,
+        "first_pass": first_pass,
+        "exhausted": exhausted,
+        **at,
+    }
+    atomic.write(Path(path), json.dumps(document) + "\n")
+
+
+def race(size: int, plans: Mapping[str, str], rounds: int) -> dict[str, list[float]]:
+    """Seconds of a DFT by each plan (name -> text) and by the rivals outside, in turn, `rounds` times each.
+
+    The order turns every round. pyFFTW takes part where it is installed.
+    """
+    from hwsim.fft.executor import Fft
+    from hwsim.measure import loops
+
+    x = np.random.default_rng(0).normal(size=(size, 2)).view(np.complex128)[:, 0]
+    calls: dict[str, Callable[[], Any]] = {}
+    for name, text in plans.items():
+        fft, result = Fft(text), np.empty_like(x)
+        calls[name] = lambda fft=fft, result=result: fft(x, result)  # type: ignore[misc]
+    calls |= outside(x)
+    samplers = []
+    for call in calls.values():
+
+        def run(count: int, call: Callable[[], Any] = call) -> float:
+            begun = time.perf_counter()
+            for _ in range(count):
+                call()
+            return time.perf_counter() - begun
+
+        run(1)
+        samplers.append((run, loops(run, LEAST_S)))
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    order = list(zip(calls, samplers, strict=True))
+    for number in range(rounds):
+        at = number % len(order)
+        for name, (run, count) in [*order[at:], *order[:at]]:
+            taken[name].append(run(count) / count)
+    return taken
+
+
+def outside(x: np.ndarray) -> dict[str, Callable[[], Any]]:
+    """The rivals outside by name, each a call that transforms x complex128 [N]."""
+    import scipy.fft
+
+    found: dict[str, Callable[[], Any]] = {"numpy": lambda: np.fft.fft(x), "scipy": lambda: scipy.fft.fft(x)}
+    try:
+        import pyfftw
+    except ImportError:
+        return found
+    source, target = pyfftw.empty_aligned(len(x), "complex128"), pyfftw.empty_aligned(len(x), "complex128")
+    fftw = pyfftw.FFTW(source, target, flags=("FFTW_MEASURE",))
+    source[:] = x
+    return {**found, "pyfftw": fftw.execute}
+
+
+def distinct(texts: Sequence[str]) -> dict[str, str]:
+    """The texts by themselves, each once."""
+    return {text: text for text in texts if text}

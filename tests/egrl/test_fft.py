@@ -1,0 +1,75 @@
+"""Searching for FFT plans from the command line: who is named the best, and what is remembered."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from egrl.archive import Archive
+from egrl.cli import main
+from egrl.confirm import race_the_best
+from egrl.loop import Champion, SearchState
+from egrl.types import proposals
+from hwsim.fft import wisdom
+from hwsim.fft.notation import parse
+from hwsim.fft.problem import FftConfig, FftProblem
+
+
+@pytest.fixture
+def own_wisdom(tmp_path, monkeypatch):
+    monkeypatch.setenv("EGRL_FFT_WISDOM", str(tmp_path / "wisdom.json"))
+    return tmp_path
+
+
+def test_a_run_without_a_method_is_tags_and_leaves_its_best_plan_as_wisdom(own_wisdom, capsys):
+    out = own_wisdom / "r"
+    assert main(["run", "--problem", "fft", "--workload", "dft-16", "--gens", "1", "--out", str(out)]) == 0
+    assert "hwsim.fft.plan(16) takes" in capsys.readouterr().err
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["method"] == "tag"
+    known = wisdom.known()[16]
+    best = json.loads((out / "best_mapping.json").read_text())["plan"]
+    assert str(known.plan) in (best, "16")
+    assert known.seconds <= summary["best"]["cost"]
+
+
+def test_a_modelled_run_leaves_no_wisdom(own_wisdom):
+    argv = ["run", "--problem", "fft", "--workload", "dft-16", "--gens", "1", "--out", str(own_wisdom / "r")]
+    assert main([*argv, "--set", "problem.cost=model", "--quiet"]) == 0
+    assert wisdom.known() == {}
+
+
+def raced(seconds: dict[str, float], measured: dict[str, float]) -> tuple[SearchState, str]:
+    """A run that measured plans of 16 points, which then race at these seconds."""
+    problem = FftProblem(16, FftConfig(cost="model"))
+    archive = Archive([problem])
+    mapping = np.stack([problem.read_plan(text, "test") for text in measured])
+    found = problem.evaluate(mapping, np.zeros(len(mapping), np.uint64))
+    found.cost[:] = list(measured.values())
+    archive.append(proposals(mapping, "tag").numbered(0), found)
+    state = SearchState(champions=[Champion(1.0, 1.0, 1.0, "tag", 0, mapping[0])])
+    object.__setattr__(problem, "config", FftConfig(cost="measured"))
+    problem.race = lambda rows: np.array([seconds[problem.plan_text(row)] for row in rows])  # type: ignore[method-assign]
+    return state, race_the_best(problem, archive, state)
+
+
+def test_the_champion_is_the_fastest_of_the_race_not_the_luckiest_of_the_search(own_wisdom):
+    measured = {"fs(4,4)": 1.0e-6, "fs(2,8)": 1.1e-6, "f(4,4)": 9e-6}
+    state, note = raced({"fs(4,4)": 3e-6, "fs(2,8)": 2e-6, "16": 4e-6}, measured)
+    champion = state.champions[0]
+    assert champion is not None
+    assert (champion.ticket, champion.cost, champion.speedup) == (1, 2e-6, 2.0)
+    assert "fs(2,8)" in note
+    assert wisdom.known()[16] == wisdom.Known(parse("fs(2,8)"), 2e-6)
+
+
+def test_what_is_known_already_races_too_and_stays_where_it_wins(own_wisdom):
+    wisdom.remember(parse("ts(8,2)"), 1e-9)
+    state, _ = raced({"fs(4,4)": 3e-6, "16": 4e-6, "ts(8,2)": 1e-6}, {"fs(4,4)": 1.0e-6})
+    assert state.champions[0] is not None
+    assert state.champions[0].cost == 3e-6
+    assert wisdom.known()[16] == wisdom.Known(parse("ts(8,2)"), 1e-6)
+    raced({"fs(4,4)": 3e-6, "16": 4e-6, "ts(8,2)": 5e-6}, {"fs(4,4)": 1.0e-6})
+    assert wisdom.known()[16] == wisdom.Known(parse("fs(4,4)"), 3e-6)
