@@ -135,7 +135,7 @@ def test_a_policy_of_other_networks_is_refused():
     assert np.array_equal(
         weights(find("muzero").build(replace(other, init=policy), settings())), weights(first)
     )
-    with pytest.raises(InputError, match="--init: network.width: expected"):
+    with pytest.raises(InputError, match=r"--init: network\.width: expected"):
         find("muzero").build(replace(setting, init=policy), settings(**{"network.width": 12}))
 
 
