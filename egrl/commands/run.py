@@ -77,12 +77,12 @@ def command(
 
     egrl run --workload bert --gens 200
     """
-    from egrl import api, summary
+    from egrl import api, problems, summary
     from egrl.stopping import Interrupted
 
     workload = options.pop("workload") or ""
     if ablation is not None:
-        method = options["method"] or RunOptions.method
+        method = options["method"] or problems.find(options["problem"] or RunOptions.problem).method
         settings = (*settings, "method.ablation" if resume else ablated(method, ablation))
     try:
         result = api.search(
