@@ -5,7 +5,8 @@
 
 First table: searches with the agent's own networks (`--set network.width=…` and so on as of method `muzero`), and mctx
 (`pip install "egrl[mctx]"`) beside it with the same dynamics and heads in JAX, on as many threads as XLA takes; the
-contenders take turns, medians. A simulation is one a game. Second table: an agent at work, and where its time goes.
+contenders take turns, medians. A simulation is one a game. Second table: an agent at work, and where its time goes when
+it plays and learns in turn on one thread.
 """
 
 from __future__ import annotations
@@ -128,8 +129,18 @@ class Clocks:
         setattr(owner, name, timed)
 
 
-def shares(agent: Agent, settings: PlayConfig, seconds: float) -> tuple[float, dict[str, float]]:
-    """Games a minute, and the share of the time that each part takes."""
+def games(agent: Agent, settings: PlayConfig, seconds: float) -> float:
+    """Games a minute."""
+    agent.work()
+    moves, start = agent.table.time, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        agent.work()
+    played = (agent.table.time - moves) * settings.slots / agent.table.unit[0]
+    return float(60 * played / (time.perf_counter() - start))
+
+
+def shares(agent: Agent, seconds: float) -> dict[str, float]:
+    """The share of the time that each part takes, on one thread."""
     agent.work()
     clocks = Clocks()
     for name in ("observe", "legal", "place", "move"):
@@ -138,13 +149,11 @@ def shares(agent: Agent, settings: PlayConfig, seconds: float) -> tuple[float, d
     clocks.watch(agent, "_search", "search")
     clocks.watch(agent, "reanalyse", "reanalyse")
     clocks.watch(agent, "train", "gradient steps")
-    agent.finished.clear()
-    moves, start = agent.table.time, time.perf_counter()
+    start = time.perf_counter()
     while time.perf_counter() - start < seconds:
         agent.work()
     took = time.perf_counter() - start
-    games = (agent.table.time - moves) * settings.slots / agent.table.unit[0]
-    return 60 * games / took, {name: part / took for name, part in clocks.seconds.items()}
+    return {name: part / took for name, part in clocks.seconds.items()}
 
 
 def main() -> None:
@@ -174,8 +183,9 @@ def main() -> None:
     print("\n| program | decisions | games a minute | where the time goes |\n|---|---:|---:|---|")
     for name in given.program:
         problem = MmapProblem(load_program(name), load_chip("tpuv4i"))
-        agent = agent_of(problem, settings, given.threads)
-        rate, parts = shares(agent, settings, given.seconds)
+        rate = games(agent_of(problem, settings, given.threads), settings, given.seconds)
+        agent = agent_of(problem, settings, 1)
+        parts = shares(agent, given.seconds)
         text = ", ".join(f"{part} {share:.0%}" for part, share in parts.items())
         print(f"| `{name}` | {agent.table.unit[0]:,.0f} | {rate:,.0f} | {text} |", flush=True)
 

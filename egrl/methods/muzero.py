@@ -70,6 +70,8 @@ class MuZero:
             self._take(setting.init)
         self._start = [p for p, known in enumerate(setting.start) if known is not None]
         self._recent: dict[str, float] = {}
+        self._under_way: list[dict[str, float]] = []  # the agent's metrics when each proposal was made
+        self._known: dict[str, float] = {}
 
     def _take(self, policy: StoredPolicy) -> None:
         """Begin with saved networks."""
@@ -83,6 +85,7 @@ class MuZero:
             problem = self._start.pop(0)
             known = self._setting.start[problem]
             assert known is not None
+            self._under_way.append({})
             return proposals(known[None], "start", problem)
         agent = self._agent
         if not agent.finished:
@@ -93,6 +96,7 @@ class MuZero:
         while count < min(room, len(agent.finished)) and agent.finished[count].problem == problem:
             count += 1
         taken, agent.finished = agent.finished[:count], agent.finished[count:]
+        self._under_way += [dict(agent.metrics())] * count
         rows = whole(np.stack([game.mapping for game in taken]), self._problems[problem])
         return proposals(rows, [agent.source(game.slot) for game in taken], problem)
 
@@ -102,13 +106,14 @@ class MuZero:
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Note how the games went."""
         for source, reward in zip(proposals.source.tolist(), evaluation.reward.tolist(), strict=True):
+            self._known = self._under_way.pop(0)
             if source in RETURNED and np.isfinite(reward):
                 name = RETURNED[source]
                 self._recent[name] = (1 - RATE) * self._recent.get(name, reward) + RATE * reward
 
     def metrics(self) -> Mapping[str, float]:
-        """Means of the latest games' rewards; the agent's last slice and gradient step."""
-        known = {**self._recent, **self._agent.metrics()}
+        """Means of the latest games' rewards; of the agent, when it made the last proposal that was told."""
+        known = {**self._recent, **self._known}
         return {name: known.get(name, np.nan) for name in self.metric_names}
 
     def policy(self) -> StoredPolicy | None:
@@ -130,12 +135,19 @@ class MuZero:
 
     def state_dict(self) -> dict[str, Any] | None:
         """The agent, and what has been told."""
-        return {"agent": self._agent.state(), "start": self._start, "recent": self._recent}
+        return {
+            "agent": self._agent.state(),
+            "start": self._start,
+            "recent": self._recent,
+            "under_way": self._under_way,
+            "known": self._known,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
         self._agent.load(state["agent"])
         self._start, self._recent = list(state["start"]), dict(state["recent"])
+        self._under_way, self._known = [dict(each) for each in state["under_way"]], dict(state["known"])
 
 
 def game_of(problem: Problem, config: PlayConfig) -> Any:
