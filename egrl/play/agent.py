@@ -91,6 +91,7 @@ class Agent:
         self.ring = Ring(seen, -(-config.replay * config.learner.unroll // config.slots), actions)
         self._rng = setting.generator("muzero replay")
         self._numbers = {PLAY: 0, REANALYSE: 0, ACT: 0}
+        self._steps = 0  # gradient steps when the slice began: both of its halves go by them
         self._blas = ThreadpoolController()
         self._openings = setting.generator("muzero openings")
         self._best: list[list[tuple[float, tuple[int, ...]]]] = [[] for _ in games]
@@ -126,7 +127,7 @@ class Agent:
 
     def work(self) -> None:
         """One slice."""
-        window = self.ring.window(self._config.chunk)
+        window, self._steps = self.ring.window(self._config.chunk), self.learner.steps
         with self._blas.limit(limits=1, user_api="blas"):
             if self._setting.threads > 1:
                 with ThreadPoolExecutor(1) as beside:
@@ -226,7 +227,7 @@ class Agent:
         return Puct(
             dirichlet_fraction=config.noise_fraction,
             dirichlet_alpha=config.noise_alpha,
-            temperature=config.temperature.at(self.learner.steps),
+            temperature=config.temperature.at(self._steps),
         )
 
     def _act(self, seen: Seen, legal: NDArray[np.bool_]) -> Chosen:
@@ -289,15 +290,7 @@ class Agent:
             share = round(self._config.reanalyse * config.batch)
             pick = self._rng.integers(0, len(fresh[0]), share)
             time[:share], slot[:share] = fresh[0][pick], fresh[1][pick]
-        wanted = targets(
-            self.ring,
-            window.end,
-            time,
-            slot,
-            config.unroll,
-            config.steps,
-            self.potential,
-        )
+        wanted = targets(self.ring, window.end, time, slot, config.unroll, config.steps, self.potential)
         self.learner.step(self.ring.seen(time, slot), wanted)
 
     def _prime(self, rng: np.random.Generator) -> None:

@@ -38,9 +38,11 @@ def games(played: Agent, slices: int) -> list[tuple[int, ...]]:
     return found
 
 
-def test_two_threads_play_and_learn_as_one_does():
+@pytest.mark.parametrize("policy", ["gumbel", "puct"])
+def test_two_threads_play_and_learn_as_one_does(policy):
     problem = ToyGame()
-    one, two = agent(problem, settings(), 1), agent(problem, settings(), 2)
+    given = settings(**{"search": policy, "updates": 4, "temperature.steps": 20})
+    one, two = agent(problem, given, 1), agent(problem, given, 2)
     assert games(one, 12) == games(two, 12)
     assert np.array_equal(one.learner.state()["weights"], two.learner.state()["weights"])
 
