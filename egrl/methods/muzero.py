@@ -9,7 +9,7 @@ something else than its game does, the best by that reward is crowned all the sa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -197,6 +197,11 @@ def _check(config: PlayConfig, problems: int) -> None:
             f"method.slots: expected at least {least} for {problems} workloads with"
             f" {config.demonstrations} demonstrations each, found {config.slots}"
         )
+    if problems > 1 and config.network.ids:
+        raise InputError(
+            f"method.network.ids: expected 0 for {problems} workloads (numbers of tensors mean something else in each),"
+            f" found {config.network.ids}"
+        )
     if config.dynamics == "true" and config.reanalyse and config.ablation == "none":
         raise InputError(
             "method.reanalyse: expected 0 with method.dynamics=true (states of remembered moves are not kept),"
@@ -204,10 +209,4 @@ def _check(config: PlayConfig, problems: int) -> None:
         )
 
 
-def _build(setting: Setting, config: PlayConfig) -> MuZero:
-    if config.network.ids and len(setting.problems) > 1:
-        config = replace(config, network=replace(config.network, ids=0))
-    return MuZero(setting, config)
-
-
-DEFINITION = Definition(PlayConfig, _build, serves, PAPER, takes_policy=True, several=True)
+DEFINITION = Definition(PlayConfig, MuZero, serves, PAPER, takes_policy=True, several=True)

@@ -36,7 +36,7 @@ class Potential:
         self.base = np.cumsum([0, *[len(game.following) for game in games]])
         pairs = list(zip(games, self.base.tolist(), strict=False))
         self.following = np.concatenate([game.following + base for game, base in pairs])
-        self._orders = [_order(game) + base for game, base in pairs]
+        self._orders = [order(game) + base for game, base in pairs]
         self.discount, self._rate = discount, rate
         self._expected = np.zeros(len(self.following))
         self._seen = np.zeros(len(self.following))
@@ -55,9 +55,9 @@ class Potential:
 
     def refresh(self) -> None:
         """Make `value` of what has been learned."""
-        for order in self._orders:
-            if len(order):
-                self.value[order] = lfilter([1.0], [1.0, -self.discount], self._expected[order][::-1])[::-1]
+        for places in self._orders:
+            if len(places):
+                self.value[places] = lfilter([1.0], [1.0, -self.discount], self._expected[places][::-1])[::-1]
 
     def shaped(self, place: NDArray[np.int64], reward: Floats, after: NDArray[np.int64]) -> Floats:
         """Rewards with the change of potential."""
@@ -85,7 +85,7 @@ class Potential:
         self.discount = float(state["discount"])
 
 
-def _order(game: Game) -> NDArray[np.int64]:
+def order(game: Game) -> NDArray[np.int64]:
     """The places from the first decision to the last, without the end."""
     found, place, end = [], game.first_place, len(game.following) - 1
     while place != end:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.mcts.embeddings import map_leaves
+from egrl.play.potential import order
 from hwsim.problem import Floats, Game, Mapping16
 
 Seen = dict[str, NDArray[Any]]
@@ -88,7 +89,7 @@ class Table:
         self._rows = [np.flatnonzero(self.problem == g) for g in range(len(games))]
         self._states = [game.reset(len(rows)) for game, rows in zip(games, self._rows, strict=True)]
         self._base = np.cumsum([0, *[len(game.following) for game in games]])
-        self.unit = np.array([_decisions(game) for game in games], np.float64)
+        self.unit = np.array([len(order(game)) for game in games], np.float64)
         self.time = 0
         self.opening: Callable[[int], Sequence[int]] = lambda slot: ()
         self.records = [[Record(0)] for _ in range(slots)]
@@ -237,14 +238,6 @@ class Table:
                     see(time, slot, self.seen(g, state))
                 state, _, _ = _advance(game, state, np.array([action]))
         _put(self._states[g], int(np.searchsorted(self._rows[g], slot)), state)
-
-
-def _decisions(game: Game) -> int:
-    """How many places a game goes through."""
-    count, place, end = 0, game.first_place, len(game.following) - 1
-    while place != end:
-        count, place = count + 1, int(game.following[place])
-    return count
 
 
 def _advance(game: Game, state: Any, action: NDArray[np.int64]) -> tuple[Any, Floats, NDArray[np.bool_]]:
