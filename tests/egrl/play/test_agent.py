@@ -126,6 +126,14 @@ def test_settings_that_contradict_each_other_are_refused(changes, said):
         find("muzero").build(setting, settings(**changes))
 
 
+def test_named_tensors_are_refused_over_several_programs():
+    problems = [ToyGame(), ToyGame()]
+    setting = Setting(problems, Archive(problems), 0, [None, None], None, 1)
+    with pytest.raises(InputError, match=r"method\.network\.ids: expected 0 for 2 workloads"):
+        find("muzero").build(setting, settings())
+    assert find("muzero").build(setting, settings(**{"network.ids": 0})).ask(21) is not None
+
+
 def test_a_policy_of_other_networks_is_refused():
     problem = ToyGame()
     setting = Setting([problem], Archive([problem]), 0, [None], None, 1)
