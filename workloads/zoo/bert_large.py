@@ -18,6 +18,7 @@ from math import prod
 
 from workloads.graph import Gemm, Shape3, Workload
 from workloads.zoo.builder import ID_BYTES, Builder, Tensor, variant_name
+from workloads.zoo.transformer import check_sizes
 
 
 def bert_large(
@@ -36,10 +37,7 @@ def bert_large(
 
     Raises ValueError where heads do not divide hidden or the sequence is longer than `positions`.
     """
-    if not 1 <= length <= positions:
-        raise ValueError(f"length: expected 1 to {positions} (positions), received {length}")
-    if heads < 1 or hidden % heads:
-        raise ValueError(f"heads: expected a divisor of hidden = {hidden}, received {heads}")
+    check_sizes(length, positions, hidden, heads)
     net = Builder(batch)
     ids = net.input((length, 1, 1), ID_BYTES)
     word = net.gather("embeddings.word", [ids], vocabulary, hidden, length)

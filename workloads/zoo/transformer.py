@@ -37,7 +37,7 @@ def bert(
 
     Raises ValueError where heads do not divide hidden or the sequence is longer than `positions`.
     """
-    _check_sizes(length, positions, hidden, heads)
+    check_sizes(length, positions, hidden, heads)
     net = Builder(batch)
     ids = net.input((length, 1, 1), ID_BYTES)
     word = net.gather("embeddings.word", [ids], vocabulary, hidden, length)
@@ -87,7 +87,7 @@ def gpt2(
 
     Raises ValueError where heads do not divide hidden or the sequence is longer than `positions`.
     """
-    _check_sizes(length, positions, hidden, heads)
+    check_sizes(length, positions, hidden, heads)
     net = Builder(batch)
     word = net.gather("wte", [net.input((length, 1, 1), ID_BYTES)], vocabulary, hidden, length)
     position = net.gather("wpe", [], positions, hidden, length)
@@ -110,7 +110,8 @@ def gpt2(
     return net.build(name, [x], "Radford et al. 2019, 124M, int8")
 
 
-def _check_sizes(length: int, positions: int, hidden: int, heads: int) -> None:
+def check_sizes(length: int, positions: int, hidden: int, heads: int) -> None:
+    """ValueError where a sequence is longer than its positions, or heads do not divide the hidden size."""
     if not 1 <= length <= positions:
         raise ValueError(f"length: expected 1 to {positions} (positions), received {length}")
     if heads < 1 or hidden % heads:
