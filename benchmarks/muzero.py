@@ -145,7 +145,7 @@ def shares(agent: Agent, seconds: float) -> dict[str, float]:
     clocks = Clocks()
     for name in ("observe", "legal", "place", "move"):
         clocks.watch(agent.table, name, "game")
-    clocks.watch(agent._model, "root", "encoding")
+    clocks.watch(agent.chooser._model, "root", "encoding")
     clocks.watch(agent, "_search", "search")
     clocks.watch(agent, "reanalyse", "reanalyse")
     clocks.watch(agent, "train", "gradient steps")

@@ -12,7 +12,7 @@ Deviations:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -41,6 +41,8 @@ class MuZeroLearnerConfig:
         value_weight: of the value's loss.
         clip: the greatest norm of a gradient.
         entropy: bonus, without search only.
+        precision: of the matrix products; sums and weights are float32. "auto" is bfloat16 where the device has
+            instructions for it, else float32.
     """
 
     batch: Annotated[int, Ge(1), Le(65536)] = 256
@@ -51,6 +53,7 @@ class MuZeroLearnerConfig:
     value_weight: Annotated[float, Ge(0), Le(100)] = 0.5
     clip: Annotated[float, Gt(0), Le(1e6)] = 5.0
     entropy: Annotated[float, Ge(0), Le(10)] = 0.01
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
 
 
 class MuZeroLearner:
@@ -59,6 +62,9 @@ class MuZeroLearner:
     def __init__(self, config: MuZeroLearnerConfig, net: MuZeroNet, advantage: bool) -> None:
         self._config, self._net, self._advantage = config, net, advantage
         self._device = next(net.parameters()).device
+        self._short = config.precision == "bfloat16" or (
+            config.precision == "auto" and _is_quick(self._device)
+        )
         self._adam = torch.optim.Adam(
             net.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
         )
@@ -71,14 +77,15 @@ class MuZeroLearner:
         rows, unroll = targets.action.shape
         action = torch.from_numpy(targets.action).to(self._device)
         alive = torch.from_numpy(targets.alive).to(self._device).T.float()
-        embedding = net.represent(tensors(seen, self._device))
-        embeddings = [embedding]
-        for k in range(unroll):
-            embedding = net.step(embedding, action[:, k])
-            if embedding.requires_grad:
-                embedding.register_hook(_halve)  # type: ignore[no-untyped-call]
-            embeddings.append(embedding)
-        out = net.read(torch.cat(embeddings)).view(unroll + 1, rows, -1)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._short):
+            embedding = net.represent(tensors(seen, self._device))
+            embeddings = [embedding]
+            for k in range(unroll):
+                embedding = net.step(embedding, action[:, k])
+                if embedding.requires_grad:
+                    embedding.register_hook(_halve)  # type: ignore[no-untyped-call]
+                embeddings.append(embedding)
+            out = net.read(torch.cat(embeddings)).float().view(unroll + 1, rows, -1)
         actions, bins = net.shapes.actions, net.config.bins
         logits = torch.log_softmax(out[..., :actions], dim=-1)
         scale = torch.full((unroll + 1, 1), 1.0 / unroll, device=self._device)
@@ -135,6 +142,14 @@ class MuZeroLearner:
         assign(self._net, np.asarray(state["weights"], np.float32))
         load_adam_state(self._adam, state["adam"])
         self.steps, self.metrics = int(state["steps"]), dict(state["metrics"])
+
+
+def _is_quick(device: torch.device) -> bool:
+    """Whether a device multiplies bfloat16 faster than float32."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    has = torch.cpu.get_capabilities()
+    return device.type == "cpu" and bool(has.get("avx512_bf16") or has.get("amx_bf16"))
 
 
 def _halve(gradient: torch.Tensor) -> torch.Tensor:

@@ -26,28 +26,22 @@ import torch
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from egrl.keys import run_keys
 from egrl.learners.muzero import MuZeroLearner
-from egrl.mcts import Gumbel, Policy, Puct, Result, search
+from egrl.play.chooser import Chooser
 from egrl.play.config import PlayConfig
-from egrl.play.model import LearnedModel, TrueModel, priors
+from egrl.play.elites import Elites
 from egrl.play.potential import Potential
 from egrl.play.ring import Ring, Window
 from egrl.play.table import Finished, Seen, Table
 from egrl.play.targets import targets
 from egrl.types import Setting
-from hwsim.problem import Floats, Game, Keys, Mapping16
+from hwsim.problem import Game, Mapping16
 from policies.layout import Weights
 from policies.muzero import MuZeroNet, Shapes
 from policies.weights import assign
 
-PLAY, REANALYSE, ACT = 11, 12, 13
-"""Streams of keys."""
 PRIMING = 8
 """Random games of each problem from which the potential begins."""
-
-Chosen = tuple[NDArray[np.int64], Floats, Floats]
-"""Actions int64 [B], policies float64 [B, A] and values float64 [B]."""
 
 
 class Agent:
@@ -55,7 +49,8 @@ class Agent:
 
     Attributes:
         net: the networks.
-        table, ring, potential, learner: what it plays, remembers, expects and learns with.
+        table, ring, potential, chooser, learner: what it plays, remembers, expects, moves and learns with.
+        elites: the best games so far.
         finished: games that are over and have not been taken yet; demonstrations are none of them.
     """
 
@@ -82,23 +77,13 @@ class Agent:
             torch.manual_seed(int(setting.generator("muzero weights").integers(2**62)))
             self.net = MuZeroNet(config.network, shapes(seen, actions)).to(setting.device)
         self._acting = copy.deepcopy(self.net).requires_grad_(False)
-        self._model = LearnedModel(self._acting, self.potential)
-        self._rules = [
-            TrueModel(game, g, self.table, self._acting if self._teaching else None, self.potential)
-            for g, game in enumerate(self._games)
-        ]
+        self.chooser = Chooser(config, self._games, self.table, self._acting, self.potential, setting.seed)
         self.learner = MuZeroLearner(config.learner, self.net, advantage=config.ablation == "no-search")
         self.ring = Ring(seen, -(-config.replay * config.learner.unroll // config.slots), actions)
         self._rng = setting.generator("muzero replay")
-        self._numbers = {PLAY: 0, REANALYSE: 0, ACT: 0}
-        self._steps = 0  # gradient steps when the slice began: both of its halves go by them
         self._blas = ThreadpoolController()
-        self._openings = setting.generator("muzero openings")
-        self._best: list[list[tuple[float, tuple[int, ...]]]] = [[] for _ in games]
+        self.elites = Elites(len(games), config.elites, setting.generator("muzero openings"))
         self.table.opening = self._opening
-        quiet = round(config.greedy * config.slots)
-        self._greedy = np.arange(config.slots) < quiet
-        self._noise = np.clip((np.arange(config.slots) + 1 - quiet) / max(1, config.slots - quiet), 0, 1)
         self.finished: list[Finished] = []
         self._sums = dict.fromkeys(("moves", "back", "concentration"), 0.0)
         self._metrics: dict[str, float] = {}
@@ -111,7 +96,7 @@ class Agent:
     def _hand_over(self) -> None:
         """Give what plays what was learned."""
         self._acting.load_state_dict(self.net.state_dict())
-        self._model.refresh()
+        self.chooser.refresh()
 
     @property
     def _led(self) -> NDArray[np.bool_]:
@@ -121,13 +106,14 @@ class Agent:
 
     def source(self, slot: int) -> str:
         """How the games of a slot are played."""
-        return "greedy" if self._greedy[slot] else "self-play"
+        return "greedy" if self.chooser.greedy[slot] else "self-play"
 
     # ---- one slice
 
     def work(self) -> None:
         """One slice."""
-        window, self._steps = self.ring.window(self._config.chunk), self.learner.steps
+        window = self.ring.window(self._config.chunk)
+        self.chooser.steps = self.learner.steps  # of the beginning, for both halves
         with self._blas.limit(limits=1, user_api="blas"):
             if self._setting.threads > 1:
                 with ThreadPoolExecutor(1) as beside:
@@ -158,10 +144,11 @@ class Agent:
     def play(self) -> None:
         """One move in every slot."""
         seen, legal, place = self.table.observe(), self.table.legal(), self.table.place()
-        action, policy, value = self._choose(seen, legal, place)
+        action, policy, value = self.chooser.choose(seen, legal, place)
+        action, strayed = self.chooser.stray(action, legal)
         action = self._demonstrate(action, legal, place)
         moved = self.table.move(action)
-        scalars = {"action": action, "value": value, "done": moved.done}
+        scalars = {"action": action, "value": value, "done": moved.done, "stray": strayed}
         scalars |= {"reward": moved.reward, "place": moved.place, "after": moved.after}
         self.ring.write(scalars, policy, legal, seen)
         self.table.forget(self.ring.first)
@@ -169,75 +156,17 @@ class Agent:
         led = self._led
         for game in moved.finished:
             if not led[game.slot]:
-                self._keep(game)
+                self.elites.keep(game)
         self.finished += [game for game in moved.finished if not led[game.slot]]
         self._sums["moves"] += len(action)
         self._sums["back"] += float((moved.after < moved.place).sum())
         self._sums["concentration"] += float(policy.max(axis=1).sum())
 
-    def _keep(self, game: Finished) -> None:
-        """Keep a game where it is among the best of its problem; of equal ones the earlier."""
-        best = self._best[game.problem]
-        if all(actions != game.actions for _, actions in best):
-            best.append((game.returned, game.actions))
-            best.sort(key=lambda kept: -kept[0])
-            del best[self._config.elites :]
-
     def _opening(self, slot: int) -> tuple[int, ...]:
-        """The first moves of one of the best games, so many of them as chance has it, or none."""
-        best = self._best[int(self.table.problem[slot])]
-        if not best or self._greedy[slot] or self._led[slot]:
+        """The first moves of a new game in a slot."""
+        if self.chooser.greedy[slot] or self._led[slot]:
             return ()
-        if self._openings.random() >= self._config.restarts:
-            return ()
-        actions = best[int(self._openings.integers(len(best)))][1]
-        return actions[: int(self._openings.integers(len(actions)))]
-
-    def _choose(self, seen: Seen, legal: NDArray[np.bool_], place: NDArray[np.int64]) -> Chosen:
-        if self._config.ablation == "no-search":
-            return self._act(seen, legal)
-        policy, keys = self.policy(), self._keys(len(place), PLAY)
-        noise = policy.noise(keys, legal.shape[1])
-        if isinstance(policy, Gumbel):
-            noise *= self._noise[:, None]
-        if self._config.dynamics == "learned" and self._teaching:
-            return chosen(self._search(self._model.root(seen, legal, place), policy, keys, noise))
-        action, weights, value = np.zeros(len(place), np.int64), np.zeros(legal.shape), np.zeros(len(place))
-        for model in self._rules:
-            rows = model.rows
-            found = search(
-                model.root(), model.recurrent, self._config.simulations, policy, keys[rows], noise[rows]
-            )
-            action[rows], weights[rows], value[rows] = chosen(found)
-        return action, weights, value
-
-    def _search(self, root: Any, policy: Policy, keys: Keys, noise: Floats | None = None) -> Result:
-        return search(root, self._model.recurrent, self._config.simulations, policy, keys, noise)
-
-    def policy(self) -> Policy:
-        """How searches go, at the present temperature."""
-        config = self._config
-        if config.search == "gumbel":
-            return Gumbel(
-                gumbel_scale=config.gumbel_scale,
-                value_scale=config.value_scale,
-                maxvisit_init=config.maxvisit_init,
-                least_span=config.least_span,
-            )
-        return Puct(
-            dirichlet_fraction=config.noise_fraction,
-            dirichlet_alpha=config.noise_alpha,
-            temperature=config.temperature.at(self._steps),
-        )
-
-    def _act(self, seen: Seen, legal: NDArray[np.bool_]) -> Chosen:
-        """Without search: actions drawn from the policy network; greedy slots take the likeliest."""
-        root = self._model.root(seen, legal, self.table.place())
-        prior = priors(root.prior_logits, legal)
-        draw = (self._keys(len(legal), ACT) >> np.uint64(11)) * 2.0**-53
-        drawn = (np.cumsum(prior, axis=1) < draw[:, None]).sum(axis=1)
-        last = legal.shape[1] - 1 - legal[:, ::-1].argmax(axis=1)
-        return np.where(self._greedy, prior.argmax(axis=1), np.minimum(drawn, last)), prior, root.value
+        return self.elites.opening(int(self.table.problem[slot]), self._config.restarts)
 
     def _demonstrate(
         self, action: NDArray[np.int64], legal: NDArray[np.bool_], place: NDArray[np.int64]
@@ -250,11 +179,6 @@ class Agent:
             if shown >= 0 and legal[b, shown]:
                 action[b] = shown
         return action
-
-    def _keys(self, rows: int, stream: int) -> Keys:
-        first = self._numbers[stream]
-        self._numbers[stream] = first + rows
-        return run_keys(self._setting.seed, np.arange(first, first + rows), stream)
 
     # ---- learning
 
@@ -276,10 +200,9 @@ class Agent:
         when, where = times[known], np.broadcast_to(slot[:, None], times.shape)[known]
         row = when % self.ring.rows
         legal, place = self.ring.legal[row, where], self.ring.scalars["place"][row, where]
-        root = self._model.root(self.ring.seen(when, where), legal, place)
-        found = self._search(root, self.policy(), self._keys(len(when), REANALYSE))
-        self.ring.policy[row, where] = found.weights
-        self.ring.scalars["value"][row, where] = found.value
+        _, weights, value = self.chooser.again(self.ring.seen(when, where), legal, place)
+        self.ring.policy[row, where] = weights
+        self.ring.scalars["value"][row, where] = value
         return time, slot
 
     def train(self, window: Window, fresh: tuple[NDArray[np.int64], NDArray[np.int64]] | None) -> None:
@@ -319,9 +242,8 @@ class Agent:
             "potential": self.potential.state(),
             "learner": self.learner.state(),
             "rng": self._rng.bit_generator.state,
-            "openings": self._openings.bit_generator.state,
-            "best": [[[returned, np.array(a, np.int16)] for returned, a in best] for best in self._best],
-            "numbers": {str(stream): number for stream, number in self._numbers.items()},
+            "elites": self.elites.state(),
+            "chooser": self.chooser.state(),
             "metrics": self._metrics,
             "finished": [
                 {**vars(game), "actions": np.array(game.actions, np.int16)} for game in self.finished
@@ -340,21 +262,12 @@ class Agent:
         self.learner.load(state["learner"])
         self._hand_over()
         self._rng.bit_generator.state = state["rng"]
-        self._openings.bit_generator.state = state["openings"]
-        self._best = [
-            [(float(returned), tuple(actions.tolist())) for returned, actions in best]
-            for best in state["best"]
-        ]
-        self._numbers = {int(stream): int(number) for stream, number in state["numbers"].items()}
+        self.elites.load(state["elites"])
+        self.chooser.load(state["chooser"])
         self._metrics = dict(state["metrics"])
         self.finished = [
             Finished(**{**game, "actions": tuple(game["actions"].tolist())}) for game in state["finished"]
         ]
-
-
-def chosen(found: Result) -> Chosen:
-    """What a search proposes."""
-    return found.action, found.weights, found.value
 
 
 IMAGE, ROWS, NAMES, PROGRESS = "memory_map", "buffers", "buffer_ids", "progress"

@@ -65,6 +65,8 @@ class PlayConfig:
         reanalyse: share of the training data that is searched anew.
         replay: segments (of `learner.unroll` moves) that are remembered.
         greedy: share of the slots that play without noise.
+        stray: moves a game that are any legal ones instead, in the last slot; the others that are not greedy have
+            fewer, in even steps. Returns are not counted across them.
         restarts: share of new games, greedy ones aside, that begin with a part of one of the agent's `elites` best
             games so far and are played on from there.
         demonstrations: slots a problem that play the baseline's mapping; they teach, and are never proposed.
@@ -88,6 +90,7 @@ class PlayConfig:
     reanalyse: Annotated[float, Ge(0), Lt(1)] = 0.5
     replay: Annotated[int, Ge(1), Le(10_000_000)] = 20_000
     greedy: Annotated[float, Ge(0), Le(1)] = 0.125
+    stray: Annotated[float, Ge(0), Le(1000)] = 0.0
     restarts: Annotated[float, Ge(0), Le(1)] = 0.0
     elites: Annotated[int, Ge(1), Le(10_000)] = 4
     demonstrations: Annotated[int, Ge(0), Le(65536)] = 0

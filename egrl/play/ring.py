@@ -23,6 +23,7 @@ SCALARS: dict[str, Any] = {
     "after": np.int64,
     "done": np.bool_,
     "value": np.float32,
+    "stray": np.bool_,
 }
 """What is kept of a move beside what was seen, the legal actions and the searched policy."""
 

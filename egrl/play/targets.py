@@ -56,7 +56,8 @@ def targets(
     place, reward, after = take["place"], take["reward"], take["after"]
     shaped = potential.shaped(place, reward, after)
     value = np.zeros((len(time), unroll + 1))
-    _returns(shaped, take["done"], alive, take["value"].astype(np.float64), steps, potential.discount, value)
+    searched = take["value"].astype(np.float64)
+    _returns(shaped, take["done"], take["stray"], alive, searched, steps, potential.discount, value)
     part = slice(0, unroll)
     return Targets(
         take["action"][:, part].astype(np.int64),
@@ -71,6 +72,7 @@ def targets(
 def _returns(
     reward: Floats,
     done: NDArray[np.bool_],
+    stray: NDArray[np.bool_],
     alive: NDArray[np.bool_],
     value: Floats,
     steps: int,
@@ -78,7 +80,7 @@ def _returns(
     out: Floats,
 ) -> None:
     """Write returns [M, K + 1] of moves [M, K + n + 1]: up to n rewards, then the value of the move that comes next;
-    fewer where what comes next is not known, and no value where the game ends.
+    fewer where what comes next is not known or was not chosen, and no value where the game ends.
     """
     rows, heads = out.shape
     for m in range(rows):
@@ -87,7 +89,12 @@ def _returns(
             for i in range(k, k + steps + 1):
                 if not alive[m, i]:
                     break
-                if i == k + steps or i + 1 == alive.shape[1] or not (alive[m, i + 1] or done[m, i]):
+                if (
+                    stray[m, i]
+                    or i == k + steps
+                    or i + 1 == alive.shape[1]
+                    or not (alive[m, i + 1] or done[m, i])
+                ):
                     total += factor * value[m, i]
                     break
                 total += factor * reward[m, i]

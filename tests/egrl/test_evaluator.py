@@ -295,8 +295,15 @@ def test_the_best_is_named_by_a_board_that_lives_and_by_none_where_the_last_one_
         boards.submit(proposals(mapping, "test").numbered(0), keys)
         rows: list = []
         deadline = time.monotonic() + 20
-        while (len(rows) < 12 or len(boards.living) > 1) and time.monotonic() < deadline:
+        asked = 12
+        while (len(rows) < asked or len(boards.living) > 1) and time.monotonic() < deadline:
             rows += boards.ready(0.2)
+            if (
+                len(rows) >= asked and len(boards.living) > 1
+            ):  # the other board was so quick that it did them all
+                keys = np.arange(asked, asked + 12, dtype=np.uint64)
+                boards.submit(proposals(mapping, "test").numbered(asked), keys)
+                asked += 12
         assert len(boards.living) == 1
         for row, evaluation in sorted(rows, key=lambda pair: int(pair[0].tickets[0])):
             archive.append(row, evaluation)

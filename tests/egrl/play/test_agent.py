@@ -91,7 +91,7 @@ def test_without_learning_the_networks_stay_as_they_are():
 def test_new_games_begin_with_parts_of_the_best_ones():
     player = agent(ToyGame(), settings(restarts=1.0, elites=1, greedy=0.0))
     games(player, 20)
-    best = player._best[0][0][1]
+    best = player.elites.games[0][0][1]
     begun = [
         record for records in player.table.records for record in records if record.given and record.since
     ]

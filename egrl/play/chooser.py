@@ -1,0 +1,150 @@
+"""How an agent chooses its moves: searches, and what differs from what they say.
+
+Sources: as `egrl.play.agent`. Slots differ: the first few play without noise, the others with more and more of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egrl.keys import run_keys
+from egrl.mcts import Gumbel, Policy, Puct, Result, search
+from egrl.play.config import PlayConfig
+from egrl.play.model import LearnedModel, TrueModel, priors
+from egrl.play.potential import Potential
+from egrl.play.table import Seen, Table
+from hwsim.keys import derive
+from hwsim.problem import Floats, Game, Keys
+from policies.muzero import MuZeroNet
+
+PLAY, REANALYSE, ACT, STRAY = 11, 12, 13, 14
+"""Streams of keys."""
+
+Chosen = tuple[NDArray[np.int64], Floats, Floats]
+"""Actions int64 [B], policies float64 [B, A] and values float64 [B]."""
+
+
+class Chooser:
+    """See the module.
+
+    Attributes:
+        greedy: bool [B], the slots that play without noise.
+        steps: gradient steps that the temperature goes by.
+    """
+
+    def __init__(
+        self,
+        config: PlayConfig,
+        games: Sequence[Game],
+        table: Table,
+        net: MuZeroNet,
+        potential: Potential,
+        seed: int,
+    ) -> None:
+        self._config, self._table, self._seed = config, table, seed
+        self.steps = 0
+        self._model = LearnedModel(net, potential)
+        learned = net if config.ablation != "no-learning" else None
+        self._by_rules = config.dynamics == "true" or learned is None
+        self._rules = [TrueModel(game, g, table, learned, potential) for g, game in enumerate(games)]
+        quiet = round(config.greedy * config.slots)
+        slots = np.arange(config.slots)
+        self.greedy: NDArray[np.bool_] = slots < quiet
+        self._noise = np.clip((slots + 1 - quiet) / max(1, config.slots - quiet), 0, 1)
+        self._numbers = {PLAY: 0, REANALYSE: 0, ACT: 0, STRAY: 0}
+
+    def refresh(self) -> None:
+        """The networks have changed."""
+        self._model.refresh()
+
+    def policy(self) -> Policy:
+        """How searches go, at the present temperature."""
+        config = self._config
+        if config.search == "gumbel":
+            return Gumbel(
+                gumbel_scale=config.gumbel_scale,
+                value_scale=config.value_scale,
+                maxvisit_init=config.maxvisit_init,
+                least_span=config.least_span,
+            )
+        return Puct(
+            dirichlet_fraction=config.noise_fraction,
+            dirichlet_alpha=config.noise_alpha,
+            temperature=config.temperature.at(self.steps),
+        )
+
+    def choose(self, seen: Seen, legal: NDArray[np.bool_], place: NDArray[np.int64]) -> Chosen:
+        """For what is seen [B, …] in all slots, with legal actions [B, A], at places [B]."""
+        if self._config.ablation == "no-search":
+            return self._act(seen, legal, place)
+        policy, keys = self.policy(), self._keys(len(place), PLAY)
+        noise = policy.noise(keys, legal.shape[1])
+        if isinstance(policy, Gumbel):
+            noise *= self._noise[:, None]
+        if not self._by_rules:
+            return _chosen(self._search(self._model.root(seen, legal, place), policy, keys, noise))
+        action, weights, value = np.zeros(len(place), np.int64), np.zeros(legal.shape), np.zeros(len(place))
+        for model in self._rules:
+            rows = model.rows
+            found = search(
+                model.root(), model.recurrent, self._config.simulations, policy, keys[rows], noise[rows]
+            )
+            action[rows], weights[rows], value[rows] = _chosen(found)
+        return action, weights, value
+
+    def again(self, seen: Seen, legal: NDArray[np.bool_], place: NDArray[np.int64]) -> Chosen:
+        """Search remembered moves [M] anew, without noise of the slots' own."""
+        root = self._model.root(seen, legal, place)
+        return _chosen(self._search(root, self.policy(), self._keys(len(place), REANALYSE)))
+
+    def _search(self, root: Any, policy: Policy, keys: Keys, noise: Floats | None = None) -> Result:
+        return search(root, self._model.recurrent, self._config.simulations, policy, keys, noise)
+
+    def _act(self, seen: Seen, legal: NDArray[np.bool_], place: NDArray[np.int64]) -> Chosen:
+        """Without search: actions drawn from the policy network; greedy slots take the likeliest."""
+        root = self._model.root(seen, legal, place)
+        prior = priors(root.prior_logits, legal)
+        draw = _unit(self._keys(len(legal), ACT))
+        drawn = (np.cumsum(prior, axis=1) < draw[:, None]).sum(axis=1)
+        last = legal.shape[1] - 1 - legal[:, ::-1].argmax(axis=1)
+        return np.where(self.greedy, prior.argmax(axis=1), np.minimum(drawn, last)), prior, root.value
+
+    def stray(
+        self, action: NDArray[np.int64], legal: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The actions [B], a few of them replaced by any legal one, and which of them (bool [B])."""
+        if not self._config.stray:
+            return action, np.zeros(len(action), np.bool_)
+        keys = self._keys(len(action), STRAY)
+        rate = self._config.stray * self._noise / self._table.unit[self._table.problem]
+        strays = _unit(derive(keys, 1)) < rate
+        rank = (_unit(derive(keys, 2)) * legal.sum(axis=1)).astype(np.int64)
+        other = (np.cumsum(legal, axis=1) > rank[:, None]).argmax(axis=1)
+        return np.where(strays, other, action), strays & (other != action)
+
+    def _keys(self, rows: int, stream: int) -> Keys:
+        first = self._numbers[stream]
+        self._numbers[stream] = first + rows
+        return run_keys(self._seed, np.arange(first, first + rows), stream)
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {str(stream): number for stream, number in self._numbers.items()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """The inverse of `state`."""
+        self._numbers = {int(stream): int(number) for stream, number in state.items()}
+
+
+def _chosen(found: Result) -> Chosen:
+    """What a search proposes."""
+    return found.action, found.weights, found.value
+
+
+def _unit(keys: Keys) -> Floats:
+    """Keys as numbers from 0 to 1."""
+    return np.asarray((keys >> np.uint64(11)) * 2.0**-53, np.float64)
