@@ -164,6 +164,7 @@ class Agent:
 
     def _opening(self, slot: int) -> tuple[int, ...]:
         """The first moves of a new game in a slot."""
+        self.chooser.begin(slot)
         if self.chooser.greedy[slot] or self._led[slot]:
             return ()
         return self.elites.opening(int(self.table.problem[slot]), self._config.restarts)

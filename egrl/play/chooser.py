@@ -23,6 +23,8 @@ from policies.muzero import MuZeroNet
 
 PLAY, REANALYSE, ACT, STRAY = 11, 12, 13, 14
 """Streams of keys."""
+LONGEST = 1000
+"""Moves that a slot strays at most."""
 
 Chosen = tuple[NDArray[np.int64], Floats, Floats]
 """Actions int64 [B], policies float64 [B, A] and values float64 [B]."""
@@ -56,6 +58,7 @@ class Chooser:
         self.greedy: NDArray[np.bool_] = slots < quiet
         self._noise = np.clip((slots + 1 - quiet) / max(1, config.slots - quiet), 0, 1)
         self._numbers = {PLAY: 0, REANALYSE: 0, ACT: 0, STRAY: 0}
+        self._left, self._same = np.zeros((2, config.slots), np.int64)  # stray moves to come, and which
 
     def refresh(self) -> None:
         """The networks have changed."""
@@ -116,15 +119,26 @@ class Chooser:
     def stray(
         self, action: NDArray[np.int64], legal: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The actions [B], a few of them replaced by any legal one, and which of them (bool [B])."""
+        """The actions [B], those of straying slots replaced, and which they are (bool [B]).
+
+        A slot that strays does one and the same for some moves (n of them with a share of 1 / (n (n + 1))), wherever
+        that is legal (Dabney, Ostrovski and Barreto, "Temporally-extended epsilon-greedy exploration", ICLR 2021).
+        """
         if not self._config.stray:
             return action, np.zeros(len(action), np.bool_)
         keys = self._keys(len(action), STRAY)
         rate = self._config.stray * self._noise / self._table.unit[self._table.problem]
-        strays = _unit(derive(keys, 1)) < rate
-        rank = (_unit(derive(keys, 2)) * legal.sum(axis=1)).astype(np.int64)
-        other = (np.cumsum(legal, axis=1) > rank[:, None]).argmax(axis=1)
-        return np.where(strays, other, action), strays & (other != action)
+        begins = (self._left == 0) & (_unit(derive(keys, 1)) < rate)
+        moves = np.minimum(1.0 / np.maximum(_unit(derive(keys, 2)), 1e-9), LONGEST).astype(np.int64)
+        self._left = np.where(begins, moves, self._left)
+        self._same = np.where(begins, (_unit(derive(keys, 3)) * legal.shape[1]).astype(np.int64), self._same)
+        astray = (self._left > 0) & legal[np.arange(len(action)), self._same] & (self._same != action)
+        self._left = np.maximum(self._left - 1, 0)
+        return np.where(astray, self._same, action), astray
+
+    def begin(self, slot: int) -> None:
+        """A new game begins in a slot."""
+        self._left[slot] = 0
 
     def _keys(self, rows: int, stream: int) -> Keys:
         first = self._numbers[stream]
@@ -133,11 +147,13 @@ class Chooser:
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
-        return {str(stream): number for stream, number in self._numbers.items()}
+        numbers = {str(stream): number for stream, number in self._numbers.items()}
+        return {"numbers": numbers, "left": self._left, "same": self._same}
 
     def load(self, state: dict[str, Any]) -> None:
         """The inverse of `state`."""
-        self._numbers = {int(stream): int(number) for stream, number in state.items()}
+        self._numbers = {int(stream): int(number) for stream, number in state["numbers"].items()}
+        self._left, self._same = np.array(state["left"]), np.array(state["same"])
 
 
 def _chosen(found: Result) -> Chosen:

@@ -65,8 +65,8 @@ class PlayConfig:
         reanalyse: share of the training data that is searched anew.
         replay: segments (of `learner.unroll` moves) that are remembered.
         greedy: share of the slots that play without noise.
-        stray: moves a game that are any legal ones instead, in the last slot; the others that are not greedy have
-            fewer, in even steps. Returns are not counted across them.
+        stray: how often a game goes astray in the last slot (`egrl.play.chooser`); in the others that are not greedy
+            less often, in even steps. Returns are not counted across such moves.
         restarts: share of new games, greedy ones aside, that begin with a part of one of the agent's `elites` best
             games so far and are played on from there.
         demonstrations: slots a problem that play the baseline's mapping; they teach, and are never proposed.

@@ -5,8 +5,8 @@ The bound is the greatest of these, each proved in docs/mcm.md:
 - the largest node; all work over all chips; and, for j = 2, 3, ..., the j smallest of the (j - 1) C + 1 largest
   nodes, of which some chip of C has j;
 - where the weights do not fit on one chip and the graph hangs together, the cheapest tensor to send;
-- under the acyclic rule, where the graph has few ideals, the cheapest split without the triangle rule
-  (`hwsim/mcm/ideals.py`), copies of widely read nodes left out.
+- under the acyclic rule the cheapest split without the triangle rule (`hwsim/mcm/ideals.py`), copies of widely read
+  nodes left out; where the graph has too many ideals, its smallest nodes too (`hwsim/mcm/thin.py`).
 
 It holds for the device model, which never costs less. The partition is the cheapest of that split, of the best cuts
 (`hwsim/mcm/cuts.py`) and of the baseline, those that break a rule repaired by FIX.
@@ -24,6 +24,7 @@ from hwsim.mcm.cost import Tables, costs
 from hwsim.mcm.cuts import best_cuts
 from hwsim.mcm.ideals import cheapest_chain, ideals
 from hwsim.mcm.network import Network
+from hwsim.mcm.thin import filled, thinned, thinner
 from hwsim.problem import Bound, Solution
 
 ROUNDING = 1e-9
@@ -59,19 +60,22 @@ def bound_of(network: Network, known_s: float, time_limit_s: float) -> tuple[Bou
     t = network.tables
     cost, why = closed_bound(t)
     split = None
-    if t.acyclic:
-        kept = np.flatnonzero(~network.copy)
-        small = _without_copies(t, kept)
-        listed = ideals(small, time_limit_s)
-        chain = None if listed is None else cheapest_chain(small, listed, known_s, begun + time_limit_s)
+    for kept in thinner(t, ~network.copy) if t.acyclic else ():
+        left = begun + time_limit_s - time.monotonic()
+        small = thinned(t, kept)
+        listed = ideals(small, left)
+        if listed is None:
+            continue
+        chain = cheapest_chain(small, listed, known_s, begun + time_limit_s)
         if chain is not None:
-            assert listed is not None
-            why = f"dynamic programming over {len(listed.cut_s):,} ideals"
-            if t.triangle:
-                why += ", without the triangle rule"
-            cost = max(cost, chain[0])
+            if chain[0] > cost:
+                cost, why = chain[0], f"dynamic programming over {len(listed.cut_s):,} ideals"
+                rest = int((~network.copy).sum() - len(kept))
+                why += f", without the {rest:,} smallest nodes" if rest else ""
+                why += ", without the triangle rule" if t.triangle else ""
             if chain[1] is not None:
-                split = _with_copies(t, kept, chain[1])
+                split = filled(t, kept, chain[1])
+        break
     return Bound(cost * (1 - ROUNDING), why, time.monotonic() - begun), split
 
 
@@ -113,41 +117,3 @@ def _hangs_together(t: Tables) -> bool:
     source = np.repeat(t.source, np.diff(t.read_start))
     matrix = coo_array((np.ones(len(source), np.int8), (source, t.reader)), shape=(n, n))
     return bool(connected_components(matrix, directed=False)[0] == 1)
-
-
-def _without_copies(t: Tables, kept: NDArray[np.int64]) -> Tables:
-    """The tables of some nodes, int64 [K] ascending, and of the tensors between them."""
-    position = np.full(len(t.compute_s), -1, np.int64)
-    position[kept] = np.arange(len(kept))
-    rows = [
-        (k, [position[v] for v in t.reader[t.read_start[k] : t.read_start[k + 1]] if position[v] >= 0])
-        for k in range(len(t.source))
-        if position[t.source[k]] >= 0
-    ]
-    rows = [(k, readers) for k, readers in rows if readers]
-    tensors = np.array([k for k, _ in rows], np.int64)
-    edges = position[t.edges]
-    return t._replace(
-        compute_s=t.compute_s[kept],
-        size_bytes=t.size_bytes[kept],
-        weight_bytes=t.weight_bytes[kept],
-        edges=edges[(edges >= 0).all(axis=1)],
-        source=position[t.source[tensors]],
-        read_start=np.concatenate([[0], np.cumsum([len(r) for _, r in rows])]).astype(np.int64),
-        reader=np.array([v for _, r in rows for v in r], np.int64),
-        tensor_s=t.tensor_s[tensors],
-        tensor_bytes=t.tensor_bytes[tensors],
-    )
-
-
-def _with_copies(t: Tables, kept: NDArray[np.int64], split: NDArray[np.int16]) -> NDArray[np.int16]:
-    """A split of some nodes as one of all: copies stand before their readers and go where these are."""
-    place = np.full(len(t.compute_s), -1, np.int16)
-    place[kept] = split
-    first = np.full(len(place), -1, np.int64)
-    for u, v in t.edges.tolist():
-        first[u] = v
-    for v in range(len(place) - 1, -1, -1):
-        if place[v] < 0:
-            place[v] = place[first[v]]
-    return place

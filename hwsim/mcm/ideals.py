@@ -76,8 +76,8 @@ def _tabulated(t: Tables, found: list[int]) -> Ideals:
     nodes = np.frombuffer(raw, np.uint64).reshape(len(found), words).copy()
     inside = np.unpackbits(nodes.view(np.uint8), axis=1, bitorder="little")[:, :n].astype(np.bool_)
     out, start, cut = [], [0], np.zeros(len(found))
-    readers = np.split(t.reader, t.read_start[1:-1])
-    complete = np.array([inside[:, r].all(axis=1) for r in readers]).reshape(len(t.source), len(found))
+    readers = np.split(t.reader, t.read_start[1:-1]) if len(t.source) else []
+    complete = np.array([inside[:, r].all(axis=1) for r in readers], np.bool_).reshape(-1, len(found))
     for i in range(len(found)):
         leaving = np.flatnonzero(inside[i, t.source] & ~complete[:, i])
         out.append(leaving)

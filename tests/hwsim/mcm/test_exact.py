@@ -12,9 +12,11 @@ from mcm_instances import MIB, drawn, package
 from hwsim.mcm.cost import costs
 from hwsim.mcm.cuts import best_cuts, greedy
 from hwsim.mcm.exact import bound_of, closed_bound
+from hwsim.mcm.ideals import cheapest_chain, ideals
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmConfig, McmProblem
 from hwsim.mcm.rules import misplaced
+from hwsim.mcm.thin import filled, thinned, thinner
 from workloads.errors import InputError
 from workloads.importers.placement_json import read
 from workloads.load import load
@@ -54,6 +56,34 @@ def test_no_valid_partition_is_below_the_bound_which_is_the_optimum_without_tria
         if cut is not None:
             assert not misplaced(net.tables, cut[None]).any()
             assert best <= costs(net.tables, cut[None])[0] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("rule", ["compute", "compute+transfers"])
+def test_nodes_that_are_left_out_make_the_best_split_no_dearer_and_leave_room_for_all(rule):
+    for seed in range(4):
+        t = drawn(seed, 8, package(rule, chips=3, sram_bytes=99 * MIB, triangle=False)).tables
+        best = cheapest(t, 3)
+        for kept in [np.flatnonzero(np.arange(8) % 3 != k) for k in range(3)] + list(
+            thinner(t, t.compute_s > 0)
+        ):
+            small = thinned(t, kept)
+            listed = ideals(small, 10.0)
+            assert listed is not None
+            cost, split = cheapest_chain(small, listed, np.inf, np.inf)
+            assert cost <= best * (1 + 1e-12)
+            whole = filled(t, kept, split)
+            assert (whole[kept] == split).all()
+            assert not misplaced(t, whole[None]).any()
+
+
+def test_a_graph_with_too_many_ideals_is_bounded_by_its_larger_nodes():
+    """Two layers of bert_large are on one chip with two matrices of a third: 2 * 268.4 + 2 * 67.1 + 8.4 us."""
+    problem = McmProblem(load("bert_large"), load_package("mcm36"))
+    found = problem.solve(120.0, 0)
+    assert "smallest nodes" in found.bound.proof
+    assert found.bound.cost == pytest.approx(679.48e-6, rel=1e-4)
+    assert found.bound.cost <= found.cost <= 683e-6
+    assert problem.judge(found.mapping) == []
 
 
 def test_the_best_cuts_are_the_best_of_all_cuts():
