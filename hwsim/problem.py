@@ -17,6 +17,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.stages import Pipeline
+
 Mapping16 = NDArray[np.int16]
 """int16 [N, H] or [B, N, H]; -1 = unused."""
 Keys = NDArray[np.uint64]
@@ -329,10 +331,18 @@ class HasStages(Protocol):
     @property
     def stages(self) -> bool: ...
 
+    @property
+    def pipeline(self) -> Pipeline: ...
+
 
 def in_stages(problem: Problem) -> bool:
     """Whether the choices of a problem are stages of a pipeline."""
     return isinstance(problem, HasStages) and problem.stages
+
+
+def pipeline_of(problem: Problem) -> Pipeline | None:
+    """What is known of the stages; None where choices are no stages of a pipeline."""
+    return problem.pipeline if isinstance(problem, HasStages) and problem.stages else None
 
 
 @runtime_checkable

@@ -12,6 +12,8 @@ Deviations:
   reads problems with any number of them. The paper's output layer has a column a chip.
 - How far a choice is from the earlier one (`-REACH` to `REACH`, what is beyond at its ends) has a logit of its own,
   which is -stay times that distance before any learning.
+- A choice loses logits by its *heat*, how near it is to setting the pace of a pipeline; each node has a factor of its
+  own, which is `leave` before any learning. Nor is that in the paper.
 - With `crowds` a node sees the sum over all nodes that had its choice, and keys see it of their choice: how full a
   chip was. Neither is in the paper.
 - The value is a layer over the mean of the nodes; the paper says nothing of it.
@@ -48,6 +50,7 @@ class GraphSageConfig:
         waves: of a choice's place, cosines and sines each.
         crowds: whether nodes and choices see what else had their choice.
         stay: logits that a choice loses for each step away from the earlier one, before any learning.
+        leave: logits that the hottest choice loses, before any learning.
         output_gain: standard deviation of the initial logits, roughly.
     """
 
@@ -55,7 +58,8 @@ class GraphSageConfig:
     width: Annotated[int, Ge(1), Le(4096)] = 32
     waves: Annotated[int, Ge(1), Le(64)] = 8
     crowds: bool = True
-    stay: Annotated[float, Ge(0), Le(20)] = 5.0
+    stay: Annotated[float, Ge(0), Le(20)] = 7.0
+    leave: Annotated[float, Ge(0), Le(20)] = 4.0
     output_gain: Annotated[float, Gt(0), Le(100)] = 0.3
 
 
@@ -96,6 +100,7 @@ class GraphSage(nn.Module):
             self.hidden = nn.Linear(width, width)
             self.query = nn.Linear(width, heads * width)
             self.near = nn.Linear(width, heads * (2 * REACH + 1))
+            self.leave = nn.Linear(width, heads)
             self.key_hidden = nn.Linear(basis, width)
             self.key = nn.Linear(width, width)
             self.crowd_key = nn.Linear(width, width, bias=False) if config.crowds else None
@@ -109,7 +114,9 @@ class GraphSage(nn.Module):
         """Where each tensor lies in the weight vector."""
         return layout_of(self.named_parameters())
 
-    def forward(self, x: Tensor, earlier: Tensor, graph: Graph, num_choices: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, earlier: Tensor, graph: Graph, num_choices: Tensor, heat: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Logits and values of B states of one graph.
 
         Args:
@@ -117,6 +124,7 @@ class GraphSage(nn.Module):
             earlier: int64 [B, N, H], the mapping before each; -1: nothing decided there yet.
             graph: N nodes.
             num_choices: int64 [N, H], at least 1.
+            heat: float32 [B, H, C] of the choices in the mapping before (`hwsim/stages.py`); None: all are cold.
 
         Returns logits float32 [B, N, H, C], C being the most choices (those beyond a decision's own mean nothing), and
         values float32 [B]. Raises ValueError where a shape does not fit.
@@ -145,6 +153,8 @@ class GraphSage(nn.Module):
         query = self.query(hidden).view(nodes, batch, heads, -1)
         logits = self._match(query, full, num_choices, choices)
         logits = logits + self._distance(hidden, before, known, choices)
+        if heat is not None:
+            logits = logits - self.leave(hidden).view(nodes, batch, heads, 1) * heat
         return logits.transpose(0, 1), value
 
     def _waves(self, place: Tensor) -> Tensor:
@@ -222,7 +232,7 @@ def neighbours(graph: Graph, device: str) -> tuple[Tensor, Tensor]:
 
 
 def draw_weights(layout: Layout, config: GraphSageConfig, rng: np.random.Generator) -> Weights:
-    """Initial weights float32 [P]: Glorot-uniform matrices, zero biases, unit norms, `stay` for distances."""
+    """Initial weights float32 [P]: Glorot-uniform matrices, zero biases, unit norms, `stay` and `leave`."""
     weights = np.zeros(layout.size, dtype=np.float32)
     for segment in layout.segments:
         weights[segment.offset : segment.end] = _draw(segment, config, rng).reshape(-1)
@@ -234,7 +244,9 @@ def _draw(segment: Segment, config: GraphSageConfig, rng: np.random.Generator) -
     if name == "near.bias":
         step = np.abs(np.arange(-REACH, REACH + 1, dtype=np.float32))
         return np.tile(np.float32(-config.stay) * step, shape[0] // len(step))
-    if name in ("near.weight", "value.weight") or name.endswith("bias"):
+    if name == "leave.bias":
+        return np.full(shape, config.leave, np.float32)
+    if name in ("near.weight", "leave.weight", "value.weight") or name.endswith("bias"):
         return np.zeros(shape, dtype=np.float32)
     if "norm" in name:
         return np.ones(shape, dtype=np.float32)

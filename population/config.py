@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.stages import Pipeline
 from population.moves import MovesConfig
 from population.selection import elite_count
 from population.variation import BoltzmannMutation, GnnMutation
@@ -86,7 +87,7 @@ class Decisions:
         choices: C, the width of the probabilities.
         features: F, columns of the observation.
         size_bytes: int64 [N, H] of what each decides about; None where they are all alike.
-        stages: whether choices are stages of a pipeline.
+        pipeline: where choices are stages of a pipeline; else None.
     """
 
     num_choices: NDArray[np.int16]
@@ -94,4 +95,12 @@ class Decisions:
     choices: int
     features: int
     size_bytes: NDArray[np.int64] | None = None
-    stages: bool = False
+    pipeline: Pipeline | None = None
+
+    @property
+    def certainty(self) -> float:
+        """With what probability a chromosome that stands for a mapping makes each of its choices (own choice).
+
+        Where choices are stages, one decision anywhere else breaks the order: of ten mappings drawn nine are as meant.
+        """
+        return 0.999 if self.pipeline is None else max(0.999, 1 - 0.1 / self.num_choices.size)

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from population.stage_moves import stage_move
+from hwsim.stages import Pipeline
+from population.stage_moves import relief, stage_move
 
 Mapping16 = NDArray[np.int16]
 TRIES = 20
@@ -41,6 +42,7 @@ class MovesConfig:
         length: mean number of decisions in a block or shift.
         extra: mean number of moves beyond the first (Poisson).
         staged: share of the moves of `population.stage_moves` where choices are stages.
+        hot: share of those that take a decision out of one of the fullest stages.
     """
 
     flip: float = 0.15
@@ -54,6 +56,7 @@ class MovesConfig:
     length: float = 5.0
     extra: float = 1.0
     staged: float = 0.9
+    hot: float = 0.5
 
     @property
     def shares(self) -> dict[str, float]:
@@ -63,8 +66,8 @@ class MovesConfig:
     def __post_init__(self) -> None:
         if min(self.shares.values()) < 0 or not 0 < sum(self.shares.values()) < np.inf:
             raise ValueError(f"{', '.join(KINDS)}: expected frequencies >= 0 that are not all 0")
-        if not 0 <= self.staged <= 1:
-            raise ValueError(f"moves: expected staged in 0..1, received {self.staged}")
+        if not 0 <= self.staged <= 1 or not 0 <= self.hot <= 1:
+            raise ValueError(f"moves: expected staged and hot in 0..1, received {self.staged} and {self.hot}")
         if not 0 <= self.near <= 1 or not self.length >= 1 or not 0 <= self.extra <= 100:
             raise ValueError("moves: expected near in 0..1, length >= 1 and extra in 0..100")
 
@@ -78,15 +81,15 @@ class Moves:
         live: NDArray[np.bool_],
         config: MovesConfig | None = None,
         size_bytes: NDArray[np.int64] | None = None,
-        stages: bool = False,
+        pipeline: Pipeline | None = None,
     ) -> None:
         """For decisions int16 [N, H], which exist, bool [N, H], and their sizes int64 [N, H] (None: all equal).
 
-        `stages` says that choices are stages of a pipeline.
+        `pipeline` is that whose stages the choices are, if they are.
         """
         self.config = config or MovesConfig()
         free = live & (num_choices > 1)
-        self._num_choices, self._free, self._stages = num_choices, free, stages
+        self._num_choices, self._free, self._pipeline = num_choices, free, pipeline
         self._size = np.ones(free.shape, np.int64) if size_bytes is None else size_bytes
         heads = range(free.shape[1])
         self._peers: list[NDArray[np.int64]] = [np.flatnonzero(free[:, h]) for h in heads]
@@ -115,7 +118,7 @@ class Moves:
 
     def _move(self, mapping: Mapping16, rng: np.random.Generator) -> bool:
         """One move in place; False where it would change nothing or is not possible."""
-        if self._stages and rng.random() < self.config.staged:
+        if self._pipeline is not None and rng.random() < self.config.staged:
             return self._staged(mapping, self._any(rng)[1], rng)
         draw = rng.random()
         kind = next((k for k, below in enumerate(self._below) if draw < below), len(KINDS) - 1)
@@ -123,11 +126,14 @@ class Moves:
         return done
 
     def _staged(self, mapping: Mapping16, head: int, rng: np.random.Generator) -> bool:
-        peers = self._peers[head]
+        peers, pipeline = self._peers[head], self._pipeline
+        assert pipeline is not None
         stage = mapping[peers, head]
-        moved = stage.min() >= 0 and stage_move(
-            stage, self._num_choices[peers, head], self.config.length, rng
-        )
+        if stage.min() < 0:
+            return False
+        if rng.random() < self.config.hot:
+            return relief(mapping[:, head], self._num_choices[:, head], pipeline, rng)
+        moved = stage_move(stage, self._num_choices[peers, head], self.config.length, rng)
         mapping[peers, head] = stage
         return bool(moved)
 

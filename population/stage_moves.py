@@ -1,10 +1,9 @@
 """Local moves where choices are stages of a pipeline: along the execution order they mostly do not fall.
 
 A *shift* takes the decisions between a place where the choice changes (or an end) and another place one stage further
-or
-back: what lies within one stage crosses a border, what spans several moves their borders, and from the end on
+or back: what lies within one stage crosses a border, what spans several moves their borders, and from the end on
 everything, so that a stage is opened or closed. A *nudge* takes one decision to a neighbouring stage: beside the order
-there are branches.
+there are branches. *Relief* takes a node out of one of the fullest stages, which set the pace.
 """
 
 from __future__ import annotations
@@ -12,10 +11,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.stages import Pipeline, fullness, heat
+
 NUDGE = 0.3
 """Share of nudges (own choice)."""
 FAR = 0.2
 """Share of shifts whose length is anything up to all decisions; of the others it is geometric (own choice)."""
+
+TRIES = 8
+"""Moves that relief chooses from (own choice)."""
 
 
 def stage_move(
@@ -42,3 +46,35 @@ def stage_move(
     changed = bool((moved != part).any())
     stage[first:last] = moved
     return changed
+
+
+def relief(
+    stage: NDArray[np.int16], limit: NDArray[np.int16], pipeline: Pipeline, rng: np.random.Generator
+) -> bool:
+    """Take a node of one of the fullest stages to a neighbouring one, and what has to go with it, in place.
+
+    Of `TRIES` such moves the one that leaves the fuller of the two stages least full is made. Stages int16 [N] (-1:
+    none) are drawn by their heat, nodes by the root of their load: large ones mostly do not fit elsewhere. False where
+    nothing changed.
+    """
+    count = int(limit.max())
+    full, hot = fullness(stage[None], pipeline.load, count)[0], heat(stage[None], pipeline.load, count)[0]
+    if not hot.any():
+        return False
+    fullest = int(rng.choice(count, p=hot / hot.sum()))
+    inside = np.flatnonzero(stage == fullest)
+    weight = np.sqrt(pipeline.load[inside])
+    best, least = None, np.inf
+    for node in rng.choice(inside, TRIES, p=weight / weight.sum()).tolist():
+        later = bool(rng.random() < 0.5)
+        goal = fullest + (1 if later else -1)
+        along = pipeline.along(node, stage, later)
+        if 0 <= goal < limit[along].min():
+            moved = pipeline.load[along].sum()
+            fuller = max(full[fullest] - moved, full[goal] + moved)
+            if fuller < least:
+                best, least = (along, goal), fuller
+    if best is None:
+        return False
+    stage[best[0]] = best[1]
+    return True

@@ -46,12 +46,13 @@ class LocalSearch:
     def __init__(self, config: EvolutionConfig, decisions: Decisions) -> None:
         self._config, self._decisions = config, decisions
         self._moves = Moves(
-            decisions.num_choices, decisions.live, config.moves, decisions.size_bytes, decisions.stages
+            decisions.num_choices, decisions.live, config.moves, decisions.size_bytes, decisions.pipeline
         )
 
     def anchored(self, ran: NDArray[np.int16]) -> Boltzmann:
         """A chromosome whose prior is a mapping int16 [N, H]."""
-        return boltzmann_from_mapping(ran, self._decisions.num_choices, self._decisions.choices)
+        given = self._decisions
+        return boltzmann_from_mapping(ran, given.num_choices, given.choices, given.certainty)
 
     def settler(self, individual: Individual, ran: NDArray[np.int16]) -> Individual:
         """The individual's mapping that ran, as a chromosome; its own id and fitness, "seeded" if it was a GNN."""

@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from egrl.learners.adam import adam_state, load_adam_state
-from hwsim.problem import Mapping16, Problem
+from hwsim.problem import Mapping16, Problem, pipeline_of
+from hwsim.stages import heat
 from policies.graph import Graph
 from policies.graphsage import GraphSage, GraphSageConfig
 from policies.masking import masked_log_probs, mean_entropy
@@ -66,6 +67,7 @@ class Task:
 
     Attributes:
         x: float32 [N, F]; graph: its edges; counts: int64 [N, H]; live: bool [N, H].
+        pipeline: where choices are stages of a pipeline; else None.
     """
 
     def __init__(self, problem: Problem, x: NDArray[np.float32], graph: Graph, device: torch.device) -> None:
@@ -73,6 +75,15 @@ class Task:
         self.graph = graph.on(device)
         self.counts = torch.from_numpy(problem.num_choices.astype(np.int64)).clamp(min=1).to(device)
         self.live = torch.from_numpy(problem.size_bytes > 0).to(device)
+        self.pipeline = pipeline_of(problem)
+
+    def heat(self, before: Mapping16) -> Tensor | None:
+        """Float32 [B, H, C] of mappings int16 [B, N, H]; None where choices are no stages."""
+        if self.pipeline is None:
+            return None
+        choices = int(self.counts.max())
+        heads = [heat(before[:, :, h], self.pipeline.load, choices) for h in range(before.shape[2])]
+        return torch.from_numpy(np.stack(heads, axis=1).astype(np.float32)).to(self.x.device)
 
 
 @dataclass
@@ -134,7 +145,7 @@ class Ppo:
         distinct, index = _distinct(before)
         task = self._tasks[problem]
         earlier = torch.from_numpy(distinct.astype(np.int64)).to(self._device)
-        logits, value = self.net(task.x, earlier, task.graph, task.counts)
+        logits, value = self.net(task.x, earlier, task.graph, task.counts, task.heat(distinct))
         log_probs = masked_log_probs(logits, task.counts)
         if len(distinct) == len(before):
             return log_probs, value

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from egrl.keys import REPAIR, SAMPLE, run_keys
 from egrl.methods import Definition, serves_all
 from egrl.types import GENERATION, Proposals, Setting, proposals
-from hwsim.problem import Evaluation, Mapping16, Status, in_stages
+from hwsim.problem import Evaluation, Mapping16, Status, pipeline_of
 from population.moves import Moves, MovesConfig
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 INVALID = 20.0
 FLIPS_AND_SWAPS = MovesConfig(
-    flip=0.5, swap=0.5, block=0.0, kin_swap=0.0, kin_block=0.0, kin_shift=0.0, repack=0.0, extra=0.5
+    flip=0.5, swap=0.5, block=0.0, kin_swap=0.0, kin_block=0.0, kin_shift=0.0, repack=0.0, extra=0.5, hot=0.0
 )
 
 
@@ -87,7 +87,7 @@ class Annealing:
     def __init__(self, setting: Setting, config: AnnealingConfig) -> None:
         self._setting, self._config = setting, config
         self._moves = [
-            Moves(p.num_choices, p.size_bytes > 0, config.moves, p.size_bytes, in_stages(p))
+            Moves(p.num_choices, p.size_bytes > 0, config.moves, p.size_bytes, pipeline_of(p))
             for p in setting.problems
         ]
         self._chains = [

@@ -32,7 +32,7 @@ from egrl.learners.learner import LEARNER_METRICS, Learner, LearnerConfig
 from egrl.methods.rounds import COMPILER, LEARNER, START, Round
 from egrl.types import Proposals, RunFailure, Setting, proposals
 from hwsim.canonical import observe
-from hwsim.problem import Evaluation, Mapping16, Observation, Status, in_stages
+from hwsim.problem import Evaluation, Mapping16, Observation, Status, pipeline_of
 from policies.graph_unet import GraphUNetConfig
 from policies.store import StoredPolicy, actor_policy
 from population.evolve import Decisions, EvolutionConfig, Guest, Population
@@ -110,7 +110,7 @@ class Hybrid:
             self._choices,
             self._observation.x.shape[1],
             problem.size_bytes,
-            in_stages(problem),
+            pipeline_of(problem),
         )
         start: list[Genome] = []
         if init is not None and evolution.boltzmann_count < evolution.population:
@@ -119,7 +119,9 @@ class Hybrid:
         if mapping is None and evolution.survival == "islands":
             mapping = problem.initial
         if mapping is not None and evolution.boltzmann_count:
-            start.append(boltzmann_from_mapping(mapping, problem.num_choices, self._choices))
+            start.append(
+                boltzmann_from_mapping(mapping, problem.num_choices, self._choices, decisions.certainty)
+            )
         return Population.create(
             self._rng, evolution, decisions, self._parts.network, start, self._setting.device
         )

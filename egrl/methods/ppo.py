@@ -95,6 +95,7 @@ PAPER: dict[str, Any] = {
     "network.width": 128,
     "network.crowds": False,
     "network.stay": 0.0,
+    "network.leave": 0.0,
 }
 """Sections 4.1 and 5.1; its number of passes is not given, two are the fewest that see each other."""
 

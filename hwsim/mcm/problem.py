@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -45,6 +46,7 @@ from hwsim.problem import (
     Status,
     Violation,
 )
+from hwsim.stages import Pipeline
 from workloads.errors import InputError
 from workloads.graph import Workload
 from workloads.importers.placement_json import PlacementGraph
@@ -137,6 +139,11 @@ class McmProblem:
     def stages(self) -> bool:
         """Choices are stages of a pipeline: along the order of the nodes they mostly do not fall."""
         return bool(self.tables.acyclic)
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """Seconds of computing of the nodes, and their edges."""
+        return Pipeline(self.tables.compute_s, np.ascontiguousarray(self.tables.edges.T))
 
     def _costs(self, places: NDArray[np.int16]) -> NDArray[np.float64]:
         """Costs [B] of partitions [B, N]; infinite where the device has too little memory."""

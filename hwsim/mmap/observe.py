@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.mmap.board import DROPPED, PLACED, Board, board_of
 from hwsim.mmap.cost import roofline_s
+from hwsim.mmap.held import find_held
 from hwsim.mmap.moves import over
 from hwsim.mmap.observation import SECONDS_SCALE, SIZE_SCALE, STEPS_SCALE
 from hwsim.mmap.plans import plan
@@ -44,10 +45,11 @@ class _Fixed(NamedTuple):
     same_tensor: int
     map_steps: int
     all_offsets: bool
+    held: int
 
 
 class _Seen(NamedTuple):
-    """The arrays to fill, [B, …], in the order of `hwsim.mmap.view.parts`."""
+    """The arrays to fill, [B, …], in the order of `hwsim.mmap.view.parts`; the last two are empty where not shown."""
 
     buffers: NDArray[np.float32]
     ids: NDArray[np.int32]
@@ -57,6 +59,8 @@ class _Seen(NamedTuple):
     actions: NDArray[np.float32]
     whole: NDArray[np.float32]
     offsets: NDArray[np.float32]
+    held: NDArray[np.float32]
+    losses: NDArray[np.float32]
 
 
 class Observer:
@@ -79,7 +83,9 @@ class Observer:
             name: part.empty(batch, -1 if name in _NONE_IS_MINUS_ONE else 0)
             for name, part in self.parts.items()
         }
-        _look_all(self._tables, self._fixed, boards, _Seen(*seen.values()), new_words(self._tables))
+        none = {"held": np.empty((batch, 0), np.float32), "losses": np.empty((batch, 3, 0), np.float32)}
+        arrays: Any = list((seen if self.view.held else seen | none).values())
+        _look_all(self._tables, self._fixed, boards, _Seen(*arrays), new_words(self._tables))
         return seen
 
 
@@ -115,6 +121,7 @@ def _fixed(tables: Tables, view: View) -> _Fixed:
         view.same_tensor,
         view.map_steps,
         view.offsets is None,
+        view.held,
     )
 
 
@@ -215,6 +222,49 @@ def _see_memory(tables: Tables, fixed: _Fixed, board: Board, seen: _Seen, row: i
 
 
 @kernel
+def _see_held(tables: Tables, board: Board, held: NDArray[np.int32], seen: _Seen, row: int) -> None:
+    """Fill the profile of what is held, next uses int32 [K] of tensors: the greatest benefit in each cell."""
+    cells, capacity = seen.held.shape[1], tables.capacity
+    now = tables.buffer[board.game[0].cursor].step
+    for b in held:
+        low = board.tensor[tables.buffer[b].tensor].offset
+        high = low + tables.buffer[b].granules
+        saved = min(np.log1p(max(_benefit_s(tables, board, b, now), 0.0) * _NS) * SECONDS_SCALE, LIMIT)
+        for r in range(low * cells // capacity, -(-high * cells // capacity)):
+            seen.held[row, r] = max(seen.held[row, r], saved)
+
+
+@kernel
+def _see_losses(
+    tables: Tables,
+    fixed: _Fixed,
+    board: Board,
+    held: NDArray[np.int32],
+    seen: _Seen,
+    row: int,
+    action: int,
+    offset: int,
+) -> None:
+    """Fill what an action that takes room at an offset (-1: it takes none) would write over of what is held."""
+    if offset < 0 or len(held) == 0:
+        return
+    present = tables.buffer[board.game[0].cursor]
+    now, lost_s, first = present.step, 0.0, len(tables.step)
+    for b in held:
+        other = tables.buffer[b]
+        low = board.tensor[other.tensor].offset
+        if low >= offset + present.granules or offset >= low + other.granules:
+            continue
+        if other.tensor == present.tensor or (other.group >= 0 and other.group == present.group):
+            continue
+        lost_s += max(_benefit_s(tables, board, b, now), 0.0)
+        first = min(first, other.step)
+    if first < len(tables.step):
+        seen.losses[row, action, 0] = min(np.log1p(lost_s * _NS) * SECONDS_SCALE, LIMIT)
+        seen.losses[row, action, 1] = fixed.distance[first - now]
+
+
+@kernel
 def _look(tables: Tables, fixed: _Fixed, board: Board, seen: _Seen, row: int, words: Words) -> None:
     """Fill one row; the game must not be over."""
     game = board.game[0]
@@ -225,8 +275,11 @@ def _look(tables: Tables, fixed: _Fixed, board: Board, seen: _Seen, row: int, wo
     for t in range(max(begin, 0), min(begin + seen.supply.shape[1], len(board.step))):
         left = max(board.step[t].supply_s, 0.0)
         seen.supply[row, t - begin] = min(np.log1p(left * _NS) * SECONDS_SCALE, LIMIT)
+    held = find_held(tables, board, fixed.next_use, fixed.held, words)
+    _see_held(tables, board, held, seen, row)
     for action in range(3):
         legal, first, last, _, _, offset = plan(tables, board, action, words)
+        _see_losses(tables, fixed, board, held, seen, row, action, offset if first >= 0 else -1)
         out = seen.actions[row, action]
         out[0] = legal
         out[4] = offset / tables.capacity if offset >= 0 else -1.0

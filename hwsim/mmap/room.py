@@ -49,7 +49,24 @@ def _lowest_bit(word: np.uint64) -> int:
 
 
 @kernel
-def _mark(words: Words, offset: int, granules: int) -> None:
+def is_clear(words: Words, offset: int, granules: int) -> bool:
+    """Whether none of some bits is set."""
+    low, high = offset >> 6, (offset + granules - 1) >> 6
+    head = _ALL << np.uint64(offset & 63)
+    tail = _ALL >> np.uint64(63 - ((offset + granules - 1) & 63))
+    if low == high:
+        return words[low] & head & tail == _NONE
+    if words[low] & head != _NONE or words[high] & tail != _NONE:
+        return False
+    free = True
+    for w in range(low + 1, high):
+        free = free and words[w] == _NONE
+    return free
+
+
+@kernel
+def mark(words: Words, offset: int, granules: int) -> None:
+    """Set some bits."""
     low, high = offset >> 6, (offset + granules - 1) >> 6
     head = _ALL << np.uint64(offset & 63)
     tail = _ALL >> np.uint64(63 - ((offset + granules - 1) & 63))
@@ -97,11 +114,11 @@ def lowest(tables: Tables, board: Board, first: int, now: int, granules: int, wo
     for t in range(first, now + 1):
         other = board.step[t].ends_at
         while other >= 0:
-            _mark(words, placed[other].offset, room[other].granules)
+            mark(words, placed[other].offset, room[other].granules)
             other = placed[other].also_ends
     for k in range(board.game[0].active):
         other = placed[k].active
-        _mark(words, placed[other].offset, room[other].granules)
+        mark(words, placed[other].offset, room[other].granules)
     return _lowest_gap(words, granules, tables.capacity)
 
 

@@ -6,7 +6,8 @@ Deviations: sizes and seconds are log1p times a constant and clipped at `LIMIT`,
 step, so that numbers are of order 1 and mean the same in another program; identifiers, which mean nothing elsewhere,
 stand apart and are said as relations, too (same tensor, same group). Whether a group is placed or dropped is added: a
 group that a dead end dropped cannot be told from offsets. A step outside the program is a free cell in the map, but -1
-in the supply profile.
+in the supply profile. With `held`, which is not in the paper, an agent sees which tensors still lie in fast memory for
+a NoCopy at their next use, and what of that each action would write over.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ BUFFER_FEATURES = (
 ACTION_FEATURES = ("legal", "has_interval", "first", "last", "offset")
 """Columns of an action: whether it is legal, whether it takes an interval and which, and the offset over the capacity
 (-1 = none). A NoCopy of what lies there already has an offset and no interval."""
+LOSS_FEATURES = ("benefit", "target_time")
+"""Columns of what an action writes over: the benefits of the next uses of tensors that are held there, in all, and the
+distance to the first of these uses."""
 GLOBAL_FEATURES = ("move", "buffer", "group_index", "group_left")
 """Moves so far, those that were taken back included; index of b_t; how many of its group come before and after it."""
 
@@ -57,6 +61,7 @@ class View:
         profile_cells: cells of the memory profile; None = one a granule.
         supply_steps: steps that the supply profile covers.
         offsets: how many of the buffers before b_t the offsets are told of; None = all N, by their index.
+        held: steps back to which tensors that are held are looked for; 0 = they are not shown.
     """
 
     next_buffers: int = 5
@@ -66,12 +71,13 @@ class View:
     profile_cells: int | None = 512
     supply_steps: int = 128
     offsets: int | None = 128
+    held: int = 0
 
     def __post_init__(self) -> None:
         """Raises InputError where a number is out of range."""
         for each in fields(self):
             value = getattr(self, each.name)
-            least = 0 if each.name in ("next_buffers", "same_tensor") else 1
+            least = 0 if each.name in ("next_buffers", "same_tensor", "held") else 1
             most = 2**24 if each.name == "profile_cells" else 2**16
             unlimited = value is None and each.name in ("profile_cells", "offsets")
             if not unlimited and (type(value) is not int or not least <= value <= most):
@@ -102,7 +108,7 @@ def parts(view: View, buffers: int, tensors: int, groups: int, granules: int) ->
     """The arrays of an observation of a program with that many of each on a chip with that many granules."""
     rows = 1 + view.next_buffers + view.same_tensor
     float32, int32, uint8 = np.float32, np.int32, np.uint8
-    return {
+    shown = {
         "buffers": Part((rows, len(BUFFER_FEATURES)), float32, -LIMIT, LIMIT),
         "buffer_ids": Part((rows, 2), int32, -1, max(tensors, groups) - 1),
         "memory_map": Part((view.map_cells, view.map_cells), uint8, 0, 1),
@@ -112,3 +118,7 @@ def parts(view: View, buffers: int, tensors: int, groups: int, granules: int) ->
         "global": Part((len(GLOBAL_FEATURES),), float32, 0, LIMIT),
         "offsets": Part((view.offsets or buffers,), float32, -1, 1),
     }
+    if view.held:
+        shown["held"] = Part((view.profile_cells or granules,), float32, 0, LIMIT)
+        shown["losses"] = Part((3, len(LOSS_FEATURES)), float32, 0, LIMIT)
+    return shown

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hwsim.stages import Pipeline, heat
 from population.moves import Moves, MovesConfig
-from population.stage_moves import stage_move
+from population.stage_moves import relief, stage_move
 
 
 def test_a_move_changes_a_run_by_one_stage_and_stays_within_the_limits():
@@ -26,7 +27,10 @@ def test_a_move_changes_a_run_by_one_stage_and_stays_within_the_limits():
 
 
 def test_moves_reach_every_partition_of_a_short_chain():
-    moves = Moves(np.full((4, 1), 3, np.int16), np.ones((4, 1), np.bool_), MovesConfig(extra=0.0), None, True)
+    chain = Pipeline(np.ones(4), np.array([[0, 1, 2], [1, 2, 3]]))
+    moves = Moves(
+        np.full((4, 1), 3, np.int16), np.ones((4, 1), np.bool_), MovesConfig(extra=0.0), None, chain
+    )
     rng, mapping = np.random.default_rng(1), np.zeros((4, 1), np.int16)
     seen = set()
     for _ in range(6_000):
@@ -43,3 +47,29 @@ def test_without_stages_nothing_of_them_is_drawn():
         for share in (0.0, 1.0)
     ]
     np.testing.assert_array_equal(*drawn)
+
+
+def test_the_fullest_stages_are_hot():
+    load = np.array([1.0, 2.0, 3.0, 4.0])
+    found = heat(np.array([[0, 1, 2, 3], [0, 1, 1, 3], [2, 2, 2, 2], [-1, -1, -1, -1]]), load, 4)
+    assert found[0].argmax() == 3
+    assert found[0, :3].max() < 1e-4
+    assert found[1].argmax() == 1
+    assert found[1, 3] == np.exp((4 / 5 - 1) / 0.02)
+    assert found[2, 2] == 1.0
+    assert found[2, [0, 1, 3]].max() < 1e-20
+    assert (found[3] == 0).all()
+
+
+def test_relief_takes_a_node_out_of_the_fullest_stage_and_what_has_to_go_with_it():
+    rng, limit = np.random.default_rng(2), np.full(6, 3, np.int16)
+    edges = np.array([[0, 2], [2, 3], [3, 5], [1, 4]], np.int64).T
+    pipeline = Pipeline(np.array([1.0, 1.0, 5.0, 5.0, 1.0, 0.0]), edges)
+    for _ in range(50):
+        after = np.array([0, 0, 1, 1, 2, 1], np.int16)
+        assert relief(after, limit, pipeline, rng)
+        assert after.tolist() in (
+            [0, 0, 0, 1, 2, 1],
+            [0, 0, 1, 2, 2, 2],
+        )
+    assert not relief(np.zeros(6, np.int16), limit, Pipeline(np.zeros(6), edges), rng)

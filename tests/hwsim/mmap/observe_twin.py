@@ -23,6 +23,10 @@ def seconds(value: float) -> float:
     return math.log1p(max(value, 0.0) * 1e9) * SECONDS_SCALE
 
 
+def meet(a: range, b: range) -> bool:
+    return a.start < b.stop and b.start < a.stop
+
+
 class ObserveTwin:
     """What `view` shows of a game that is not over, after `moves` moves."""
 
@@ -37,7 +41,8 @@ class ObserveTwin:
         same = [n for n in later if self.tensor(n) == self.tensor(self.b)]
         k, count = self.view.next_buffers, self.view.same_tensor
         shown = [self.b, *(later + [None] * k)[:k], *(same + [None] * count)[:count]]
-        return {
+        held = {"held": self.held(), "losses": np.array([self.losses(a) for a in range(3)])}
+        return (held if self.view.held else {}) | {
             "buffers": np.array([self.buffer(n) for n in shown]),
             "buffer_ids": np.array([self.ids(n) for n in shown]),
             "memory_map": self.memory_map(),
@@ -129,6 +134,55 @@ class ObserveTwin:
                     "last": steps(plan.interval[1] - self.now),
                 }
         return [row[name] for name in ACTION_FEATURES]
+
+    def extent(self, other: Placed) -> range:
+        granule = self.chip.cmem.granule_bytes
+        low = other.offset // granule
+        return range(low, low + math.ceil(self.twin.size(other.buffer) / granule))
+
+    def held_uses(self) -> list[tuple[Placed, int]]:
+        """Where each held tensor lies, and its next use."""
+        found = []
+        placed = [p for p in self.twin.state.placed if p.interval is not None]
+        for tensor in {self.tensor(p.buffer) for p in placed}:
+            latest = max((p for p in placed if self.tensor(p.buffer) == tensor), key=lambda p: p.interval[1])
+            uses = [
+                n for n in range(self.b, len(self.program)) if self.tensor(n) == tensor and self.twin.size(n)
+            ]
+            last = latest.interval[1]
+            covers = [p for p in placed if p.interval[1] > last and meet(self.extent(p), self.extent(latest))]
+            if uses and last > self.now - self.view.held and (last > self.now or not covers):
+                found.append((latest, uses[0]))
+        return found
+
+    def held(self) -> np.ndarray[Any, Any]:
+        cells = self.view.profile_cells or self.granules
+        found = np.zeros(cells)
+        for other, use in self.held_uses():
+            for cell in range(cells):
+                extent = self.extent(other)
+                if (
+                    cell * self.granules < extent.stop * cells
+                    and extent.start * cells < (cell + 1) * self.granules
+                ):
+                    found[cell] = max(found[cell], seconds(self.benefit(use)))
+        return found
+
+    def losses(self, number: int) -> list[float]:
+        plan = self.twin.plan(number)
+        if not isinstance(plan, Placed) or plan.interval is None:
+            return [0.0, 0.0]
+        lost = [
+            use
+            for other, use in self.held_uses()
+            if meet(self.extent(other), self.extent(plan))
+            and self.tensor(use) != self.tensor(self.b)
+            and not (self.alias(use) >= 0 and self.alias(use) == self.alias(self.b))
+        ]
+        if not lost:
+            return [0.0, 0.0]
+        first = min(self.program.buffers[n].instruction for n in lost)
+        return [seconds(sum(max(self.benefit(n), 0.0) for n in lost)), steps(first - self.now)]
 
     def in_group(self) -> tuple[int, int]:
         mates = self.twin.mates(self.b)

@@ -33,6 +33,7 @@ def views(draw: st.DrawFn) -> View:
         profile_cells=draw(st.sampled_from((None, 1, 3, 64))),
         supply_steps=draw(st.integers(1, 9)),
         offsets=draw(st.sampled_from((None, 1, 4, 30))),
+        held=draw(st.sampled_from((0, 2, 100))),
     )
 
 
