@@ -336,7 +336,7 @@ def test_the_environment_is_made_as_its_page_says():
 def test_the_parts_of_an_observation_are_those_that_its_page_lists():
     text = (ROOT / "docs" / "mmap.md").read_text(encoding="utf-8")
     listed = {row[0].strip("`"): row[1:3] for row in table(text, "part")}
-    shown = parts(View(), buffers=1, tensors=9, groups=0, granules=32768)
+    shown = parts(View(held=1), buffers=1, tensors=9, groups=0, granules=32768)
     assert list(listed) == list(shown)
     for name, part in shown.items():
         shape = listed[name][0].replace("1 + k + l", "11")
