@@ -1,13 +1,12 @@
 """What a partition costs on a simulated package: an order on every chip, the memory that needs, messages on the ring.
 
 Source: the MCM paper measures on hardware that nobody else has (sections 5.3 and 5.4) and names what an analytical
-    model
-misses: the order of operations that a later pass chooses, the peak memory that follows from it, traffic between chips.
-This model has these three. It is deterministic; all of it is assumption:
+model misses: the order of operations that a later pass chooses, the peak memory that follows from it, traffic between
+chips. This model has these three. It is deterministic; all of it is assumption:
 
-1. *Stages.* Samples follow each other in periods of equal length. A node belongs to the stage that is the greatest of
-   its inputs', one more for an input from another chip. In a period a chip runs its nodes once, each for the sample
-   that has got to its stage.
+1. *Stages.* Samples follow each other in periods of equal length, and a tensor takes a stage to get to another chip.
+   What nothing reads belongs to the first stage that what it reads allows, every other node to the last that its
+   readers allow. In a period a chip runs its nodes once, each for the sample that has got to its stage.
 2. *Order.* Nodes of one stage on one chip run after those that they read. Of the nodes that can run, a chip takes the
    one after which it holds the fewest bytes more; of equal ones the first.
 3. *Memory.* A chip holds the weights of its nodes; for a tensor from another chip one arriving and one for each stage
@@ -153,6 +152,15 @@ def _stages(d: DeviceTables, place: NDArray[np.int16]) -> NDArray[np.int64]:
         for at in range(d.in_start[v], d.in_start[v + 1]):
             u = d.source[d.taken[at]]
             stage[v] = max(stage[v], stage[u] + (1 if place[u] != place[v] else 0))
+    for u in d.order[::-1]:
+        latest = np.int64(-1)
+        for own in range(d.own_start[u], d.own_start[u + 1]):
+            k = d.own[own]
+            for at in range(d.read_start[k], d.read_start[k + 1]):
+                v = d.reader[at]
+                allowed = stage[v] - (1 if place[u] != place[v] else 0)
+                latest = allowed if latest < 0 else min(latest, allowed)
+        stage[u] = max(stage[u], latest)
     return stage
 
 

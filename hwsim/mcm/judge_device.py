@@ -54,6 +54,14 @@ def stages(tensors: Sequence[tuple[int, int, Sequence[int]]], place: Sequence[in
     stage: list[int] = []
     for node, chip in enumerate(place):
         stage.append(max((stage[u] + (place[u] != chip) for u in inputs[node]), default=0))
+    for node in reversed(range(len(place))):
+        allowed = [
+            stage[reader] - (place[reader] != place[node])
+            for source, _, readers in tensors
+            for reader in readers
+            if source == node
+        ]
+        stage[node] = min(allowed, default=stage[node])
     return stage
 
 

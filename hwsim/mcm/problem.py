@@ -51,7 +51,7 @@ from workloads.errors import InputError
 from workloads.graph import Workload
 from workloads.importers.placement_json import PlacementGraph
 
-SIMULATOR_VERSION = 1
+SIMULATOR_VERSION = 2
 """Goes up with every change that changes a partition or a cost."""
 
 _FIX_STREAM = 0x666978
