@@ -92,6 +92,17 @@ def test_before_learning_a_choice_loses_stay_for_every_step_away():
     np.testing.assert_allclose(nothing[0, 0, 0].detach(), np.zeros(9), atol=1e-4)
 
 
+def test_before_learning_a_choice_loses_leave_for_its_heat():
+    config = GraphSageConfig(layers=1, width=8, crowds=False, stay=0.0, leave=3.0, output_gain=1e-9)
+    net, counts = network(config, heads=1), torch.full((1, 1), 3)
+    graph, before = prepare(np.zeros((2, 0), np.int64), 1), torch.tensor([[[1]], [[1]]])
+    heat = torch.tensor([[[0.0, 1.0, 0.5]], [[1.0, 0.0, 0.0]]])
+    logits, _ = net(torch.ones(1, 5), before, graph, counts, heat)
+    np.testing.assert_allclose(logits[:, 0, 0].detach(), -3.0 * heat[:, 0], atol=1e-4)
+    cold, _ = net(torch.ones(1, 5), before, graph, counts)
+    np.testing.assert_allclose(cold.detach(), 0.0, atol=1e-4)
+
+
 def test_the_same_weights_read_any_number_of_choices_and_place_them_by_rank():
     net = network(heads=1)
     graph, x = prepare(np.array([[0], [1]]), 2), torch.ones(2, 5)
