@@ -5,8 +5,9 @@ model misses: the order of operations that a later pass chooses, the peak memory
 chips. This model has these three. It is deterministic; all of it is assumption:
 
 1. *Stages.* Samples follow each other in periods of equal length, and a tensor takes a stage to get to another chip.
-   What nothing reads belongs to the first stage that what it reads allows, every other node to the last that its
-   readers allow. In a period a chip runs its nodes once, each for the sample that has got to its stage.
+   A node belongs to the first stage that what it reads allows; one that depends on nothing from another chip (a bias
+   that is spread, a mask) to the last that its readers allow. In a period a chip runs its nodes once, each for the
+   sample that has got to its stage.
 2. *Order.* Nodes of one stage on one chip run after those that they read. Of the nodes that can run, a chip takes the
    one after which it holds the fewest bytes more; of equal ones the first.
 3. *Memory.* A chip holds the weights of its nodes; for a tensor from another chip one arriving and one for each stage
@@ -148,11 +149,15 @@ def _run(
 def _stages(d: DeviceTables, place: NDArray[np.int16]) -> NDArray[np.int64]:
     """The stage of each node, int64 [N]."""
     stage = np.zeros(len(place), np.int64)
+    alone = np.ones(len(place), np.bool_)
     for v in d.order:
         for at in range(d.in_start[v], d.in_start[v + 1]):
             u = d.source[d.taken[at]]
             stage[v] = max(stage[v], stage[u] + (1 if place[u] != place[v] else 0))
+            alone[v] = alone[v] and alone[u] and place[u] == place[v]
     for u in d.order[::-1]:
+        if not alone[u]:
+            continue
         latest = np.int64(-1)
         for own in range(d.own_start[u], d.own_start[u + 1]):
             k = d.own[own]

@@ -54,7 +54,11 @@ def stages(tensors: Sequence[tuple[int, int, Sequence[int]]], place: Sequence[in
     stage: list[int] = []
     for node, chip in enumerate(place):
         stage.append(max((stage[u] + (place[u] != chip) for u in inputs[node]), default=0))
-    for node in reversed(range(len(place))):
+    alone: set[int] = set()
+    for node, chip in enumerate(place):
+        if all(u in alone and place[u] == chip for u in inputs[node]):
+            alone.add(node)
+    for node in sorted(alone, reverse=True):
         allowed = [
             stage[reader] - (place[reader] != place[node])
             for source, _, readers in tensors
