@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from analysis.style import new_figure
@@ -28,6 +29,7 @@ class Split:
         weight_bytes, peak_bytes: int64 [C]; the peak holds the weights.
         capacity_bytes: of a chip.
         cost_s: seconds a sample, those of the slowest.
+        unit: what the times are in.
     """
 
     label: str
@@ -38,6 +40,7 @@ class Split:
     peak_bytes: NDArray[np.int64]
     capacity_bytes: int
     cost_s: float
+    unit: str = "s"
 
     @property
     def utilisation(self) -> float:
@@ -51,6 +54,8 @@ def split_figure(splits: Sequence[Split], title: str) -> Figure:
     grid = figure.subplots(2, len(splits), squeeze=False, sharex="col", sharey="row")
     slowest = max(split.cost_s for split in splits)
     unit_s, time_unit = (1e-6, "us") if slowest < 1e-3 else (1e-3, "ms") if slowest < 1 else (1.0, "s")
+    if splits[0].unit != "s":
+        unit_s, time_unit = 1.0, splits[0].unit
     most = max(max(split.capacity_bytes, int(split.peak_bytes.max())) for split in splits)
     unit_bytes, unit = unit_of(most)
     for (above, below), split in zip(grid.T, splits, strict=True):
@@ -63,11 +68,44 @@ def split_figure(splits: Sequence[Split], title: str) -> Figure:
         for axes in (above, below):
             axes.tick_params(labelsize=8)
             axes.set_xlim(-0.6, len(split.nodes) - 0.4)
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     grid[0, 0].set_ylabel(f"busy time a sample ({time_unit})", fontsize=8)
     grid[1, 0].set_ylabel(f"memory ({unit})", fontsize=8)
     for axes in grid[:, 0]:
         axes.set_ylim(0, axes.get_ylim()[1] * 1.18)
         axes.legend(fontsize=7, loc="upper right", ncols=3, frameon=False)
+    figure.suptitle(title, fontsize=11, parse_math=False)
+    return figure
+
+
+def shares(split: Split) -> dict[str, NDArray[np.float64]]:
+    """What is used of a package, in shares of what there is: name -> float64 [C]."""
+    capacity = max(split.capacity_bytes, 1)
+    return {
+        "chip busy": split.chip_s / split.cost_s,
+        "link busy": split.link_s / split.cost_s,
+        "SRAM, weights": split.weight_bytes / capacity,
+        "SRAM, peak": split.peak_bytes / capacity,
+    }
+
+
+def shares_figure(splits: Sequence[Split], title: str) -> Figure:
+    """A strip a partition, of at least one over the same chips: what of each chip's time, link and SRAM is used."""
+    figure = new_figure(max(6.4, 2.6 + 0.2 * len(splits[0].nodes)), 1.1 + 1.5 * len(splits))
+    grid = figure.subplots(len(splits), 1, squeeze=False, sharex=True)[:, 0]
+    for axes, split in zip(grid, splits, strict=True):
+        found = shares(split)
+        table = 100 * np.array(list(found.values()))
+        image = axes.imshow(table, aspect="auto", cmap="cividis", vmin=0, vmax=100, interpolation="nearest")
+        means = [f"{name}, mean {share.mean():.0%}" for name, share in found.items()]
+        axes.set_yticks(np.arange(len(means)), means)
+        axes.tick_params(labelsize=8)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_title(split.label, fontsize=8, loc="left", pad=3, parse_math=False)
+    grid[-1].set_xlabel("chip, and the link to the next", fontsize=8)
+    bar = figure.colorbar(image, ax=list(grid), pad=0.01, extend="max")
+    bar.set_label("% of the period, of the SRAM", fontsize=8)
+    bar.ax.tick_params(labelsize=8)
     figure.suptitle(title, fontsize=11, parse_math=False)
     return figure
 

@@ -16,6 +16,7 @@ from egrl.problems import rival
 from egrl.reward_certificate import PROVED, reward_up
 from egrl.run_folder import SUMMARY
 from egrl.types import GENERATION
+from egrl.units import cost_text
 from hwsim.problem import HasRewardBound, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
@@ -136,13 +137,14 @@ def read_summary(run: Path) -> dict[str, Any]:
 def sentence(summary: Mapping[str, Any], folder: str) -> str:
     """The summary for people."""
     best, baseline = summary["best"], summary["baseline"]
+    unit = "s" if best is None else best.get("unit", "s")
     head = f"{summary['workload']} on {summary['chip']}, {summary['method']}: "
     count = _spent(summary)
     if best is None:
         return f"{head}no valid mapping found in {count}\nrun folder: {folder}"
     return (
-        f"{head}{best['speedup']:.4f}x {rival(summary['problem'])} ({best['cost'] * 1e6:.1f} us against"
-        f" {baseline['cost'] * 1e6:.1f} us), found by {best['source']}{_distance(summary['gap'])}"
+        f"{head}{best['speedup']:.4f}x {rival(summary['problem'])} ({cost_text(best['cost'], unit, 1)} against"
+        f" {cost_text(baseline['cost'], unit, 1)}), found by {best['source']}{_distance(summary['gap'])}"
         f"{_reward(summary)}{_interval(summary)}\n{count}\n"
         f"run folder: {folder}"
     )

@@ -45,6 +45,11 @@ def load(name_or_file: str) -> Workload:
         raise InputError(
             f"workload {name_or_file!r}: expected a workload, found a program, which --problem mmap takes"
         )
+    if name_or_file.lower().endswith(".json.gz"):
+        raise InputError(
+            f"workload {name_or_file!r}: expected a workload, found a placement instance's ending, which --problem mcm"
+            " --chip profiled takes"
+        )
     if is_model(name_or_file):
         return _from_model(name_or_file)
     if name_or_file.lower().endswith(".json") or "/" in name_or_file or "\\" in name_or_file:

@@ -166,8 +166,9 @@ def text_of(report: dict[str, Any]) -> str:
     """The certificate for people."""
     from egrl.problems import rival
     from egrl.summary import OPTIMAL, percent_up
+    from egrl.units import cost_text
 
-    best, baseline = report["best_known"], report["baseline"]
+    best, baseline, unit = report["best_known"], report["baseline"], report["unit"]
     faster = f"{best['speedup']:.4f}x {rival(report['problem'])}"
     above = f"{report['baseline_gap']:.2%} above the bound"
     took = f", {report['seconds']:.1f} s" if report["seconds"] > 0 else ""
@@ -176,10 +177,10 @@ def text_of(report: dict[str, Any]) -> str:
     else:
         gap = f"{percent_up(report['gap'])}: the best known is at most this far above the best possible"
     lines = [
-        f"{report['workload']} on {report['chip']}: no mapping is faster than {report['bound'] * 1e6:.2f} us",
+        f"{report['workload']} on {report['chip']}: no mapping is faster than {cost_text(report['bound'], unit)}",
         f"  proof       {report['proof']}{took}",
-        f"  best known  {best['cost'] * 1e6:.2f} us ({best['source']}), {faster}",
-        f"  {_rival(report['problem']):<12}{baseline['cost'] * 1e6:.2f} us, {above} ({baseline['rule']})",
+        f"  best known  {cost_text(best['cost'], unit)} ({best['source']}), {faster}",
+        f"  {_rival(report['problem']):<12}{cost_text(baseline['cost'], unit)}, {above} ({baseline['rule']})",
         f"  gap         {gap}",
     ]
     if "written" in report:

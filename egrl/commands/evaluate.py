@@ -104,11 +104,12 @@ def evaluation_report(problem: Problem, mapping: Mapping16, name: str) -> dict[s
 def text_of(report: Mapping[str, Any]) -> str:
     """The report for people: the explanation as a table, then the score."""
     from egrl.problems import rival
+    from egrl.units import cost_text
 
     lines: list[str] = []
-    explanation = report["explanation"]
+    explanation, unit = report["explanation"], report["unit"]
     if explanation is not None and "chips" in explanation:
-        lines += _chips(explanation)
+        lines += _chips(explanation, unit)
     elif explanation is not None:
         lines += [*_table([_op_row(op) for op in explanation["ops"]]), ""]
         parts = sorted(explanation["seconds_bound_by"].items(), key=lambda part: (-part[1], part[0]))
@@ -122,25 +123,27 @@ def text_of(report: Mapping[str, Any]) -> str:
         lines.append("")
     for violation in report["violations"]:
         lines.append(f"not valid as given: {violation}")
-    cost = "did not run" if report["cost"] is None else f"{report['cost'] * 1e6:.2f} us"
+    cost = "did not run" if report["cost"] is None else cost_text(report["cost"], unit)
     lines.append(
         f"{report['workload']} on {report['chip']}, {report['mapping']}: {cost}, {report['speedup']:.4f}x"
-        f" {rival(report['problem'])} ({report['baseline']['rule']}, {report['baseline']['cost'] * 1e6:.2f} us),"
+        f" {rival(report['problem'])} ({report['baseline']['rule']}, {cost_text(report['baseline']['cost'], unit)}),"
         f" status {report['status']}, epsilon {report['epsilon']:.4f}"
     )
     return "\n".join(lines)
 
 
-def _chips(partition: Mapping[str, Any]) -> list[str]:
+def _chips(partition: Mapping[str, Any], unit: str) -> list[str]:
     """The chips in use, and what takes the time."""
+    from egrl.units import scaled, shown
+
     rows = [
         {
             "chip": chip["name"],
             "nodes": f"{chip['nodes']}",
-            "busy us": f"{chip['busy_s'] * 1e6:.2f}",
+            f"busy {shown(unit)}": f"{scaled(chip['busy_s'], unit):.2f}",
             "weights KiB": f"{chip['weight_bytes'] / 1024:.1f}",
             "peak KiB": f"{chip['peak_bytes'] / 1024:.1f}",
-            "link us": f"{chip['link_s'] * 1e6:.2f}",
+            f"link {shown(unit)}": f"{scaled(chip['link_s'], unit):.2f}",
             "link KiB": f"{chip['link_bytes'] / 1024:.1f}",
         }
         for chip in partition["chips"]

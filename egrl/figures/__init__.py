@@ -24,7 +24,10 @@ FIGURES: dict[str, tuple[str, str]] = {
     "transfer": ("policies along training, on other workloads without training", "egrl.figures.transfer"),
     "zeroshot": ("trained policies on workloads that none was trained on", "egrl.figures.zeroshot"),
     "umap": ("mappings as fast as the compiler's and the best, in two dimensions", "egrl.figures.embedding"),
-    "utilisation": ("what each memory holds over time, compiler and best", "egrl.figures.utilisation"),
+    "utilisation": (
+        "what memories hold over time, or chips of a module do, baseline and best",
+        "egrl.figures.utilisation",
+    ),
     "layout": ("each tensor's address and lifetime in each memory, best", "egrl.figures.layout"),
     "partition": ("what chips of a module do and hold, heuristic and best", "egrl.figures.partition"),
     "breakdown": ("what bounds each op, compiler and best; who gained and lost", "egrl.figures.breakdown"),

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.partition import Split, split_figure
+from analysis.partition import Split, shares, shares_figure, split_figure
 from egrl.figures import Drawing, plain
-from egrl.figures.fastest import fastest
+from egrl.figures.fastest import Fastest, fastest
 from egrl.past_run import PastRun
 from egrl.problems import rival
 from hwsim.problem import HasPartition, Mapping16
@@ -26,11 +26,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         raise InputError(
             f"plot partition: expected a problem that splits a network over chips (mcm), found {problem.name!r}"
         )
-    mappings = shown.mappings()
-    splits = [
-        _split(problem, mappings["compiler"], rival(problem.name)),
-        _split(problem, mappings["best"], f"best: {shown.speedup:.4f}x"),
-    ]
+    splits = splits_of(shown, problem)
     numbers = {
         **shown.numbers,
         "partitions": [{**vars(split), "utilisation": split.utilisation} for split in splits],
@@ -38,11 +34,27 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     return Drawing(split_figure(splits, shown.title), plain(numbers), shown.remarks)
 
 
-def _split(problem: HasPartition, mapping: Mapping16, label: str) -> Split:
+def draw_shares(shown: Fastest, problem: HasPartition) -> Drawing:
+    """What of chips, links and SRAM the baseline's partition and the best use."""
+    splits = splits_of(shown, problem)
+    numbers = {**shown.numbers, "partitions": [{"label": s.label, **shares(s)} for s in splits]}
+    return Drawing(shares_figure(splits, shown.title), plain(numbers), shown.remarks)
+
+
+def splits_of(shown: Fastest, problem: HasPartition) -> list[Split]:
+    """The baseline's partition and the best one of a run."""
+    mappings, unit = shown.mappings(), shown.run.problem.unit
+    return [
+        _split(problem, mappings["compiler"], rival(shown.run.problem.name), unit),
+        _split(problem, mappings["best"], f"best: {shown.speedup:.4f}x", unit),
+    ]
+
+
+def _split(problem: HasPartition, mapping: Mapping16, label: str, unit: str) -> Split:
     found = problem.partition(mapping)
     columns = {
         name: np.array([getattr(chip, name) for chip in found.chips])
         for name in ("link_s", "nodes", "weight_bytes", "peak_bytes")
     }
     busy = np.array([chip.busy_s for chip in found.chips])
-    return Split(label, busy, **columns, capacity_bytes=found.capacity_bytes, cost_s=found.cost_s)
+    return Split(label, busy, **columns, capacity_bytes=found.capacity_bytes, cost_s=found.cost_s, unit=unit)

@@ -11,8 +11,9 @@ from analysis.changes import micro
 from analysis.utilisation import Schedule, utilisation, utilisation_figure
 from egrl.figures import Drawing, plain
 from egrl.figures.fastest import fastest
+from egrl.figures.partition import draw_shares
 from egrl.past_run import PastRun
-from hwsim.problem import HasExplanation, HasOccupancy, Mapping16, Occupancy, Problem
+from hwsim.problem import HasExplanation, HasOccupancy, HasPartition, Mapping16, Occupancy, Problem
 from workloads.errors import InputError
 
 TIME, STEP = "time since the inference began (µs)", "op, in execution order"
@@ -20,12 +21,14 @@ TIME, STEP = "time since the inference began (µs)", "op, in execution order"
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:
-    """Memories over time, a column a mapping; of several runs, the fastest's.
+    """Memories over time, a column a mapping, or what is used of chips and links; of several runs, the fastest's.
 
     InputError where the runs are not of one problem, none has a valid mapping, or the problem has no occupancy.
     """
     shown = fastest(runs)
     problem = shown.run.problem
+    if isinstance(problem, HasPartition):
+        return draw_shares(shown, problem)
     if not isinstance(problem, HasOccupancy):
         raise InputError(
             f"plot utilisation: expected a problem that can say what its memories hold, found {problem.name!r}"

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 INVALID = 20.0
 FLIPS_AND_SWAPS = MovesConfig(
-    flip=0.5, swap=0.5, block=0.0, kin_swap=0.0, kin_block=0.0, kin_shift=0.0, repack=0.0, extra=0.5, hot=0.0
+    flip=0.5, swap=0.5, block=0.0, kin_swap=0.0, kin_block=0.0, kin_shift=0.0, repack=0.0, extra=0.5
 )
 
 

@@ -23,7 +23,7 @@ def compiled(
     network: Network,
     solver: Solver,
     heuristic: str,
-    runs: Callable[[NDArray[np.int16]], bool],
+    demand: Callable[[NDArray[np.int16]], tuple[int, int]],
     backtracks: int,
 ) -> NDArray[np.int16]:
     """Int16 [N], the first that runs of the heuristic's partitions with ever less memory, then of some draws.
@@ -32,23 +32,27 @@ def compiled(
         network: what is split.
         solver: repairs what breaks a rule.
         heuristic: "greedy" or "random" (uniform cuts, the same each time).
-        runs: whether a valid partition [N] runs.
+        demand: the chip on which a valid partition [N] needs the most memory, and how many bytes; it runs where the
+            chips have them.
         backtracks: decisions that the solver may take back for each.
 
     Raises:
         InputError: none was found, with what is lacking and what would help where that is known.
     """
-    found_valid = False
+    available = network.tables.capacity
+    least: tuple[int, int] | None = None
     for place in _candidates(network, solver, heuristic, backtracks):
-        found_valid = True
-        if runs(place):
+        chip, needed = demand(place)
+        if available < 0 or needed <= available:
             return place
+        if least is None or needed < least[1]:
+            least = chip, needed
     where = f"{network.graph.name} on {solver.package.name}"
-    if found_valid:
+    if least is not None:
         raise InputError(
             f"{where}: expected a partition that runs on the device model, found none in"
-            f" {len(FILLS) + DRAWS} tries: their activations and weights exceed sram_bytes ="
-            f" {solver.package.chip.sram_bytes}; what would help: more SRAM, more chips, or model = analytical"
+            f" {len(FILLS) + DRAWS} tries: memory at chip {least[0]}: demanded {least[1]} bytes, available {available}"
+            f" bytes; what would help: sram_bytes of {least[1]}, or --set problem.model=analytical"
         )
     reason = solver.explain(backtracks)
     raise InputError(f"{where}: {reason or f'no partition found with {backtracks} decisions taken back'}")

@@ -6,6 +6,7 @@ file is TOML with the tables of `Package`'s fields; `packages/mcm36.toml` is the
 
 from __future__ import annotations
 
+import re
 from dataclasses import field
 from importlib.resources import files
 from pathlib import Path
@@ -25,7 +26,9 @@ _CONFIG = ConfigDict(extra="forbid")
 Chips = Annotated[int, Field(strict=True, ge=1, le=MAX_CHIPS)]
 Switch = Annotated[bool, Field(strict=True)]
 HopSeconds = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
-SolverBytes = Annotated[int, Field(strict=True, ge=1, le=2**48)]
+MAX_SRAM = 2**48
+"""Bytes of a chip."""
+SolverBytes = Annotated[int, Field(strict=True, ge=1, le=MAX_SRAM)]
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -110,6 +113,12 @@ def describe(package: Package) -> str:
 def package_names() -> tuple[str, ...]:
     """Names of the packages that come with this one, sorted."""
     return toml_file.packaged_names(_PACKAGED)
+
+
+def template(like: str, name: str) -> str:
+    """The commented text of the package file with that name, under another name; `parse_package` reads it."""
+    text = (_PACKAGED / f"{like}.toml").read_text(encoding="utf-8")
+    return re.sub(r"(?m)^name = .*$", lambda _: f'name = "{name}"', text, count=1)
 
 
 def load_package(name_or_file: str | Path) -> Package:

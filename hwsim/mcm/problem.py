@@ -129,9 +129,9 @@ class McmProblem:
         x = np.concatenate([self.network.features, choice_columns(self.choice_rank, self.initial)], axis=1)
         edges = np.ascontiguousarray(self.tables.edges.T)
         self.observation: Observation | None = Observation(x.astype(np.float32), edges, SCHEMA_VERSION)
-        self.unit = "s"
+        self.unit = "s" if isinstance(given, Workload) else "file units"
         mapping = compiled(
-            self.network, self.solver, self.config.baseline, self._runs, self.config.backtracks
+            self.network, self.solver, self.config.baseline, self._demand, self.config.backtracks
         )[:, None]
         self.baseline = Baseline(mapping, self._costs(mapping[None, :, 0])[0], self.config.baseline)
 
@@ -152,8 +152,12 @@ class McmProblem:
         ran = run(self.device, places)
         return np.where(ran.excess_bytes > 0, np.inf, ran.cost_s)
 
-    def _runs(self, place: NDArray[np.int16]) -> bool:
-        return bool(np.isfinite(self._costs(place[None])[0]))
+    def _demand(self, place: NDArray[np.int16]) -> tuple[int, int]:
+        """The chip on which a valid partition [N] needs the most memory, and how many bytes (0 where none is asked)."""
+        if self.config.model == "analytical":
+            return 0, 0
+        peak = run(self.device, place[None]).peak_bytes[0]
+        return int(peak.argmax()), int(peak.max())
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
         """Judge mappings int16 [B, N, 1]; keys uint64 [B] are for FIX where one is not valid.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hwsim.mcm.attempts import attempts
 from hwsim.mcm.clock import clock
 from hwsim.mcm.graph import Graph
-from hwsim.mcm.package import Package
+from hwsim.mcm.package import MAX_SRAM, Package
 from hwsim.mcm.plan import Plan, plan
 from hwsim.mcm.relations import Relations, relate
 from hwsim.mcm.search import BUDGET, INFEASIBLE, VALID, searches
@@ -51,7 +51,8 @@ class Answer:
 class Reason:
     """Why there is no partition: `demanded` > `available` (in `unit`) of a constraint at `where`, and what would help.
 
-    `proved` is False where the budget ended first: then nothing is known but that.
+    `proved` is False where the budget ended first: then nothing is known but that. `suffices` says that `demanded` was
+    found to be enough, and less might do.
     """
 
     constraint: str
@@ -61,13 +62,15 @@ class Reason:
     unit: str
     helps: tuple[str, ...]
     proved: bool
+    suffices: bool = False
 
     def __str__(self) -> str:
         how = "no partition" if self.proved else "no partition found within the budget"
         help_text = "; ".join(self.helps) or "nothing that was tried"
+        demanded = f"at most {self.demanded}" if self.suffices else f"{self.demanded}"
         return (
-            f"{how}: {self.constraint} at {self.where}: demanded {self.demanded} {self.unit}, available"
-            f" {self.available} {self.unit}; what would help: {help_text}"
+            f"{how}: {self.constraint} at {self.where}: demanded {demanded} {self.unit},"
+            f" available {self.available} {self.unit}; what would help: {help_text}"
         )
 
 
@@ -192,13 +195,14 @@ class Solver:
         held, sram = self.graph.weight_bytes, self.package.chip.sram_bytes
         heaviest, total = int(held.argmax()), int(held.sum())
         least = self._sufficient(backtracks, until)
-        helps = [f"sram_bytes of {least}"]
+        helps = [f"sram_bytes of {least}"] if least <= MAX_SRAM else []
+        suffices = False
         if held[heaviest] > sram:
             where, demanded = f"node {self.graph.nodes[heaviest]}", int(held[heaviest])
         elif total > sram * self.package.chips:
             where, demanded, sram = f"all {self.package.chips} chips", total, sram * self.package.chips
         else:
-            where, demanded = "a chip, under the other rules", least
+            where, demanded, suffices = "a chip, under the other rules", least, True
             for rules in (("triangle",), ("no_skip",), ("triangle", "no_skip"), ("acyclic", "triangle")):
                 loose = replace(self.package.constraints, **dict.fromkeys(rules, False))
                 if loose != self.package.constraints and (
@@ -207,7 +211,7 @@ class Solver:
                 ):
                     helps.append(" and ".join(f"{rule} = false" for rule in rules))
                     break
-        return Reason("memory", where, demanded, sram, "bytes", tuple(helps), status == INFEASIBLE)
+        return Reason("memory", where, demanded, sram, "bytes", tuple(helps), status == INFEASIBLE, suffices)
 
     def _sufficient(self, backtracks: int, until: float) -> int:
         """SRAM bytes a chip with which a partition was found, within 1 % of bytes with which none was, time allowing.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,15 @@ def test_search_bound_and_figures_take_chips_of_other_numbers_of_memories(chip, 
     policy = str(next((out / "policies").glob("*")))
     other = ["run", "--workload", "alexnet", "--init", policy, "--gens", "1", "--out", str(tmp_path / "s")]
     refuse(capsys, [*other, *TINY, "--quiet"], "--init: choices: expected 3")
+
+
+def test_a_package_begins_as_one_that_ships_and_is_read(tmp_path, capsys):
+    from hwsim.mcm.package import load_package
+
+    path = tmp_path / "mine.toml"
+    assert main(["chip", "new", str(path), "--like", "mcm36"]) == 0
+    assert "--problem mcm" in capsys.readouterr().out
+    given = load_package(path)
+    assert given.name == "mine"
+    assert replace(given, name="mcm36") == load_package("mcm36")
+    assert "# " in path.read_text(encoding="utf-8")

@@ -1,0 +1,21 @@
+"""How costs are said to people: seconds in microseconds, costs in another unit as they are."""
+
+from __future__ import annotations
+
+SECONDS = "s"
+
+
+def scaled(cost: float, unit: str) -> float:
+    """A cost in the unit that `shown` names."""
+    return cost * 1e6 if unit == SECONDS else cost
+
+
+def shown(unit: str) -> str:
+    """What costs of a problem are told in."""
+    return "us" if unit == SECONDS else unit
+
+
+def cost_text(cost: float, unit: str, digits: int = 2) -> str:
+    """A cost with its unit; costs that are no seconds with two digits more."""
+    places = digits if unit == SECONDS else digits + 2
+    return f"{scaled(cost, unit):.{places}f} {shown(unit)}"
