@@ -25,79 +25,31 @@ Deviations (`--preset paper` is without the first four):
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from annotated_types import Ge, Le
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from egrl import policy_fit
 from egrl.keys import SAMPLE, run_keys
-from egrl.learners.ppo import METRICS, Ppo, PpoLearnerConfig, Rollouts, Task
+from egrl.learners.ppo import METRICS, Ppo, Rollouts, Task
 from egrl.methods import Definition, needs_graph
+from egrl.methods.ppo_config import PAPER, PpoConfig
+from egrl.methods.ppo_draws import NOTHING, coupled, outset
 from egrl.types import Proposals, RunFailure, Setting, proposals
 from hwsim.problem import Evaluation, Mapping16, Problem, Status, in_stages
 from policies.graph import prepare
-from policies.graphsage import GraphSageConfig
 from policies.graphsage_store import graphsage_policy, graphsage_weights
 from policies.store import StoredPolicy
 
 LEAST = 5
 """Rollouts that a problem gets in a round, where there are several."""
-WAVES = 32
-"""Waves that coupled numbers are made of."""
 MEMORY = 0.8
 """What a round leaves of the running mean and variance of rewards."""
 FLAT = 1e-3
 """The least deviation of rewards, in shares of their mean: where all are equal, rounding is not blown up."""
-NOTHING = np.int16(-1)
-
-
-@dataclass(frozen=True)
-class PpoConfig:
-    """Settings of the method.
-
-    Attributes:
-        rollouts: draws a round (the paper's 20, and the deployed mapping: a generation).
-        passes: of the policy, each seeing the mapping of the one before.
-        begin: what the first pass of a rollout sees: the "best" mapping so far, or the "outset".
-        fresh: the share of the rollouts that see the outset all the same.
-        outset: what the deployed mapping sets out from: "nothing", or where choices are stages the "even" split of the
-            nodes in order.
-        coupling: how alike the draws of neighbouring nodes are, where choices are stages: 0 independent, 1 smooth.
-        draw: "own", independent decisions that the problem mends; "problem", its `sample` (SAMPLE of the solver).
-        credit: what the reward counts for: what was "drawn", or what "ran".
-        learner: see `egrl.learners.ppo`.
-        network: see `policies.graphsage`.
-    """
-
-    rollouts: Annotated[int, Ge(2), Le(10_000)] = 20
-    passes: Annotated[int, Ge(1), Le(64)] = 1
-    begin: Literal["best", "outset"] = "best"
-    fresh: Annotated[float, Ge(0), Le(1)] = 0.1
-    outset: Literal["even", "nothing"] = "even"
-    coupling: Annotated[float, Ge(0), Le(1)] = 0.0
-    draw: Literal["own", "problem"] = "own"
-    credit: Literal["drawn", "ran"] = "drawn"
-    learner: PpoLearnerConfig = field(default_factory=PpoLearnerConfig)
-    network: GraphSageConfig = field(default_factory=GraphSageConfig)
-
-
-PAPER: dict[str, Any] = {
-    "passes": 2,
-    "begin": "outset",
-    "outset": "nothing",
-    "coupling": 0.0,
-    "network.layers": 8,
-    "network.width": 128,
-    "network.crowds": False,
-    "network.stay": 0.0,
-    "network.leave": 0.0,
-}
-"""Sections 4.1 and 5.1; its number of passes is not given, two are the fewest that see each other."""
 
 
 @dataclass
@@ -348,34 +300,6 @@ class PpoMethod:
         self._round = [_Part(**part) for part in state["round"]]
         self._rounds, self._proposed = int(state["rounds"]), int(state["proposed"])
         self._metrics = dict(state["metrics"])
-
-
-def outset(problem: Problem, kind: str) -> Mapping16:
-    """What a policy sees before anything is known, int16 [N, H]: nothing (-1), or an even split over stages."""
-    before = np.full_like(problem.initial, NOTHING)
-    if kind == "nothing" or not in_stages(problem):
-        return before
-    share = np.arange(len(before), dtype=np.int64)[:, None] * problem.num_choices // len(before)
-    return np.where(problem.size_bytes > 0, share, before).astype(np.int16)
-
-
-def coupled(rng: np.random.Generator, shape: tuple[int, ...], coupling: float) -> NDArray[np.float64]:
-    """Uniform numbers [R, N, H] in [0, 1), alike for nodes near each other.
-
-    Each is the normal distribution function of sqrt(coupling) g + sqrt(1 - coupling) e with e ~ N(0, 1) by itself and
-    g(n / N), for each row and head, a sum of waves with N(0, 1 / WAVES) amplitudes: every number alone is uniform.
-    A row's waves have a scale of their own, from a thirtieth of the nodes to all of them.
-    """
-    if coupling == 0:
-        return rng.random(shape)
-    rows, nodes, heads = shape
-    scale = 30.0 ** rng.random((rows, 1, heads, 1))
-    wave = rng.standard_normal((rows, 1, heads, WAVES)) * scale
-    a, b = rng.standard_normal((2, rows, 1, heads, WAVES))
-    angle = (np.arange(nodes) / nodes)[None, :, None, None] * wave
-    smooth = ((a * np.cos(angle) + b * np.sin(angle)).sum(axis=-1)) / WAVES**0.5
-    mixed = np.sqrt(coupling) * smooth + np.sqrt(1 - coupling) * rng.standard_normal(shape)
-    return np.asarray(np.clip(ndtr(mixed), 0.0, 1 - 1e-7))
 
 
 DEFINITION = Definition(PpoConfig, PpoMethod, needs_graph, PAPER, takes_policy=True)

@@ -11,7 +11,9 @@ from egrl.archive import Archive
 from egrl.keys import EVALUATION, run_keys
 from egrl.learners.ppo import Rollouts
 from egrl.methods import find
-from egrl.methods.ppo import PpoConfig, PpoMethod, coupled, outset
+from egrl.methods.ppo import PpoMethod
+from egrl.methods.ppo_config import PpoConfig
+from egrl.methods.ppo_draws import coupled, outset
 from egrl.types import GENERATION, Setting
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmConfig, McmProblem

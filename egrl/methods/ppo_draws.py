@@ -1,0 +1,41 @@
+"""What rollouts of `ppo` set out from, and the numbers that their draws are made with."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from hwsim.problem import Mapping16, Problem, in_stages
+
+WAVES = 32
+"""Waves that coupled numbers are made of."""
+NOTHING = np.int16(-1)
+
+
+def outset(problem: Problem, kind: str) -> Mapping16:
+    """What a policy sees before anything is known, int16 [N, H]: nothing (-1), or an even split over stages."""
+    before = np.full_like(problem.initial, NOTHING)
+    if kind == "nothing" or not in_stages(problem):
+        return before
+    share = np.arange(len(before), dtype=np.int64)[:, None] * problem.num_choices // len(before)
+    return np.where(problem.size_bytes > 0, share, before).astype(np.int16)
+
+
+def coupled(rng: np.random.Generator, shape: tuple[int, ...], coupling: float) -> NDArray[np.float64]:
+    """Uniform numbers [R, N, H] in [0, 1), alike for nodes near each other.
+
+    Each is the normal distribution function of sqrt(coupling) g + sqrt(1 - coupling) e with e ~ N(0, 1) by itself and
+    g(n / N), for each row and head, a sum of waves with N(0, 1 / WAVES) amplitudes: every number alone is uniform.
+    A row's waves have a scale of their own, from a thirtieth of the nodes to all of them.
+    """
+    if coupling == 0:
+        return rng.random(shape)
+    rows, nodes, heads = shape
+    scale = 30.0 ** rng.random((rows, 1, heads, 1))
+    wave = rng.standard_normal((rows, 1, heads, WAVES)) * scale
+    a, b = rng.standard_normal((2, rows, 1, heads, WAVES))
+    angle = (np.arange(nodes) / nodes)[None, :, None, None] * wave
+    smooth = ((a * np.cos(angle) + b * np.sin(angle)).sum(axis=-1)) / WAVES**0.5
+    mixed = np.sqrt(coupling) * smooth + np.sqrt(1 - coupling) * rng.standard_normal(shape)
+    return np.asarray(np.clip(ndtr(mixed), 0.0, 1 - 1e-7))
