@@ -14,7 +14,7 @@ from workloads.files import parse_toml, read_text
 GENS = 1000
 METHOD = "es"
 """Of a pre-training whose config names none."""
-DEFAULTS: dict[str, dict[str, Any]] = {"es": {"scouts": 20}, "muzero": {"network.ids": 0}}
+DEFAULTS: dict[str, dict[str, Any]] = {"es": {"scouts": 20}, "muzero": {"network.ids": 0}, "ppo": {}}
 """Settings of methods that are others here than in `egrl run`."""
 GOES_ON = {"es": "egrl"}
 """Methods whose policies others go on from, with their own settings; what the rest trained goes on as it was."""

@@ -278,6 +278,7 @@ class PpoMethod:
             self._ppo.weights(),
             self._config.network,
             passes=self._config.passes,
+            outset=self._config.outset,
             seed=self._setting.seed,
             **policy_fit.demands(self._problems[0]),
         )
@@ -302,4 +303,4 @@ class PpoMethod:
         self._metrics = dict(state["metrics"])
 
 
-DEFINITION = Definition(PpoConfig, PpoMethod, needs_graph, PAPER, takes_policy=True)
+DEFINITION = Definition(PpoConfig, PpoMethod, needs_graph, PAPER, takes_policy=True, several=True)

@@ -17,7 +17,7 @@ from workloads.errors import InputError
 if TYPE_CHECKING:
     from policies.store import StoredPolicy
 
-KINDS = {"gnn": "egrl.placing.gnn", "muzero": "egrl.placing.muzero"}
+KINDS = {"gnn": "egrl.placing.gnn", "graphsage": "egrl.placing.graphsage", "muzero": "egrl.placing.muzero"}
 """Kind of policy -> module."""
 
 

@@ -1,0 +1,73 @@
+"""Policies of ppo on other networks and packages: placed, gone on from, pre-trained."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import refuse
+
+from egrl import saved_policies, transfer
+from egrl.cli import main
+from policies.store import load_policy, save_policy
+
+SMALL = ["--set", "method.network.layers=1", "--set", "method.network.width=8"]
+MCM = ["--problem", "mcm", "--chip", "edge4", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    out: Path = tmp_path_factory.mktemp("runs") / "r"
+    argv = [
+        "run",
+        "--workload",
+        "mobilenet_v2",
+        "--method",
+        "ppo",
+        "--start",
+        "cold",
+        "--gens",
+        "2",
+        *MCM,
+        *SMALL,
+    ]
+    assert main([*argv, "--out", str(out)]) == 0
+    return out
+
+
+def test_a_policy_is_placed_as_it_deploys_itself(trained):
+    source = saved_policies.read(trained)
+    [own] = transfer.build_targets(source, ["mobilenet_v2"])
+    rows = transfer.load(source.steps).greedy(own)
+    assert rows.shape == (len(source.steps), len(own.nodes), 1)
+    assert ((rows >= 0) & (rows < 4)).all()
+    [target] = transfer.zero_shot(source, [own])
+    found = own.evaluate(rows, np.zeros(len(rows), np.uint64)).speedup
+    assert target.speedup == tuple(found.tolist())
+
+
+def test_a_policy_is_placed_on_another_network_and_goes_on_there(trained, capsys):
+    assert main(["transfer", str(trained), "--workload", "resnet18", "--finetune", "42", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert "resnet18" in json.dumps(document)
+
+
+def test_what_does_not_say_how_it_is_deployed_is_refused(trained, tmp_path, capsys):
+    shutil.copytree(trained, tmp_path / "r")
+    for path in (tmp_path / "r" / "policies").iterdir():
+        policy = load_policy(path)
+        metadata = {key: value for key, value in policy.metadata.items() if key != "outset"}
+        save_policy(path, policy.weights, metadata)
+    refuse(capsys, ["transfer", str(tmp_path / "r"), "--workload", "resnet18"], "outset even or nothing")
+
+
+def test_one_policy_is_trained_on_several_networks(tmp_path):
+    out = tmp_path / "p"
+    argv = ["pretrain", "--method", "ppo", "--workloads", "mobilenet_v2,resnet18", "--validation", "resnet50"]
+    assert main([*argv, "--gens", "2", *MCM, *SMALL, "--out", str(out)]) == 0
+    document = json.loads((out / "pretraining.json").read_text())
+    assert document["trained_on"] == ["mobilenet_v2", "resnet18"]
+    assert document["chosen"]["speedup"] > 0
