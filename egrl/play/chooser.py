@@ -1,6 +1,10 @@
 """How an agent chooses its moves: searches, and what differs from what they say.
 
-Sources: as `egrl.play.agent`. Slots differ: the first few play without noise, the others with more and more of it.
+Sources: as `egrl.play.agent`; Plappert et al., "Parameter space noise for exploration" (ICLR 2018).
+
+Slots differ: the first few play without noise, the others with more and more of it. In every second of these noise may
+be *coherent*: not drawn anew each move but a random linear function of the embedding, another one each game, so that a
+game is played by another policy, where noise of single moves only blurs the one that there is.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from hwsim.keys import derive
 from hwsim.problem import Floats, Game, Keys
 from policies.muzero import MuZeroNet
 
-PLAY, REANALYSE, ACT, STRAY = 11, 12, 13, 14
+PLAY, REANALYSE, ACT, STRAY, BEND = 11, 12, 13, 14, 15
 """Streams of keys."""
 LONGEST = 1000
 """Moves that a slot strays at most."""
@@ -59,6 +63,11 @@ class Chooser:
         self._noise = np.clip((slots + 1 - quiet) / max(1, config.slots - quiet), 0, 1)
         self._numbers = {PLAY: 0, REANALYSE: 0, ACT: 0, STRAY: 0}
         self._left, self._same = np.zeros((2, config.slots), np.int64)  # stray moves to come, and which
+        self._coherent = ~self.greedy & (slots % 2 == 1) & (config.coherent_scale > 0)
+        self._games = np.zeros(config.slots, np.int64)
+        self._bent = np.zeros((config.slots, net.config.width, games[0].num_actions))
+        for slot in range(config.slots):
+            self._bend(slot)
 
     def refresh(self) -> None:
         """The networks have changed."""
@@ -89,7 +98,10 @@ class Chooser:
         if isinstance(policy, Gumbel):
             noise *= self._noise[:, None]
         if not self._by_rules:
-            return _chosen(self._search(self._model.root(seen, legal, place), policy, keys, noise))
+            root = self._model.root(seen, legal, place)
+            if isinstance(policy, Gumbel):
+                noise = self._bent_noise(noise, _array(root.embedding[0]))
+            return _chosen(self._search(root, policy, keys, noise))
         action, weights, value = np.zeros(len(place), np.int64), np.zeros(legal.shape), np.zeros(len(place))
         for model in self._rules:
             rows = model.rows
@@ -139,6 +151,19 @@ class Chooser:
     def begin(self, slot: int) -> None:
         """A new game begins in a slot."""
         self._left[slot] = 0
+        self._games[slot] += 1
+        self._bend(slot)
+
+    def _bend(self, slot: int) -> None:
+        """Draw the linear function of a slot's game."""
+        if self._coherent[slot]:
+            rng = np.random.default_rng([self._seed & 0xFFFF_FFFF, BEND, slot, int(self._games[slot])])
+            self._bent[slot] = rng.standard_normal(self._bent.shape[1:]) / self._bent.shape[1] ** 0.5
+
+    def _bent_noise(self, noise: Floats, embedding: Floats) -> Floats:
+        """The noise [B, A], coherent in some slots: embeddings float64 [B, width] have a mean square of 1."""
+        bent = np.einsum("bw,bwa->ba", embedding, self._bent) * self._config.coherent_scale
+        return np.where(self._coherent[:, None], bent * self._noise[:, None], noise)
 
     def _keys(self, rows: int, stream: int) -> Keys:
         first = self._numbers[stream]
@@ -148,17 +173,25 @@ class Chooser:
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
         numbers = {str(stream): number for stream, number in self._numbers.items()}
-        return {"numbers": numbers, "left": self._left, "same": self._same}
+        return {"numbers": numbers, "left": self._left, "same": self._same, "games": self._games}
 
     def load(self, state: dict[str, Any]) -> None:
         """The inverse of `state`."""
         self._numbers = {int(stream): int(number) for stream, number in state["numbers"].items()}
         self._left, self._same = np.array(state["left"]), np.array(state["same"])
+        self._games = np.array(state["games"])
+        for slot in range(len(self._games)):
+            self._bend(slot)
 
 
 def _chosen(found: Result) -> Chosen:
     """What a search proposes."""
     return found.action, found.weights, found.value
+
+
+def _array(embedding: Any) -> Floats:
+    """An embedding [B, width], of numpy or on a device."""
+    return np.asarray(embedding.cpu() if hasattr(embedding, "cpu") else embedding, np.float64)
 
 
 def _unit(keys: Keys) -> Floats:

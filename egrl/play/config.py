@@ -21,9 +21,9 @@ class Discount:
         steps: gradient steps over which it grows.
     """
 
-    first: Annotated[float, Ge(0), Lt(1)] = 0.98
-    last: Annotated[float, Ge(0), Lt(1)] = 0.9999
-    steps: Annotated[int, Ge(1), Le(10**9)] = 20_000
+    first: Annotated[float, Ge(0), Lt(1)] = 0.997
+    last: Annotated[float, Ge(0), Lt(1)] = 0.9995
+    steps: Annotated[int, Ge(1), Le(10**9)] = 30_000
 
     def at(self, step: int) -> float:
         """The discount after that many gradient steps."""
@@ -45,7 +45,7 @@ class Temperature:
 
 
 def _small_view() -> View:
-    return View(map_cells=32, map_steps=256, profile_cells=64, supply_steps=64, offsets=64)
+    return View(map_cells=32, map_steps=256, profile_cells=64, supply_steps=64, offsets=64, held=1024)
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ class PlayConfig:
         greedy: share of the slots that play without noise.
         stray: how often a game goes astray in the last slot (`egrl.play.chooser`); in the others that are not greedy
             less often, in even steps. Returns are not counted across such moves.
+        coherent_scale: deviation of coherent noise in the last slot (`egrl.play.chooser`; Gumbel and learned dynamics
+            only); 0: all noise is drawn anew each move.
         restarts: share of new games, greedy ones aside, that begin with a part of one of the agent's `elites` best
             games so far and are played on from there.
         demonstrations: slots a problem that play the baseline's mapping; they teach, and are never proposed.
@@ -91,6 +93,7 @@ class PlayConfig:
     replay: Annotated[int, Ge(1), Le(10_000_000)] = 20_000
     greedy: Annotated[float, Ge(0), Le(1)] = 0.125
     stray: Annotated[float, Ge(0), Le(1000)] = 0.0
+    coherent_scale: Annotated[float, Ge(0), Le(100)] = 0.0
     restarts: Annotated[float, Ge(0), Le(1)] = 0.0
     elites: Annotated[int, Ge(1), Le(10_000)] = 4
     demonstrations: Annotated[int, Ge(0), Le(65536)] = 0
@@ -113,6 +116,7 @@ PAPER = {
     "discount.first": 0.9999,
     "discount.last": 0.9999,
     "greedy": 0.0,
+    "coherent_scale": 0.0,
     "noise_fraction": 0.25,
     "noise_alpha": 0.03,
     "temperature.initial": 1.0,
@@ -123,6 +127,7 @@ PAPER = {
     "learner.batch": 512,
     "learner.learning_rate": 2e-4,
     "learner.weight_decay": 1e-4,
+    "view.held": 0,
     "view.map_cells": 128,
     "view.profile_cells": 512,
     "view.supply_steps": 128,

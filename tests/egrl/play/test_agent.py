@@ -57,7 +57,8 @@ def test_learning_finds_better_games_than_random_play():
         "learner.steps": 6,
         "discount.first": 0.99,
     }
-    given = settings(**changes, **networks, **learner)
+    quiet = {"stray": 0.0, "coherent_scale": 0.0}
+    given = settings(**changes, **networks, **learner, **quiet)
     player = agent(problem, given)
     returned = []
     for _ in range(80):
@@ -97,6 +98,34 @@ def test_new_games_begin_with_parts_of_the_best_ones():
     ]
     assert begun
     assert any(tuple(record.actions[: record.given]) == best[: record.given] for record in begun)
+
+
+def test_coherent_noise_is_another_policy_for_a_whole_game_and_the_rest_is_drawn_each_move():
+    player = agent(
+        ToyGame(), settings(coherent_scale=50.0, gumbel_scale=5.0, greedy=0.0, stray=0.0, slots=64)
+    )
+    seen, legal, place = player.table.observe(), player.table.legal(), player.table.place()
+    first, again = (player.chooser.choose(seen, legal, place)[0] for _ in range(2))
+    coherent = np.arange(64) % 2 == 1
+    strong = coherent & (np.arange(64) > 16)
+    assert np.array_equal(first[strong], again[strong])
+    assert (first[~coherent] != again[~coherent]).any()
+    for slot in range(64):
+        player.chooser.begin(slot)
+    other = player.chooser.choose(seen, legal, place)[0]
+    assert (other[strong] != first[strong]).any()
+
+
+def test_stray_moves_are_legal_last_and_cut_returns():
+    player = agent(ToyGame(), settings(stray=20.0, greedy=0.5))
+    for _ in range(4):
+        player.work()
+    strayed = player.ring.scalars["stray"][: player.ring.end]
+    assert not strayed[:, :4].any()
+    assert strayed[:, 4:].any()
+    slots = np.arange(strayed.shape[1])
+    for time in range(min(player.ring.end, player.ring.rows)):
+        assert player.ring.legal[time, slots, player.ring.scalars["action"][time]].all()
 
 
 def test_lost_games_are_proposed_whole_and_are_invalid():

@@ -30,6 +30,7 @@ def remembered(rows: int, moves: int = 40) -> tuple[Ring, Potential, list[dict]]
             "after": moved.after,
             "done": moved.done,
             "value": rng.normal(size=3),
+            "stray": rng.random(3) < 0.1,
         }
         ring.write(scalars, policy, legal, seen)
         potential.learn(moved.place, moved.reward, moved.after)
@@ -43,7 +44,7 @@ def plain(log: list[dict], potential: Potential, t: int, b: int) -> tuple[bool, 
     total = 0.0
     for i in range(STEPS + 1):
         here = log[t + i]
-        if i == STEPS or (t + i + 1 == len(log) and not here["done"][b]):
+        if here["stray"][b] or i == STEPS or (t + i + 1 == len(log) and not here["done"][b]):
             return True, total + GAMMA**i * float(np.float32(here["value"][b]))
         phi = potential.value
         reward = here["reward"][b] + GAMMA * phi[here["after"][b]] - phi[here["place"][b]]
