@@ -111,7 +111,10 @@ def test_a_policy_of_another_network_or_kind_is_refused_with_the_setting_that_di
         {**stored.metadata, "kind": "oracle"},
     )
     refuse(
-        capsys, ["transfer", str(odd), "--workload", "vgg16"], "kind: expected one of gnn, muzero", "oracle"
+        capsys,
+        ["transfer", str(odd), "--workload", "vgg16"],
+        "expected one of gnn, graphsage, muzero",
+        "oracle",
     )
 
 
@@ -150,7 +153,7 @@ def test_a_pretraining_may_be_given_seconds(tmp_path):
 def test_what_is_wrong_with_a_pretraining_of_agents_is_said_in_one_line(tmp_path, capsys):
     argv = ["pretrain", "--workloads", "alexnet,vgg16", "--out", str(tmp_path / "p"), "--method"]
     refuse(capsys, [*argv, "muzero"], "muzero cannot serve problem nnpi", "no game")
-    refuse(capsys, [*argv, "ea"], "--method: expected one that trains on several workloads (es, muzero)")
+    refuse(capsys, [*argv, "ea"], "--method: expected one that trains on several workloads (es, muzero, ppo)")
     refuse(capsys, [*argv, "muzro"], "--method: expected one of", "muzro")
     refuse(capsys, [*argv, "es", "--gens", "2", "--seconds", "1"], "one of --gens and --seconds, found both")
     refuse(capsys, [*argv, "es", "--seconds", "-1"], "--seconds: expected a finite number from 0, found -1")
