@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hwsim.canonical import canonical, check_mapping
+from hwsim.canonical import canonical
 from hwsim.problem import HasPlacement, HasPlanText, Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
@@ -75,7 +75,9 @@ def loads(text: str, where: str, problem: Problem) -> Mapping16:
     for number, row in enumerate(rows):
         _read_row(row, f"{where}: mapping[{number}]", problem, at, seen, mapping)
     try:
-        check_mapping(problem, mapping[None], np.zeros(1, np.uint64))
+        problem.repair(
+            mapping[None], np.zeros(1, np.uint64)
+        )  # knows what is out of range; the file is as it is
     except ValueError as error:
         raise InputError(f"{where}: {error}") from error
     return canonical(mapping, problem.size_bytes > 0)

@@ -153,8 +153,8 @@ class GraphSage(nn.Module):
         query = self.query(hidden).view(nodes, batch, heads, -1)
         logits = self._match(query, full, num_choices, choices)
         logits = logits + self._distance(hidden, before, known, choices)
-        if heat is not None:
-            logits = logits - self.leave(hidden).view(nodes, batch, heads, 1) * heat
+        cold = logits.new_zeros(batch, heads, choices)
+        logits = logits - self.leave(hidden).view(nodes, batch, heads, 1) * (cold if heat is None else heat)
         return logits.transpose(0, 1), value
 
     def _waves(self, place: Tensor) -> Tensor:

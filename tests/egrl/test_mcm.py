@@ -96,3 +96,34 @@ def test_only_partitions_are_drawn_as_such(tmp_path, capsys):
     assert (
         "expected a problem that splits a network over chips (mcm), found 'nnpi'" in capsys.readouterr().err
     )
+
+
+def test_a_mapping_that_breaks_a_rule_is_evaluated_as_it_is_given(instance, run, tmp_path, capsys):
+    document = json.loads((run / "best_mapping.json").read_text())
+    document["mapping"][0]["chip"] = "3"
+    broken = tmp_path / "broken.json"
+    broken.write_text(json.dumps(document))
+    capsys.readouterr()
+    argv = ["evaluate", "--problem", "mcm", "--workload", str(instance), "--chip", "profiled"]
+    assert main([*argv, "--mapping", str(broken), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["epsilon"] > 0
+    assert any(violation.startswith("acyclic") for violation in report["violations"])
+
+
+def test_costs_of_instances_are_told_in_the_files_own_unit(instance, capsys):
+    capsys.readouterr()
+    assert main(["evaluate", "--problem", "mcm", "--workload", str(instance), "--chip", "profiled"]) == 0
+    out = capsys.readouterr().out
+    assert "busy file units" in out
+    assert " us" not in out
+
+
+def test_utilisation_is_told_chip_by_chip(run, tmp_path, capsys):
+    capsys.readouterr()
+    assert main(["plot", "utilisation", str(run), "-o", str(tmp_path / "u.png"), "--json"]) == 0
+    numbers = json.loads(capsys.readouterr().out)
+    best = numbers["partitions"][1]
+    assert max(best["chip busy"]) == pytest.approx(1.0)
+    assert len(best["SRAM, peak"]) == len(best["link busy"])
+    assert (tmp_path / "u.png").stat().st_size > 5_000
