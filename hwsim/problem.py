@@ -324,25 +324,17 @@ class HasExplanation(Protocol):
 
 
 @runtime_checkable
-class HasStages(Protocol):
+class HasPipeline(Protocol):
     """A problem whose choices may be stages of a pipeline: then along the order of the nodes they mostly do not
     fall."""
 
     @property
-    def stages(self) -> bool: ...
-
-    @property
-    def pipeline(self) -> Pipeline: ...
-
-
-def in_stages(problem: Problem) -> bool:
-    """Whether the choices of a problem are stages of a pipeline."""
-    return isinstance(problem, HasStages) and problem.stages
+    def pipeline(self) -> Pipeline | None: ...
 
 
 def pipeline_of(problem: Problem) -> Pipeline | None:
-    """What is known of the stages; None where choices are no stages of a pipeline."""
-    return problem.pipeline if isinstance(problem, HasStages) and problem.stages else None
+    """The pipeline whose stages the choices of a problem are; None where they are none."""
+    return problem.pipeline if isinstance(problem, HasPipeline) else None
 
 
 @runtime_checkable

@@ -56,8 +56,7 @@ def fullness(stage: NDArray[np.integer[Any]], load: NDArray[np.float64], stages:
     return total.astype(np.float64).reshape(rows, stages)
 
 
-def heat(stage: NDArray[np.integer[Any]], load: NDArray[np.float64], stages: int) -> NDArray[np.float64]:
-    """Float64 [B, C] in 0..1 of decisions int [B, M]: 1 for the fullest stage, next to 0 for most of the others."""
-    full = fullness(stage, load, stages)
+def heat(full: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Float64 [B, C] in 0..1 of loads [B, C]: 1 for the fullest stage, next to 0 for most of the others."""
     most = full.max(axis=1, keepdims=True)
     return np.where(most > 0, np.exp((full / np.where(most > 0, most, 1.0) - 1) / TOLERANCE), 0.0)

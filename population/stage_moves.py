@@ -58,7 +58,8 @@ def relief(
     nothing changed.
     """
     count = int(limit.max())
-    full, hot = fullness(stage[None], pipeline.load, count)[0], heat(stage[None], pipeline.load, count)[0]
+    loads = fullness(stage[None], pipeline.load, count)
+    full, hot = loads[0], heat(loads)[0]
     if not hot.any():
         return False
     fullest = int(rng.choice(count, p=hot / hot.sum()))

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from egrl.learners.adam import adam_state, load_adam_state
 from hwsim.problem import Mapping16, Problem, pipeline_of
-from hwsim.stages import heat
+from hwsim.stages import fullness, heat
 from policies.graph import Graph
 from policies.graphsage import GraphSage, GraphSageConfig
 from policies.masking import masked_log_probs, mean_entropy
@@ -82,7 +82,7 @@ class Task:
         if self.pipeline is None:
             return None
         choices = int(self.counts.max())
-        heads = [heat(before[:, :, h], self.pipeline.load, choices) for h in range(before.shape[2])]
+        heads = [heat(fullness(before[:, :, h], self.pipeline.load, choices)) for h in range(before.shape[2])]
         return torch.from_numpy(np.stack(heads, axis=1).astype(np.float32)).to(self.x.device)
 
 

@@ -39,7 +39,7 @@ from egrl.methods import Definition, needs_graph
 from egrl.methods.ppo_config import PAPER, PpoConfig
 from egrl.methods.ppo_draws import NOTHING, coupled, outset
 from egrl.types import Proposals, RunFailure, Setting, proposals
-from hwsim.problem import Evaluation, Mapping16, Problem, Status, in_stages
+from hwsim.problem import Evaluation, Mapping16, Problem, Status, pipeline_of
 from policies.graph import prepare
 from policies.graphsage_store import graphsage_policy, graphsage_weights
 from policies.store import StoredPolicy
@@ -197,7 +197,7 @@ class PpoMethod:
             numbers = np.arange(self._proposed, self._proposed + len(log_probs))
             self._proposed += len(log_probs)
             return problem.sample(probabilities, run_keys(self._setting.seed, numbers, SAMPLE))
-        coupling = self._config.coupling if in_stages(problem) else 0.0
+        coupling = 0.0 if pipeline_of(problem) is None else self._config.coupling
         uniform = coupled(rng, log_probs.shape[:3], coupling)
         reached = np.cumsum(probabilities, axis=-1)
         choice = (reached <= (uniform * reached[..., -1])[..., None]).sum(axis=-1)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from hwsim.problem import Mapping16, Problem, in_stages
+from hwsim.problem import Mapping16, Problem, pipeline_of
 
 WAVES = 32
 """Waves that coupled numbers are made of."""
@@ -16,7 +16,7 @@ NOTHING = np.int16(-1)
 def outset(problem: Problem, kind: str) -> Mapping16:
     """What a policy sees before anything is known, int16 [N, H]: nothing (-1), or an even split over stages."""
     before = np.full_like(problem.initial, NOTHING)
-    if kind == "nothing" or not in_stages(problem):
+    if kind == "nothing" or pipeline_of(problem) is None:
         return before
     share = np.arange(len(before), dtype=np.int64)[:, None] * problem.num_choices // len(before)
     return np.where(problem.size_bytes > 0, share, before).astype(np.int16)

@@ -135,14 +135,11 @@ class McmProblem:
         )[:, None]
         self.baseline = Baseline(mapping, self._costs(mapping[None, :, 0])[0], self.config.baseline)
 
-    @property
-    def stages(self) -> bool:
-        """Choices are stages of a pipeline: along the order of the nodes they mostly do not fall."""
-        return bool(self.tables.acyclic)
-
     @cached_property
-    def pipeline(self) -> Pipeline:
-        """Seconds of computing of the nodes, and their edges."""
+    def pipeline(self) -> Pipeline | None:
+        """Seconds of computing of the nodes, and their edges; None where edges may lead back to earlier chips."""
+        if not self.tables.acyclic:
+            return None
         return Pipeline(self.tables.compute_s, np.ascontiguousarray(self.tables.edges.T))
 
     def _costs(self, places: NDArray[np.int16]) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hwsim.stages import Pipeline, heat
+from hwsim.stages import Pipeline, fullness, heat
 from population.moves import Moves, MovesConfig
 from population.stage_moves import relief, stage_move
 
@@ -51,7 +51,8 @@ def test_without_stages_nothing_of_them_is_drawn():
 
 def test_the_fullest_stages_are_hot():
     load = np.array([1.0, 2.0, 3.0, 4.0])
-    found = heat(np.array([[0, 1, 2, 3], [0, 1, 1, 3], [2, 2, 2, 2], [-1, -1, -1, -1]]), load, 4)
+    stage = np.array([[0, 1, 2, 3], [0, 1, 1, 3], [2, 2, 2, 2], [-1, -1, -1, -1]])
+    found = heat(fullness(stage, load, 4))
     assert found[0].argmax() == 3
     assert found[0, :3].max() < 1e-4
     assert found[1].argmax() == 1
