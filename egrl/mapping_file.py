@@ -74,10 +74,8 @@ def loads(text: str, where: str, problem: Problem) -> Mapping16:
     seen: set[str] = set()
     for number, row in enumerate(rows):
         _read_row(row, f"{where}: mapping[{number}]", problem, at, seen, mapping)
-    try:
-        problem.repair(
-            mapping[None], np.zeros(1, np.uint64)
-        )  # knows what is out of range; the file is as it is
+    try:  # the problem knows what it cannot express; what it would mend stays as the file has it
+        problem.repair(mapping[None], np.zeros(1, np.uint64))
     except ValueError as error:
         raise InputError(f"{where}: {error}") from error
     return canonical(mapping, problem.size_bytes > 0)

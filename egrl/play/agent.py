@@ -77,7 +77,7 @@ class Agent:
             torch.manual_seed(int(setting.generator("muzero weights").integers(2**62)))
             self.net = MuZeroNet(config.network, shapes(seen, actions)).to(setting.device)
         self._acting = copy.deepcopy(self.net).requires_grad_(False)
-        self.chooser = Chooser(config, self._games, self.table, self._acting, self.potential, setting.seed)
+        self.chooser = Chooser(config, self._games, self.table, self._acting, self.potential, setting)
         self.learner = MuZeroLearner(config.learner, self.net, advantage=config.ablation == "no-search")
         self.ring = Ring(seen, -(-config.replay * config.learner.unroll // config.slots), actions)
         self._rng = setting.generator("muzero replay")
@@ -145,10 +145,10 @@ class Agent:
         """One move in every slot."""
         seen, legal, place = self.table.observe(), self.table.legal(), self.table.place()
         action, policy, value = self.chooser.choose(seen, legal, place)
-        action, strayed = self.chooser.stray(action, legal)
-        action = self._demonstrate(action, legal, place)
+        drawn, strayed = self.chooser.stray(action, legal)
+        action = self._demonstrate(drawn, legal, place)
         moved = self.table.move(action)
-        scalars = {"action": action, "value": value, "done": moved.done, "stray": strayed}
+        scalars = {"action": action, "value": value, "done": moved.done, "stray": strayed & (action == drawn)}
         scalars |= {"reward": moved.reward, "place": moved.place, "after": moved.after}
         self.ring.write(scalars, policy, legal, seen)
         self.table.forget(self.ring.first)

@@ -21,11 +21,12 @@ from egrl.play.config import PlayConfig
 from egrl.play.model import LearnedModel, TrueModel, priors
 from egrl.play.potential import Potential
 from egrl.play.table import Seen, Table
+from egrl.types import Setting
 from hwsim.keys import derive
 from hwsim.problem import Floats, Game, Keys
 from policies.muzero import MuZeroNet
 
-PLAY, REANALYSE, ACT, STRAY, BEND = 11, 12, 13, 14, 15
+PLAY, REANALYSE, ACT, STRAY = 11, 12, 13, 14
 """Streams of keys."""
 LONGEST = 1000
 """Moves that a slot strays at most."""
@@ -49,9 +50,9 @@ class Chooser:
         table: Table,
         net: MuZeroNet,
         potential: Potential,
-        seed: int,
+        setting: Setting,
     ) -> None:
-        self._config, self._table, self._seed = config, table, seed
+        self._config, self._table, self._setting = config, table, setting
         self.steps = 0
         self._model = LearnedModel(net, potential)
         learned = net if config.ablation != "no-learning" else None
@@ -99,7 +100,7 @@ class Chooser:
             noise *= self._noise[:, None]
         if not self._by_rules:
             root = self._model.root(seen, legal, place)
-            if isinstance(policy, Gumbel):
+            if isinstance(policy, Gumbel) and self._coherent.any():
                 noise = self._bent_noise(noise, _array(root.embedding[0]))
             return _chosen(self._search(root, policy, keys, noise))
         action, weights, value = np.zeros(len(place), np.int64), np.zeros(legal.shape), np.zeros(len(place))
@@ -157,7 +158,7 @@ class Chooser:
     def _bend(self, slot: int) -> None:
         """Draw the linear function of a slot's game."""
         if self._coherent[slot]:
-            rng = np.random.default_rng([self._seed & 0xFFFF_FFFF, BEND, slot, int(self._games[slot])])
+            rng = self._setting.generator(f"muzero coherent noise {slot} {self._games[slot]}")
             self._bent[slot] = rng.standard_normal(self._bent.shape[1:]) / self._bent.shape[1] ** 0.5
 
     def _bent_noise(self, noise: Floats, embedding: Floats) -> Floats:
@@ -168,7 +169,7 @@ class Chooser:
     def _keys(self, rows: int, stream: int) -> Keys:
         first = self._numbers[stream]
         self._numbers[stream] = first + rows
-        return run_keys(self._seed, np.arange(first, first + rows), stream)
+        return run_keys(self._setting.seed, np.arange(first, first + rows), stream)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""

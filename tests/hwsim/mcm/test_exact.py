@@ -21,7 +21,7 @@ from workloads.errors import InputError
 from workloads.importers.placement_json import read
 from workloads.load import load
 
-SHARED = Path("/work/shared/data/placement")
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "placement"
 OPTIMA = [
     ("LayerGraphs-bert24", 4, 24.9169),
     ("LayerGraphs-bert24", 8, 14.2039),
