@@ -17,7 +17,8 @@ from __future__ import annotations
 from math import prod
 
 from workloads.graph import Gemm, Shape3, Workload
-from workloads.zoo.builder import ID_BYTES, Builder, Tensor, variant_name
+from workloads.zoo.builder import ID_BYTES, Builder, Tensor
+from workloads.zoo.naming import variant_name
 from workloads.zoo.transformer import check_sizes
 
 

@@ -5,9 +5,8 @@ Every element is one byte (int8), ids of tokens are four. Weights of an op inclu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from inspect import signature
 from math import prod
 from types import MappingProxyType
 
@@ -23,11 +22,19 @@ VECTOR_OPS = MappingProxyType(
         "relu6": 2,
         "add": 1,
         "scale": 1,
+        "batchnorm": 3,
         "mask": 1,
         "cast": 1,
         "copy": 1,
         "view": 0,
+        "leaky": 2,
         "tanh": 4,
+        "sigmoid": 4,
+        "hardswish": 4,
+        "swish": 5,
+        "gate": 9,
+        "gru": 11,
+        "lstm": 24,
         "softmax": 5,
         "layernorm": 8,
         "gelu": 8,
@@ -38,7 +45,10 @@ VECTOR_OPS = MappingProxyType(
 
 They stand for the passes of a plain implementation: softmax = maximum, subtract, exponential, sum, divide;
 layer normalisation = two sums, subtract, square, two scalings, shift and a shared root; GELU (tanh form) = a
-cubic, a tanh and a product. `copy` is a gather, slice, split, concatenation or transposition; `view` is a
+cubic, a tanh and a product; swish = a sigmoid and a product; batchnorm = one that stands before its convolution
+and cannot be folded, with its relu; gate (WaveNet) = a tanh, a sigmoid and a product. An
+element of an LSTM's state takes three sigmoids, two tanhs, three products and an add, one of a GRU's update a sigmoid,
+a tanh and three more. `copy` is a gather, slice, split, concatenation or transposition; `view` is a
 reshape, which moves nothing. Max pooling costs its kernel area an output element, average pooling
 one an input element. A bias fused into a convolution or a linear layer is added in the accumulators and
 costs nothing.
@@ -171,35 +181,41 @@ class Builder:
         name: str,
         x: Tensor,
         channels: int,
-        kernel: int,
+        kernel: int | tuple[int, int],
         *,
         stride: int = 1,
-        pad: int | None = None,
+        pad: int | tuple[int, int] | None = None,
+        dilation: int = 1,
         groups: int = 1,
         act: str = "",
         skip: Tensor | None = None,
     ) -> Tensor:
         """Convolution with bias (a folded batch norm), a fused residual add of `skip` and activation `act`.
 
-        Padding keeps the size at stride 1 unless stated.
+        `kernel` and `pad` are one number or (x, y); of two paddings the op states the larger. Padding keeps the size
+        at stride 1 unless stated (odd kernels).
 
         Raises ValueError where the input is smaller than the kernel, `groups` does not divide the channels or
         `skip` has another shape.
         """
-        pad = kernel // 2 if pad is None else pad
+        kernel = (kernel, kernel) if isinstance(kernel, int) else kernel
+        if pad is None:
+            pad = (kernel[0] // 2 * dilation, kernel[1] // 2 * dilation)
+        elif isinstance(pad, int):
+            pad = (pad, pad)
         width, height, depth = x.shape
         if depth % groups or channels % groups:
             raise ValueError(
                 f"groups: expected a divisor of {depth} and {channels} channels at {name}, received {groups}"
             )
         ofm = (
-            window_size(name, width, kernel, stride, pad),
-            window_size(name, height, kernel, stride, pad),
+            window_size(name, width, dilation * (kernel[0] - 1) + 1, stride, pad[0]),
+            window_size(name, height, dilation * (kernel[1] - 1) + 1, stride, pad[1]),
             channels,
         )
         if skip is not None and skip.shape != ofm:
             raise ValueError(f"skip: expected shape {ofm} at {name}, received {skip.shape}")
-        reduction = depth // groups * kernel * kernel
+        reduction = depth // groups * prod(kernel)
         gemm = Gemm(groups, self.batch * ofm[0] * ofm[1], channels // groups, reduction)
         tail = VECTOR_OPS[act] + (VECTOR_OPS["add"] if skip is not None else 0)
         depthwise = groups == depth == channels and groups > 1
@@ -211,7 +227,7 @@ class Builder:
             weights=channels * reduction + channels,
             gemm=gemm,
             vector_ops=tail * self.batch * prod(ofm),
-            window=Window((kernel, kernel), stride, pad, 1, groups),
+            window=Window(kernel, stride, max(pad), dilation, groups),
         )
 
     def up_conv(self, name: str, x: Tensor, channels: int, factor: int) -> Tensor:
@@ -228,12 +244,43 @@ class Builder:
             window=Window((factor, factor), factor, 0, 1, 1),
         )
 
-    def max_pool(self, name: str, x: Tensor, kernel: int, stride: int, pad: int = 0) -> Tensor:
-        """Max pooling; the size is rounded down."""
+    def transposed_conv(
+        self,
+        name: str,
+        x: Tensor,
+        channels: int,
+        kernel: int,
+        stride: int,
+        pad: int,
+        *,
+        more: int = 0,
+        act: str = "",
+    ) -> Tensor:
+        """Transposed convolution with bias whose tiles overlap: (size - 1) x stride + kernel - 2 x pad + more."""
+        width, height, depth = x.shape
+        least = kernel - 2 * pad + more
+        ofm = ((width - 1) * stride + least, (height - 1) * stride + least, channels)
+        cols = channels * kernel * kernel
+        return self.add(
+            name,
+            "conv",
+            [x],
+            ofm,
+            weights=depth * cols + channels,
+            gemm=Gemm(1, self.batch * width * height, cols, depth),
+            vector_ops=VECTOR_OPS[act] * self.batch * prod(ofm),
+            window=Window((kernel, kernel), stride, pad, 1, 1),
+        )
+
+    def max_pool(
+        self, name: str, x: Tensor, kernel: int, stride: int, pad: int = 0, *, ceil: bool = False
+    ) -> Tensor:
+        """Max pooling; the size is rounded down, or with `ceil` up."""
         width, height, channels = x.shape
+        more = stride - 1 if ceil else 0
         ofm = (
-            window_size(name, width, kernel, stride, pad),
-            window_size(name, height, kernel, stride, pad),
+            window_size(name, width + more, kernel, stride, pad),
+            window_size(name, height + more, kernel, stride, pad),
             channels,
         )
         work = self.batch * prod(ofm) * kernel * kernel
@@ -252,6 +299,22 @@ class Builder:
         tail = VECTOR_OPS[act] * self.batch * features
         weights = x.elements * features + features
         return self.add(name, "matmul", [flat], (1, 1, features), weights=weights, gemm=gemm, vector_ops=tail)
+
+    def dense(self, name: str, x: Tensor, features: int, *, act: str = "") -> Tensor:
+        """Fully connected layer over the last axis alone, with a fused bias and activation."""
+        length, rows, hidden = x.shape
+        ofm = (length, rows, features)
+        gemm = Gemm(1, self.batch * length * rows, features, hidden)
+        tail = VECTOR_OPS[act] * self.batch * prod(ofm)
+        return self.add(
+            name, "matmul", [x], ofm, weights=hidden * features + features, gemm=gemm, vector_ops=tail
+        )
+
+    def concat(self, name: str, parts: Sequence[Tensor]) -> Tensor:
+        """Feature maps of one size, channel after channel."""
+        width, height, _ = parts[0].shape
+        ofm = (width, height, sum(t.shape[2] for t in parts))
+        return self.pointwise(name, "concat", parts, "copy", ofm=ofm)
 
     def matmul(self, name: str, x: Tensor, features: int, *, parameters: int | None = None) -> Tensor:
         """[length, hidden] x weights [hidden, features], no bias."""
@@ -294,9 +357,3 @@ def window_size(name: str, size: int, kernel: int, stride: int, pad: int) -> int
     if size + 2 * pad < kernel:
         raise ValueError(f"resolution: expected at least {kernel - 2 * pad} at {name}, received {size}")
     return (size + 2 * pad - kernel) // stride + 1
-
-
-def variant_name(base: str, builder: Callable[..., Workload], **given: object) -> str:
-    """`base`, followed by every parameter of `builder` that was not given its default."""
-    known = signature(builder).parameters
-    return base + "".join(f"-{key}{value}" for key, value in given.items() if value != known[key].default)

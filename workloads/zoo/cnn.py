@@ -17,7 +17,8 @@ Deviations:
 from __future__ import annotations
 
 from workloads.graph import Workload
-from workloads.zoo.builder import Builder, Tensor, variant_name
+from workloads.zoo.builder import Builder, Tensor
+from workloads.zoo.naming import variant_name
 
 RESNETS: dict[int, tuple[bool, tuple[int, int, int, int]]] = {
     18: (False, (2, 2, 2, 2)),
@@ -47,7 +48,7 @@ def resnet(
             stride = 2 if stage > 0 and block == 0 else 1
             prefix = f"layer{stage + 1}.{block}"
             x = _residual_block(net, prefix, x, width * 2**stage, stride, bottleneck)
-    x = _head(net, x, classes)
+    x = classifier(net, x, classes)
     name = variant_name(
         f"resnet{depth}", resnet, batch=batch, resolution=resolution, width=width, classes=classes
     )
@@ -71,7 +72,8 @@ def _residual_block(
     return net.conv(last, y, out, 1 if bottleneck else 3, act="relu", skip=skip)
 
 
-def _head(net: Builder, x: Tensor, classes: int) -> Tensor:
+def classifier(net: Builder, x: Tensor, classes: int) -> Tensor:
+    """Global average pooling, a linear layer and softmax."""
     x = net.average_pool("avgpool", x)
     x = net.linear("fc", x, classes)
     return net.pointwise("softmax", "softmax", [x], "softmax")
@@ -134,15 +136,15 @@ def mobilenet_v2(
     """MobileNet-v2; `width` multiplies every number of channels (rounded to multiples of 8)."""
     net = Builder(batch)
     x = net.input((resolution, resolution, 3))
-    x = net.conv("conv_first", x, _multiple_of_8(32 * width), 3, stride=2, act="relu6")
+    x = net.conv("conv_first", x, multiple_of_8(32 * width), 3, stride=2, act="relu6")
     number = 0
     for expansion, channels, blocks, first_stride in _INVERTED:
         for block in range(blocks):
             number += 1
             stride = first_stride if block == 0 else 1
-            x = _inverted_block(net, f"block{number}", x, _multiple_of_8(channels * width), expansion, stride)
-    x = net.conv("conv_last", x, _multiple_of_8(1280 * max(1.0, width)), 1, act="relu6")
-    x = _head(net, x, classes)
+            x = _inverted_block(net, f"block{number}", x, multiple_of_8(channels * width), expansion, stride)
+    x = net.conv("conv_last", x, multiple_of_8(1280 * max(1.0, width)), 1, act="relu6")
+    x = classifier(net, x, classes)
     name = variant_name(
         "mobilenet_v2", mobilenet_v2, batch=batch, resolution=resolution, width=width, classes=classes
     )
@@ -159,7 +161,7 @@ def _inverted_block(
     return net.conv(f"{prefix}.project", y, channels, 1, skip=skip)
 
 
-def _multiple_of_8(channels: float) -> int:
+def multiple_of_8(channels: float) -> int:
     """The nearest multiple of 8, at least 8, and never more than 10% below."""
     nearest = max(8, int(channels + 4) // 8 * 8)
     return nearest + 8 if nearest < 0.9 * channels else nearest

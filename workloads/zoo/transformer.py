@@ -18,7 +18,8 @@ Deviations:
 from __future__ import annotations
 
 from workloads.graph import Gemm, Workload
-from workloads.zoo.builder import ID_BYTES, Builder, Tensor, variant_name
+from workloads.zoo.builder import ID_BYTES, Builder, Tensor
+from workloads.zoo.naming import variant_name
 
 
 def bert(

@@ -11,7 +11,8 @@ Deviations:
 from __future__ import annotations
 
 from workloads.graph import Workload
-from workloads.zoo.builder import Builder, Tensor, variant_name
+from workloads.zoo.builder import Builder, Tensor
+from workloads.zoo.naming import variant_name
 
 
 def unet(
