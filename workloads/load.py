@@ -10,7 +10,8 @@ from pathlib import Path
 from workloads.errors import InputError
 from workloads.graph import Workload
 from workloads.importers.read import is_model
-from workloads.zoo import ZOO, canonical_name
+from workloads.sets import is_set, members
+from workloads.zoo import MCM87, ZOO, builder, canonical_name
 
 MAX_FILE_BYTES = 512 * 2**20
 """Largest workload file that is read."""
@@ -25,9 +26,15 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(ZOO))
 
 
+def all_names() -> tuple[str, ...]:
+    """Names of the zoo and of the data set `mcm87`, each once, sorted."""
+    return tuple(sorted({*ZOO, *MCM87}))
+
+
 def load(name_or_file: str) -> Workload:
-    """The workload called `name_or_file` in the zoo ("resnet50", "ResNet-50"), or the one in that .json file, or the
-    model in that .onnx, .onnx.gz or .pt2 file; what there is to say about a model is logged as warnings.
+    """The workload called `name_or_file` in the zoo or in the data set `mcm87` ("resnet50", "ResNet-50"), or the one in
+    that .json file, or the model in that .onnx, .onnx.gz or .pt2 file; what there is to say about a model is logged as
+    warnings.
 
     A name of the zoo wins over a file of the same name. NAME:KEY=NUMBER:… is a variant of the zoo's network, another
     size of it: "bert:layers=6:length=256", with the parameters of its builder.
@@ -37,10 +44,15 @@ def load(name_or_file: str) -> Workload:
     """
     name = canonical_name(name_or_file)
     if name is not None:
-        return ZOO[name]()
+        return builder(name)()
     base, colon, parameters = name_or_file.partition(":")
     if colon and (name := canonical_name(base)) is not None:
         return _variant(name, parameters, name_or_file)
+    if is_set(name_or_file):
+        raise InputError(
+            f"workload {name_or_file!r}: expected one workload, found a set of {len(members(name_or_file))}, which"
+            " `egrl pretrain`, `egrl transfer` and `egrl compare` take"
+        )
     if name_or_file.lower().endswith(PROGRAMS):
         raise InputError(
             f"workload {name_or_file!r}: expected a workload, found a program, which --problem mmap takes"
@@ -60,9 +72,10 @@ def load(name_or_file: str) -> Workload:
 
 
 def _variant(name: str, text: str, given: str) -> Workload:
+    build = builder(name)
     known = {
         key: parameter.default
-        for key, parameter in inspect.signature(ZOO[name]).parameters.items()
+        for key, parameter in inspect.signature(build).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
     found: dict[str, float] = {}
@@ -82,7 +95,7 @@ def _variant(name: str, text: str, given: str) -> Workload:
     if wrong is not None:
         raise InputError(f"workload {given!r}: {wrong}: expected above 0, found {found[wrong]:g}")
     try:
-        return ZOO[name](**found)
+        return build(**found)
     except ValueError as error:
         raise InputError(f"workload {given!r}: {error}") from error
 
@@ -92,7 +105,7 @@ def _unknown(name: str) -> str:
 
     if name in program_names():
         return f"workload {name!r}: expected a workload, found a program, which --problem mmap takes"
-    close = difflib.get_close_matches(name.lower(), names(), n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name.lower(), all_names(), n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}? " if close else ""
     return (
         f"workload {name!r}: expected a name from the zoo or a .json, .onnx or .pt2 file, found neither; "

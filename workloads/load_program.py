@@ -12,8 +12,9 @@ from pathlib import PurePath
 
 from workloads.errors import InputError
 from workloads.files import read_bytes
-from workloads.load import load, names
+from workloads.load import all_names, load
 from workloads.program import NO_ALIAS, Program
+from workloads.sets import is_set
 from workloads.zoo import canonical_name
 
 FOLDER = "programs"
@@ -112,14 +113,14 @@ def _split(name: str) -> tuple[str, bool]:
 
 
 def _is_workload(name: str) -> bool:
-    """Whether `load` has something to say about it: a name of the zoo, or what looks like a file."""
-    if canonical_name(name.partition(":")[0]) is not None:
+    """Whether `load` has something to say about it: a name of the zoo or of a set, or what looks like a file."""
+    if canonical_name(name.partition(":")[0]) is not None or is_set(name):
         return True
     return "/" in name or "\\" in name or name.lower().endswith((".json", ".onnx", ".onnx.gz", ".pt2"))
 
 
 def _unknown(name: str) -> str:
-    known = (*program_names(), *names())
+    known = (*program_names(), *all_names())
     close = difflib.get_close_matches(_bare(name.partition(":")[0]), known, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}? " if close else ""
     return (

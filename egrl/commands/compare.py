@@ -10,7 +10,13 @@ import click
 
 
 @click.command(name="compare", short_help="compare methods: a table and curves over seeds")
-@click.option("--workload", "workloads", required=True, metavar="W[,W2…]", help="workloads or workload files")
+@click.option(
+    "--workload",
+    "workloads",
+    required=True,
+    metavar="W[,W2…]",
+    help="workloads, sets of them or files",
+)
 @click.option("--methods", required=True, metavar="A,B,…", help="methods of `egrl list methods`")
 @click.option("--seeds", type=click.IntRange(1), default=5, help="runs of each method: seeds 0, 1, … [5]")
 @click.option("--evals", type=int, default=4000, help="evaluations of each run [4000]")
@@ -46,12 +52,12 @@ def command(
     egrl compare --workload resnet50 --methods egrl,annealing,random --seeds 5 --evals 4000 --out comparison
     """
     from egrl import comparison, comparison_report
-    from egrl.names import several
+    from egrl.names import several, several_workloads
 
     folder = Path(out)
 
     document = comparison_report.compare(
-        several(workloads, "--workload"),
+        several_workloads(workloads, "--workload"),
         several(methods, "--methods"),
         seeds,
         folder,

@@ -27,7 +27,7 @@ def entries(kind: str) -> list[dict[str, object]]:
 
 
 def _networks() -> list[dict[str, object]]:
-    from workloads.load import load, names
+    from workloads.load import all_names, load
 
     return [
         {
@@ -37,7 +37,7 @@ def _networks() -> list[dict[str, object]]:
             "parameters": graph.parameters,
             "macs": graph.macs,
         }
-        for name in names()
+        for name in all_names()
         for graph in [load(name)]
     ]
 

@@ -9,7 +9,12 @@ import click
 
 
 @click.command(name="pretrain", short_help="train one policy on many workloads")
-@click.option("--workloads", required=True, metavar="W,W2…", help="workloads or workload files to train on")
+@click.option(
+    "--workloads",
+    required=True,
+    metavar="W,W2…",
+    help="workloads, sets of them (mcm87:training) or workload files to train on",
+)
 @click.option(
     "--validation",
     metavar="W[,W2…]",
@@ -65,7 +70,7 @@ def command(
     --set method.network.ids=0).
     """
     from egrl import config
-    from egrl.names import several
+    from egrl.names import several_workloads
     from egrl.prepare import check_device
     from egrl.pretrain import pretrain
     from egrl.pretrain_options import PretrainOptions
@@ -74,8 +79,8 @@ def command(
 
     tables = config.parse_set(settings)
     options = PretrainOptions(
-        tuple(several(workloads, "--workloads")),
-        tuple(several(validation, "--validation")) if validation is not None else (),
+        tuple(several_workloads(workloads, "--workloads")),
+        tuple(several_workloads(validation, "--validation")) if validation is not None else (),
         gens,
         seed,
         problem,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     required=True,
     multiple=True,
     metavar="W[,W2…]",
-    help="workloads or workload files",
+    help="workloads, sets of them (mcm87:test) or workload files",
 )
 @click.option(
     "--finetune",
@@ -51,7 +51,7 @@ def command(
     egrl transfer runs/bert-egrl-s0-1 --workload resnet50,resnet101
     """
     from egrl import atomic, saved_policies, transfer
-    from egrl.names import several
+    from egrl.names import several_workloads
     from egrl.problems import rival
     from egrl.stopping import Interrupted
 
@@ -59,7 +59,7 @@ def command(
         if not quiet:
             click.echo(f"egrl transfer: {line}", err=True)
 
-    names = several(",".join(workloads), "--workload")
+    names = several_workloads(",".join(workloads), "--workload")
     folders = [Path(run) for run in runs]
     twice = next((f for f in folders if [g.resolve() for g in folders].count(f.resolve()) > 1), None)
     if twice is not None:

@@ -1,4 +1,8 @@
-"""Networks by name. Each is built when it is asked for; builders take parameters for other sizes."""
+"""Networks by name. Each is built when it is asked for; builders take parameters for other sizes.
+
+`ZOO` are the networks that have certificates and bounds; `MCM87` (`mcm87.py`) is a data set of further ones, whose
+modules are imported when they are built.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from functools import partial
 from workloads.graph import Workload
 from workloads.zoo.bert_large import bert_large
 from workloads.zoo.cnn import alexnet, mobilenet_v2, resnet, vgg16
+from workloads.zoo.mcm87 import MCM87
 from workloads.zoo.transformer import bert, gpt2
 from workloads.zoo.unet import unet
 
@@ -29,9 +34,14 @@ ZOO: dict[str, Callable[..., Workload]] = {
 
 
 def canonical_name(name: str) -> str | None:
-    """The name in `ZOO` that is meant ("ResNet-50" is resnet50); None where there is none."""
+    """The name in `ZOO` or `MCM87` that is meant ("ResNet-50" is resnet50); None where there is none."""
     wanted = _bare(name)
-    return next((known for known in ZOO if _bare(known) == wanted), None)
+    return next((known for known in (*ZOO, *MCM87) if _bare(known) == wanted), None)
+
+
+def builder(name: str) -> Callable[..., Workload]:
+    """What builds the network of that name in `ZOO` or `MCM87`; KeyError where there is none."""
+    return ZOO[name] if name in ZOO else MCM87[name].builder(name)
 
 
 def _bare(name: str) -> str:
@@ -39,10 +49,12 @@ def _bare(name: str) -> str:
 
 
 __all__ = [
+    "MCM87",
     "ZOO",
     "alexnet",
     "bert",
     "bert_large",
+    "builder",
     "canonical_name",
     "gpt2",
     "mobilenet_v2",
