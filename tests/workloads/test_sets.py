@@ -15,7 +15,8 @@ from workloads.sets import is_set, members
 from workloads.zoo.mcm87 import MCM87, SIZES, split
 
 PAPER = {"training": 66, "validation": 5, "test": 16}
-SEEDS = (0, 1, 2, 3, 4, 12345)
+SEEDS = (0, 1, 2, 3, 35, 12345)
+"""Without a further draw seed 35 would train on no member of a family."""
 
 
 def parts(seed: int) -> list[tuple[str, ...]]:

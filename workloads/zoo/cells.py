@@ -109,7 +109,7 @@ def elementary_lstm(
     net: Builder, prefix: str, xs: Sequence[Tensor], hidden: int, state: Tensor | None = None
 ) -> list[Tensor]:
     """The same LSTM as a framework writes it: concatenation, product, split, three sigmoids, two tanhs, products and
-    sum. Eleven ops a step, eight in the first, whose state is zero."""
+    sum. Eleven ops a step, seven in the first, whose state is zero."""
     cell: Tensor | None = None
     outputs = []
     for t, x in enumerate(xs):
