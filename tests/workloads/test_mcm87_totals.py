@@ -3,9 +3,9 @@
 Published: torchvision's table of classification weights, without auxiliary heads (its FLOPs are multiply-accumulates);
 its segmentation models less their auxiliary head. AlexNet in two towers, GoogLeNet with biases: Caffe's models.
 Xception: the paper's table 3. CIFAR ResNets: the counts of reimplementations that follow the paper (0.27, 0.85, 1.7 M).
-Wide ResNet, DenseNet-BC, ConvNets of the papers on DCGAN, CycleGAN, pix2pix, EDSR, VDSR: the released PyTorch models.
-Darknet and YOLO: the released configurations, half of their BFLOPs. Mixer: the released checkpoints. QuartzNet: the
-paper's table 2. CRNN: the paper's table 4. SegNet: 29.4 M as commonly counted. Language models: 4.65 M and 19.8 M, as
+Wide ResNet, DenseNet-BC, DCGAN, CycleGAN, pix2pix, EDSR, VDSR: PyTorch models as released.
+Darknet and YOLO: the released configurations, half of their BFLOPs. Mixer: the released checkpoints. QuartzNet and
+CRNN: as their papers state them. SegNet: 29.4 M as commonly counted. Language models: 4.65 M and 19.8 M, as
 commonly counted for Zaremba et al.
 """
 

@@ -1,7 +1,8 @@
 """Convolutions over time: WaveNet, TCN, QuartzNet, VDCNN, a text classifier, keyword spotting.
 
 Sources:
-- WaveNet: van den Oord et al., 2016, figure 4; 30 layers, 32 residual and 512 skip channels, 256 levels.
+- WaveNet: van den Oord et al., 2016, figure 4; the paper gives no widths, these (32 residual and 512 skip channels, 30
+  layers) are those of widespread implementations.
 - TCN: Bai et al., "An Empirical Evaluation of Generic Convolutional and Recurrent Networks …", 2018, figure 1.
 - QuartzNet: Kriman et al., 2020, table 1. VDCNN: Conneau et al., 2017, figure 1 and table 2 (29 convolutions).
 - Text classifier: Kim, "Convolutional Neural Networks for Sentence Classification", 2014, figure 1.
