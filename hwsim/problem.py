@@ -331,6 +331,10 @@ class HasPipeline(Protocol):
     @property
     def pipeline(self) -> Pipeline | None: ...
 
+    def stage_heat(self, mapping: Mapping16) -> NDArray[np.float64]:
+        """Float64 [B, H, C] in 0..1 of whole mappings [B, N, H]: how near each stage is to setting the pace; 1 where it
+        has to hold more than it can."""
+
 
 def pipeline_of(problem: Problem) -> Pipeline | None:
     """The pipeline whose stages the choices of a problem are; None where they are none."""

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.jit import kernel
+
 TOLERANCE = 0.02
 """A stage that much below the fullest, in shares of it, has a heat of 1 / e (own choice)."""
 
@@ -19,11 +21,24 @@ class Pipeline:
 
     Attributes:
         load: float64 [N], what each adds to its stage, 0 or more.
-        edges: int64 [2, E], from a node to one that is in the same stage or a later one.
+        edges: int64 [2, E], from a node to a later one, which is in the same stage or a later one.
     """
 
     load: NDArray[np.float64]
     edges: NDArray[np.int64]
+
+    @cached_property
+    def middle(self) -> NDArray[np.float64]:
+        """Float64 [N] in 0..1: the share of all load before the middle of each node, in the order of nodes."""
+        total = self.load.sum()
+        return (np.cumsum(self.load) - self.load / 2) / (total if total > 0 else 1.0)
+
+    @cached_property
+    def sorted_edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Where edges begin and end, those of earlier nodes first; and their numbers, those to later nodes first."""
+        order = np.lexsort((self.edges[1], self.edges[0]))
+        source, target = (np.ascontiguousarray(ends[order], np.int64) for ends in self.edges)
+        return source, target, np.lexsort((source, -target))
 
     @cached_property
     def _around(self) -> tuple[list[list[int]], list[list[int]]]:
@@ -60,3 +75,60 @@ def heat(full: NDArray[np.float64]) -> NDArray[np.float64]:
     """Float64 [B, C] in 0..1 of loads [B, C]: 1 for the fullest stage, next to 0 for most of the others."""
     most = full.max(axis=1, keepdims=True)
     return np.where(most > 0, np.exp((full / np.where(most > 0, most, 1.0) - 1) / TOLERANCE), 0.0)
+
+
+SITUATION = 5
+"""Columns of `situation`."""
+MOST = 4.0
+"""Fullness is cut off there; a stage that does not exist is as full."""
+
+
+def situation(stage: NDArray[np.integer[Any]], pipeline: Pipeline, stages: int) -> NDArray[np.float32]:
+    """How nodes lie in their stages, float32 [B, N, 5], of stages int [B, N]; 0 where the stage is -1.
+
+    Whether a node could go to the stage before, and to the one behind, without its neighbours in its own; how full its
+    stage is, the one before and the one behind, in shares of an even split.
+    """
+    source, target = pipeline.edges
+    rows, nodes = stage.shape
+    with_next = (stage[:, source] == stage[:, target]) & (stage[:, source] >= 0)
+    row = np.arange(rows)[:, None] * nodes
+    held = [
+        np.bincount((row + end).ravel(), with_next.ravel(), rows * nodes).reshape(rows, nodes) > 0
+        for end in (target, source)
+    ]
+    full = fullness(stage, pipeline.load, stages)
+    share = np.minimum(full * stages / np.maximum(full.sum(axis=1, keepdims=True), 1e-300), MOST)
+    padded = np.pad(share, ((0, 0), (1, 1)), constant_values=MOST)
+    at = np.maximum(stage, 0).astype(np.int64)
+    near = [np.take_along_axis(padded, at + k, axis=1) for k in (1, 0, 2)]
+    found = np.stack([~held[0], ~held[1], *near], axis=-1) * (stage >= 0)[..., None]
+    return found.astype(np.float32)
+
+
+def in_order(stage: NDArray[np.int16], pipeline: Pipeline, later: NDArray[np.bool_]) -> NDArray[np.int16]:
+    """Stages int16 [B, N] made to keep the order: rows with `later` [B] by moving nodes behind what they read, the
+    others by moving nodes before what reads them. -1 stays, and asks nothing of others."""
+    out = np.ascontiguousarray(stage, np.int16).copy()
+    _in_order(out, *pipeline.sorted_edges, later)
+    return out
+
+
+@kernel
+def _in_order(
+    stage: NDArray[np.int16],
+    source: NDArray[np.int64],
+    target: NDArray[np.int64],
+    backwards: NDArray[np.int64],
+    later: NDArray[np.bool_],
+) -> None:
+    for row in range(len(stage)):
+        place = stage[row]
+        if later[row]:
+            for e in range(len(source)):
+                if place[target[e]] >= 0 and place[source[e]] > place[target[e]]:
+                    place[target[e]] = place[source[e]]
+        else:
+            for e in backwards:
+                if place[source[e]] >= 0 and 0 <= place[target[e]] < place[source[e]]:
+                    place[source[e]] = place[target[e]]

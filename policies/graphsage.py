@@ -12,10 +12,13 @@ Deviations:
   reads problems with any number of them. The paper's output layer has a column a chip.
 - How far a choice is from the earlier one (`-REACH` to `REACH`, what is beyond at its ends) has a logit of its own,
   which is -stay times that distance before any learning.
+- Without an earlier stage a node's logits fall with the distance from where it belongs, which is where the pipeline
+  would lie evenly (`Stages.even`) before any learning, and as steeply as `slope`; queries and keys then say nothing. So
+  one number a node is learned instead of one a choice, and what is learned on small networks goes on on large ones.
 - A choice loses logits by its *heat*, how near it is to setting the pace of a pipeline; each node has a factor of its
   own, which is `leave` before any learning. Nor is that in the paper.
 - With `crowds` a node sees the sum over all nodes that had its choice, and keys see it of their choice: how full a
-  chip was. Neither is in the paper.
+  chip was; how it lies in its stage (`Stages.situation`); and the mean over all nodes: what kind of network it is in.
 - The value is a layer over the mean of the nodes; the paper says nothing of it.
 """
 
@@ -23,8 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -34,10 +36,31 @@ from torch.nn import functional as F
 
 from policies.graph import Graph
 from policies.layout import Layout, Segment, Weights, layout_of
+from policies.sage_layer import SageLayer
 from policies.weights import assign
 
 REACH = 3
 """Distances between choices that have a logit of their own."""
+
+
+SHIFT, STRETCH = 0.3, 1.5
+"""How far a place may be learned to lie from the even one: added, then multiplied (its logarithm)."""
+SITUATION = 5
+"""Columns of `Stages.situation`."""
+
+
+class Stages(NamedTuple):
+    """What is known of choices that are stages of a pipeline, of B mappings.
+
+    Attributes:
+        heat: float32 [B, H, C] in 0..1, how near each is to setting the pace.
+        even: float32 [N], where in 0..1 each node lies in a pipeline whose stages are equally full.
+        situation: float32 [B, N, H, 5], how each node lies in its stage.
+    """
+
+    heat: Tensor
+    even: Tensor
+    situation: Tensor
 
 
 @dataclass(frozen=True)
@@ -48,9 +71,11 @@ class GraphSageConfig:
         layers: of GraphSAGE.
         width: state size of a node.
         waves: of a choice's place, cosines and sines each.
-        crowds: whether nodes and choices see what else had their choice.
+        crowds: whether nodes and choices see what else had their choice, and nodes how they lie and what else there is.
         stay: logits that a choice loses for each step away from the earlier one, before any learning.
         leave: logits that the hottest choice loses, before any learning.
+        slope: logits that a choice loses for each step away from where a node without an earlier choice belongs, before
+            any learning; 0: such a node's logits are of queries and keys, too, as the paper's.
         output_gain: standard deviation of the initial logits, roughly.
     """
 
@@ -58,25 +83,10 @@ class GraphSageConfig:
     width: Annotated[int, Ge(1), Le(4096)] = 32
     waves: Annotated[int, Ge(1), Le(64)] = 8
     crowds: bool = True
+    slope: Annotated[float, Ge(0), Le(20)] = 4.0
     stay: Annotated[float, Ge(0), Le(20)] = 7.0
     leave: Annotated[float, Ge(0), Le(20)] = 4.0
     output_gain: Annotated[float, Gt(0), Le(100)] = 0.3
-
-
-class SageLayer(nn.Module):
-    """W_l mean(h of neighbours) + b + W_r h, of states [N, B, width]."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.lin_l = nn.Linear(width, width)
-        self.lin_r = nn.Linear(width, width, bias=False)
-
-    def forward(self, h: Tensor, graph: Graph) -> Tensor:
-        """[N, B, width] -> [N, B, width]; a node without neighbours reads zeros."""
-        near, back = neighbours(graph, str(h.device))
-        mean = _Mean.apply(h.flatten(1), near, back).view_as(h)  # type: ignore[no-untyped-call]
-        out: Tensor = self.lin_l(mean) + self.lin_r(h)
-        return out
 
 
 class GraphSage(nn.Module):
@@ -93,6 +103,8 @@ class GraphSage(nn.Module):
             self.encode = nn.Linear(features, width)
             self.earlier = nn.Linear(heads * basis, width, bias=False)
             self.crowd = nn.Linear(heads * width, width, bias=False) if config.crowds else None
+            self.lie = nn.Linear(heads * SITUATION, width, bias=False) if config.crowds else None
+            self.whole = nn.Linear(width, width, bias=False) if config.crowds else None
             self.first_norm = nn.LayerNorm(width)
             self.layers = nn.ModuleList(SageLayer(width) for _ in range(config.layers))
             self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(config.layers))
@@ -101,6 +113,8 @@ class GraphSage(nn.Module):
             self.query = nn.Linear(width, heads * width)
             self.near = nn.Linear(width, heads * (2 * REACH + 1))
             self.leave = nn.Linear(width, heads)
+            self.place = nn.Linear(width, 2 * heads)
+            self.slope = nn.Linear(width, heads)
             self.key_hidden = nn.Linear(basis, width)
             self.key = nn.Linear(width, width)
             self.crowd_key = nn.Linear(width, width, bias=False) if config.crowds else None
@@ -115,7 +129,12 @@ class GraphSage(nn.Module):
         return layout_of(self.named_parameters())
 
     def forward(
-        self, x: Tensor, earlier: Tensor, graph: Graph, num_choices: Tensor, heat: Tensor | None = None
+        self,
+        x: Tensor,
+        earlier: Tensor,
+        graph: Graph,
+        num_choices: Tensor,
+        stages: Stages | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Logits and values of B states of one graph.
 
@@ -124,7 +143,7 @@ class GraphSage(nn.Module):
             earlier: int64 [B, N, H], the mapping before each; -1: nothing decided there yet.
             graph: N nodes.
             num_choices: int64 [N, H], at least 1.
-            heat: float32 [B, H, C] of the choices in the mapping before (`hwsim/stages.py`); None: all are cold.
+            stages: of the mappings before, where choices are stages; None where they are not.
 
         Returns logits float32 [B, N, H, C], C being the most choices (those beyond a decision's own mean nothing), and
         values float32 [B]. Raises ValueError where a shape does not fit.
@@ -140,7 +159,11 @@ class GraphSage(nn.Module):
         place = before.clamp(min=0) / (num_choices - 1).clamp(min=1).unsqueeze(1)
         seen = self._waves(place) * known.unsqueeze(-1)
         h = self.encode(x).unsqueeze(1) + self.earlier(seen.flatten(2))
+        if stages is not None and self.lie is not None:
+            h = h + self.lie(stages.situation.transpose(0, 1).flatten(2))
         h = F.relu(self.first_norm(h))
+        if self.whole is not None:
+            h = h + self.whole(h.mean(dim=0))
         full: Tensor | None = None
         if self.crowd is not None:
             full, own = self._crowds(h, before.clamp(min=0), known, choices)
@@ -153,8 +176,11 @@ class GraphSage(nn.Module):
         query = self.query(hidden).view(nodes, batch, heads, -1)
         logits = self._match(query, full, num_choices, choices)
         logits = logits + self._distance(hidden, before, known, choices)
-        cold = logits.new_zeros(batch, heads, choices)
-        logits = logits - self.leave(hidden).view(nodes, batch, heads, 1) * (cold if heat is None else heat)
+        if stages is not None:
+            logits = logits - self.leave(hidden).view(nodes, batch, heads, 1) * stages.heat
+        if stages is not None and self.config.slope > 0:
+            drafted = self._draft(hidden, stages.even, num_choices, choices)
+            logits = torch.where(known.unsqueeze(-1), logits, drafted)
         return logits.transpose(0, 1), value
 
     def _waves(self, place: Tensor) -> Tensor:
@@ -200,35 +226,15 @@ class GraphSage(nn.Module):
         step = torch.arange(choices, device=hidden.device) - before.clamp(min=0).unsqueeze(-1)
         return near.gather(-1, step.clamp(-REACH, REACH) + REACH) * known.unsqueeze(-1)
 
-
-class _Mean(torch.autograd.Function):
-    """A sparse matrix times states: the gradient goes back through its transpose, which is at hand."""
-
-    @staticmethod
-    def forward(ctx: Any, h: Tensor, near: Tensor, back: Tensor) -> Tensor:
-        ctx.back = back
-        return torch.sparse.mm(near, h)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return torch.sparse.mm(ctx.back, grad.contiguous()), None, None
-
-
-@lru_cache(maxsize=64)
-def neighbours(graph: Graph, device: str) -> tuple[Tensor, Tensor]:
-    """The sparse matrix [N, N] that takes the mean over a node's neighbours (itself not), and its transpose."""
-    with torch.inference_mode(False):
-        source, target = graph.edges[:, graph.edges[0] != graph.edges[1]].cpu()
-        degree = torch.bincount(target, minlength=graph.nodes).float()
-        share, size = 1 / degree[target], (graph.nodes, graph.nodes)
-        pairs = ((torch.stack([target, source]), True), (torch.stack([source, target]), False))
-        found = [
-            torch.sparse_coo_tensor(at, share, size, is_coalesced=sorted_, check_invariants=False)
-            .coalesce()
-            .to(device)
-            for at, sorted_ in pairs
-        ]
-    return found[0], found[1]
+    def _draft(self, hidden: Tensor, even: Tensor, num_choices: Tensor, choices: int) -> Tensor:
+        """Logits [N, B, H, C] of how far choices are from where nodes belong."""
+        nodes, batch = hidden.shape[:2]
+        shift, stretch = self.place(hidden).view(nodes, batch, 2, self.heads).tanh().unbind(dim=2)
+        place = ((even.view(-1, 1, 1) + SHIFT * shift) * (STRETCH * stretch).exp()).clamp(0.0, 1.0)
+        middle = place * (num_choices - 1).unsqueeze(1)
+        slope = F.softplus(self.slope(hidden).view(nodes, batch, self.heads))
+        number = torch.arange(choices, device=hidden.device)
+        return -slope.unsqueeze(-1) * (number - middle.unsqueeze(-1)).abs()
 
 
 def draw_weights(layout: Layout, config: GraphSageConfig, rng: np.random.Generator) -> Weights:
@@ -246,7 +252,15 @@ def _draw(segment: Segment, config: GraphSageConfig, rng: np.random.Generator) -
         return np.tile(np.float32(-config.stay) * step, shape[0] // len(step))
     if name == "leave.bias":
         return np.full(shape, config.leave, np.float32)
-    if name in ("near.weight", "leave.weight", "value.weight") or name.endswith("bias"):
+    if name == "slope.bias":
+        return np.full(shape, np.log(np.expm1(max(config.slope, 1e-2))), np.float32)
+    if name in (
+        "place.weight",
+        "slope.weight",
+        "near.weight",
+        "leave.weight",
+        "value.weight",
+    ) or name.endswith("bias"):
         return np.zeros(shape, dtype=np.float32)
     if "norm" in name:
         return np.ones(shape, dtype=np.float32)

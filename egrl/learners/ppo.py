@@ -11,6 +11,9 @@ A rollout of T passes is T actions; the reward comes after the last, and is not 
 Deviations:
 - The ratio is clipped decision by decision: that of a joint action of thousands of decisions leaves any clip range in
   one step.
+- Where `imitation` is not 0, steps also go towards the best mapping that is known of a problem, from where a
+  policy sets out (self-imitation; Oh et al., "Self-imitation learning", ICML 2018): one number a rollout says little
+  about each of thousands of decisions, a good mapping says much about all.
 - Rewards are normalised by a running mean and standard deviation a problem (what V predicts), advantages R - V by
   those of the rollouts of a round that set out from the same mapping, and cut off at `CUT`.
 """
@@ -28,14 +31,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from egrl.learners.adam import adam_state, load_adam_state
-from hwsim.problem import Mapping16, Problem, pipeline_of
-from hwsim.stages import fullness, heat
-from policies.graph import Graph
+from egrl.learners.ppo_task import Example, Rollouts, Task
+from hwsim.problem import Mapping16
 from policies.graphsage import GraphSage, GraphSageConfig
 from policies.masking import masked_log_probs, mean_entropy
 from policies.weights import assign, flatten
 
-METRICS = ("policy_loss", "value_loss", "entropy", "clipped", "kl")
+METRICS = ("policy_loss", "value_loss", "entropy", "clipped", "kl", "imitation_loss")
 CUT = 3.0
 
 
@@ -45,76 +47,23 @@ class PpoLearnerConfig:
 
     Attributes:
         minibatches: of a round's rollouts, an epoch.
-        epochs: over a round.
+        epochs: over a round; 0: weights stay as they are.
         learning_rate: of Adam.
         clip: how far a ratio may leave 1.
         entropy: weight of the mean entropy of a decision, nats.
         value_weight: weight of the value's squared error.
+        imitation: weight of the cross-entropy, a decision, towards the best mappings that are known.
         greatest_gradient: norm that a gradient is cut to.
     """
 
     minibatches: Annotated[int, Ge(1), Le(10_000)] = 4
-    epochs: Annotated[int, Ge(1), Le(10_000)] = 10
+    epochs: Annotated[int, Ge(0), Le(10_000)] = 10
     learning_rate: Annotated[float, Gt(0), Le(1)] = 3e-3
     clip: Annotated[float, Gt(0), Le(10)] = 0.2
     entropy: Annotated[float, Ge(0), Le(100)] = 0.003
     value_weight: Annotated[float, Ge(0), Le(100)] = 0.5
+    imitation: Annotated[float, Ge(0), Le(100)] = 1.0
     greatest_gradient: Annotated[float, Gt(0), Le(1e6)] = 1.0
-
-
-class Task:
-    """A problem as the network reads it.
-
-    Attributes:
-        x: float32 [N, F]; graph: its edges; counts: int64 [N, H]; live: bool [N, H].
-        pipeline: where choices are stages of a pipeline; else None.
-    """
-
-    def __init__(self, problem: Problem, x: NDArray[np.float32], graph: Graph, device: torch.device) -> None:
-        self.x = torch.from_numpy(x).to(device)
-        self.graph = graph.on(device)
-        self.counts = torch.from_numpy(problem.num_choices.astype(np.int64)).clamp(min=1).to(device)
-        self.live = torch.from_numpy(problem.size_bytes > 0).to(device)
-        self.pipeline = pipeline_of(problem)
-
-    def heat(self, before: Mapping16) -> Tensor | None:
-        """Float32 [B, H, C] of mappings int16 [B, N, H]; None where choices are no stages."""
-        if self.pipeline is None:
-            return None
-        choices = int(self.counts.max())
-        heads = [heat(fullness(before[:, :, h], self.pipeline.load, choices)) for h in range(before.shape[2])]
-        return torch.from_numpy(np.stack(heads, axis=1).astype(np.float32)).to(self.x.device)
-
-
-@dataclass
-class Rollouts:
-    """R rollouts of T passes on one problem.
-
-    Attributes:
-        problem: its number.
-        before, action: int16 [T, R, N, H], the mapping that a pass saw (-1: nothing) and what was drawn.
-        log_prob: float32 [T, R, N, H] of it, 0 where a decision is dead.
-        target: float32 [R], the normalised reward.
-        group: int64 [R], which of them set out from the same mapping.
-    """
-
-    problem: int
-    before: Mapping16
-    action: Mapping16
-    log_prob: NDArray[np.float32]
-    target: NDArray[np.float32]
-    group: NDArray[np.int64]
-
-    def rows(self, index: NDArray[np.int64]) -> Rollouts:
-        """Some of the rollouts."""
-        return Rollouts(
-            self.problem,
-            self.before[:, index],
-            self.action[:, index],
-            self.log_prob[:, index],
-            self.target[index],
-            self.group[index],
-        )
 
 
 class Ppo:
@@ -145,7 +94,7 @@ class Ppo:
         distinct, index = _distinct(before)
         task = self._tasks[problem]
         earlier = torch.from_numpy(distinct.astype(np.int64)).to(self._device)
-        logits, value = self.net(task.x, earlier, task.graph, task.counts, task.heat(distinct))
+        logits, value = self.net(task.x, earlier, task.graph, task.counts, task.stages(distinct))
         log_probs = masked_log_probs(logits, task.counts)
         if len(distinct) == len(before):
             return log_probs, value
@@ -154,8 +103,10 @@ class Ppo:
             return log_probs.expand(len(before), -1, -1, -1), value.expand(len(before))
         return log_probs.index_select(0, at), value.index_select(0, at)
 
-    def update(self, rollouts: Sequence[Rollouts], rng: np.random.Generator) -> dict[str, float]:
-        """Epochs of gradient steps on a round; returns means of `METRICS` over them."""
+    def update(
+        self, rollouts: Sequence[Rollouts], rng: np.random.Generator, examples: Sequence[Example] = ()
+    ) -> dict[str, float]:
+        """Epochs of gradient steps on a round and on examples; returns means of `METRICS` over them."""
         data = [(part, self._advantages(part)) for part in rollouts]
         totals, steps = dict.fromkeys(METRICS, 0.0), 0
         for _ in range(self._config.epochs):
@@ -167,7 +118,7 @@ class Ppo:
                     if len(cut[k])
                 ]
                 if batch:
-                    for name, amount in self._step(batch).items():
+                    for name, amount in self._step(batch, examples).items():
                         totals[name] += amount
                     steps += 1
         return {name: total / max(1, steps) for name, total in totals.items()}
@@ -184,7 +135,9 @@ class Ppo:
             out[:, part.group == group] = own / (own.std(axis=1, keepdims=True) + 1e-6)
         return np.clip(out, -CUT, CUT)
 
-    def _step(self, batch: Sequence[tuple[Rollouts, NDArray[np.float32]]]) -> dict[str, float]:
+    def _step(
+        self, batch: Sequence[tuple[Rollouts, NDArray[np.float32]]], examples: Sequence[Example]
+    ) -> dict[str, float]:
         config, noted = self._config, dict.fromkeys(METRICS, 0.0)
         rows = sum(advantage.size for _, advantage in batch)
         self._adam.zero_grad(set_to_none=True)
@@ -209,11 +162,25 @@ class Ppo:
                 with torch.no_grad():
                     far = (((ratio - 1).abs() > config.clip) & live).sum() / decisions
                     values = (policy_loss, value_loss, entropy, far, -(change * live).sum() / decisions)
-                    for name, amount in zip(METRICS, values, strict=True):
+                    for name, amount in zip(METRICS[:-1], values, strict=True):
                         noted[name] += float(amount) / rows
+        if self._config.imitation > 0:
+            for example in examples:
+                noted["imitation_loss"] += self._imitate(example, 1 / len(examples)) / len(examples)
         torch.nn.utils.clip_grad_norm_(self.net.parameters(), config.greatest_gradient)
         self._adam.step()
         return noted
+
+    def _imitate(self, example: Example, share: float) -> float:
+        """Add the gradient of `share` of the cross-entropy towards an example; returns that, nats a decision."""
+        live = self._tasks[example.problem].live
+        log_probs, _ = self._read(example.problem, example.before[None])
+        action = torch.from_numpy(example.action.astype(np.int64)).clamp(min=0).to(self._device)
+        taken = log_probs[0].gather(-1, action.unsqueeze(-1)).squeeze(-1)
+        decided = int((example.action != example.before).sum())
+        loss = -taken.masked_fill(~live, 0.0).sum() / max(1, decided)
+        (self._config.imitation * share * loss).backward()  # type: ignore[no-untyped-call]
+        return float(loss.detach())
 
     def weights(self) -> NDArray[np.float32]:
         """A copy of the weights, float32 [P]."""

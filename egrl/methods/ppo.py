@@ -10,11 +10,16 @@ not for what it became.
 
 On several problems (pre-training), a round's rollouts are dealt over as many as get `LEAST` each, in turn.
 
-Deviations (`--preset paper` is without the first four):
+Deviations (`--preset paper` is without all but the last two):
 - A rollout sets out from the best mapping so far (of equal ones the last, so that it drifts where several chips are the
-  slowest), but for a share `fresh` of them, which like the deployed one set out
-  from the `outset`: a round then is a learned local search, where the paper's policy draws everything anew.
-- The outset of a problem whose choices are stages of a pipeline is the even split of its nodes in order, not nothing.
+  slowest; of those that do not run where none does), but for a share `drafts` of them, which like the deployed one see
+  nothing: a round then is a learned local search, where the paper's policy draws everything anew.
+- Before anything is known a rollout sets out from the `outset`, which where choices are stages of a pipeline is the
+  even split of the nodes in order.
+- Steps also go towards examples (`learner.imitation`): the best mapping after nothing, and of rollouts that bettered
+  what they set out from, what ran after that. The latter teach which moves pay, on all problems alike.
+- Where choices are stages, what was drawn is brought in order before it is proposed (`ordered`): a node that moves
+  takes along what has to go with it, and empty stages are left out. FIX would draw all anew that is in the way.
 - Where choices are stages of a pipeline, the uniform numbers that a draw is made with are alike for nodes near each
   other in order (`coupling`): each decision has the policy's own distribution still, but a border moves as a whole
   where independent draws would scatter the nodes beside it, and the solver would throw them away.
@@ -25,7 +30,7 @@ Deviations (`--preset paper` is without the first four):
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -34,10 +39,12 @@ from numpy.typing import NDArray
 
 from egrl import policy_fit
 from egrl.keys import SAMPLE, run_keys
-from egrl.learners.ppo import METRICS, Ppo, Rollouts, Task
+from egrl.learners.ppo import METRICS, Ppo
+from egrl.learners.ppo_task import Example, Rollouts, Task
 from egrl.methods import Definition, needs_graph
 from egrl.methods.ppo_config import PAPER, PpoConfig
-from egrl.methods.ppo_draws import NOTHING, coupled, outset
+from egrl.methods.ppo_draws import NOTHING, coupled, in_stages, outset
+from egrl.methods.ppo_round import Known, Part
 from egrl.types import Proposals, RunFailure, Setting, proposals
 from hwsim.problem import Evaluation, Mapping16, Problem, Status, pipeline_of
 from policies.graph import prepare
@@ -52,44 +59,10 @@ FLAT = 1e-3
 """The least deviation of rewards, in shares of their mean: where all are equal, rounding is not blown up."""
 
 
-@dataclass
-class _Part:
-    """A round's rows on one problem: the deployed mapping (or the start mapping), then R rollouts.
-
-    Attributes:
-        problem: its number.
-        start: whether the start mapping stands in the first row.
-        mapping: int16 [1 + R, N, H], what is proposed.
-        before, action: int16 [T, R, N, H]; log_prob: float32, the same shape.
-        group: int64 [R], which rollouts set out from the same mapping.
-        reward: float64 [1 + R], NaN where nothing usable was heard; speedup alike.
-        ran: int16 [R, N, H], what ran, only where that is credited.
-        asked, told: how many of the rows.
-    """
-
-    problem: int
-    start: bool
-    mapping: Mapping16
-    before: Mapping16
-    action: Mapping16
-    log_prob: NDArray[np.float32]
-    group: NDArray[np.int64]
-    reward: NDArray[np.float64]
-    speedup: NDArray[np.float64]
-    ran: Mapping16
-    asked: int = 0
-    told: int = 0
-
-
-@dataclass
-class _Known:
-    """What has been heard of a problem: the best that ran, and running moments of rewards."""
-
-    best: Mapping16
-    reward: float = -np.inf
-    mean: float = 0.0
-    variance: float = 0.0
-    rounds: int = 0
+DRAFTING, IMPROVING = 0, 1
+"""Groups of rollouts: those that see nothing, and those that see the best mapping so far (or the outset)."""
+STEPS = 512
+"""Rollouts that bettered what they set out from are kept that long, as examples."""
 
 
 class PpoMethod:
@@ -116,11 +89,12 @@ class PpoMethod:
                 policy_fit.check(setting.init, problem, "--init")
             self._ppo.load_weights(graphsage_weights(setting.init, config.network, "--init"))
         self._outset = [outset(problem, config.outset) for problem in self._problems]
-        self._known = [_Known(before) for before in self._outset]
+        self._known = [Known(before) for before in self._outset]
         self._rounds = 0
         self._proposed = 0
-        self._round: list[_Part] = []
+        self._round: list[Part] = []
         self._metrics: dict[str, float] = {}
+        self._steps: list[Example] = []
 
     # ---- a round
 
@@ -135,7 +109,7 @@ class PpoMethod:
         names = ["start" if part.start else "deployed"] + ["ppo"] * (len(part.mapping) - 1)
         return proposals(part.mapping[first:last], names[first:last], part.problem)
 
-    def _next_round(self) -> list[_Part]:
+    def _next_round(self) -> list[Part]:
         rng = self._setting.generator(f"ppo round {self._rounds}")
         count = min(len(self._problems), max(1, self._config.rollouts // LEAST))
         first = self._rounds * count
@@ -143,7 +117,7 @@ class PpoMethod:
         self._rounds += 1
         return [self._part((first + k) % len(self._problems), int(size), rng) for k, size in enumerate(sizes)]
 
-    def _part(self, number: int, rollouts: int, rng: np.random.Generator) -> _Part:
+    def _part(self, number: int, rollouts: int, rng: np.random.Generator) -> Part:
         problem, known, config = self._problems[number], self._known[number], self._config
         outset = self._outset[number]
         start = self._setting.start[number] if known.rounds == 0 else None
@@ -151,10 +125,11 @@ class PpoMethod:
         best = known.best if config.begin == "best" else outset
         if start is not None and config.begin == "best":
             best = start
-        fresh = np.arange(rollouts) < round(config.fresh * rollouts)
-        group = np.where(fresh | np.array_equal(best, outset), 0, 1).astype(np.int64)
-        state = np.where(group[:, None, None] == 0, outset, best).astype(np.int16)
-        deployed = outset[None]
+        nothing = np.full_like(outset, NOTHING)
+        draft = np.arange(rollouts) < round(config.drafts * rollouts)
+        group = np.where(draft | np.array_equal(best, nothing), DRAFTING, IMPROVING).astype(np.int64)
+        state = np.where(group[:, None, None] == DRAFTING, nothing, best).astype(np.int16)
+        deployed = nothing[None]
         befores, actions, log_probs = [], [], []
         for last in [False] * (config.passes - 1) + [True]:
             found = self._log_probs(number, np.concatenate([deployed, state]))
@@ -164,9 +139,12 @@ class PpoMethod:
             actions.append(state)
             taken = np.take_along_axis(found[1:], np.maximum(state, 0)[..., None].astype(np.int64), -1)
             log_probs.append(np.where(state >= 0, np.maximum(taken[..., 0], -20.0), 0.0))
+        pipeline = pipeline_of(problem) if config.ordered else None
+        deployed = in_stages(deployed, pipeline, np.ones(1, np.bool_))
+        state = in_stages(state, pipeline, rng.random(rollouts) < 0.5)
         mapping = np.concatenate([deployed if start is None else start[None], state])
         unknown = np.full(len(mapping), np.nan)
-        return _Part(
+        return Part(
             number,
             start is not None,
             mapping,
@@ -177,6 +155,7 @@ class PpoMethod:
             unknown,
             unknown.copy(),
             np.zeros_like(state) if config.credit == "ran" else state[:0],
+            known.reward,
         )
 
     def _log_probs(self, number: int, before: Mapping16) -> NDArray[np.float32]:
@@ -224,11 +203,16 @@ class PpoMethod:
             drawn = np.arange(rows.start, rows.stop) - 1
             part.ran[drawn[drawn >= 0]] = evaluation.repaired[drawn >= 0]
         part.told = rows.stop
-        whole = usable & (evaluation.status == Status.OK) & ~evaluation.partial
+        whole = usable & ~evaluation.partial
         known = self._known[part.problem]
         for row in np.flatnonzero(whole):
-            if evaluation.reward[row] >= known.reward:
-                known.best, known.reward = evaluation.repaired[row].copy(), float(evaluation.reward[row])
+            reward, mapping = float(evaluation.reward[row]), evaluation.repaired[row].copy()
+            number = rows.start + int(row) - 1
+            if number >= 0 and part.group[number] == IMPROVING and reward > part.base > -np.inf:
+                self._steps = [*self._steps, Example(part.problem, part.before[0, number], mapping)][-STEPS:]
+            if reward >= known.reward:
+                known.best, known.reward = mapping, reward
+                known.ran = bool(evaluation.status[row] == Status.OK)
 
     def learn(self) -> None:
         """Nothing is owed: the policy learns when the next round begins."""
@@ -240,13 +224,26 @@ class PpoMethod:
         rng = self._setting.generator(f"ppo learning {self._rounds}")
         batches = [batch for part in self._round if (batch := self._rollouts(part)) is not None]
         if batches:
-            self._metrics.update(self._ppo.update(batches, rng))
+            self._metrics.update(self._ppo.update(batches, rng, self._examples(rng)))
         own = [part.speedup[0] for part in self._round if not part.start]
         if own:
             self._metrics["deployable_speedup"] = float(np.exp(np.log(own).mean())) if min(own) > 0 else 0.0
         self._metrics["drawn_speedup"] = float(np.mean([part.speedup[1:].mean() for part in self._round]))
 
-    def _rollouts(self, part: _Part) -> Rollouts | None:
+    def _examples(self, rng: np.random.Generator) -> list[Example]:
+        """The best mappings of the round's problems and of as many others, after nothing; and steps that paid."""
+        own = [part.problem for part in self._round]
+        others = [k for k in range(len(self._problems)) if k not in own]
+        drawn = rng.permutation(others)[: len(own)].tolist()
+        count = min(len(self._steps), 2 * len(own))
+        steps = [self._steps[k] for k in rng.permutation(len(self._steps))[:count]]
+        return steps + [
+            Example(k, np.full_like(self._outset[k], NOTHING), self._known[k].best)
+            for k in [*own, *drawn]
+            if self._known[k].ran
+        ]
+
+    def _rollouts(self, part: Part) -> Rollouts | None:
         """What there is to learn from a part of the round; None where nothing usable was heard."""
         reward = part.reward[1:]
         index = np.flatnonzero(np.isfinite(reward))
@@ -278,7 +275,7 @@ class PpoMethod:
             self._ppo.weights(),
             self._config.network,
             passes=self._config.passes,
-            outset=self._config.outset,
+            ordered=self._config.ordered,
             seed=self._setting.seed,
             **policy_fit.demands(self._problems[0]),
         )
@@ -291,15 +288,17 @@ class PpoMethod:
             "round": [asdict(part) for part in self._round],
             "rounds": self._rounds,
             "proposed": self._proposed,
+            "steps": [asdict(step) for step in self._steps],
             "metrics": self._metrics,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
         self._ppo.load_state_dict(state["ppo"])
-        self._known = [_Known(**known) for known in state["known"]]
-        self._round = [_Part(**part) for part in state["round"]]
+        self._known = [Known(**known) for known in state["known"]]
+        self._round = [Part(**part) for part in state["round"]]
         self._rounds, self._proposed = int(state["rounds"]), int(state["proposed"])
+        self._steps = [Example(**step) for step in state["steps"]]
         self._metrics = dict(state["metrics"])
 
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from hwsim.problem import Mapping16, Problem, pipeline_of
+from hwsim.stages import Pipeline, in_order
 
 WAVES = 32
 """Waves that coupled numbers are made of."""
@@ -39,3 +40,22 @@ def coupled(rng: np.random.Generator, shape: tuple[int, ...], coupling: float) -
     smooth = ((a * np.cos(angle) + b * np.sin(angle)).sum(axis=-1)) / WAVES**0.5
     mixed = np.sqrt(coupling) * smooth + np.sqrt(1 - coupling) * rng.standard_normal(shape)
     return np.asarray(np.clip(ndtr(mixed), 0.0, 1 - 1e-7))
+
+
+def in_stages(mapping: Mapping16, pipeline: Pipeline | None, later: NDArray[np.bool_]) -> Mapping16:
+    """Mappings [B, N, H] of stages brought in order (`hwsim.stages.in_order`), empty stages left out; as they are
+    without a pipeline."""
+    if pipeline is None:
+        return mapping
+    heads = [in_order(mapping[:, :, h], pipeline, later) for h in range(mapping.shape[2])]
+    return closed(np.stack(heads, axis=2))
+
+
+def closed(mapping: Mapping16) -> Mapping16:
+    """Mappings [B, N, H] with stages that nothing is in left out: what comes behind moves up."""
+    out = mapping.copy()
+    for row in out:
+        for head in row.T:
+            live = head >= 0
+            head[live] = np.unique(head[live], return_inverse=True)[1]
+    return out

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from egrl import config, policy_fit
-from egrl.learners.ppo import Task
-from egrl.methods.ppo_draws import outset
+from egrl.learners.ppo_task import Task
+from egrl.methods.ppo_draws import NOTHING, in_stages
 from hwsim.problem import Mapping16, Problem
 from policies.graph import prepare
 from policies.graphsage import GraphSage, GraphSageConfig
@@ -31,19 +31,19 @@ class GraphSagePlayer:
 
     def __init__(self, paths: Sequence[Path], stored: Sequence[StoredPolicy]) -> None:
         self._nets: list[GraphSage] = []
-        self._ways: list[tuple[int, str]] = []
+        self._ways: list[tuple[int, bool]] = []
         for path, policy in zip(paths, stored, strict=True):
             meta = policy.metadata
             network = config.build(GraphSageConfig, dict(meta["config"]), str(path))
             net = GraphSage(network, meta["features"], len(meta["heads"]))
             assign(net, graphsage_weights(policy, network, str(path)))
             self._nets.append(net.requires_grad_(False))
-            passes, begin = meta.get("passes"), meta.get("outset")
-            if type(passes) is not int or passes < 1 or begin not in ("even", "nothing"):
+            passes, ordered = meta.get("passes"), meta.get("ordered")
+            if type(passes) is not int or passes < 1 or type(ordered) is not bool:
                 raise InputError(
-                    f"{path}: expected passes of at least 1 and outset even or nothing, found {passes!r} and {begin!r}"
+                    f"{path}: expected passes of at least 1 and ordered true or false, found {passes!r} and {ordered!r}"
                 )
-            self._ways.append((passes, begin))
+            self._ways.append((passes, ordered))
 
     def greedy(self, problem: Problem) -> Mapping16:
         """int16 [S, N, H], as drawn: the problem mends what it cannot run."""
@@ -51,12 +51,12 @@ class GraphSagePlayer:
         seen = policy_fit.observation(problem)
         task = Task(problem, seen.x, prepare(seen.edge_index, len(seen.x)), torch.device("cpu"))
         found = []
-        for net, (passes, begin) in zip(self._nets, self._ways, strict=True):
-            before = outset(problem, begin)[None]
+        for net, (passes, ordered) in zip(self._nets, self._ways, strict=True):
+            before = np.full((1, *problem.size_bytes.shape), NOTHING, np.int16)
             for _ in range(passes):
                 earlier = torch.from_numpy(before.astype(np.int64))
-                logits, _ = net(task.x, earlier, task.graph, task.counts, task.heat(before))
+                logits, _ = net(task.x, earlier, task.graph, task.counts, task.stages(before))
                 choice = masked_log_probs(logits, task.counts).argmax(dim=-1).numpy()
-                before = np.where(problem.size_bytes > 0, choice, -1).astype(np.int16)
-            found.append(before[0])
+                before = np.where(problem.size_bytes > 0, choice, NOTHING).astype(np.int16)
+            found.append(in_stages(before, task.pipeline if ordered else None, np.ones(1, np.bool_))[0])
         return np.stack(found)

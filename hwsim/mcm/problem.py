@@ -46,7 +46,7 @@ from hwsim.problem import (
     Status,
     Violation,
 )
-from hwsim.stages import Pipeline
+from hwsim.stages import Pipeline, fullness, heat
 from workloads.errors import InputError
 from workloads.graph import Workload
 from workloads.importers.placement_json import PlacementGraph
@@ -141,6 +141,20 @@ class McmProblem:
         if not self.tables.acyclic:
             return None
         return Pipeline(self.tables.compute_s, np.ascontiguousarray(self.tables.edges.T))
+
+    def stage_heat(self, mapping: Mapping16) -> NDArray[np.float64]:
+        """By the model that the problem has: 1 for the busiest chip and for those that need more than they have."""
+        place = np.ascontiguousarray(mapping[:, :, 0])
+        if self.config.model == "analytical":
+            return heat(fullness(place, self.tables.compute_s, self.tables.chips))[:, None]
+        ran = run(self.device, place)
+        room = self.package.chip.sram_bytes
+        over = (
+            ran.peak_bytes > room
+            if self.package.constraints.memory
+            else np.zeros(ran.peak_bytes.shape, np.bool_)
+        )
+        return np.where(over, 1.0, heat(ran.chip_s))[:, None]
 
     def _costs(self, places: NDArray[np.int16]) -> NDArray[np.float64]:
         """Costs [B] of partitions [B, N]; infinite where the device has too little memory."""

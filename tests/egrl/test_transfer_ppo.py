@@ -59,9 +59,9 @@ def test_what_does_not_say_how_it_is_deployed_is_refused(trained, tmp_path, caps
     shutil.copytree(trained, tmp_path / "r")
     for path in (tmp_path / "r" / "policies").iterdir():
         policy = load_policy(path)
-        metadata = {key: value for key, value in policy.metadata.items() if key != "outset"}
+        metadata = {key: value for key, value in policy.metadata.items() if key != "ordered"}
         save_policy(path, policy.weights, metadata)
-    refuse(capsys, ["transfer", str(tmp_path / "r"), "--workload", "resnet18"], "outset even or nothing")
+    refuse(capsys, ["transfer", str(tmp_path / "r"), "--workload", "resnet18"], "ordered true or false")
 
 
 def test_one_policy_is_trained_on_several_networks(tmp_path):

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.graph import prepare
-from policies.graphsage import REACH, GraphSage, GraphSageConfig, SageLayer, neighbours
+from policies.graphsage import REACH, GraphSage, GraphSageConfig, Stages
 from policies.graphsage_store import graphsage_policy, graphsage_weights
+from policies.sage_layer import SageLayer, neighbours
 from policies.store import load_policy, save_policy
 from policies.weights import flatten
 from workloads.errors import InputError
@@ -97,10 +98,21 @@ def test_before_learning_a_choice_loses_leave_for_its_heat():
     net, counts = network(config, heads=1), torch.full((1, 1), 3)
     graph, before = prepare(np.zeros((2, 0), np.int64), 1), torch.tensor([[[1]], [[1]]])
     heat = torch.tensor([[[0.0, 1.0, 0.5]], [[1.0, 0.0, 0.0]]])
-    logits, _ = net(torch.ones(1, 5), before, graph, counts, heat)
+    stages = Stages(heat, torch.zeros(1), torch.zeros(2, 1, 1, 5))
+    logits, _ = net(torch.ones(1, 5), before, graph, counts, stages)
     np.testing.assert_allclose(logits[:, 0, 0].detach(), -3.0 * heat[:, 0], atol=1e-4)
     cold, _ = net(torch.ones(1, 5), before, graph, counts)
     np.testing.assert_allclose(cold.detach(), 0.0, atol=1e-4)
+
+
+def test_before_learning_a_node_without_a_stage_belongs_where_the_pipeline_would_lie_evenly():
+    config = GraphSageConfig(layers=1, width=8, slope=2.0)
+    net, counts, edges = network(config, heads=1), torch.full((2, 1), 5), np.zeros((2, 0), np.int64)
+    even = torch.tensor([0.0, 0.6])
+    stages = Stages(torch.zeros(1, 1, 5), even, torch.zeros(1, 2, 1, 5))
+    logits, _ = net(torch.ones(2, 5), torch.full((1, 2, 1), -1), prepare(edges, 2), counts, stages)
+    expected = -2.0 * np.abs(np.arange(5) - 4 * even.numpy()[:, None])
+    np.testing.assert_allclose(logits[0, :, 0].detach(), expected, atol=1e-4)
 
 
 def test_the_same_weights_read_any_number_of_choices_and_place_them_by_rank():

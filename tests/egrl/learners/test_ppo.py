@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from egrl.learners.ppo import Ppo, PpoLearnerConfig, Rollouts, Task
+from egrl.learners.ppo import Ppo, PpoLearnerConfig
+from egrl.learners.ppo_task import Example, Rollouts, Task
 from policies.graph import prepare
 from policies.graphsage import GraphSageConfig
 from toys import ToyRagged
@@ -56,10 +57,38 @@ def test_the_loss_of_a_step_is_that_of_plain_numbers():
                 a = float(advantages[t, r])
                 loss -= min(ratio * a, min(max(ratio, 0.8), 1.2) * a)
                 entropy -= float((np.exp(row) * row).sum())
-    found = ppo._step([(data, advantages)])
+    found = ppo._step([(data, advantages)], [])
     assert found["policy_loss"] == pytest.approx(loss / 12 / live.sum(), rel=1e-4, abs=1e-5)
     assert found["entropy"] == pytest.approx(entropy / 12 / live.sum(), rel=1e-4)
     assert found["clipped"] > 0
+
+
+def test_the_loss_of_an_example_is_its_cross_entropy_a_decision_that_changed():
+    ppo, problem = learner(), ToyRagged()
+    live = problem.size_bytes > 0
+    before = np.where(live, 0, -1).astype(np.int16)
+    action = np.where(live, problem.num_choices - 1, -1).astype(np.int16)
+    log_probs = ppo.log_probs(0, before[None])[0]
+    loss = -sum(float(log_probs[n, h, action[n, h]]) for n, h in zip(*np.nonzero(live), strict=True))
+    changed = int((action != before).sum())
+    assert changed > 0
+    assert ppo._imitate(Example(0, before, action), 0.5) == pytest.approx(loss / changed, rel=1e-4)
+
+
+def test_an_example_becomes_likelier():
+    ppo, problem = learner(), ToyRagged()
+    live = problem.size_bytes > 0
+    data = rollouts(ppo)
+    nothing = np.full(live.shape, -1, np.int16)
+    example = Example(0, nothing, np.where(live, problem.num_choices - 1, -1).astype(np.int16))
+
+    def likely():
+        at = np.maximum(example.action, 0)[..., None].astype(np.int64)
+        return np.where(live, np.take_along_axis(ppo.log_probs(0, nothing[None])[0], at, -1)[..., 0], 0).sum()
+
+    before = likely()
+    ppo.update([data], np.random.default_rng(0), [example])
+    assert likely() > before
 
 
 def test_advantages_are_normalised_among_rollouts_that_set_out_alike():

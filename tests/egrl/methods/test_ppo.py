@@ -17,6 +17,7 @@ from egrl.methods.ppo_draws import coupled, outset
 from egrl.types import GENERATION, Setting
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmConfig, McmProblem
+from hwsim.problem import Status
 from policies.store import load_policy, save_policy
 from toys import ToyRagged
 from workloads.errors import InputError
@@ -80,8 +81,8 @@ def test_the_outset_of_a_pipeline_is_an_even_split_and_of_others_nothing(chips):
 def test_what_is_credited_is_what_was_drawn_before_the_problem_mended_it(chips, monkeypatch):
     seen: list[Rollouts] = []
     for credit in ("drawn", "ran"):
-        method = build(chips[:1], credit=credit, coupling=0.0, outset="nothing")
-        monkeypatch.setattr(method._ppo, "update", lambda parts, rng: (seen.extend(parts), {})[1])
+        method = build(chips[:1], credit=credit, coupling=0.0, outset="nothing", ordered=False)
+        monkeypatch.setattr(method._ppo, "update", lambda parts, rng, examples: (seen.extend(parts), {})[1])
         (batch, evaluation), _ = play(method, chips, GENERATION + 1)
         assert (evaluation.repaired[1:] != batch.mapping[1:]).any()
         credited = batch.mapping if credit == "drawn" else evaluation.repaired
@@ -113,6 +114,49 @@ def test_it_learns_what_is_rewarded():
     assert drawn[-5:].mean() > drawn[:5].mean() + 0.5 * (problem_best(problem) - drawn[:5].mean())
 
 
+def test_until_something_runs_the_best_of_what_does_not_is_gone_on_from(chips):
+    problem = McmProblem(load("mobilenet_v2"), load_package("edge4"), McmConfig(solver=False))
+    method = build([problem], ordered=False, outset="nothing", **{"network.slope": 0.0})
+    [(_, evaluation)] = play(method, [problem], GENERATION)
+    assert (evaluation.status == Status.INVALID).all()
+    method.ask(1)
+    best = evaluation.repaired[np.flatnonzero(evaluation.reward == evaluation.reward.max())[-1]]
+    np.testing.assert_array_equal(method._round[0].before[0][-1], best)
+    assert not method._known[0].ran
+    assert method._examples(np.random.default_rng(0)) == []
+
+
+def test_examples_are_the_best_after_nothing_and_what_bettered_the_best(chips):
+    method = build(chips[:1])
+    told = play(method, chips, 4 * GENERATION)
+    method.ask(1)
+    examples = method._examples(np.random.default_rng(0))
+    best = max(float(evaluation.reward.max()) for _, evaluation in told)
+    [draft] = [example for example in examples if (example.before == -1).all()]
+    assert chips[0].evaluate(draft.action[None], np.zeros(1, np.uint64)).reward[0] == best
+    steps = [example for example in examples if example is not draft]
+    assert steps
+    for step in steps:
+        before, after = chips[0].evaluate(np.stack([step.before, step.action]), np.zeros(2, np.uint64)).reward
+        assert after > before
+
+
+def test_with_no_epochs_weights_stay_as_they_are(chips):
+    method = build(chips[:1], **{"learner.epochs": 0})
+    before = method._ppo.weights()
+    play(method, chips, 3 * GENERATION)
+    np.testing.assert_array_equal(method._ppo.weights(), before)
+
+
+def test_what_is_proposed_for_a_pipeline_keeps_its_order_and_leaves_no_stage_empty(chips):
+    method = build(chips[:1])
+    for batch, _ in play(method, chips, 3 * GENERATION):
+        for mapping in batch.mapping[:, :, 0]:
+            source, target = chips[0].pipeline.edges
+            assert (mapping[source] <= mapping[target]).all()
+            assert set(mapping.tolist()) == set(range(mapping.max() + 1))
+
+
 def problem_best(problem):
     keys = np.arange(4000, dtype=np.uint64)
     uniform = np.ones((4000, *problem.num_choices.shape, int(problem.num_choices.max())))
@@ -126,8 +170,8 @@ def test_the_best_that_ran_is_what_the_next_round_sets_out_from(chips):
     rewards = np.concatenate([evaluation.reward for _, evaluation in found])
     ran = np.concatenate([evaluation.repaired for _, evaluation in found])
     part = method._round[0]
-    np.testing.assert_array_equal(part.before[0][part.group == 1][0], ran[rewards.argmax()])
-    np.testing.assert_array_equal(part.before[0][part.group == 0][0], outset(chips[0], "even"))
+    np.testing.assert_array_equal(part.before[0][part.group == 1][0], ran[np.flatnonzero(rewards == rewards.max())[-1]])
+    assert (part.before[0][part.group == 0][0] == -1).all()
     assert (part.group == 0).sum() == 2
 
 
