@@ -122,12 +122,12 @@ def search(
         row = metrics_row(state, archive, first, method)
         folder.append_metrics(row)
         observer.generation(row)
-        if policy_is_due(state.generation):
+        if policy_is_due(state.generation, folder.policy_every):
             write_policy()
         if time.monotonic() - saved_at >= checkpoint_seconds:
             save()
             saved_at = time.monotonic()
-    if state.generation and not policy_is_due(state.generation):
+    if state.generation and not policy_is_due(state.generation, folder.policy_every):
         write_policy()
     save()
     return state

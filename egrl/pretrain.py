@@ -2,36 +2,30 @@
 
 By default the method is `es` (`egrl/methods/es.py`): every network of a round is measured on every workload, and the
 mean of the log speedups is what the walk climbs. `muzero` deals its games to the workloads in turn. All policies that
-were saved on the way are then placed on the validation workloads, and the best geometric mean is chosen.
+were saved on the way are then placed on the validation workloads (`egrl/pretrain_choice.py`).
 """
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from egrl import atomic, config, executor, loop, methods, problems, progress, run_folder, transfer
+from egrl import atomic, config, executor, loop, methods, problems, progress, run_folder
 from egrl.archive import Archive
+from egrl.pretrain_choice import choose
 from egrl.pretrain_options import (
     DEFAULTS,
-    GOES_ON,
     PretrainOptions,
     check_same,
     method_settings_of,
-    plain,
     to_toml,
 )
-from egrl.saved_policies import Step
 from egrl.stopping import Interrupted, StopSignal
-from egrl.types import GENERATION, Setting
+from egrl.types import Setting
 from hwsim.problem import Problem
 from workloads.errors import InputError
-
-CHOSEN = "policy.safetensors"
 
 
 def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[str, Any]:
@@ -60,6 +54,7 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
     method = definition.build(setting, method_config)
     begun = (out / run_folder.CONFIG).is_file()
     folder = run_folder.RunFolder.reopen(out) if begun else run_folder.RunFolder.create(out)
+    folder.policy_every = options.save_every
     try:
         state = None
         if begun:
@@ -94,15 +89,22 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
             measure.close()
         if stopped and (budget.generations is None or state.generation < budget.generations):
             raise Interrupted(out, state.generation, again="the same command goes on")
-        return _choose(options, out, training, validation, state.seconds)
+        return choose(options, out, training, validation, state.seconds, quiet)
     finally:
         folder.close()
 
 
 def _check(options: PretrainOptions) -> methods.Definition:
-    for name, least in (("gens", 1), ("seed", 0), ("workers", 1), ("threads", 1)):
+    for name, least in (
+        ("gens", 1),
+        ("seed", 0),
+        ("workers", 1),
+        ("threads", 1),
+        ("save_every", 1),
+        ("finetune", 0),
+    ):
         if (value := getattr(options, name)) is not None and value < least:
-            raise InputError(f"--{name}: expected at least {least}, found {value}")
+            raise InputError(f"--{name.replace('_', '-')}: expected at least {least}, found {value}")
     if options.seconds is not None and not 0 <= options.seconds < math.inf:
         raise InputError(f"--seconds: expected a finite number from 0, found {options.seconds:g}")
     if options.seconds is not None and options.gens is not None:
@@ -111,6 +113,10 @@ def _check(options: PretrainOptions) -> methods.Definition:
     if not definition.several:
         raise InputError(
             f"--method: expected one that trains on several workloads ({', '.join(DEFAULTS)}), found {options.method}"
+        )
+    if options.finetune and not options.validation:
+        raise InputError(
+            f"--finetune {options.finetune}: expected --validation workloads to go on on, found none"
         )
     if len(options.workloads) < 2:
         raise InputError(
@@ -150,62 +156,3 @@ def _check_distinct(training: Sequence[Problem], validation: Sequence[Problem]) 
             raise InputError(
                 f"--validation: expected workloads that are not trained on, found {problem.workload} among --workloads"
             )
-
-
-def _choose(
-    options: PretrainOptions,
-    out: Path,
-    training: Sequence[Problem],
-    validation: Sequence[Problem],
-    seconds: float,
-) -> dict[str, Any]:
-    """Place every saved policy on the validation workloads, and keep the best."""
-    steps = tuple(
-        Step(generation, generation * GENERATION, path)
-        for generation, path in run_folder.policies_in(out).items()
-        if options.budget.generations is None or generation <= options.budget.generations
-    )
-    judged_on = list(validation or training)
-    policies = transfer.load(steps)
-    found = {
-        problem.workload: transfer.place(policies, problem).speedup
-        for problem in dict.fromkeys([*training, *judged_on])
-    }
-    means = [
-        transfer.geometric_mean([found[problem.workload][k] for problem in judged_on])
-        for k in range(len(steps))
-    ]
-    best = max(range(len(steps)), key=lambda k: means[k])
-    document = {
-        "kind": "pretraining",
-        "version": 1,
-        "options": plain(options),
-        "goes_on": {"method": GOES_ON[options.method], "settings": {}}
-        if options.method in GOES_ON
-        else {"method": options.method, "settings": method_settings_of(options)},
-        "trained_on": [problem.workload for problem in training],
-        "chosen_on": [problem.workload for problem in judged_on],
-        "problem": options.problem,
-        "settings": options.problem_settings,
-        "chip_file": str(Path("inputs") / "0" / problems.find(options.problem).chip_file),
-        "seconds": round(seconds, 3),
-        "evaluations": steps[-1].evaluations,
-        "steps": [
-            {
-                "generation": step.generation,
-                "evaluations": step.evaluations,
-                "chosen_on": means[k],
-                "speedup": {name: values[k] for name, values in found.items()},
-            }
-            for k, step in enumerate(steps)
-        ],
-        "chosen": {"generation": steps[best].generation, "speedup": means[best]},
-    }
-    temporary = out / (CHOSEN + atomic.TEMPORARY)
-    try:
-        shutil.copyfile(steps[best].path, temporary)
-        temporary.replace(out / CHOSEN)
-    except OSError as error:
-        raise atomic.disk_failure(out / CHOSEN, error) from error
-    atomic.write(out / run_folder.PRETRAINING, json.dumps(document, indent=1, allow_nan=False) + "\n")
-    return document

@@ -8,6 +8,7 @@ from typing import Any
 
 from egrl import run_folder
 from egrl.config import Budget
+from egrl.run_folder import POLICY_EVERY
 from workloads.errors import InputError
 from workloads.files import parse_toml, read_text
 
@@ -33,6 +34,8 @@ class PretrainOptions:
         problem_settings, method_settings: KEY=VALUE of the problem and of the method.
         init: policy file to begin with.
         workers, threads, device: as of `egrl run`.
+        save_every: generations between the policies that are saved, among which validation chooses.
+        finetune: evaluations with which every saved policy goes on on each validation workload; 0: none.
     """
 
     workloads: tuple[str, ...]
@@ -49,6 +52,8 @@ class PretrainOptions:
     device: str = "cpu"
     method: str = METHOD
     seconds: float | None = None
+    save_every: int = POLICY_EVERY
+    finetune: int = 0
 
     @property
     def budget(self) -> Budget:
@@ -56,7 +61,7 @@ class PretrainOptions:
         return Budget((self.gens or GENS) if self.seconds is None else None, self.seconds)
 
 
-FREE = ("gens", "seconds", "workers", "validation")
+FREE = ("gens", "seconds", "workers", "validation", "finetune")
 """Options that may change when a pre-training goes on: a larger budget, and what changes no policy."""
 
 
@@ -85,7 +90,7 @@ def check_same(options: PretrainOptions, out: Path) -> None:
     if document.get("kind") != "pretraining" or not isinstance(document.get("options"), dict):
         found = "a run folder" if document.get("kind") == "config" else f"kind {document.get('kind')!r}"
         raise InputError(f"--out {out}: expected a new folder or a pre-training, found {found}")
-    old = {"method": METHOD, **document["options"]}
+    old = {"method": METHOD, "save_every": POLICY_EVERY, **document["options"]}
     new = parse_toml(to_toml(options), where)["options"]
     for key in sorted({*old, *new}):
         if key not in FREE and old.get(key) != new.get(key):

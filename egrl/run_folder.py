@@ -44,9 +44,9 @@ KEPT_STARTS = ("cold", "compiler")
 POLICY_EVERY = 10
 
 
-def policy_is_due(generation: int) -> bool:
-    """Whether every run saves its policy at this generation; at its end it saves the last one, too."""
-    return generation == 1 or generation % POLICY_EVERY == 0
+def policy_is_due(generation: int, every: int = POLICY_EVERY) -> bool:
+    """Whether a run saves its policy at this generation; at its end it saves the last one, too."""
+    return generation == 1 or generation % every == 0
 
 
 def policies_in(path: Path) -> dict[int, Path]:
@@ -85,10 +85,15 @@ def _unwritable(what: str, path: Path, error: OSError) -> InputError | RunFailur
 
 
 class RunFolder:
-    """One run's folder, locked while open. Make one by `create` or `reopen`."""
+    """One run's folder, locked while open. Make one by `create` or `reopen`.
+
+    Attributes:
+        policy_every: generations between saved policies.
+    """
 
     def __init__(self, path: Path, lock: FileLock) -> None:
         self.path = path
+        self.policy_every = POLICY_EVERY
         self._lock = lock
         self._flushed = 0
         self._counted: list[int] = []  # evaluations that the kept checkpoints count
@@ -267,7 +272,8 @@ class RunFolder:
         later = [
             path
             for path, number in numbers.items()
-            if number.isdecimal() and (int(number) > generation or not policy_is_due(int(number)))
+            if number.isdecimal()
+            and (int(number) > generation or not policy_is_due(int(number), self.policy_every))
         ]
         unfinished = [path for path in self.path.rglob(f"*{atomic.TEMPORARY}") if path.is_file()]
         try:

@@ -21,12 +21,24 @@ import click
     help="workloads that choose among the policies saved on the way [those trained on]",
 )
 @click.option(
-    "--method", default="es", help="how to train: es, or muzero (problems that are games, as mmap) [es]"
+    "--method", default="es", help="how to train: es, ppo, or muzero (problems that are games, as mmap) [es]"
 )
 @click.option(
     "--gens", type=int, default=None, help="generations of 21 evaluations, over all workloads [1000]"
 )
 @click.option("--seconds", type=float, default=None, help="seconds of training, instead of --gens")
+@click.option(
+    "--save-every",
+    type=int,
+    default=10,
+    help="generations between the policies that validation chooses among [10]",
+)
+@click.option(
+    "--finetune",
+    type=int,
+    default=0,
+    help="evaluations with which each saved policy also goes on on each validation workload [0: none]",
+)
 @click.option("--seed", type=int, default=0, help="of everything random [0]")
 @click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
 @click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
@@ -50,6 +62,8 @@ def command(
     method: str,
     gens: int | None,
     seconds: float | None,
+    save_every: int,
+    finetune: int,
     seed: int,
     problem: str,
     chip: str,
@@ -93,6 +107,8 @@ def command(
         check_device(device),
         method,
         seconds,
+        save_every,
+        finetune,
     )
     try:
         found = pretrain(options, Path(out), quiet)
@@ -109,4 +125,9 @@ def command(
             f" policy of generation {chosen['generation']}; the first had {first['chosen_on']:.4f}x\n"
             f"{found['evaluations']} evaluations, {found['seconds']:.0f} s\npolicy: {Path(out) / 'policy.safetensors'}"
         )
+        if tuned := found.get("chosen_finetuned"):
+            click.echo(
+                f"{tuned['speedup']:.4f}x after {tuned['evaluations']} evaluations there, from the policy of generation"
+                f" {tuned['generation']}\nto go on from: {Path(out) / 'policy-finetune.safetensors'}"
+            )
     return 0

@@ -170,7 +170,9 @@ def test_the_best_that_ran_is_what_the_next_round_sets_out_from(chips):
     rewards = np.concatenate([evaluation.reward for _, evaluation in found])
     ran = np.concatenate([evaluation.repaired for _, evaluation in found])
     part = method._round[0]
-    np.testing.assert_array_equal(part.before[0][part.group == 1][0], ran[np.flatnonzero(rewards == rewards.max())[-1]])
+    np.testing.assert_array_equal(
+        part.before[0][part.group == 1][0], ran[np.flatnonzero(rewards == rewards.max())[-1]]
+    )
     assert (part.before[0][part.group == 0][0] == -1).all()
     assert (part.group == 0).sum() == 2
 
