@@ -11,7 +11,7 @@ Deviations:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -98,23 +98,35 @@ def finetuned(
     ]
     bar = tqdm(total=len(missing), desc="validation", unit="search", disable=quiet or not missing)
     try:
-        with bar, ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-            waiting = {pool.submit(best_speedup, one, prints[name]): (one, name) for one, name in missing}
-            try:
-                while waiting:
-                    for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                        one, name = waiting.pop(future)
-                        known[one.generation, name] = future.result()
-                        _append(folder / RECORD, one, name, known[one.generation, name])
-                        bar.update()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        with bar:
+            for one, name, speedup in _searched(missing, prints, workers):
+                known[one.generation, name] = speedup
+                _append(folder / RECORD, one, name, speedup)
+                bar.update()
     except KeyboardInterrupt:
         raise Interrupted(folder, None, again="the same command goes on") from None
     except (OSError, RuntimeError) as error:
         raise RunFailure(f"validation of {folder}: {error}") from error
     return [{p.workload: known[step.generation, name] for name, p in prints.items()} for step in steps]
+
+
+def _searched(
+    missing: Sequence[tuple[Trial, str]], problems: Mapping[str, Problem], workers: int
+) -> Iterator[tuple[Trial, str, float]]:
+    """Trials with the fingerprints of their problems and what they reached, as they end."""
+    if workers == 1 or not missing:
+        for one, name in missing:
+            yield one, name, best_speedup(one, problems[name])
+        return
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        waiting = {pool.submit(best_speedup, one, problems[name]): (one, name) for one, name in missing}
+        try:
+            while waiting:
+                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                    yield *waiting.pop(future), future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _append(path: Path, trial: Trial, fingerprint: str, speedup: float) -> None:

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.jit import kernel
-
 TOLERANCE = 0.02
 """A stage that much below the fullest, in shares of it, has a heat of 1 / e (own choice)."""
 
@@ -104,31 +102,3 @@ def situation(stage: NDArray[np.integer[Any]], pipeline: Pipeline, stages: int) 
     near = [np.take_along_axis(padded, at + k, axis=1) for k in (1, 0, 2)]
     found = np.stack([~held[0], ~held[1], *near], axis=-1) * (stage >= 0)[..., None]
     return found.astype(np.float32)
-
-
-def in_order(stage: NDArray[np.int16], pipeline: Pipeline, later: NDArray[np.bool_]) -> NDArray[np.int16]:
-    """Stages int16 [B, N] made to keep the order: rows with `later` [B] by moving nodes behind what they read, the
-    others by moving nodes before what reads them. -1 stays, and asks nothing of others."""
-    out = np.ascontiguousarray(stage, np.int16).copy()
-    _in_order(out, *pipeline.sorted_edges, later)
-    return out
-
-
-@kernel
-def _in_order(
-    stage: NDArray[np.int16],
-    source: NDArray[np.int64],
-    target: NDArray[np.int64],
-    backwards: NDArray[np.int64],
-    later: NDArray[np.bool_],
-) -> None:
-    for row in range(len(stage)):
-        place = stage[row]
-        if later[row]:
-            for e in range(len(source)):
-                if place[target[e]] >= 0 and place[source[e]] > place[target[e]]:
-                    place[target[e]] = place[source[e]]
-        else:
-            for e in backwards:
-                if place[source[e]] >= 0 and 0 <= place[target[e]] < place[source[e]]:
-                    place[source[e]] = place[target[e]]

@@ -11,7 +11,8 @@ Deviations:
   lies among its decision's (0 = first, 1 = last, and waves of that). So no weight belongs to a choice, and a policy
   reads problems with any number of them. The paper's output layer has a column a chip.
 - How far a choice is from the earlier one (`-REACH` to `REACH`, what is beyond at its ends) has a logit of its own,
-  which is -stay times that distance before any learning.
+  which is -stay times that distance before any learning. Where stay is not 0, choices other than the earlier one lose
+  the logarithm of the number of nodes besides: about as many nodes move in large networks as in small ones.
 - Without an earlier stage a node's logits fall with the distance from where it belongs, which is where the pipeline
   would lie evenly (`Stages.even`) before any learning, and as steeply as `slope`; queries and keys then say nothing. So
   one number a node is learned instead of one a choice, and what is learned on small networks goes on on large ones.
@@ -72,7 +73,8 @@ class GraphSageConfig:
         width: state size of a node.
         waves: of a choice's place, cosines and sines each.
         crowds: whether nodes and choices see what else had their choice, and nodes how they lie and what else there is.
-        stay: logits that a choice loses for each step away from the earlier one, before any learning.
+        stay: logits that a choice loses for each step away from the earlier one, before any learning; 0: none for the
+            number of nodes either.
         leave: logits that the hottest choice loses, before any learning.
         slope: logits that a choice loses for each step away from where a node without an earlier choice belongs, before
             any learning; 0: such a node's logits are of queries and keys, too, as the paper's.
@@ -84,7 +86,7 @@ class GraphSageConfig:
     waves: Annotated[int, Ge(1), Le(64)] = 8
     crowds: bool = True
     slope: Annotated[float, Ge(0), Le(20)] = 4.0
-    stay: Annotated[float, Ge(0), Le(20)] = 7.0
+    stay: Annotated[float, Ge(0), Le(20)] = 1.0
     leave: Annotated[float, Ge(0), Le(20)] = 4.0
     output_gain: Annotated[float, Gt(0), Le(100)] = 0.3
 
@@ -224,7 +226,10 @@ class GraphSage(nn.Module):
         nodes, batch, heads = before.shape
         near = self.near(hidden).view(nodes, batch, heads, -1)
         step = torch.arange(choices, device=hidden.device) - before.clamp(min=0).unsqueeze(-1)
-        return near.gather(-1, step.clamp(-REACH, REACH) + REACH) * known.unsqueeze(-1)
+        logits = near.gather(-1, step.clamp(-REACH, REACH) + REACH)
+        if self.config.stay > 0:
+            logits = logits - math.log(nodes) * (step != 0)
+        return logits * known.unsqueeze(-1)
 
     def _draft(self, hidden: Tensor, even: Tensor, num_choices: Tensor, choices: int) -> Tensor:
         """Logits [N, B, H, C] of how far choices are from where nodes belong."""

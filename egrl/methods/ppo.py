@@ -19,7 +19,8 @@ Deviations (`--preset paper` is without all but the last two):
 - Steps also go towards examples (`learner.imitation`): the best mapping after nothing, and of rollouts that bettered
   what they set out from, what ran after that. The latter teach which moves pay, on all problems alike.
 - Where choices are stages, what was drawn is brought in order before it is proposed (`ordered`): a node that moves
-  takes along what has to go with it, and empty stages are left out. FIX would draw all anew that is in the way.
+  takes along what has to go with it, and empty stages are left out. FIX would draw all anew that is in the way. Half of
+  the rollouts see an empty stage behind the fullest, where not all stages are in use.
 - Where choices are stages of a pipeline, the uniform numbers that a draw is made with are alike for nodes near each
   other in order (`coupling`): each decision has the policy's own distribution still, but a border moves as a whole
   where independent draws would scatter the nodes beside it, and the solver would throw them away.
@@ -43,7 +44,7 @@ from egrl.learners.ppo import METRICS, Ppo
 from egrl.learners.ppo_task import Example, Rollouts, Task
 from egrl.methods import Definition, needs_graph
 from egrl.methods.ppo_config import PAPER, PpoConfig
-from egrl.methods.ppo_draws import NOTHING, coupled, in_stages, outset
+from egrl.methods.ppo_draws import NOTHING, coupled, in_stages, opened, outset
 from egrl.methods.ppo_round import Known, Part
 from egrl.types import Proposals, RunFailure, Setting, proposals
 from hwsim.problem import Evaluation, Mapping16, Problem, Status, pipeline_of
@@ -59,8 +60,9 @@ FLAT = 1e-3
 """The least deviation of rewards, in shares of their mean: where all are equal, rounding is not blown up."""
 
 
-DRAFTING, IMPROVING = 0, 1
-"""Groups of rollouts: those that see nothing, and those that see the best mapping so far (or the outset)."""
+DRAFTING, IMPROVING, OPENING = 0, 1, 2
+"""Groups of rollouts: those that see nothing, those that see the best mapping so far (or the outset), and those that
+see it with an empty stage behind its fullest."""
 STEPS = 512
 """Rollouts that bettered what they set out from are kept that long, as examples."""
 
@@ -129,6 +131,9 @@ class PpoMethod:
         draft = np.arange(rollouts) < round(config.drafts * rollouts)
         group = np.where(draft | np.array_equal(best, nothing), DRAFTING, IMPROVING).astype(np.int64)
         state = np.where(group[:, None, None] == DRAFTING, nothing, best).astype(np.int16)
+        if config.ordered and config.begin == "best":
+            group[1::2] = np.where(group[1::2] == IMPROVING, OPENING, group[1::2])
+            state[group == OPENING] = opened(best, problem)
         deployed = nothing[None]
         befores, actions, log_probs = [], [], []
         for last in [False] * (config.passes - 1) + [True]:
@@ -208,7 +213,7 @@ class PpoMethod:
         for row in np.flatnonzero(whole):
             reward, mapping = float(evaluation.reward[row]), evaluation.repaired[row].copy()
             number = rows.start + int(row) - 1
-            if number >= 0 and part.group[number] == IMPROVING and reward > part.base > -np.inf:
+            if number >= 0 and part.group[number] != DRAFTING and reward > part.base > -np.inf:
                 self._steps = [*self._steps, Example(part.problem, part.before[0, number], mapping)][-STEPS:]
             if reward >= known.reward:
                 known.best, known.reward = mapping, reward

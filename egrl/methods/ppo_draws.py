@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from hwsim.problem import Mapping16, Problem, pipeline_of
-from hwsim.stages import Pipeline, in_order
+from hwsim.problem import HasPipeline, Mapping16, Problem, pipeline_of
+from hwsim.stage_order import in_order
+from hwsim.stages import Pipeline
 
 WAVES = 32
 """Waves that coupled numbers are made of."""
@@ -43,12 +44,23 @@ def coupled(rng: np.random.Generator, shape: tuple[int, ...], coupling: float) -
 
 
 def in_stages(mapping: Mapping16, pipeline: Pipeline | None, later: NDArray[np.bool_]) -> Mapping16:
-    """Mappings [B, N, H] of stages brought in order (`hwsim.stages.in_order`), empty stages left out; as they are
+    """Mappings [B, N, H] of stages brought in order (`hwsim.stage_order.in_order`), empty stages left out; as they are
     without a pipeline."""
     if pipeline is None:
         return mapping
     heads = [in_order(mapping[:, :, h], pipeline, later) for h in range(mapping.shape[2])]
     return closed(np.stack(heads, axis=2))
+
+
+def opened(mapping: Mapping16, problem: Problem) -> Mapping16:
+    """A mapping [N, H] with an empty stage behind its hottest, where not all are in use; else as it is."""
+    if pipeline_of(problem) is None or not isinstance(problem, HasPipeline) or (mapping < 0).all():
+        return mapping
+    out = mapping.copy()
+    for head, heat in zip(out.T, problem.stage_heat(mapping[None])[0], strict=True):
+        if head.max() + 1 < problem.num_choices.min():
+            head[head > heat.argmax()] += 1
+    return out
 
 
 def closed(mapping: Mapping16) -> Mapping16:

@@ -7,6 +7,10 @@ REPORTS: dict[str, tuple[str, str]] = {
         "Tables 2 to 5, Figures 5 to 8 and 10 of the MMapGame; one agent for several programs",
         "egrl.reproduce.mmap_paper",
     ),
+    "mcm": (
+        "Tables 2 and 3, Figures 5 to 7 of partitioning over multi-chip modules; pre-training",
+        "egrl.reproduce.mcm_paper",
+    ),
     "tag": ("search time and quality of TAG on FFT plans, beside its rivals", "egrl.reproduce.tag_paper"),
     "egrl": ("Figures 3 to 6 and F.2 of EGRL, and pre-training", "egrl.reproduce.egrl_paper"),
 }

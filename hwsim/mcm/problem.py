@@ -55,6 +55,8 @@ SIMULATOR_VERSION = 2
 """Goes up with every change that changes a partition or a cost."""
 
 _FIX_STREAM = 0x666978
+ROOM = 0.2
+"""A chip with that share of its memory left has a heat of 1 / e (own choice)."""
 
 
 @dataclass(frozen=True)
@@ -143,18 +145,18 @@ class McmProblem:
         return Pipeline(self.tables.compute_s, np.ascontiguousarray(self.tables.edges.T))
 
     def stage_heat(self, mapping: Mapping16) -> NDArray[np.float64]:
-        """By the model that the problem has: 1 for the busiest chip and for those that need more than they have."""
-        place = np.ascontiguousarray(mapping[:, :, 0])
+        """By the problem's own model: how near chips are to being the busiest, or to having no memory left."""
+        place, room = np.ascontiguousarray(mapping[:, :, 0]), self.package.chip.sram_bytes
         if self.config.model == "analytical":
-            return heat(fullness(place, self.tables.compute_s, self.tables.chips))[:, None]
-        ran = run(self.device, place)
-        room = self.package.chip.sram_bytes
-        over = (
-            ran.peak_bytes > room
-            if self.package.constraints.memory
-            else np.zeros(ran.peak_bytes.shape, np.bool_)
-        )
-        return np.where(over, 1.0, heat(ran.chip_s))[:, None]
+            busy = fullness(place, self.tables.compute_s, self.tables.chips)
+            held = fullness(place, self.tables.weight_bytes.astype(np.float64), self.tables.chips)
+        else:
+            ran = run(self.device, place)
+            busy, held = ran.chip_s, ran.peak_bytes.astype(np.float64)
+        hot = heat(busy)
+        if self.package.constraints.memory:
+            hot = np.maximum(hot, np.exp(np.minimum(held / room - 1, 0.0) / ROOM))
+        return hot[:, None]
 
     def _costs(self, places: NDArray[np.int16]) -> NDArray[np.float64]:
         """Costs [B] of partitions [B, N]; infinite where the device has too little memory."""

@@ -71,3 +71,45 @@ def test_one_policy_is_trained_on_several_networks(tmp_path):
     document = json.loads((out / "pretraining.json").read_text())
     assert document["trained_on"] == ["mobilenet_v2", "resnet18"]
     assert document["chosen"]["speedup"] > 0
+
+
+def test_policies_go_on_where_they_were_not_trained_and_the_best_is_kept(tmp_path, capsys):
+    argv = ["pretrain", "--problem", "mcm", "--chip", "edge4", "--method", "ppo", *SMALL]
+    argv += ["--workloads", "resnet18,crnn", "--validation", "mobilenet_v1"]
+    argv += ["--gens", "4", "--save-every", "2", "--finetune", "42"]
+    assert main([*argv, "--out", str(tmp_path / "p"), "--quiet"]) == 0
+    document = json.loads((tmp_path / "p" / "pretraining.json").read_text())
+    assert [step["generation"] for step in document["steps"]] == [1, 2, 4]
+    best = max(document["steps"], key=lambda step: step["finetuned_on"])
+    assert document["chosen_finetuned"]["generation"] == best["generation"]
+    assert (
+        load_policy(tmp_path / "p" / "policy-finetune.safetensors").metadata["generation"]
+        == best["generation"]
+    )
+    record = tmp_path / "p" / "validation.jsonl"
+    lines = record.read_text().splitlines()
+    assert len(lines) == 3
+    record.write_text(lines[0] + "\n" + lines[1] + "\n" + lines[2][:20])
+    (tmp_path / "p" / "pretraining.json").unlink()
+    assert main([*argv, "--out", str(tmp_path / "p"), "--quiet"]) == 0
+    assert record.read_text().splitlines() == lines
+    assert json.loads((tmp_path / "p" / "pretraining.json").read_text()) == document
+    record.write_text("nonsense\n" + lines[1] + "\n")
+    refuse(
+        capsys, [*argv, "--out", str(tmp_path / "p"), "--quiet"], "line 1: expected a record of validation"
+    )
+
+
+def test_going_on_needs_workloads_to_go_on_on(tmp_path, capsys):
+    argv = [
+        "pretrain",
+        "--problem",
+        "mcm",
+        "--method",
+        "ppo",
+        "--workloads",
+        "resnet18,crnn",
+        "--finetune",
+        "42",
+    ]
+    refuse(capsys, [*argv, "--out", str(tmp_path / "p")], "--finetune 42: expected --validation workloads")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hwsim.mcm.device import run
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmConfig, McmProblem
-from hwsim.stages import MOST, Pipeline, in_order, situation
+from hwsim.stage_order import in_order
+from hwsim.stages import MOST, Pipeline, situation
 from workloads.load import load
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import numpy as np
@@ -91,6 +92,18 @@ def test_before_learning_a_choice_loses_stay_for_every_step_away():
     np.testing.assert_allclose(logits[0, 0, 0].detach(), -2.5 * steps, atol=1e-4)
     nothing, _ = net(torch.ones(1, 5), torch.tensor([[[-1]]]), prepare(np.zeros((2, 0), np.int64), 1), counts)
     np.testing.assert_allclose(nothing[0, 0, 0].detach(), np.zeros(9), atol=1e-4)
+
+
+def test_other_choices_lose_the_logarithm_of_the_number_of_nodes_so_that_as_many_move_everywhere():
+    config = GraphSageConfig(layers=1, width=8, crowds=False, stay=2.5, output_gain=1e-9)
+    net = network(config, heads=1)
+    for nodes in (10, 200):
+        graph, before = prepare(np.zeros((2, 0), np.int64), nodes), torch.full((1, nodes, 1), 2)
+        logits, _ = net(torch.ones(nodes, 5), before, graph, torch.full((nodes, 1), 5))
+        moved = 1 - logits.detach().softmax(dim=-1)[0, :, 0, 2]
+        expected = nodes * (1 - 1 / (1 + 2 / nodes * (math.exp(-2.5) + math.exp(-5.0))))
+        assert float(moved.sum()) == pytest.approx(expected, rel=1e-3)
+        assert 0.1 < expected < 0.2
 
 
 def test_before_learning_a_choice_loses_leave_for_its_heat():

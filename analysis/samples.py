@@ -1,0 +1,56 @@
+"""Throughput against samples, a line a way to search (the paper on multi-chip modules, Figures 5 and 6); and what the
+checkpoints of pre-trainings reach on graphs that they did not see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from analysis.style import COLOURS, LINES, legend_below, new_figure
+
+
+def sample_figure(curves: Mapping[str, NDArray[np.float64]], title: str) -> Figure:
+    """Best speedups so far [E] by the label of who searched; not drawn before there is one."""
+    figure = new_figure(7.0, 4.4)
+    axes = figure.subplots()
+    handles = []
+    for k, (label, curve) in enumerate(curves.items()):
+        look: dict[str, Any] = {"color": COLOURS[k % len(COLOURS)], "linestyle": LINES[k % len(LINES)]}
+        if k >= len(COLOURS):
+            look["linestyle"] = LINES[(k + 3) % len(LINES)]
+        shown = np.where(curve > 0, curve, np.nan)
+        axes.step(np.arange(1, len(curve) + 1), shown, where="post", linewidth=1.4, **look)
+        handles.append(Line2D([], [], label=label, linewidth=1.4, **look))
+    axes.axhline(1.0, color="#7F7F7F", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_xlabel("samples", fontsize=9)
+    axes.set_ylabel("throughput over the greedy heuristic's", fontsize=9)
+    axes.tick_params(labelsize=8)
+    axes.set_title(title, fontsize=10, loc="left", parse_math=False)
+    legend_below(figure, handles)
+    return figure
+
+
+def checkpoint_figure(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
+    """A panel a pre-training: speedups of its checkpoints (at `evaluations`), `zeroshot` and `finetuned`."""
+    figure = new_figure(3.6 * max(1, len(found)) + 0.6, 3.4)
+    grid = figure.subplots(1, len(found), squeeze=False)[0]
+    for axes, (name, own) in zip(grid, found.items(), strict=True):
+        for k, (kind, text) in enumerate(
+            (("zeroshot", "with no training"), ("finetuned", "after fine-tuning"))
+        ):
+            axes.plot(
+                own["evaluations"], own[kind], color=COLOURS[k], linestyle=LINES[k], linewidth=1.2, label=text
+            )
+        axes.set_title(name, fontsize=10, loc="left", parse_math=False)
+        axes.set_xlabel("samples of pre-training", fontsize=9)
+        axes.tick_params(labelsize=8)
+        axes.set_ylim(bottom=0)
+    grid[0].set_ylabel("speedup on the validation graphs", fontsize=9)
+    grid[0].legend(fontsize=8, frameon=False)
+    return figure

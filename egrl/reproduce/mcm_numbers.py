@@ -1,0 +1,182 @@
+"""What the runs of `egrl reproduce mcm` say, as numbers and figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egrl import chunks, problems, run_folder
+from egrl.comparison import paired_interval
+from egrl.reproduce.folder import save_figure
+from egrl.reproduce.mcm_paper import ON_HELD_OUT, ON_TEST, VARIANTS, Plan
+from egrl.transfer import FAILED
+from hwsim.problem import Status
+
+if TYPE_CHECKING:
+    from hwsim.mcm.problem import McmProblem
+
+SHARES = (0.9, 0.95, 1.0)
+"""Of what the first variant reaches in the end: the throughputs to which samples are counted."""
+RIVALS = ("random", "sa", "annealing")
+"""What reinforcement learning is held against."""
+BATCH = 100
+
+
+def problem_of(name: str, where: str, **settings: Any) -> McmProblem:
+    """A graph on the problem's own package, by the model of `where`."""
+    from hwsim.mcm.problem import McmConfig, McmProblem
+
+    definition = problems.find("mcm").load()
+    if where == ON_HELD_OUT:
+        settings["model"] = "device"
+    problem = definition.build(name, definition.chips()[0], McmConfig(**settings))
+    assert isinstance(problem, McmProblem)
+    return problem
+
+
+def pretraining(folders: Mapping[str, Path], out: Path) -> dict[str, Any]:
+    """What each pre-training's checkpoints reached on the validation graphs, and its figure."""
+    from analysis.samples import checkpoint_figure
+
+    found = {}
+    for method, folder in folders.items():
+        document = json.loads((folder / run_folder.PRETRAINING).read_text())
+        steps = document["steps"]
+        found[method] = {
+            "evaluations": [step["evaluations"] for step in steps],
+            "zeroshot": [step["chosen_on"] for step in steps],
+            "finetuned": [step["finetuned_on"] for step in steps],
+            "seconds": document["seconds"],
+            "chosen": document["chosen"],
+            "chosen_finetuned": document["chosen_finetuned"],
+        }
+    save_figure(checkpoint_figure(found), out / "figures" / "checkpoints.png")
+    return found
+
+
+def searches(plan: Plan, folder: Path, graphs: Sequence[str], evaluations: int) -> dict[str, Any]:
+    """What the variants reached on some graphs: curves, final values, samples to throughputs, the fixed budget.
+
+    Speedups are over the greedy heuristic; `over_random` is what to multiply them with for those over the random
+    partition. Means over graphs are geometric (what does not run counts `FAILED`), over seeds arithmetic.
+    """
+    where = folder.name
+    curves = {label: _curves(plan, folder / label, label, graphs, evaluations) for label in plan.variants}
+    means = {label: _over_graphs(own).mean(axis=0) for label, own in curves.items()}
+    first = plan.variants[0]
+    goals = [share * float(means[first][-1]) for share in SHARES]
+    needed = {label: [samples_to(mean, goal) for goal in goals] for label, mean in means.items()}
+    budget = min(evaluations, max(1, int(plan.budget_s / plan.sample_s)))
+    finals = {label: _over_graphs(own)[:, -1] for label, own in curves.items()}
+    return {
+        "graphs": list(graphs),
+        "evaluations": evaluations,
+        "over_random": {name: _over_random(name, where) for name in graphs},
+        "goals": goals,
+        "variants": {
+            label: {
+                "curve": means[label].tolist(),
+                "final": finals[label].tolist(),
+                "by_graph": {name: curves[label][:, k, -1].tolist() for k, name in enumerate(graphs)},
+                "samples": needed[label],
+                "budget": _over_graphs(curves[label])[:, budget - 1].tolist(),
+            }
+            for label in plan.variants
+        },
+        "budget_samples": budget,
+        "against": {
+            f"{label} - {rival}": _interval(finals[label], finals[rival])
+            for label in plan.variants
+            if VARIANTS[label].method in ("ppo", "egrl")
+            for rival in (*RIVALS, first)
+            if rival in finals and rival != label
+        },
+    }
+
+
+def _curves(
+    plan: Plan, folder: Path, label: str, graphs: Sequence[str], evaluations: int
+) -> NDArray[np.float64]:
+    """Best speedups so far, float64 [seeds, graphs, evaluations]; 0 until something ran."""
+    method = VARIANTS[label].method
+    return np.array(
+        [
+            [best_so_far(folder / graph / f"{method}-s{seed}", evaluations) for graph in graphs]
+            for seed in range(plan.seeds)
+        ]
+    )
+
+
+def best_so_far(run: Path, evaluations: int) -> NDArray[np.float64]:
+    """The best speedup after each evaluation of a run, float64 [evaluations]; the last where it ended before."""
+    columns = chunks.read([chunk.path for chunk in chunks.listing(run / "mappings")])
+    speedup = np.array(columns["speedup"], np.float64)
+    speedup[np.array(columns["status"]) != Status.OK] = 0.0
+    best = np.maximum.accumulate(speedup)[:evaluations]
+    return np.pad(best, (0, evaluations - len(best)), mode="edge")
+
+
+def _over_graphs(curves: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Geometric means over graphs of [S, G, E] -> [S, E]; of one graph its own values."""
+    if curves.shape[1] == 1:
+        return curves[:, 0]
+    return np.asarray(np.exp(np.log(np.maximum(curves, FAILED)).mean(axis=1)))
+
+
+def samples_to(curve: NDArray[np.float64], goal: float) -> int | None:
+    """How many evaluations a mean curve [E] needs to come to a goal (to rounding); None where it never does."""
+    reached = np.flatnonzero(curve >= goal * (1 - 1e-12))
+    return int(reached[0]) + 1 if len(reached) else None
+
+
+def _interval(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> dict[str, float] | None:
+    found = paired_interval(dict(enumerate(ours.tolist())), dict(enumerate(theirs.tolist())))
+    return None if found is None else asdict(found)
+
+
+def _over_random(graph: str, where: str) -> float | None:
+    """The random partition's cost over the greedy heuristic's; None where it does not run."""
+    greedy = problem_of(graph, where).baseline.cost
+    random = problem_of(graph, where, baseline="random").baseline.cost
+    return float(random / greedy) if np.isfinite(random) else None
+
+
+def draw(plan: Plan, results: Mapping[str, Any], out: Path) -> None:
+    """Figures 5 and 6."""
+    from analysis.samples import sample_figure
+
+    titles = {
+        ON_TEST: f"{len(plan.test)} test graphs, analytical model (geometric mean)",
+        ON_HELD_OUT: f"{plan.held_out}, device model",
+    }
+    for where, title in titles.items():
+        curves = {label: np.array(own["curve"]) for label, own in results[where]["variants"].items()}
+        save_figure(sample_figure(curves, title), out / "figures" / f"{where}.png")
+
+
+def models(plan: Plan, out: Path) -> dict[str, Any]:
+    """Figure 7: both models' costs of partitions drawn by SAMPLE from uniform probabilities."""
+    from analysis.partition import agreement, agreement_figure
+    from hwsim.mcm.cost import costs
+    from hwsim.mcm.device import run
+
+    problem = problem_of(plan.held_out, ON_TEST)
+    even = np.ones((len(problem.nodes), problem.package.chips), np.float32)
+    rows = []
+    for first in range(0, plan.samples, BATCH):
+        keys = np.arange(first, min(plan.samples, first + BATCH), dtype=np.uint64)
+        answer = problem.solver.sample(even, keys, None, problem.config.backtracks)
+        rows.append(answer.assignment[answer.valid])
+    places = np.concatenate(rows)
+    device = run(problem.device, places)
+    measured = np.where(device.excess_bytes > 0, np.nan, device.cost_s)
+    found = agreement(costs(problem.tables, places), measured)
+    figure = agreement_figure(found, f"{problem.workload} on {problem.chip}")
+    save_figure(figure, out / "figures" / "models.png")
+    return {"partitions": len(places), "invalid": found.invalid, "pearson": found.pearson}
