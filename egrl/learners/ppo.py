@@ -167,6 +167,9 @@ class Ppo:
         if self._config.imitation > 0:
             for example in examples:
                 noted["imitation_loss"] += self._imitate(example, 1 / len(examples)) / len(examples)
+        for parameter in self.net.parameters():  # all step together, those that a batch does not reach, too
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
         torch.nn.utils.clip_grad_norm_(self.net.parameters(), config.greatest_gradient)
         self._adam.step()
         return noted

@@ -11,16 +11,17 @@ not for what it became.
 On several problems (pre-training), a round's rollouts are dealt over as many as get `LEAST` each, in turn.
 
 Deviations (`--preset paper` is without all but the last two):
-- A rollout sets out from the best mapping so far (of equal ones the last, so that it drifts where several chips are the
-  slowest; of those that do not run where none does), but for a share `drafts` of them, which like the deployed one see
-  nothing: a round then is a learned local search, where the paper's policy draws everything anew.
+- A rollout sets out from the best mapping so far (of those that do not run where none does), but for a share `drafts`
+  of them, which like the deployed one see nothing: a round then is a learned local search, where the paper's policy
+  draws everything anew. Of equally good mappings the coolest is the best, of those the last: where several stages set
+  the pace, relieving one of them changes no reward.
 - Before anything is known a rollout sets out from the `outset`, which where choices are stages of a pipeline is the
   even split of the nodes in order.
 - Steps also go towards examples (`learner.imitation`): the best mapping after nothing, and of rollouts that bettered
   what they set out from, what ran after that. The latter teach which moves pay, on all problems alike.
 - Where choices are stages, what was drawn is brought in order before it is proposed (`ordered`): a node that moves
   takes along what has to go with it, and empty stages are left out. FIX would draw all anew that is in the way. Half of
-  the rollouts see an empty stage behind the fullest, where not all stages are in use.
+  the rollouts see an empty stage behind one of the hottest, where not all stages are in use.
 - Where choices are stages of a pipeline, the uniform numbers that a draw is made with are alike for nodes near each
   other in order (`coupling`): each decision has the policy's own distribution still, but a border moves as a whole
   where independent draws would scatter the nodes beside it, and the solver would throw them away.
@@ -44,7 +45,7 @@ from egrl.learners.ppo import METRICS, Ppo
 from egrl.learners.ppo_task import Example, Rollouts, Task
 from egrl.methods import Definition, needs_graph
 from egrl.methods.ppo_config import PAPER, PpoConfig
-from egrl.methods.ppo_draws import NOTHING, coupled, in_stages, opened, outset
+from egrl.methods.ppo_draws import NOTHING, coupled, in_stages, opened, outset, total_heat
 from egrl.methods.ppo_round import Known, Part
 from egrl.types import Proposals, RunFailure, Setting, proposals
 from hwsim.problem import Evaluation, Mapping16, Problem, Status, pipeline_of
@@ -133,7 +134,7 @@ class PpoMethod:
         state = np.where(group[:, None, None] == DRAFTING, nothing, best).astype(np.int16)
         if config.ordered and config.begin == "best":
             group[1::2] = np.where(group[1::2] == IMPROVING, OPENING, group[1::2])
-            state[group == OPENING] = opened(best, problem)
+            state[group == OPENING] = opened(best, problem, rng)
         deployed = nothing[None]
         befores, actions, log_probs = [], [], []
         for last in [False] * (config.passes - 1) + [True]:
@@ -216,8 +217,10 @@ class PpoMethod:
             if number >= 0 and part.group[number] != DRAFTING and reward > part.base > -np.inf:
                 self._steps = [*self._steps, Example(part.problem, part.before[0, number], mapping)][-STEPS:]
             if reward >= known.reward:
-                known.best, known.reward = mapping, reward
-                known.ran = bool(evaluation.status[row] == Status.OK)
+                warmth = total_heat(mapping, self._problems[part.problem])
+                if reward > known.reward or warmth <= known.warmth:
+                    known.best, known.reward, known.warmth = mapping, reward, warmth
+                    known.ran = bool(evaluation.status[row] == Status.OK)
 
     def learn(self) -> None:
         """Nothing is owed: the policy learns when the next round begins."""

@@ -13,6 +13,8 @@ from hwsim.stages import Pipeline
 WAVES = 32
 """Waves that coupled numbers are made of."""
 NOTHING = np.int16(-1)
+HOTTEST = 0.99
+"""Stages with that share of the greatest heat count as hottest."""
 
 
 def outset(problem: Problem, kind: str) -> Mapping16:
@@ -52,14 +54,22 @@ def in_stages(mapping: Mapping16, pipeline: Pipeline | None, later: NDArray[np.b
     return closed(np.stack(heads, axis=2))
 
 
-def opened(mapping: Mapping16, problem: Problem) -> Mapping16:
-    """A mapping [N, H] with an empty stage behind its hottest, where not all are in use; else as it is."""
+def total_heat(mapping: Mapping16, problem: Problem) -> float:
+    """The heat of all stages of a mapping [N, H] together; 0 where choices are no stages."""
+    if pipeline_of(problem) is None or not isinstance(problem, HasPipeline):
+        return 0.0
+    return float(problem.stage_heat(mapping[None]).sum())
+
+
+def opened(mapping: Mapping16, problem: Problem, rng: np.random.Generator) -> Mapping16:
+    """A mapping [N, H] with an empty stage behind one of its hottest, where not all are in use; else as it is."""
     if pipeline_of(problem) is None or not isinstance(problem, HasPipeline) or (mapping < 0).all():
         return mapping
     out = mapping.copy()
     for head, heat in zip(out.T, problem.stage_heat(mapping[None])[0], strict=True):
         if head.max() + 1 < problem.num_choices.min():
-            head[head > heat.argmax()] += 1
+            hottest = np.flatnonzero(heat >= HOTTEST * heat.max())
+            head[head > rng.choice(hottest)] += 1
     return out
 
 

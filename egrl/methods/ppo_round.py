@@ -43,11 +43,12 @@ class Part:
 
 @dataclass
 class Known:
-    """What has been heard of a problem: the best mapping int16 [N, H], its reward and whether it ran (until one does,
-    the best of those that do not), and running moments of rewards."""
+    """What has been heard of a problem: the best mapping int16 [N, H], its reward, the heat of all its stages and
+    whether it ran (until one does, the best of those that do not); and running moments of rewards."""
 
     best: Mapping16
     reward: float = -np.inf
+    warmth: float = np.inf
     ran: bool = False
     mean: float = 0.0
     variance: float = 0.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.stats import kstest
@@ -13,7 +15,7 @@ from egrl.learners.ppo import Rollouts
 from egrl.methods import find
 from egrl.methods.ppo import PpoMethod
 from egrl.methods.ppo_config import PpoConfig
-from egrl.methods.ppo_draws import coupled, outset
+from egrl.methods.ppo_draws import closed, coupled, opened, outset
 from egrl.types import GENERATION, Setting
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmConfig, McmProblem
@@ -112,6 +114,29 @@ def test_it_learns_what_is_rewarded():
     found = play(method, [problem], 15 * GENERATION)
     drawn = np.array([evaluation.reward[1:].mean() for _, evaluation in found])
     assert drawn[-5:].mean() > drawn[:5].mean() + 0.5 * (problem_best(problem) - drawn[:5].mean())
+
+
+def test_of_equally_good_mappings_the_cooler_is_gone_on_from(chips):
+    problem = chips[0]
+    method = build(chips[:1])
+    batch = method.ask(GENERATION).numbered(0)
+    evaluation = problem.evaluate(batch.mapping, run_keys(0, batch.tickets, EVALUATION))
+    equal = dataclasses.replace(evaluation, reward=np.full(len(batch), 0.5))
+    method.tell(batch, equal)
+    warmth = [float(problem.stage_heat(mapping[None]).sum()) for mapping in evaluation.repaired]
+    best = np.flatnonzero(np.array(warmth) == min(warmth))[-1]
+    np.testing.assert_array_equal(method._known[0].best, evaluation.repaired[best])
+
+
+def test_a_stage_is_opened_behind_one_of_the_hottest_where_one_is_left(chips):
+    problem, rng = chips[0], np.random.default_rng(0)
+    three = (np.arange(len(problem.nodes)) * 3 // len(problem.nodes)).astype(np.int16)[:, None]
+    hottest = int(problem.stage_heat(three[None])[0, 0].argmax())
+    found = opened(three, problem, rng)
+    np.testing.assert_array_equal(found, three + (three > hottest))
+    four = outset(problem, "even")
+    np.testing.assert_array_equal(opened(four, problem, rng), four)
+    np.testing.assert_array_equal(closed(found[None]), three[None])
 
 
 def test_until_something_runs_the_best_of_what_does_not_is_gone_on_from(chips):
