@@ -87,7 +87,7 @@ class GraphSageConfig:
     crowds: bool = True
     slope: Annotated[float, Ge(0), Le(20)] = 4.0
     stay: Annotated[float, Ge(0), Le(20)] = 1.0
-    leave: Annotated[float, Ge(0), Le(20)] = 4.0
+    leave: Annotated[float, Ge(0), Le(20)] = 6.0
     output_gain: Annotated[float, Gt(0), Le(100)] = 0.3
 
 

@@ -18,7 +18,8 @@ Deviations (`--preset paper` is without all but the last two):
 - Before anything is known a rollout sets out from the `outset`, which where choices are stages of a pipeline is the
   even split of the nodes in order.
 - Steps also go towards examples (`learner.imitation`): the best mapping after nothing, and of rollouts that bettered
-  what they set out from, what ran after that. The latter teach which moves pay, on all problems alike.
+  what they set out from, what ran after that. The latter teach which moves pay, on all problems alike. Neither this nor
+  the next is done where a run has a start mapping: near a good one only small steps pay (measured: docs/mcm.md).
 - Where choices are stages, what was drawn is brought in order before it is proposed (`ordered`): a node that moves
   takes along what has to go with it, and empty stages are left out. FIX would draw all anew that is in the way. Half of
   the rollouts see an empty stage behind one of the hottest, where not all stages are in use.
@@ -123,6 +124,7 @@ class PpoMethod:
     def _part(self, number: int, rollouts: int, rng: np.random.Generator) -> Part:
         problem, known, config = self._problems[number], self._known[number], self._config
         outset = self._outset[number]
+        cold = self._setting.start[number] is None
         start = self._setting.start[number] if known.rounds == 0 else None
         known.rounds += 1
         best = known.best if config.begin == "best" else outset
@@ -132,7 +134,7 @@ class PpoMethod:
         draft = np.arange(rollouts) < round(config.drafts * rollouts)
         group = np.where(draft | np.array_equal(best, nothing), DRAFTING, IMPROVING).astype(np.int64)
         state = np.where(group[:, None, None] == DRAFTING, nothing, best).astype(np.int16)
-        if config.ordered and config.begin == "best":
+        if config.ordered and cold and config.begin == "best":
             group[1::2] = np.where(group[1::2] == IMPROVING, OPENING, group[1::2])
             state[group == OPENING] = opened(best, problem, rng)
         deployed = nothing[None]
@@ -145,7 +147,7 @@ class PpoMethod:
             actions.append(state)
             taken = np.take_along_axis(found[1:], np.maximum(state, 0)[..., None].astype(np.int64), -1)
             log_probs.append(np.where(state >= 0, np.maximum(taken[..., 0], -20.0), 0.0))
-        pipeline = pipeline_of(problem) if config.ordered else None
+        pipeline = pipeline_of(problem) if config.ordered and cold else None
         deployed = in_stages(deployed, pipeline, np.ones(1, np.bool_))
         state = in_stages(state, pipeline, rng.random(rollouts) < 0.5)
         mapping = np.concatenate([deployed if start is None else start[None], state])
@@ -210,11 +212,11 @@ class PpoMethod:
             part.ran[drawn[drawn >= 0]] = evaluation.repaired[drawn >= 0]
         part.told = rows.stop
         whole = usable & ~evaluation.partial
-        known = self._known[part.problem]
+        known, cold = self._known[part.problem], self._setting.start[part.problem] is None
         for row in np.flatnonzero(whole):
             reward, mapping = float(evaluation.reward[row]), evaluation.repaired[row].copy()
             number = rows.start + int(row) - 1
-            if number >= 0 and part.group[number] != DRAFTING and reward > part.base > -np.inf:
+            if number >= 0 and part.group[number] != DRAFTING and reward > part.base > -np.inf and cold:
                 self._steps = [*self._steps, Example(part.problem, part.before[0, number], mapping)][-STEPS:]
             if reward >= known.reward:
                 warmth = total_heat(mapping, self._problems[part.problem])
@@ -239,7 +241,10 @@ class PpoMethod:
         self._metrics["drawn_speedup"] = float(np.mean([part.speedup[1:].mean() for part in self._round]))
 
     def _examples(self, rng: np.random.Generator) -> list[Example]:
-        """The best mappings of the round's problems and of as many others, after nothing; and steps that paid."""
+        """The best mappings of the round's problems and of as many others, after nothing; and steps that paid.
+
+        None where a start mapping was given: little is left to gain there, and what teaches to keep it finds less.
+        """
         own = [part.problem for part in self._round]
         others = [k for k in range(len(self._problems)) if k not in own]
         drawn = rng.permutation(others)[: len(own)].tolist()
@@ -248,7 +253,7 @@ class PpoMethod:
         return steps + [
             Example(k, np.full_like(self._outset[k], NOTHING), self._known[k].best)
             for k in [*own, *drawn]
-            if self._known[k].ran
+            if self._known[k].ran and self._setting.start[k] is None
         ]
 
     def _rollouts(self, part: Part) -> Rollouts | None:
