@@ -9,7 +9,7 @@ its arguments and the key: another key differs, the same key repeats.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from typing import Any, Protocol, runtime_checkable
@@ -264,6 +264,43 @@ class HasCompletion(Protocol):
         """int16 [N, H] of a complete plan below a vertex, or of itself, with the probability that uniform choices among
         successors give it; None where there is none.
         """
+
+
+Pick = Callable[[Hashable, int], int]
+"""(sub-problem, how many rules it has) -> the number of a rule."""
+
+
+@runtime_checkable
+class HasSubproblems(Protocol):
+    """A derivation whose plans are made by rules for open sub-problems, equal ones being equal wherever they occur."""
+
+    def guided(self, vertex: Hashable, pick: Pick) -> Mapping16 | None:
+        """int16 [N, H] of the complete plan below a vertex that these rules make; None where there is none."""
+
+    def chosen(self, mapping: Mapping16) -> Sequence[tuple[Hashable, int, int]]:
+        """(sub-problem, how many rules it has, the number of the rule) at each step of one complete plan."""
+
+    def closing(self, goal: Hashable) -> Sequence[int]:
+        """The numbers of the rules that leave nothing of a sub-problem open."""
+
+
+@runtime_checkable
+class HasDecisions(Protocol):
+    """A derivation that makes D decisions one after another, always in the same order."""
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """int64 [D], how many choices each has."""
+
+    def drawn(
+        self, vertex: Hashable, probabilities: NDArray[np.float64], rng: np.random.Generator
+    ) -> Mapping16 | None:
+        """int16 [N, H] of a complete plan below a vertex, the decisions that are left drawn from float64 [D, C], as far
+        as what was decided before allows; None where there is none.
+        """
+
+    def chosen(self, mapping: Mapping16) -> NDArray[np.int64]:
+        """int64 [D], the choices of one mapping [N, H]."""
 
 
 @dataclass(frozen=True)

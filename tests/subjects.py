@@ -112,7 +112,7 @@ SMALL: dict[str, dict[str, Any]] = {
 EXHAUSTIBLE = ("fft", "toy-grammar")
 """Problems with so few plans that methods which measure none twice end before the suite's budgets."""
 
-NEVER_TWICE = ("tag", "uct", "tag-parallel", "uct-decisions")
+NEVER_TWICE = ("tag", "uct", "tag-parallel", "tag-printed", "uct-decisions")
 """Variants that measure no plan twice."""
 
 ONE_SHOT = ("exact",)
@@ -121,6 +121,7 @@ ONE_SHOT = ("exact",)
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, SMALL.get(name, {})) for name in METHODS if name not in ONE_SHOT},
     "tag-parallel": ("tag", {"parallel": 5, "s": 3}),
+    "tag-printed": ("tag", {"completions": "uniform"}),
     "uct-decisions": ("uct", {"vertices": "decisions"}),
     "random-derivation": ("random", {"draw": "derivation"}),
     "annealing-chains": ("annealing", {"chains": 4}),

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hwsim.problem import Mapping16, Problem
 
@@ -29,6 +30,11 @@ class Decisions:
         self._shape = problem.num_choices.shape
         self.root: Hashable = b""
 
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """int64 [D], choices of the live decisions in the order in which they are made."""
+        return self._counts
+
     def successors(self, vertex: Hashable) -> Sequence[bytes]:
         """A vertex for each choice of the next decision; none after the last."""
         made = _bytes(vertex)
@@ -47,6 +53,20 @@ class Decisions:
         made = _bytes(vertex)
         left = self._counts[len(made) // WIDTH :]
         return self._written(made + rng.integers(0, left).astype("<u2").tobytes())
+
+    def drawn(
+        self, vertex: Hashable, probabilities: NDArray[np.float64], rng: np.random.Generator
+    ) -> Mapping16 | None:
+        """int16 [N, H] with the decisions that are left drawn from float64 [D, C]."""
+        made = _bytes(vertex)
+        left = slice(len(made) // WIDTH, None)
+        below = np.cumsum(probabilities[left], axis=1)
+        choices = (below <= rng.random((len(below), 1))).sum(axis=1)
+        return self._written(made + np.minimum(choices, self._counts[left] - 1).astype("<u2").tobytes())
+
+    def chosen(self, mapping: Mapping16) -> NDArray[np.int64]:
+        """int64 [D], the choices of one mapping [N, H]."""
+        return mapping[self._at[:, 0], self._at[:, 1]].astype(np.int64)
 
     def _written(self, made: bytes) -> Mapping16:
         found = np.full(self._shape, -1, np.int16)

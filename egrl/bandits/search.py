@@ -13,12 +13,13 @@ Deviations:
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
 from egrl.bandits.choose import Bandit
-from egrl.bandits.completion import complete
+from egrl.bandits.completion import Completions, Uniform
 from egrl.bandits.graph import Graph
 from hwsim.problem import Derivation, Mapping16
 
@@ -34,13 +35,18 @@ class GraphSearch:
         keep: int,
         bandit: Callable[[Graph], Bandit],
         rng: np.random.Generator,
+        completions: Completions | None = None,
     ) -> None:
-        """`keep`: how many of its best evaluations a vertex keeps in order, at least as many as the bandit looks at."""
+        """`keep`: how many of its best evaluations a vertex keeps in order, at least as many as the bandit looks at.
+        Without `completions` they are uniform.
+        """
         self._derivation, self._rng = derivation, rng
         self.graph = Graph(derivation, keep)
         self._choose = bandit(self.graph)
+        self._completions = completions or Uniform(derivation, rng)
         self._measured: dict[bytes, int] = {}
         self._paths: list[list[int]] = []
+        self._open: deque[Mapping16] = deque()
         self._told = self._reused = 0
 
     def offer(self, mapping: Mapping16) -> None:
@@ -63,6 +69,7 @@ class GraphSearch:
             self.graph.vertices[number].waiting -= 1
         self._paths[self._told] = []
         self.graph.tell(self._told, reward)
+        self._completions.learn(self._open.popleft(), reward)
         self._told += 1
 
     def _descend(self) -> Mapping16 | None:
@@ -86,7 +93,7 @@ class GraphSearch:
         if mapping is not None:
             self.graph.exhaust(number)
         else:
-            mapping = complete(self._derivation, plan, self._rng)
+            mapping = self._completions.draw(plan)
         if mapping is None:
             self.graph.exhaust(number)
             return None
@@ -104,6 +111,7 @@ class GraphSearch:
         for number in path:
             self.graph.vertices[number].waiting += 1
         self._paths.append(path)
+        self._open.append(mapping)
         return evaluation
 
     def metrics(self) -> Mapping[str, float]:

@@ -4,12 +4,13 @@ Source: de Mesmay, Rimmel, Voronenko, Püschel: Bandit-based optimization on gra
 performance tuning (ICML 2009), sections 2 and 3; threshold ascent: Streeter and Smith (CP 2006).
 
 The parts, in `egrl/bandits/`: `threshold_ascent.py` (the index), `choose.py` (the bandit at a vertex), `graph.py` (the
-subgraph and back-propagation), `completion.py` (Monte-Carlo), `search.py` (the descent), `rounds.py` (proposing and
-resuming).
+subgraph and back-propagation), `completion.py` and `learned.py` (Monte-Carlo), `search.py` (the descent), `rounds.py`
+(proposing and resuming).
 
-Deviations: those that the parts name. A problem without a derivation is searched decision by decision
-(`decisions.py`). Until a vertex has more than s evaluations its bandit goes round; s is 5 by default, since our
-budgets are hundreds of evaluations; what it should be was not settled (docs/tag.md).
+Deviations: those that the parts name; the largest is that completions learn (`completions = "uniform"`: the paper's). A
+problem without a derivation is searched decision by decision (`decisions.py`). Until a vertex has more than s
+evaluations its bandit goes round; s is 5 by default, since our budgets are hundreds of evaluations; what it should be
+was not settled (docs/tag.md).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from egrl.bandits import choose
 from egrl.bandits.decisions import Decisions
+from egrl.bandits.learned import LearnedConfig, completions
 from egrl.bandits.rounds import Rounds
 from egrl.bandits.search import GraphSearch
 from egrl.methods import Definition, serves_all
@@ -33,8 +35,8 @@ Order = Literal["size", "nodes"]
 
 
 @dataclass(frozen=True)
-class TagConfig:
-    """Settings of TAG.
+class TagConfig(LearnedConfig):
+    """Settings of TAG, those of its completions among them.
 
     Attributes:
         s: how many of the best rewards a vertex's bandit looks at.
@@ -71,16 +73,18 @@ def derivation_of(problem: Problem, vertices: Vertices, order: Order) -> tuple[D
 def build(setting: Setting, config: TagConfig) -> Rounds:
     """A search for each problem. InputError as `derivation_of`."""
     graphs = [derivation_of(problem, config.vertices, config.order) for problem in setting.problems]
+    generators = [setting.generator(f"tag {number}") for number in range(len(graphs))]
     searchers = [
         GraphSearch(
             graph,
             config.s,
             lambda _: choose.threshold(config.s, config.delta),
-            setting.generator(f"tag {number}"),
+            rng,
+            completions(graph, config, rng),
         )
-        for number, (graph, _) in enumerate(graphs)
+        for (graph, _), rng in zip(graphs, generators, strict=True)
     ]
     return Rounds(setting, searchers, config.parallel, "tag", not all(own for _, own in graphs))
 
 
-DEFINITION = Definition(TagConfig, build, serves_all, {"s": 100})
+DEFINITION = Definition(TagConfig, build, serves_all, {"s": 100, "completions": "uniform"})

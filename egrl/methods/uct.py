@@ -15,6 +15,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 
 from egrl.bandits import choose
+from egrl.bandits.learned import LearnedConfig, completions
 from egrl.bandits.rounds import Rounds
 from egrl.bandits.search import GraphSearch
 from egrl.methods import Definition, serves_all
@@ -23,8 +24,8 @@ from egrl.types import Setting
 
 
 @dataclass(frozen=True)
-class UctConfig:
-    """Settings of UCT.
+class UctConfig(LearnedConfig):
+    """Settings of UCT, those of its completions among them.
 
     Attributes:
         exploration: factor of the square root, for rewards of 0 .. 1.
@@ -40,13 +41,18 @@ class UctConfig:
 def build(setting: Setting, config: UctConfig) -> Rounds:
     """A search for each problem. InputError as `egrl.methods.tag.derivation_of`."""
     graphs = [derivation_of(problem, config.vertices, config.order) for problem in setting.problems]
+    generators = [setting.generator(f"uct {number}") for number in range(len(graphs))]
     searchers = [
         GraphSearch(
-            graph, 1, lambda seen: choose.uct(seen, config.exploration), setting.generator(f"uct {number}")
+            graph,
+            1,
+            lambda seen: choose.uct(seen, config.exploration),
+            rng,
+            completions(graph, config, rng),
         )
-        for number, (graph, _) in enumerate(graphs)
+        for (graph, _), rng in zip(graphs, generators, strict=True)
     ]
     return Rounds(setting, searchers, config.parallel, "uct", not all(own for _, own in graphs))
 
 
-DEFINITION = Definition(UctConfig, build, serves_all, {})
+DEFINITION = Definition(UctConfig, build, serves_all, {"completions": "uniform"})

@@ -17,7 +17,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 import numpy as np
 
 from hwsim.fft.grammar import Bluestein, Loop, Open, Plan, Rader, Split, expand, rules
-from hwsim.problem import Mapping16
+from hwsim.problem import Mapping16, Pick
 from workloads.errors import InputError
 
 PART = -2
@@ -105,7 +105,21 @@ class PlanGraph:
 
         In whichever order sub-problems are expanded, this is what uniform choices among successors lead to.
         """
-        return self.encode(_completed(_plan(vertex), rng))
+        return self.guided(vertex, lambda _, rules: int(rng.integers(rules)))
+
+    def guided(self, vertex: Hashable, pick: Pick) -> Mapping16:
+        """int16 [steps, 1] of a complete plan below a vertex: the rule that is picked at each open sub-problem."""
+        return self.encode(_completed(_plan(vertex), pick))
+
+    def chosen(self, mapping: Mapping16) -> Sequence[tuple[Plan, int, int]]:
+        """(open sub-problem, how many rules it has, number of the rule) at each step of one mapping [steps, 1]."""
+        plan = self.decode(mapping)
+        return list(_choices(plan, Open(plan.size, bare=True)))
+
+    def closing(self, goal: Hashable) -> Sequence[int]:
+        """The numbers of the rules that leave nothing of an open sub-problem open: codelets."""
+        assert isinstance(goal, Open)
+        return [number for number, rule in enumerate(rules(goal.size, goal.bare)) if not children(rule)]
 
     @functools.cached_property
     def order(self) -> tuple[int, ...]:
@@ -142,7 +156,7 @@ class PlanGraph:
                     f"plan: expected one of {self.size} points, found one of {plan.size}: {str(plan)[:60]}"
                 )
             numbers.append(PART - self.parts.index(plan.size))
-        numbers.extend(_numbers(plan, Open(plan.size, bare=True)))
+        numbers.extend(rule for _, _, rule in _choices(plan, Open(plan.size, bare=True)))
         row = np.full((self.steps, 1), -1, np.int16)
         row[: len(numbers), 0] = numbers
         return row
@@ -163,12 +177,12 @@ def _wrapped(goal: Plan, kept: Sequence[Plan]) -> list[Plan]:
     return [*kept, *(rebuilt(wrapper, [plan]) for plan in kept for wrapper in wrappers)]
 
 
-def _completed(plan: Plan, rng: np.random.Generator) -> Plan:
+def _completed(plan: Plan, pick: Pick) -> Plan:
     if isinstance(plan, Open):
         choices = rules(plan.size, plan.bare)
-        return _completed(choices[int(rng.integers(len(choices)))], rng)
+        return _completed(choices[pick(plan, len(choices))], pick)
     inside = children(plan)
-    return rebuilt(plan, [_completed(child, rng) for child in inside]) if inside else plan
+    return rebuilt(plan, [_completed(child, pick) for child in inside]) if inside else plan
 
 
 def _plan(vertex: Hashable) -> Plan:
@@ -186,7 +200,8 @@ def _derived(goal: Open, wishes: Iterator[int]) -> Plan:
     return rebuilt(rule, found)
 
 
-def _numbers(plan: Plan, goal: Open) -> Iterator[int]:
+def _choices(plan: Plan, goal: Open) -> Iterator[tuple[Open, int, int]]:
+    """(open sub-problem, how many rules it has, number of the rule) at each step of the leftmost derivation."""
     bare = isinstance(plan, Loop | Rader | Bluestein)
     opened = rebuilt(plan, [Open(child.size, bare) for child in children(plan)])
     choices = rules(goal.size, goal.bare)
@@ -194,6 +209,6 @@ def _numbers(plan: Plan, goal: Open) -> Iterator[int]:
         raise InputError(
             f"plan: expected what the grammar proposes for {goal.size} points, found {str(plan)[:60]}"
         )
-    yield choices.index(opened)
+    yield goal, len(choices), choices.index(opened)
     for child in children(plan):
-        yield from _numbers(child, Open(child.size, bare))
+        yield from _choices(child, Open(child.size, bare))
