@@ -45,6 +45,7 @@ class Practice:
         width: half-width of the 95% interval, as a share of the value, at which repeating ends.
         statistic: what a value is of its samples.
         seconds: no further repetition once this long was spent.
+        limit_s: two samples, all above it, are enough: what is measured is not worth more.
     """
 
     warmup: int = 1
@@ -53,6 +54,7 @@ class Practice:
     width: float = 0.01
     statistic: Statistic = "median"
     seconds: float = math.inf
+    limit_s: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,13 @@ def repeat(sample: Callable[[], float], practice: Practice, noise: float = 0.0) 
         samples.append(sample())
         found = Measurement(tuple(samples), practice.statistic, noise)
         enough = len(samples) >= practice.least and found.half_width <= practice.width
-        if enough or len(samples) >= practice.most or time.monotonic() - begun >= practice.seconds:
+        hopeless = len(samples) > 1 and min(samples) > practice.limit_s
+        if (
+            enough
+            or hopeless
+            or len(samples) >= practice.most
+            or time.monotonic() - begun >= practice.seconds
+        ):
             return found
 
 

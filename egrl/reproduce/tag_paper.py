@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
@@ -19,7 +19,7 @@ from typing import Any
 
 from egrl import atomic
 from egrl.reproduce.folder import remember, save_figure
-from egrl.reproduce.tag_runs import Run, distinct, race, search
+from egrl.reproduce.tag_runs import Run, distinct, kept, race_to, search
 from egrl.stopping import Interrupted
 from egrl.types import RunFailure
 
@@ -29,11 +29,23 @@ STARTING_S = 5.0
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "tag": ("tag", {}),
+    "printed": ("tag", {"completions": "uniform"}),
     "dp": ("greedy-dp", {"parallel": 1}),
     "uct": ("uct", {}),
     "random": ("random", {"draw": "derivation"}),
 }
 """Label -> method and its settings."""
+
+BUDGETS_S: dict[int, float] = {
+    **{1 << k: 5.0 for k in range(4, 11)},
+    **{1 << k: 12.0 for k in range(11, 15)},
+    **{1 << k: 20.0 for k in range(15, 18)},
+    1 << 18: 25.0,
+    1 << 19: 30.0,
+    1 << 20: 40.0,
+    **{360: 12.0, 1000: 12.0, 1155: 12.0, 5040: 25.0, 10007: 25.0},
+}
+"""Seconds of searching, a run, by size: from hundreds of measurements on."""
 
 
 @dataclass(frozen=True)
@@ -41,33 +53,31 @@ class Plan:
     """What is run.
 
     Attributes:
-        sizes: of the DFTs.
+        budgets: (size of the DFT, seconds of searching of a run, the making of codelets not included).
         methods: labels of METHODS.
-        seconds: of searching, a run, the compiling of codelets included.
         first_pass_seconds: what dynamic programming may take until its first pass ends.
-        evaluations: a run's most.
+        evaluations: a run's most, dynamic programming's first pass excepted.
         seeds: of each run.
         rounds: of the race at the end, in which every plan that was a run's best for a time is timed, in turn.
     """
 
-    sizes: tuple[int, ...] = field(default=(*(1 << k for k in range(4, 21)), 360, 1000, 1155, 5040, 10007))
+    budgets: tuple[tuple[int, float], ...] = tuple(BUDGETS_S.items())
     methods: tuple[str, ...] = tuple(METHODS)
-    seconds: float = 120.0
-    first_pass_seconds: float = 1200.0
-    evaluations: int = 5000
-    seeds: int = 5
+    first_pass_seconds: float = 600.0
+    evaluations: int = 2000
+    seeds: int = 3
     rounds: int = 25
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of the DFTs."""
+        return tuple(size for size, _ in self.budgets)
 
     @staticmethod
     def quick() -> Plan:
         """Three sizes, briefly: it shows that and how it works, not what it reaches."""
-        return replace(Plan(), sizes=(64, 256, 1000), seconds=5.0, first_pass_seconds=30.0, seeds=2, rounds=9)
-
-    @staticmethod
-    def middling() -> Plan:
-        """What is kept in docs/results/tag.md."""
-
-        return replace(Plan(), sizes=(256, 1024, 4096), seconds=25.0, first_pass_seconds=120.0, seeds=3)
+        budgets = ((64, 3.0), (256, 5.0), (1000, 5.0))
+        return replace(Plan(), budgets=budgets, first_pass_seconds=30.0, seeds=2, rounds=9)
 
 
 def runs_of(plan: Plan) -> list[Run]:
@@ -79,12 +89,12 @@ def runs_of(plan: Plan) -> list[Run]:
             METHODS[label][0],
             METHODS[label][1],
             seed,
-            plan.seconds,
+            seconds,
             plan.evaluations,
             plan.first_pass_seconds,
         )
-        for size in plan.sizes
         for seed in range(plan.seeds)
+        for size, seconds in plan.budgets
         for label in plan.methods
     ]
 
@@ -140,7 +150,7 @@ def _search(plan: Plan, out: Path, workers: int, say: Say) -> None:
     if not missing:
         return
     with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1) as pool:
-        waiting = {pool.submit(search, run, str(run.path(out))): run for run in missing}
+        waiting = {pool.submit(search, run, str(run.path(out)), kept(out)): run for run in missing}
         try:
             for done, future in enumerate(as_completed(waiting), 1):
                 run = waiting[future]
@@ -162,12 +172,13 @@ def _size(
     from hwsim.fft.grammar import count
 
     found = {label: [documents[size, label, seed] for seed in range(plan.seeds)] for label in plan.methods}
-    texts = [step[2] for runs in found.values() for run in runs for step in run["steps"]]
+    texts = [text for runs in found.values() for run in runs for text in texts_of(run)]
     default = str(default_plan(size))
     path = out / "races" / f"dft-{size}.json"
     if not path.is_file():
         say(f"racing {len(distinct([*texts, default]))} plans of {size} points")
-        atomic.write(path, json.dumps(race(size, distinct([*texts, default]), plan.rounds)) + "\n")
+        with ProcessPoolExecutor(1, get_context("spawn")) as alone:
+            alone.submit(race_to, str(path), size, [*texts, default], plan.rounds, kept(out)).result()
     return {
         "plans": str(count(size)),
         "default": default,
@@ -176,11 +187,17 @@ def _size(
     }
 
 
+def texts_of(document: Mapping[str, Any]) -> list[str]:
+    """The plans of one run that race: those that were its best for a time, and the one that it named."""
+    return [*(step[2] for step in document["steps"]), document["plan"]]
+
+
 def _run(document: Mapping[str, Any]) -> dict[str, Any]:
     """What the report needs of one run: which plans were the best so far, and when."""
     steps, first = document["steps"], document["first_pass"]
     return {
-        "plan": steps[-1][2] if steps else "",
+        "plan": document["plan"],
+        "codelets": document["codelets"],
         "evaluations": len(document["cost"]),
         "seconds": document["seconds"][-1] if document["seconds"] else 0.0,
         "first_pass": first,

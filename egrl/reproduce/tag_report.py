@@ -40,15 +40,22 @@ def _head(results: Results) -> str:
 *Bandit-based optimization on graphs with application to library performance tuning* (de Mesmay, Rimmel, Voronenko,
 Püschel, ICML 2009). Made by `egrl reproduce tag`.
 
-**What was run.** Plans of complex DFTs of {len(plan["sizes"])} sizes on one core of this machine; methods
-{", ".join(f"`{m}`" for m in plan["methods"])}; {plan["seconds"]:g} s of searching or {plan["evaluations"]:,}
+**What was run.** Plans of complex DFTs of {len(plan["budgets"])} sizes on one core of this machine; methods
+{", ".join(f"`{m}`" for m in plan["methods"])}; {_seconds(plan)} s of searching or {plan["evaluations"]:,}
 evaluations a run, dynamic programming up to {plan["first_pass_seconds"]:g} s for its first pass; seeds 0 to
-{plan["seeds"] - 1}, each run from nothing in a process of its own, {results["at_once"]} at once. Search time has the
-compiling of codelets in it. `dp` keeps one plan a size in its first pass and twice as many in each that follows; `uct`
-is the same graph search with UCT's bandits; `random` completes the empty plan uniformly.
+{plan["seeds"] - 1}, each run from nothing in a process of its own, {results["at_once"]} at once. Search time is
+without the making of codelets, since the paper's library was compiled before. `printed` is the paper's algorithm,
+`tag` the same with completions that learn (docs/tag.md), which `uct` has, too, with its own bandits; `dp` keeps one
+plan a size in its first pass and twice as many in each that follows; `random` completes the empty plan uniformly. A
+run's plan is the winner of a race of its best few.
 
 **What can be compared.** The paper's library is Spiral's, parallel and on hardware of 2009; its grammar is not printed
 in full. Ours is this package's (`hwsim/fft`), on one core. Numbers cannot agree; what can are the statements."""
+
+
+def _seconds(plan: Mapping[str, Any]) -> str:
+    found = sorted({seconds for _, seconds in plan["budgets"]})
+    return f"{found[0]:g}" if len(found) == 1 else f"{found[0]:g} (small sizes) to {found[-1]:g}"
 
 
 def target_of(entry: Entry, run: Entry) -> float | None:

@@ -1,12 +1,14 @@
 """One search for an FFT plan with a clock beside every evaluation, and the race of what the searches found.
 
-A run has a process of its own, so that nobody finds codelets compiled or plans measured by another: compiling is part
-of its search time, as it was of the paper's library. What does not count: starting, and measuring the default plan.
+A run has a process of its own and finds no plan measured by another. What does not count as search time: starting,
+measuring the default plan, naming the best, and making codelets, since the paper's library was compiled before.
+These are kept in the folder of the reproduction, so that each is compiled once.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,8 +19,17 @@ import numpy as np
 
 from egrl import atomic, config, methods
 from egrl.archive import Archive
+from egrl.confirm import RACE_NOISE, RACERS, WITHIN
 from egrl.types import Setting
+from hwsim.fft import cache, codelets
+from hwsim.fft.problem import FftConfig, FftProblem
 from hwsim.problem import Status
+
+
+def kept(out: Path) -> str:
+    """Where codelets are kept."""
+    return str(out / "kept")
+
 
 LEAST_S = 1e-3
 """A sample of the race is repeated until it takes so long."""
@@ -50,25 +61,37 @@ class Run:
         return out / "runs" / f"dft-{self.size}-{self.label}-s{self.seed}.json"
 
 
-def search(run: Run, path: str) -> None:
-    """Run, and write what happened: arrays with an entry an evaluation, and the plans that were the best so far as
-    `steps`, [search time, evaluations, text].
-    """
-    from hwsim.fft.problem import FftProblem
+class Clock:
+    """Seconds of searching: since it was made, less those spent on making codelets."""
 
-    problem = FftProblem(run.size)
+    def __init__(self) -> None:
+        self._begun = time.perf_counter() - codelets.spent_s()
+
+    def __call__(self) -> float:
+        return time.perf_counter() - codelets.spent_s() - self._begun
+
+
+def search(run: Run, path: str, folder: str) -> None:
+    """Run, and write what happened: arrays with an entry an evaluation; the plans that were the best so far as
+    `steps`, [search time, evaluations, text]; and `plan`, the winner of a race of its best.
+
+    `folder` is where codelets are kept.
+    """
+    os.environ[cache.VARIABLE] = str(Path(folder) / "wisdom.json")
+    problem = FftProblem(run.size, FftConfig(cache=False))
     definition = methods.find(run.method)
     setting = Setting([problem], Archive([problem]), run.seed, [None])
     method = definition.build(setting, config.build(definition.config, run.settings, run.method))
     at: dict[str, list[float]] = {"seconds": [], "cost": [], "partial": [], "vertices": []}
     best, passes, first_pass = float("inf"), 1.0, None
     steps: list[tuple[float, int, str]] = []
-    begun = time.perf_counter()
-    while len(at["cost"]) < run.evaluations:
-        limit = run.seconds
+    whole: dict[str, float] = {}
+    compiled, clock = codelets.made(), Clock()
+    while True:
+        within, limit = len(at["cost"]) < run.evaluations, run.seconds
         if "pass" in method.metric_names and passes == 1.0:
-            limit = max(limit, run.first_pass_seconds)
-        batch = method.ask(1) if time.perf_counter() - begun < limit else None
+            within, limit = True, max(limit, run.first_pass_seconds)
+        batch = method.ask(1) if within and clock() < limit else None
         if batch is None:
             break
         passes = dict(method.metrics()).get("pass", 1.0)
@@ -82,23 +105,42 @@ def search(run: Run, path: str) -> None:
         if cost is not None and not partial and cost < best:
             best = cost
             text = problem.plan_text(found.repaired[0])
-            steps.append((time.perf_counter() - begun, len(at["cost"]) + 1, text))
-        at["seconds"].append(time.perf_counter() - begun)
+            steps.append((clock(), len(at["cost"]) + 1, text))
+        if cost is not None and not partial:
+            whole[problem.plan_text(found.repaired[0])] = cost
+        at["seconds"].append(clock())
         at["cost"].append(cost)  # type: ignore[arg-type]
         at["partial"].append(float(partial))
         at["vertices"].append(dict(method.metrics()).get("vertices", 0.0))
-    exhausted = len(at["cost"]) < run.evaluations and time.perf_counter() - begun < run.seconds
+    exhausted = within and clock() < limit
     if first_pass is None and "pass" in method.metric_names and exhausted:
         first_pass = len(at["cost"])
     document = {
         "run": asdict(run),
         "default_s": problem.baseline.cost,
+        "codelets": codelets.made() - compiled,
         "steps": steps,
+        "plan": named(whole),
         "first_pass": first_pass,
         "exhausted": exhausted,
         **at,
     }
     atomic.write(Path(path), json.dumps(document) + "\n")
+
+
+def named(costs: Mapping[str, float]) -> str:
+    """The winner of a race of the plans that may be the best by what they were measured to take, as at the end of
+    `egrl run`; "" where there is none.
+    """
+    from hwsim.fft import measured
+    from hwsim.fft.notation import parse
+
+    order = sorted(costs, key=costs.__getitem__)[:RACERS]
+    texts = [text for text in order if costs[text] <= costs[order[0]] * (1 + WITHIN * RACE_NOISE)]
+    if len(texts) < 2:
+        return texts[0] if texts else ""
+    taken = measured.race([parse(text) for text in texts])
+    return texts[taken.index(min(taken))]
 
 
 def race(size: int, plans: Mapping[str, str], rounds: int) -> dict[str, list[float]]:
@@ -111,9 +153,10 @@ def race(size: int, plans: Mapping[str, str], rounds: int) -> dict[str, list[flo
 
     x = np.random.default_rng(0).normal(size=(size, 2)).view(np.complex128)[:, 0]
     calls: dict[str, Callable[[], Any]] = {}
+    result = np.empty_like(x)
     for name, text in plans.items():
-        fft, result = Fft(text), np.empty_like(x)
-        calls[name] = lambda fft=fft, result=result: fft(x, result)  # type: ignore[misc]
+        fft = Fft(text)
+        calls[name] = lambda fft=fft: fft(x, result)  # type: ignore[misc]
     calls |= outside(x)
     samplers = []
     for call in calls.values():
@@ -133,6 +176,12 @@ def race(size: int, plans: Mapping[str, str], rounds: int) -> dict[str, list[flo
         for name, (run, count) in [*order[at:], *order[:at]]:
             taken[name].append(run(count) / count)
     return taken
+
+
+def race_to(path: str, size: int, texts: Sequence[str], rounds: int, folder: str) -> None:
+    """Write the race of these plans into a file; `folder` is where codelets are kept."""
+    os.environ[cache.VARIABLE] = str(Path(folder) / "wisdom.json")
+    atomic.write(Path(path), json.dumps(race(size, distinct(texts), rounds)) + "\n")
 
 
 def outside(x: np.ndarray) -> dict[str, Callable[[], Any]]:

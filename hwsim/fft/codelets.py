@@ -11,8 +11,8 @@ operations are those of `hwsim/fft/symbols.py`, their text is that of `hwsim/fft
 
 Deviations: they are LLVM's intermediate language with explicit vectors, compiled by llvmlite (numba's own back
 end), and not Python for numba to compile: numba can neither be told that input and output do not overlap, without
-which the loops are not vectorised, nor compile a DFT of 32 in less than seconds (here it is tens of milliseconds,
-so that nothing has to be kept on disk and a read-only installation is no problem). Numbers are complex128 in
+which the loops are not vectorised, nor compile a DFT of 32 in less than seconds (here it is tens of milliseconds to
+half a second). What was compiled is kept in the user's cache folder (`hwsim/fft/cache.py`). Numbers are complex128 in
 memory, and apart (real parts in one register, imaginary in another) in registers. Size 1 is a copy, or a
 multiplication by a table.
 """
@@ -20,8 +20,12 @@ multiplication by a table.
 from __future__ import annotations
 
 import functools
+import hashlib
+import math
+import time
 from typing import Any
 
+from hwsim.fft import cache
 from hwsim.fft.assembly import assembly
 from hwsim.fft.kinds import Kind
 
@@ -35,7 +39,9 @@ def lanes() -> int:
     return 8 if features.get("avx512f") else 4 if features.get("avx") else 2
 
 
+OPTIMISATION = 2
 _ENGINES: list[Any] = []
+_spent_s: list[float] = []
 
 
 @functools.cache
@@ -47,20 +53,48 @@ def _machine() -> Any:
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
-        opt=2,
+        opt=OPTIMISATION,
         codemodel="jitdefault",
     )
 
 
 @functools.cache
 def address(kind: Kind) -> int:
-    """Where the machine code of a codelet lies, in this process; made at the first call."""
+    """Where the machine code of a codelet lies, in this process; made or read at the first call."""
     import llvmlite.binding as llvm
 
-    machine = _machine()
-    module = llvm.parse_assembly(assembly(kind, lanes()))
-    module.verify()
-    engine = llvm.create_mcjit_compiler(module, machine)
+    begun = time.perf_counter()
+    machine, text = _machine(), assembly(kind, lanes())
+    digest = _digest(text)
+    data = cache.codelet(digest)
+    if data is None:
+        module = llvm.parse_assembly(text)
+        module.verify()
+        data = machine.emit_object(module)
+        cache.keep_codelet(digest, data)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(data))
     engine.finalize_object()
     _ENGINES.append(engine)
+    _spent_s.append(time.perf_counter() - begun)
     return int(engine.get_function_address(kind.name))
+
+
+def _digest(text: str) -> str:
+    """Of all that machine code follows from."""
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    host = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), OPTIMISATION
+    made_by = llvmlite.__version__, *llvm.llvm_version_info
+    return hashlib.sha256(repr((made_by, host, text)).encode()).hexdigest()
+
+
+def made() -> int:
+    """How many codelets this process has made or read."""
+    return len(_spent_s)
+
+
+def spent_s() -> float:
+    """Seconds that this process has spent on making codelets."""
+    return math.fsum(_spent_s)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,32 +33,48 @@ def machine_name() -> str:
     return f"{llvm.get_host_cpu_name()}, {lanes()} lanes, {features}"
 
 
-def _sampler(plan: Plan, batch: int) -> Callable[[], float]:
-    """What runs a plan once more, long enough for the clock, and returns the seconds of one DFT."""
-    fft = Fft(plan)
-    x = np.random.default_rng(0).normal(size=(batch, fft.size, 2)).view(np.complex128)[:, :, 0]
-    x = np.ascontiguousarray(x if batch > 1 else x[0])
-    out = np.empty_like(x)
+class _Sampler:
+    """Runs a plan for `batch` DFTs a call."""
 
-    def run(count: int) -> float:
+    def __init__(self, plan: Plan, batch: int) -> None:
+        self._fft, self._batch = Fft(plan), batch
+        x = np.random.default_rng(0).normal(size=(batch, plan.size, 2)).view(np.complex128)[:, :, 0]
+        self._x = np.ascontiguousarray(x if batch > 1 else x[0])
+        self._out = np.empty_like(self._x)
+        self._run(1)
+        self._count = 1
+
+    def _run(self, count: int) -> float:
+        fft, x, out = self._fft, self._x, self._out
         begun = time.perf_counter()
         for _ in range(count):
             fft(x, out)
         return time.perf_counter() - begun
 
-    run(1)
-    count = loops(run, LEAST_S)
-    return lambda: run(count) / count / batch
+    def once(self) -> float:
+        """The seconds of one DFT in a single call."""
+        return self._run(1) / self._batch
+
+    def calibrated(self) -> Callable[[], float]:
+        """What samples the seconds of one DFT, long enough for the clock."""
+        self._count = loops(self._run, LEAST_S)
+        return lambda: self._run(self._count) / self._count / self._batch
 
 
-def seconds(plan: Plan, batch: int = 1) -> float:
+def seconds(plan: Plan, batch: int = 1, limit_s: float = math.inf) -> float:
     """The least seconds of one DFT by a complete plan, of several samples (`hwsim/measure.py`), calling included.
 
-    With a `batch` so many are done by a call, and what it takes is shared among them.
+    With a `batch` so many are done by a call, and what it takes is shared among them. A plan that takes more than
+    `limit_s` is measured twice only, so that a bad one costs little of a search's time.
     """
-    return repeat(_sampler(plan, batch), PRACTICE).value
+    sampler = _Sampler(plan, batch)
+    if limit_s * batch > LEAST_S:
+        twice = min(sampler.once(), sampler.once())
+        if twice > limit_s:
+            return twice
+    return repeat(sampler.calibrated(), replace(PRACTICE, limit_s=limit_s)).value
 
 
 def race(plans: Sequence[Plan]) -> list[float]:
     """The least seconds of one DFT by each plan, measured in turn."""
-    return [found.value for found in interleave([_sampler(plan, 1) for plan in plans], RACE)]
+    return [found.value for found in interleave([_Sampler(plan, 1).calibrated() for plan in plans], RACE)]

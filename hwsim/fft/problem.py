@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from hwsim.canonical import check_keys, independent_sample
@@ -33,10 +35,14 @@ class FftConfig:
 
     Attributes:
         cost: "measured" is seconds on this machine; "model" counts instructions and moves, and never varies.
+        cache: measured costs are kept on disk, and what an earlier run on this machine measured is not measured again.
+        give_up: a measurement ends early where a plan takes so many times the best of its size so far.
         leftmost: in the derivation graph the leftmost sub-problem is expanded, so that it is a tree; else any.
     """
 
     cost: Literal["measured", "model"] = "measured"
+    cache: bool = True
+    give_up: Annotated[float, Ge(1)] = 3.0
     leftmost: bool = False
 
 
@@ -67,7 +73,7 @@ class FftProblem:
 
     The N nodes are the steps of a leftmost derivation, the only head is "rule"; the steps that a plan does not
     need are -1, and a number counts modulo the rules at its step, so that every mapping is a plan. Cost is the
-    seconds of one DFT, measured once a plan and process: the key is not used, since a machine's noise is no
+    seconds of one DFT, measured once a plan (`cache`): the key is not used, since a machine's noise is no
     function of it; with `cost = "model"` it is what `hwsim/fft/model.py` counts. The baseline is the default plan.
     A plan of a part (a mapping that begins with -2 or less, see `PlanGraph`) is evaluated against that part's
     default plan, and `partial`; of a part of M points N / M DFTs are measured by one call, since that is how many there
@@ -97,7 +103,8 @@ class FftProblem:
         self.choice_rank: NDArray[np.float32] = np.zeros((1, rules), np.float32)
         self.size_bytes: NDArray[np.int64] = np.ones((steps, 1), np.int64)
         self.observation: Observation | None = None
-        self._seconds: dict[str, float] = {}
+        self._seconds: dict[str, float] = self._kept()
+        self._best: dict[int, float] = {}
         plan = default_plan(size)
         self.initial: Mapping16 = self.derivation.encode(plan)
         self.baseline = Baseline(self.initial, self.seconds(plan), "default plan")
@@ -106,20 +113,34 @@ class FftProblem:
         """The cost of a complete plan of any size; NaN where it cannot be run."""
         text = str(plan)
         if text not in self._seconds:
-            self._seconds[text] = self._price(plan)
-        return self._seconds[text]
+            self._seconds[text] = self._price(plan, text)
+        found = self._seconds[text]
+        self._best[plan.size] = min(found, self._best.get(plan.size, math.inf))
+        return found
 
-    def _price(self, plan: Plan) -> float:
+    def _kept(self) -> dict[str, float]:
+        """What earlier runs measured, by the text of the plan."""
+        if not self.races or not self.config.cache:
+            return {}
+        from hwsim.fft import costs
+
+        return costs.known(self.size)
+
+    def _price(self, plan: Plan, text: str) -> float:
         if self.config.cost == "model":
             from hwsim.fft import model
 
             return model.seconds(plan)
-        from hwsim.fft import measured
+        from hwsim.fft import costs, measured
 
+        limit_s = self.config.give_up * self._best.get(plan.size, math.inf)
         try:
-            return measured.seconds(plan, max(1, self.size // plan.size))
+            found = measured.seconds(plan, max(1, self.size // plan.size), limit_s)
         except (InputError, MemoryError):
             return float("nan")
+        if self.config.cache:
+            costs.keep(self.size, text, found)
+        return found
 
     def plan_text(self, mapping: Mapping16) -> str:
         """The plan of one mapping int16 [N, 1], as it is written."""

@@ -1,21 +1,18 @@
 """Wisdom: the best plans known on this machine, in a file of the user's, as FFTW keeps them.
 
-The file is what the environment variable EGRL_FFT_WISDOM names, else `egrl/fft-wisdom.json` in the user's cache folder
-(XDG_CACHE_HOME, ~/.cache). Times of another machine or library version say nothing here: such a file is passed over
-with a warning, and replaced when something is learned.
+`hwsim/fft/cache.py` says where the file lies. Times of another machine or library version say nothing here: such a
+file is passed over with a warning, and replaced when something is learned.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hwsim.fft.cache import wisdom_path, write
 from hwsim.fft.grammar import Plan
 from hwsim.fft.measured import LIBRARY_VERSION, machine_name
 from hwsim.fft.notation import parse
@@ -24,7 +21,6 @@ from workloads.files import read_text
 from workloads.json_text import parse_document
 
 KIND, VERSION = "fft-wisdom", 1
-VARIABLE = "EGRL_FFT_WISDOM"
 
 
 @dataclass(frozen=True)
@@ -37,11 +33,7 @@ class Known:
 
 def path() -> Path:
     """Where the user's wisdom lies."""
-    named = os.environ.get(VARIABLE)
-    if named:
-        return Path(named)
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "egrl" / "fft-wisdom.json"
+    return wisdom_path()
 
 
 def read(file: Path) -> dict[int, Known]:
@@ -109,22 +101,9 @@ def remember(plan: Plan, seconds: float, raced: bool = False) -> bool:
         "library": LIBRARY_VERSION,
         "plans": rows,
     }
-    _write(path(), json.dumps(document, indent=1) + "\n")
-    return True
-
-
-def _write(file: Path, text: str) -> None:
-    """All of it or nothing."""
-    name = ""
+    file = path()
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(name, file)
+        write(file, (json.dumps(document, indent=1) + "\n").encode())
     except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
         raise InputError(f"{file}: cannot write FFT wisdom: {error.strerror or error}") from error
+    return True

@@ -17,9 +17,8 @@ from workloads.errors import InputError
 
 TINY = replace(
     Plan.quick(),
-    sizes=(16,),
+    budgets=((16, 30.0),),
     methods=("tag", "dp"),
-    seconds=30.0,
     first_pass_seconds=60.0,
     evaluations=30,
     seeds=1,
@@ -40,7 +39,8 @@ def test_the_report_has_what_the_runs_measured(made):
     entry = found["sizes"]["16"]
     document = json.loads((made / "runs" / "dft-16-tag-s0.json").read_text())
     assert len(document["cost"]) == 30
-    assert entry["methods"]["tag"][0]["plan"] == document["steps"][-1][2]
+    assert entry["methods"]["tag"][0]["plan"] == document["plan"]
+    assert document["codelets"] > 0
     assert document["cost"][document["steps"][-1][1] - 1] == min(document["cost"])
     assert entry["methods"]["dp"][0]["first_pass"] == 1 + 5 + 9 + 13
     assert {"numpy", "scipy", entry["default"], document["steps"][0][2]} <= set(entry["race"])
@@ -75,6 +75,7 @@ def run_(*steps: tuple[float, int, str], first_pass: int | None = None) -> dict[
         "evaluations": 900,
         "seconds": 60.0,
         "exhausted": False,
+        "codelets": 9,
         "failed": 0,
     }
 
@@ -92,9 +93,8 @@ def results() -> dict[str, Any]:
         },
     }
     plan = {
-        "sizes": [4096],
+        "budgets": [[4096, 60.0]],
         "methods": ["tag", "dp"],
-        "seconds": 60.0,
         "first_pass_seconds": 90.0,
         "evaluations": 900,
         "seeds": 1,

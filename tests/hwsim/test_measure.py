@@ -55,6 +55,13 @@ def test_a_warm_up_is_thrown_away_and_a_quiet_thing_is_measured_no_more_than_nee
     assert found.samples == (1.0, 1.0, 1.0)
 
 
+def test_what_is_beyond_the_limit_is_sampled_twice_and_one_slow_sample_does_not_condemn():
+    practice = Practice(warmup=0, least=4, most=20, limit_s=2.0)
+    assert repeat(lambda: 2.5, practice).samples == (2.5, 2.5)
+    values = iter([9.0, *[1.0] * 50])
+    assert len(repeat(lambda: next(values), practice).samples) >= 4
+
+
 def test_a_noisy_thing_is_measured_until_its_interval_is_narrow_or_the_cap_is_reached():
     narrow = repeat(noisy(1.0, 0.05, 0), Practice(least=3, most=1000, width=0.02))
     assert narrow.half_width <= 0.02

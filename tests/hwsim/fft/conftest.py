@@ -23,5 +23,6 @@ def quick_codelets() -> Iterator[None]:
     codelets.address.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(codelets, "_machine", lambda: machine)
+        patch.setattr(codelets, "OPTIMISATION", 0)
         yield
     codelets.address.cache_clear()

@@ -1,0 +1,72 @@
+"""Where what is known of this machine is kept: wisdom, measured costs and compiled codelets lie beside one another.
+
+The folder is that of the file which the environment variable EGRL_FFT_WISDOM names, else `egrl` in the user's cache
+folder (XDG_CACHE_HOME, ~/.cache). Everything but wisdom is there to save time only: where it cannot be read it is made
+again, where it cannot be written it is not kept, and the folder may be deleted at any time.
+
+Codelets are object files of this machine's own code, as numba's cache has them: who can write into the folder can run
+code as its user. A file is named by the digest of what it was compiled from (text, processor, features, LLVM), and
+begins with the digest of the rest, so that a damaged one is compiled anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+VARIABLE = "EGRL_FFT_WISDOM"
+DIGEST_BYTES = 32
+
+
+def wisdom_path() -> Path:
+    """Where the user's wisdom lies."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named)
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "egrl" / "fft-wisdom.json"
+
+
+def costs_path(size: int) -> Path:
+    """Where the measured costs of searches for N points lie."""
+    return wisdom_path().parent / "fft-costs" / f"dft-{size}.jsonl"
+
+
+def _codelet_path(name: str) -> Path:
+    return wisdom_path().parent / "fft-codelets" / f"{name}.o"
+
+
+def codelet(name: str) -> bytes | None:
+    """The object file that is kept under a digest; None where there is none that is whole."""
+    try:
+        data = _codelet_path(name).read_bytes()
+    except OSError:
+        return None
+    digest, found = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
+    return found if hashlib.sha256(found).digest() == digest else None
+
+
+def keep_codelet(name: str, data: bytes) -> None:
+    """Keep an object file; where that is not possible nothing happens."""
+    with contextlib.suppress(OSError):
+        write(_codelet_path(name), hashlib.sha256(data).digest() + data)
+
+
+def write(file: Path, data: bytes) -> None:
+    """All of it or nothing. OSError where the disk refuses."""
+    name = ""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(name, file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
