@@ -257,6 +257,15 @@ class Derivation(Protocol):
 
 
 @runtime_checkable
+class HasDomains(Protocol):
+    """A problem whose decisions, made one after another, leave the next one fewer choices than it has by itself."""
+
+    @property
+    def domains(self) -> Derivation | None:
+        """Its mappings decision by decision, the successors being what is left; None where nothing is left out."""
+
+
+@runtime_checkable
 class HasCompletion(Protocol):
     """A derivation that draws complete plans faster than by choosing successors one after another."""
 

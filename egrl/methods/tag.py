@@ -27,10 +27,10 @@ from egrl.bandits.rounds import Rounds
 from egrl.bandits.search import GraphSearch
 from egrl.methods import Definition, serves_all
 from egrl.types import Setting
-from hwsim.problem import Derivation, HasDerivation, Problem
+from hwsim.problem import Derivation, HasDerivation, HasDomains, Problem
 from workloads.errors import InputError
 
-Vertices = Literal["auto", "derivation", "decisions"]
+Vertices = Literal["auto", "derivation", "domains", "decisions"]
 Order = Literal["size", "nodes"]
 
 
@@ -42,9 +42,9 @@ class TagConfig(LearnedConfig):
         s: how many of the best rewards a vertex's bandit looks at.
         delta: confidence of the bandit; the smaller, the more it explores.
         parallel: descents made before their results are told: as many measurements can be under way.
-        vertices: partial plans of the problem's own derivation, or of its decisions one by one; auto: the
-            derivation where there is one.
-        order: of decisions, the largest first or as the nodes lie.
+        vertices: partial plans of the problem's own derivation, or its decisions one by one: with the choices that
+            the problem's solver leaves (domains), or with all; auto: the first of these that there is.
+        order: of decisions without a solver, the largest first or as the nodes lie.
     """
 
     s: Annotated[int, Ge(1), Le(100_000)] = 5
@@ -55,19 +55,21 @@ class TagConfig(LearnedConfig):
 
 
 def derivation_of(problem: Problem, vertices: Vertices, order: Order) -> tuple[Derivation, bool]:
-    """What is searched, and whether it is the problem's own derivation.
+    """What is searched, and whether every plan of it is valid as it is.
 
     Raises:
-        InputError: "derivation" for a problem that has none.
+        InputError: "derivation" or "domains" for a problem that has none.
     """
-    if isinstance(problem, HasDerivation) and vertices != "decisions":
-        return problem.derivation, True
-    if vertices == "derivation":
+    own = problem.derivation if isinstance(problem, HasDerivation) else None
+    domains = problem.domains if isinstance(problem, HasDomains) else None
+    views = {"derivation": own, "domains": domains}
+    if vertices in views and views[vertices] is None:
         raise InputError(
-            f"method.vertices: expected auto or decisions, since problem {problem.name} has no derivation, found"
-            " 'derivation'"
+            f"method.vertices: expected auto or decisions, since problem {problem.name} has no {vertices}, found"
+            f" {vertices!r}"
         )
-    return Decisions(problem, order), False
+    asked = [view for name, view in views.items() if view is not None and vertices in ("auto", name)]
+    return (asked[0], True) if asked else (Decisions(problem, order), False)
 
 
 def build(setting: Setting, config: TagConfig) -> Rounds:

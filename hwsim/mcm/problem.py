@@ -27,6 +27,7 @@ from hwsim.keys import derive
 from hwsim.mcm import exact
 from hwsim.mcm.baseline import compiled
 from hwsim.mcm.cost import costs
+from hwsim.mcm.derivation import Chips
 from hwsim.mcm.device import device_tables, run
 from hwsim.mcm.explain import Partition, explain
 from hwsim.mcm.judge import judge
@@ -157,6 +158,11 @@ class McmProblem:
         if self.package.constraints.memory:
             hot = np.maximum(hot, np.exp(np.minimum(held / room - 1, 0.0) / ROOM))
         return hot[:, None]
+
+    @cached_property
+    def domains(self) -> Chips | None:
+        """Partitions node by node, with the chips that the solver leaves; None without the solver."""
+        return Chips(self.solver, self.config.backtracks) if self.config.solver else None
 
     def _costs(self, places: NDArray[np.int16]) -> NDArray[np.float64]:
         """Costs [B] of partitions [B, N]; infinite where the device has too little memory."""
