@@ -17,7 +17,8 @@ from analysis.style import COLOURS, LINES, MARKERS, legend_below, new_figure
 
 GRID = 200
 """Points at which repetitions are compared."""
-COLUMNS = 2
+COLUMNS, MANY_COLUMNS = 2, 4
+"""Panels side by side; of more than eight panels."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def search_figure(panels: Mapping[str, Sequence[SearchCurve]], spent: str) -> Fi
     """Medians over runs of equal label, from the least to the largest of them; `spent` names the axis."""
     if not panels:
         raise ValueError("panels: expected at least one, received none")
-    columns = min(COLUMNS, len(panels))
+    columns = min(COLUMNS if len(panels) <= 8 else MANY_COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(3.9 * columns + 0.4, 2.7 * rows + 0.4), dpi=150, layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)

@@ -27,6 +27,9 @@ Say = Callable[[str], None]
 STARTING_S = 5.0
 """Seconds of a run that are not its search."""
 
+GROWN = 4
+"""Sizes of which the growth of the subgraph is drawn."""
+
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "tag": ("tag", {}),
     "printed": ("tag", {"completions": "uniform"}),
@@ -233,7 +236,7 @@ def _draw(
         save_figure(search_figure(panels, name), figures / f"search-{axis}.png")
     grown = [
         Growth(f"{label}, {size} points", documents[size, label, 0]["vertices"])
-        for size in plan.sizes
+        for size in (*plan.sizes[:: max(1, len(plan.sizes) // GROWN)],)[:GROWN]
         for label in plan.methods
         if label in ("tag", "uct")
     ]

@@ -1,31 +1,38 @@
 """The report of `egrl reproduce tag`: what the paper states beside what was measured here.
 
-Source of the published statements: TAG (de Mesmay et al., ICML 2009), abstract, sections 1 and 3.
+`tag_claims.py` judges the statements, `tag_numbers.py` has what the tables say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-Results = Mapping[str, Any]
-Entry = Mapping[str, Any]
+from egrl.reproduce.tag_claims import claims
+from egrl.reproduce.tag_numbers import (
+    ALLOWANCE,
+    Entry,
+    Results,
+    against_dp,
+    compared,
+    mean_speedup,
+    quality,
+    speedup,
+)
 
-ALLOWANCE = 0.02
-"""A plan counts as as good as another up to this share of its cost: less than measurements differ by."""
-MANY = 500
-"""Measurements of dynamic programming from which on its search is called long."""
-ORDER = 10.0
-"""What "an order of magnitude" is held to mean."""
+AFTER = (30, 100, 300, 1000)
+"""Numbers of evaluations at which methods are compared."""
 
 
 def report(results: Results) -> str:
     """The report as Markdown; figures are beside it in figures/."""
     parts = [
         _head(results),
-        _claims(results),
+        claims(results),
         _time(results),
+        _equal_time(results),
+        _equal_evaluations(results),
         _quality(results),
         _outside(results),
         _figures(),
@@ -58,141 +65,6 @@ def _seconds(plan: Mapping[str, Any]) -> str:
     return f"{found[0]:g}" if len(found) == 1 else f"{found[0]:g} (small sizes) to {found[-1]:g}"
 
 
-def target_of(entry: Entry, run: Entry) -> float | None:
-    """Seconds of the plan that dynamic programming's first pass ends with, None where it did not end."""
-    within = [text for _, count, text in run["steps"] if run["first_pass"] and count <= run["first_pass"]]
-    return median(entry["race"][within[-1]]) if within else None
-
-
-def reached(entry: Entry, run: Entry, target_s: float) -> tuple[float, int] | None:
-    """Search time and evaluations from which on a run's best plan was as fast, the allowance included; None: never."""
-    found: tuple[float, int] | None = None
-    for seconds, count, text in run["steps"]:
-        if median(entry["race"][text]) > target_s * (1 + ALLOWANCE):
-            found = None
-        elif found is None:
-            found = float(seconds), int(count)
-    return found
-
-
-def _never(values: Sequence[float | None]) -> float:
-    """The median, runs that never got there counted as infinite."""
-    return median(float("inf") if value is None else value for value in values)
-
-
-def compared(entry: Entry, label: str) -> dict[str, Any] | None:
-    """A method against dynamic programming: medians over runs of time and evaluations to DP's quality.
-
-    None where no first pass of dynamic programming ended. Each seed is held against the median of DP's results.
-    """
-    ended = {n: at for n, run in enumerate(entry["methods"].get("dp", [])) if (at := target_of(entry, run))}
-    if not ended or label not in entry["methods"]:
-        return None
-    first, target = [entry["methods"]["dp"][n] for n in ended], median(ended.values())
-    dp_s = median(run["first_pass_seconds"] for run in first)
-    found = [reached(entry, run, target) for run in entry["methods"][label]]
-    seconds = _never([None if hit is None else hit[0] for hit in found])
-    return {
-        "measurements": median(run["first_pass"] for run in first),
-        "dp_seconds": dp_s,
-        "seconds": seconds,
-        "evaluations": _never([None if hit is None else hit[1] for hit in found]),
-        "runs": sum(hit is not None for hit in found),
-        "of": len(found),
-        "less": dp_s / seconds,
-    }
-
-
-def _claims(results: Results) -> str:
-    lines = [
-        "## What holds and what does not",
-        "",
-        "| published | here | holds here |",
-        "|---|---|---|",
-        _order_of_magnitude(results),
-        _dramatic(results),
-        _better(results),
-        _anytime(results),
-    ]
-    return "\n".join(lines)
-
-
-def _order_of_magnitude(results: Results) -> str:
-    told = "TAG finds as good a plan as dynamic programming in an order of magnitude less search time"
-    found = {size: compared(entry, "tag") for size, entry in results["sizes"].items()}
-    many = {size: hit for size, hit in found.items() if hit and hit["measurements"] >= MANY}
-    if not many:
-        return f"| {told} | no size at which DP needed {MANY} measurements and ended | not tested |"
-    held = [size for size, hit in many.items() if hit["less"] >= ORDER]
-    detail = "; ".join(f"{size}: {_times(hit)}" for size, hit in many.items())
-    return f"| {told} | where DP needs {MANY} measurements or more: {detail} | {_verdict(len(held), len(many))} |"
-
-
-def _times(hit: Mapping[str, Any]) -> str:
-    if hit["less"] == 0:
-        return f"not reached by the median run ({hit['runs']} of {hit['of']} reached it)"
-    return f"{hit['less']:.1f}x less"
-
-
-def _verdict(held: int, of: int) -> str:
-    return "yes" if held == of else f"at {held} of {of} sizes" if held else "no"
-
-
-def _dramatic(results: Results) -> str:
-    told = "good plans are found much faster than by dynamic programming"
-    found = [hit for entry in results["sizes"].values() if (hit := compared(entry, "tag"))]
-    if not found:
-        return f"| {told} | dynamic programming never ended | not tested |"
-    held = sum(hit["less"] > 1 for hit in found)
-    return f"| {told} | in less time at {held} of {len(found)} sizes (median run) | {_verdict(held, len(found))} |"
-
-
-def _better(results: Results) -> str:
-    told = "in some cases TAG's plan is better, by up to 10%"
-    ratios = {size: _against_dp(entry) for size, entry in results["sizes"].items()}
-    found = {size: ratio for size, ratio in ratios.items() if ratio}
-    if not found:
-        return f"| {told} | no pair to compare | not tested |"
-    better = [size for size, (_, low, _) in found.items() if low > 1]
-    worse = [size for size, (_, _, high) in found.items() if high < 1]
-    best = max(ratio[0] for ratio in found.values())
-    return (
-        f"| {told} | surely better at {len(better)}, surely worse at {len(worse)} of {len(found)} sizes; at most"
-        f" {best - 1:+.1%} | {'yes' if better else 'no'} |"
-    )
-
-
-def _against_dp(entry: Entry) -> tuple[float, float, float] | None:
-    """DP's time over TAG's: median over the rounds of the race, and the quartiles; runs of a method by their median."""
-    rounds = {}
-    for label in ("tag", "dp"):
-        plans = [run["plan"] for run in entry["methods"].get(label, []) if run["plan"]]
-        if not plans:
-            return None
-        taken = [entry["race"][plan] for plan in plans]
-        rounds[label] = [median(samples) for samples in zip(*taken, strict=True)]
-    ratios = sorted(dp / tag for tag, dp in zip(rounds["tag"], rounds["dp"], strict=True))
-    return median(ratios), ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
-
-
-def _anytime(results: Results) -> str:
-    told = "TAG is an anytime algorithm"
-    first: dict[str, list[int]] = {
-        label: [
-            run["steps"][0][1]
-            for entry in results["sizes"].values()
-            for run in entry["methods"].get(label, [])
-            if run["steps"]
-        ]
-        for label in ("tag", "dp")
-    }
-    if not first["tag"] or not first["dp"]:
-        return f"| {told} | a method found nothing | not tested |"
-    dp = f"{min(first['dp'])} to {max(first['dp'])}"
-    here = f"its first whole plan comes after {max(first['tag'])} evaluation, DP's after {dp}"
-    return f"| {told} | {here} | {'yes' if max(first['tag']) < min(first['dp']) else 'no'} |"
-
-
 def _time(results: Results) -> str:
     others = [label for label in results["plan"]["methods"] if label != "dp"]
     lines = [
@@ -204,15 +76,15 @@ def _time(results: Results) -> str:
         " plan that was a run's best for a time takes part. Medians over runs; a run that never got there counts as"
         " infinite.",
         "",
-        "| points | plans | DP: measurements, s | "
+        "| points | plans | codelets of a run | DP: measurements, s | "
         + " | ".join(f"`{m}`: evaluations, s (runs)" for m in others)
         + " |",
-        "|---" * (3 + len(others)) + "|",
+        "|---" * (4 + len(others)) + "|",
     ]
     for size, entry in results["sizes"].items():
         hits = {label: compared(entry, label) for label in others}
         dp = next((hit for hit in hits.values() if hit), None)
-        cells = [size, _count(entry["plans"])]
+        cells = [size, _count(entry["plans"]), _codelets(entry)]
         cells.append("did not end" if dp is None else f"{dp['measurements']:,.0f}, {dp['dp_seconds']:.1f}")
         cells += [_reached(hit) for hit in hits.values()]
         lines.append("| " + " | ".join(cells) + " |")
@@ -226,6 +98,12 @@ def _time(results: Results) -> str:
     return "\n".join(lines)
 
 
+def _codelets(entry: Entry) -> str:
+    """How many codelets a run of TAG and of dynamic programming made, medians."""
+    made = {label: [run["codelets"] for run in entry["methods"].get(label, [])] for label in ("tag", "dp")}
+    return ", ".join(f"{label} {median(counts):.0f}" for label, counts in made.items() if counts)
+
+
 def _count(digits: str) -> str:
     return f"{int(digits):,}" if len(digits) < 10 else f"{digits[0]}.{digits[1]}e{len(digits) - 1}"
 
@@ -236,6 +114,50 @@ def _reached(hit: Mapping[str, Any] | None) -> str:
     if hit["seconds"] == float("inf"):
         return f"never ({hit['runs']} of {hit['of']})"
     return f"{hit['evaluations']:,.0f}, {hit['seconds']:.1f} ({hit['runs']} of {hit['of']})"
+
+
+def _equal_time(results: Results) -> str:
+    others = [label for label in results["plan"]["methods"] if label != "dp"]
+    lines = [
+        "## At equal search time",
+        "",
+        "Speedup over the default plan of the best plan after a tenth of the time of dynamic programming's first pass,"
+        " and after all of it or at the end of the run, if that came before; median over runs.",
+        "",
+        "| points | DP: s | `dp` then | " + " | ".join(f"`{m}`: a tenth, all" for m in others) + " |",
+        "|---" * (3 + len(others)) + "|",
+    ]
+    for size, entry in results["sizes"].items():
+        hit = next((hit for label in others if (hit := compared(entry, label))), None)
+        if hit is None:
+            continue
+        dp_s = hit["dp_seconds"]
+        cells = [size, f"{dp_s:.1f}", f"{median(entry['race'][entry['default']]) / hit['target_s']:.2f}"]
+        limits = dp_s / 10, dp_s
+        cells += [", ".join(_speed(quality(entry, label, limit, 0)) for limit in limits) for label in others]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _equal_evaluations(results: Results) -> str:
+    methods = results["plan"]["methods"]
+    lines = [
+        "## At equal evaluations",
+        "",
+        f"The same after {', '.join(str(count) for count in AFTER)} evaluations;"
+        " a dash: a run has no plan of the whole yet.",
+        "",
+        "| points | " + " | ".join(f"`{m}`" for m in methods) + " |",
+        "|---" * (1 + len(methods)) + "|",
+    ]
+    for size, entry in results["sizes"].items():
+        cells = [", ".join(_speed(quality(entry, label, count, 1)) for count in AFTER) for label in methods]
+        lines.append("| " + " | ".join([size, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def _speed(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _quality(results: Results) -> str:
@@ -257,15 +179,12 @@ def _quality(results: Results) -> str:
             cells.append(
                 f"{median(values):.2f} [{min(values):.2f}, {max(values):.2f}]" if values else "nothing found"
             )
-        ratio = _against_dp(entry)
+        ratio = against_dp(entry, "tag")
         cells.append("-" if ratio is None else f"{ratio[0]:.3f} [{ratio[1]:.3f}, {ratio[2]:.3f}]")
         lines.append("| " + " | ".join(cells) + " |")
+    means = [_speed(mean_speedup(results, label)) for label in methods]
+    lines.append("| geometric mean | " + " | ".join(means) + " | |")
     return "\n".join(lines)
-
-
-def speedup(entry: Entry, plan: str) -> float:
-    """Of a plan over the default plan, by the medians of the race."""
-    return median(entry["race"][entry["default"]]) / median(entry["race"][plan])
 
 
 def _outside(results: Results) -> str:

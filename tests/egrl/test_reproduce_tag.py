@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from egrl.cli import main
+from egrl.reproduce.tag_numbers import best_by, compared, quality, reached
 from egrl.reproduce.tag_paper import Plan, reproduce, runs_of, seconds
-from egrl.reproduce.tag_report import compared, reached, report
+from egrl.reproduce.tag_report import report
+from egrl.reproduce.tag_runs import named
+from hwsim.fft import measured
 from workloads.errors import InputError
 
 TINY = replace(
@@ -41,6 +44,8 @@ def test_the_report_has_what_the_runs_measured(made):
     assert len(document["cost"]) == 30
     assert entry["methods"]["tag"][0]["plan"] == document["plan"]
     assert document["codelets"] > 0
+    assert list((made / "kept" / "fft-codelets").iterdir())
+    assert not (made / "kept" / "fft-costs").exists()
     assert document["cost"][document["steps"][-1][1] - 1] == min(document["cost"])
     assert entry["methods"]["dp"][0]["first_pass"] == 1 + 5 + 9 + 13
     assert {"numpy", "scipy", entry["default"], document["steps"][0][2]} <= set(entry["race"])
@@ -122,6 +127,30 @@ def test_an_order_of_magnitude_is_claimed_only_where_it_was_measured():
     assert claim(report(short), "order of magnitude").endswith("| not tested |")
 
 
+def test_the_printed_algorithm_is_judged_beside_ours():
+    found = results()
+    found["plan"]["methods"] = ["tag", "printed", "dp"]
+    found["sizes"]["4096"]["methods"]["printed"] = [run_((0.5, 1, "slow"))]
+    said = claim(report(found), "order of magnitude")
+    assert "25.0x less | yes | where" in said
+    assert said.endswith("not reached by the median run (0 of 1 reached it) | no |")
+
+
+def test_a_run_s_plan_is_the_winner_of_a_race_of_those_that_may_be_the_best(monkeypatch):
+    raced: list[list[str]] = []
+
+    def race(plans):
+        raced.append([str(plan) for plan in plans])
+        return [3.0, 2.0, 4.0][: len(plans)]
+
+    monkeypatch.setattr(measured, "race", race)
+    costs = {"16": 1.2, "fs(4,4)": 1.0, "fs(2,8)": 1.1, "f(2,8)": 9.0}
+    assert named(costs) == "fs(2,8)"
+    assert raced == [["fs(4,4)", "fs(2,8)", "16"]]
+    assert named({"16": 1.0}) == "16"
+    assert named({}) == ""
+
+
 def test_a_plan_that_is_given_up_again_was_not_reached():
     entry = results()["sizes"]["4096"]
     fickle = run_((1.0, 5, "t"), (2.0, 6, "slow"), (3.0, 9, "d"))
@@ -130,6 +159,19 @@ def test_a_plan_that_is_given_up_again_was_not_reached():
     hit = compared(entry, "tag")
     assert hit is not None
     assert (hit["seconds"], hit["evaluations"], hit["less"]) == (2.0, 30, 25.0)
+
+
+def test_methods_are_compared_at_equal_time_and_at_equal_evaluations():
+    entry = results()["sizes"]["4096"]
+    run = entry["methods"]["tag"][0]
+    assert [best_by(entry, run, seconds, 0) for seconds in (0.4, 1.9, 2.0, 99.0)] == [None, 4.0, 1.9, 1.9]
+    assert [best_by(entry, run, count, 1) for count in (0, 29, 30)] == [None, 4.0, 1.9]
+    assert quality(entry, "tag", 30, 1) == pytest.approx(3.0 / 1.9)
+    assert quality(entry, "tag", 0, 1) is None
+    text = report(results())
+    assert "| 4096 | 50.0 | 1.50 | 1.58, 1.58 |" in text
+    assert "| 4096 | 0.75, 1.58, 1.58" not in text
+    assert "| 4096 | 1.58, 1.58, 1.58, 1.58 | -, -, -, 1.50 |" in text
 
 
 def test_tags_plan_is_better_only_where_the_quartiles_say_so():
