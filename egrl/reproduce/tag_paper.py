@@ -43,9 +43,9 @@ BUDGETS_S: dict[int, float] = {
     **{1 << k: 5.0 for k in range(4, 11)},
     **{1 << k: 12.0 for k in range(11, 15)},
     **{1 << k: 20.0 for k in range(15, 18)},
-    1 << 18: 25.0,
-    1 << 19: 30.0,
-    1 << 20: 40.0,
+    1 << 18: 30.0,
+    1 << 19: 40.0,
+    1 << 20: 60.0,
     **{360: 12.0, 1000: 12.0, 1155: 12.0, 5040: 25.0, 10007: 25.0},
 }
 """Seconds of searching, a run, by size: from hundreds of measurements on."""

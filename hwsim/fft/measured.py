@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hwsim.fft.codelets import lanes
 from hwsim.fft.executor import Fft
@@ -19,6 +20,7 @@ from hwsim.measure import Practice, interleave, loops, repeat
 LIBRARY_VERSION = 1
 """Changes whenever the code of a plan changes."""
 PRACTICE = Practice(warmup=1, least=5, most=25, width=0.01, statistic="minimum", seconds=0.2)
+LONG = replace(PRACTICE, warmup=0, least=3)
 RACE = Practice(warmup=1, least=10, most=30, width=0.01, statistic="minimum", seconds=10.0)
 LEAST_S = 5e-4
 """A sample is repeated until it takes so long."""
@@ -33,16 +35,21 @@ def machine_name() -> str:
     return f"{llvm.get_host_cpu_name()}, {lanes()} lanes, {features}"
 
 
+@functools.lru_cache(maxsize=2)
+def _arrays(size: int, batch: int) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+    """Something to transform, and where to: complex128 [batch, size], or [size] for a batch of 1."""
+    x = np.random.default_rng(0).normal(size=(batch, size, 2)).view(np.complex128)[:, :, 0]
+    x = np.ascontiguousarray(x if batch > 1 else x[0])
+    return x, np.empty_like(x)
+
+
 class _Sampler:
-    """Runs a plan for `batch` DFTs a call."""
+    """Runs a plan for `batch` DFTs a call; it has run once."""
 
     def __init__(self, plan: Plan, batch: int) -> None:
         self._fft, self._batch = Fft(plan), batch
-        x = np.random.default_rng(0).normal(size=(batch, plan.size, 2)).view(np.complex128)[:, :, 0]
-        self._x = np.ascontiguousarray(x if batch > 1 else x[0])
-        self._out = np.empty_like(self._x)
+        self._x, self._out = _arrays(plan.size, batch)
         self._run(1)
-        self._count = 1
 
     def _run(self, count: int) -> float:
         fft, x, out = self._fft, self._x, self._out
@@ -57,21 +64,20 @@ class _Sampler:
 
     def calibrated(self) -> Callable[[], float]:
         """What samples the seconds of one DFT, long enough for the clock."""
-        self._count = loops(self._run, LEAST_S)
-        return lambda: self._run(self._count) / self._count / self._batch
+        count = loops(self._run, LEAST_S)
+        return lambda: self._run(count) / count / self._batch
 
 
 def seconds(plan: Plan, batch: int = 1, limit_s: float = math.inf) -> float:
     """The least seconds of one DFT by a complete plan, of several samples (`hwsim/measure.py`), calling included.
 
     With a `batch` so many are done by a call, and what it takes is shared among them. A plan that takes more than
-    `limit_s` is measured twice only, so that a bad one costs little of a search's time.
+    `limit_s` is sampled twice only, so that a bad one costs little of a search's time; one of which a single call is
+    long enough for the clock is sampled less often.
     """
     sampler = _Sampler(plan, batch)
-    if limit_s * batch > LEAST_S:
-        twice = min(sampler.once(), sampler.once())
-        if twice > limit_s:
-            return twice
+    if sampler.once() * batch > LEAST_S:
+        return repeat(sampler.once, replace(LONG, limit_s=limit_s)).value
     return repeat(sampler.calibrated(), replace(PRACTICE, limit_s=limit_s)).value
 
 

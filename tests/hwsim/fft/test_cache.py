@@ -128,25 +128,30 @@ def test_a_measurement_may_end_at_so_many_times_the_best_of_its_size(folder, mon
     ]
 
 
-def test_a_plan_beyond_the_limit_is_sampled_twice(monkeypatch):
+def test_a_plan_beyond_the_limit_is_sampled_twice_and_a_long_one_less_often(monkeypatch):
     runs: list[int] = []
+    takes = 0.5
 
     class Slow:
         def __init__(self, plan, batch) -> None: ...
 
         def once(self) -> float:
             runs.append(1)
-            return 0.5
+            return takes * (1 + 0.1 / len(runs))
 
         def calibrated(self):
-            return lambda: runs.append(1000) or 0.5
+            return lambda: runs.append(1000) or takes * (1 + 0.1 / len(runs))
+
+    def samples(limit_s: float) -> list[int]:
+        runs.clear()
+        measured.seconds(parse("16"), 1, limit_s)
+        return runs[1:]
 
     monkeypatch.setattr(measured, "_Sampler", Slow)
-    assert measured.seconds(parse("16"), 1, 0.1) == 0.5
-    assert runs == [1, 1]
-    runs.clear()
-    assert measured.seconds(parse("16"), 1, 1e-6) == 0.5
-    assert runs == [1000] * (measured.PRACTICE.warmup + 2)
-    runs.clear()
-    assert measured.seconds(parse("16")) == 0.5
-    assert len(runs) >= measured.PRACTICE.warmup + measured.PRACTICE.least
+    assert samples(0.1) == [1, 1]
+    assert set(samples(math.inf)) == {1}
+    assert len(runs) - 1 >= measured.LONG.least
+    takes = 1e-6
+    assert samples(1e-7) == [1000] * (measured.PRACTICE.warmup + 2)
+    assert set(samples(math.inf)) == {1000}
+    assert len(runs) - 1 >= measured.PRACTICE.warmup + measured.PRACTICE.least
