@@ -49,8 +49,8 @@ Püschel, ICML 2009). Made by `egrl reproduce tag`.
 
 **What was run.** Plans of complex DFTs of {len(plan["budgets"])} sizes on one core of this machine; methods
 {", ".join(f"`{m}`" for m in plan["methods"])}; {_seconds(plan)} s of searching or {plan["evaluations"]:,}
-evaluations a run, dynamic programming up to {plan["first_pass_seconds"]:g} s for its first pass; seeds 0 to
-{plan["seeds"] - 1}, each run from nothing in a process of its own, {results["at_once"]} at once. Search time is
+evaluations a run{_longer(plan)}; dynamic programming up to {plan["first_pass_seconds"]:g} s for its first pass; seeds
+0 to {plan["seeds"] - 1}, each run from nothing in a process of its own, {results["at_once"]} at once. Search time is
 without the making of codelets, since the paper's library was compiled before. `printed` is the paper's algorithm,
 `tag` the same with completions that learn (docs/tag.md), which `uct` has, too, with its own bandits; `dp` keeps one
 plan a size in its first pass and twice as many in each that follows; `random` completes the empty plan uniformly. A
@@ -63,6 +63,11 @@ in full. Ours is this package's (`hwsim/fft`), on one core. Numbers cannot agree
 def _seconds(plan: Mapping[str, Any]) -> str:
     found = sorted({seconds for _, seconds in plan["budgets"]})
     return f"{found[0]:g}" if len(found) == 1 else f"{found[0]:g} (small sizes) to {found[-1]:g}"
+
+
+def _longer(plan: Mapping[str, Any]) -> str:
+    own = [f"{seconds:g} s at {size}" for size, seconds in plan["tag_budgets"]]
+    return f" (`tag`: {', '.join(own)}, about what dynamic programming took there)" if own else ""
 
 
 def _time(results: Results) -> str:

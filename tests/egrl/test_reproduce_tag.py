@@ -99,6 +99,7 @@ def results() -> dict[str, Any]:
     }
     plan = {
         "budgets": [[4096, 60.0]],
+        "tag_budgets": [],
         "methods": ["tag", "dp"],
         "first_pass_seconds": 90.0,
         "evaluations": 900,
@@ -186,3 +187,6 @@ def test_every_method_has_every_size_and_seed():
     assert len(runs_of(plan)) == len(plan.sizes) * len(plan.methods) * plan.seeds
     assert seconds(plan, 2) < seconds(plan, 1) < seconds(Plan(), 1)
     assert {1 << k for k in range(4, 21)} <= set(Plan().sizes)
+    largest = {run.label: run for run in runs_of(Plan()) if run.size == 1 << 20}
+    assert largest["tag"].seconds > largest["uct"].seconds
+    assert largest["tag"].evaluations > largest["uct"].evaluations == Plan().evaluations
