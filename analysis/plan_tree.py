@@ -13,6 +13,9 @@ from analysis.style import COLOURS
 
 TOKEN = re.compile(r"([A-Za-z]*\d*)(\()?")
 
+COLUMNS = 3
+"""Trees side by side."""
+
 
 @dataclass
 class Node:
@@ -69,20 +72,25 @@ def _place(node: Node, depth: int, left: float) -> float:
 
 
 def plan_figure(plans: Mapping[str, str]) -> Figure:
-    """A tree for each named plan, side by side; codelets are filled."""
+    """A tree for each named plan, a few side by side; codelets are filled."""
     if not plans:
         raise ValueError("plans: expected at least one, received none")
     trees = {name: tree(text) for name, text in plans.items()}
-    widths = [max(2.0, _most(root, "x") + 1) for root in trees.values()]
+    columns = min(COLUMNS, len(trees))
+    rows = -(-len(trees) // columns)
+    width = max(2.0, *(_most(root, "x") + 1 for root in trees.values()))
     deepest = max(_most(root, "depth") for root in trees.values())
-    figure = Figure(figsize=(0.75 * sum(widths) + 1, 0.6 * deepest + 1.4), dpi=150, layout="constrained")
-    grid = figure.subplots(1, len(trees), squeeze=False, width_ratios=widths)
-    for axes, (name, root), width in zip(grid.flat, trees.items(), widths, strict=True):
-        _draw(axes, root)
-        axes.set_title(name, fontsize=9)
-        axes.set_xlim(root.x - width / 2 - 0.2 if not root.children else -0.7, width - 0.3)
-        axes.set_ylim(-deepest - 0.6, 0.6)
+    size = (0.5 * width * columns + 1, (0.5 * deepest + 0.9) * rows)
+    figure = Figure(figsize=size, dpi=150, layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes in grid.flat:
         axes.axis("off")
+    for axes, (name, root) in zip(grid.flat, trees.items(), strict=False):
+        _draw(axes, root)
+        middle = _most(root, "x") / 2
+        axes.set_title(name, fontsize=9)
+        axes.set_xlim(middle - width / 2, middle + width / 2)
+        axes.set_ylim(-deepest - 0.6, 0.6)
     return figure
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from analysis.style import COLOURS, LINES, MARKERS, legend_below, new_figure
@@ -88,6 +88,10 @@ def search_figure(panels: Mapping[str, Sequence[SearchCurve]], spent: str) -> Fi
                 _draw(axes, chosen, at)
         axes.set_xscale("log")
         axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_title(title, fontsize=9)
         axes.grid(color="0.9")
         if number % columns == 0:
@@ -121,21 +125,19 @@ def _draw(axes: Axes, curves: Sequence[SearchCurve], at: int) -> None:
 
 
 def growth_figure(searches: Sequence[Growth]) -> Figure:
-    """Vertices of the subgraph against evaluations, both logarithmic; the dotted line is one vertex an evaluation."""
+    """Vertices of the subgraph, the root aside, for each evaluation; what is above 1 needed none of its own."""
     if not searches:
         raise ValueError("searches: expected at least one, received none")
     figure = new_figure()
     axes = figure.subplots()
-    longest = 1
     for at, grown in enumerate(searches):
         count = np.arange(1, len(grown.vertices) + 1)
-        longest = max(longest, len(count))
-        axes.plot(count, grown.vertices, **{**_look(at), "marker": ""})
-    axes.plot([1, longest], [1, longest], color="0.5", linestyle=":", linewidth=1)
+        share = (np.asarray(grown.vertices) - 1) / count
+        axes.plot(count, share, **{**_look(at), "marker": ""})
+    axes.axhline(1.0, color="0.5", linestyle=":", linewidth=1)
     axes.set_xscale("log")
-    axes.set_yscale("log")
     axes.set_xlabel("evaluations")
-    axes.set_ylabel("vertices of the subgraph")
+    axes.set_ylabel("vertices for each evaluation")
     axes.grid(color="0.9")
     handles = [Line2D([], [], label=g.label, **{**_look(at), "marker": ""}) for at, g in enumerate(searches)]
     legend_below(figure, handles, handlelength=4.0)

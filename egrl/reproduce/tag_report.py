@@ -231,9 +231,10 @@ how fast it is says the race at the end, so that lines may rise where a search w
 
 ## Growth of the subgraph
 
-![Vertices of the subgraph against evaluations](figures/growth.png)
+![Vertices of the subgraph for each evaluation](figures/growth.png)
 
-Above the dotted line (one vertex an evaluation) are vertices that needed no measurement, since their plan was known.
+The root aside; above the dotted line are vertices that needed no measurement, since their completion was a plan that
+had been measured. Small sizes end when every plan has been.
 
 ## The plans
 
