@@ -5,9 +5,6 @@ Source of the statements: TAG (de Mesmay et al., ICML 2009), abstract, sections 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from egrl.reproduce.tag_numbers import Results, against_dp, compared
 
 MANY = 500
@@ -37,14 +34,12 @@ def _order_of_magnitude(results: Results, label: str) -> tuple[str, str]:
     if not many:
         return f"no size at which DP needed {MANY} measurements and ended", "not tested"
     held = [size for size, hit in many.items() if hit["less"] >= ORDER]
-    detail = "; ".join(f"{size}: {_times(hit)}" for size, hit in many.items())
-    return f"where DP needs {MANY} measurements or more: {detail}", _verdict(len(held), len(many))
-
-
-def _times(hit: Mapping[str, Any]) -> str:
-    if hit["less"] == 0:
-        return f"not reached by the median run ({hit['runs']} of {hit['of']} reached it)"
-    return f"{hit['less']:.1f}x less"
+    found_by = [f"{size}: {hit['less']:.1f}x less" for size, hit in many.items() if hit["less"]]
+    missed = [size for size, hit in many.items() if not hit["less"]]
+    if missed:
+        found_by.append(f"not reached by the median run: {', '.join(missed)}")
+    where = f"where DP needs {MANY} measurements or more: {'; '.join(found_by)}"
+    return where, _verdict(len(held), len(many))
 
 
 def _verdict(held: int, of: int) -> str:

@@ -198,7 +198,13 @@ def _outside(results: Results) -> str:
     lines = [
         "## Beside other libraries",
         "",
-        "The fastest plan of all runs, its choice by the race that also times it; microseconds, medians of the rounds."
+        "The fastest plan of all runs, its choice by the race that also times it; microseconds, medians of the rounds;"
+        " what Python takes to call numpy, scipy and ours is in it."
+        + (
+            " pyFFTW runs a plan of FFTW_MEASURE on its own arrays without a check."
+            if "pyfftw" in found
+            else ""
+        )
         + ("" if "pyfftw" in found else " pyFFTW (extra fftw) was not installed."),
         "",
         "| points | " + " | ".join(found) + " | default plan | best plan | over numpy | by | plan |",
