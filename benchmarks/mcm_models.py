@@ -11,17 +11,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import numpy as np
-
-from analysis.partition import agreement, agreement_figure
+from analysis.partition import agreement_figure
 from analysis.style import save
-from hwsim.mcm.cost import costs
-from hwsim.mcm.device import run
+from egrl.reproduce.mcm_numbers import compared
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmConfig, McmProblem
 from workloads.load_partition import load_partition
-
-BATCH = 100
 
 
 def main() -> None:
@@ -36,18 +31,9 @@ def main() -> None:
     given = parser.parse_args()
     for name in given.workload:
         problem = McmProblem(load_partition(name), load_package(given.chip), McmConfig())
-        even = np.ones((len(problem.nodes), problem.package.chips), np.float32)
-        rows = []
-        for first in range(0, given.samples, BATCH):
-            keys = np.arange(first, min(given.samples, first + BATCH), dtype=np.uint64)
-            answer = problem.solver.sample(even, keys, None, problem.config.backtracks)
-            rows.append(answer.assignment[answer.valid])
-        places = np.concatenate(rows)
-        device = run(problem.device, places)
-        measured = np.where(device.excess_bytes > 0, np.nan, device.cost_s)
-        found = agreement(costs(problem.tables, places), measured)
+        found, partitions = compared(problem, given.samples)
         print(
-            f"{problem.workload} on {problem.chip}: {len(places)} of {given.samples} keys; {found.invalid:.1%} do not"
+            f"{problem.workload} on {problem.chip}: {partitions} of {given.samples} keys; {found.invalid:.1%} do not"
             f" run; correlation {found.pearson:.4f}",
             flush=True,
         )

@@ -19,6 +19,7 @@ from egrl.transfer import FAILED
 from hwsim.problem import Status
 
 if TYPE_CHECKING:
+    from analysis.partition import Agreement
     from hwsim.mcm.problem import McmProblem
 
 SHARES = (0.9, 0.95, 1.0)
@@ -161,22 +162,30 @@ def draw(plan: Plan, results: Mapping[str, Any], out: Path) -> None:
 
 
 def models(plan: Plan, out: Path) -> dict[str, Any]:
-    """Figure 7: both models' costs of partitions drawn by SAMPLE from uniform probabilities."""
-    from analysis.partition import agreement, agreement_figure
+    """Figure 7: both models' costs of random partitions."""
+    from analysis.partition import agreement_figure
+
+    problem = problem_of(plan.held_out, ON_TEST)
+    found, partitions = compared(problem, plan.samples)
+    figure = agreement_figure(found, f"{problem.workload} on {problem.chip}")
+    save_figure(figure, out / "figures" / "models.png")
+    return {"partitions": partitions, "invalid": found.invalid, "pearson": found.pearson}
+
+
+def compared(problem: McmProblem, samples: int) -> tuple[Agreement, int]:
+    """What both models say of the partitions that SAMPLE draws from uniform probabilities with so many keys, and how
+    many keys got one."""
+    from analysis.partition import agreement
     from hwsim.mcm.cost import costs
     from hwsim.mcm.device import run
 
-    problem = problem_of(plan.held_out, ON_TEST)
     even = np.ones((len(problem.nodes), problem.package.chips), np.float32)
     rows = []
-    for first in range(0, plan.samples, BATCH):
-        keys = np.arange(first, min(plan.samples, first + BATCH), dtype=np.uint64)
+    for first in range(0, samples, BATCH):
+        keys = np.arange(first, min(samples, first + BATCH), dtype=np.uint64)
         answer = problem.solver.sample(even, keys, None, problem.config.backtracks)
         rows.append(answer.assignment[answer.valid])
     places = np.concatenate(rows)
     device = run(problem.device, places)
     measured = np.where(device.excess_bytes > 0, np.nan, device.cost_s)
-    found = agreement(costs(problem.tables, places), measured)
-    figure = agreement_figure(found, f"{problem.workload} on {problem.chip}")
-    save_figure(figure, out / "figures" / "models.png")
-    return {"partitions": len(places), "invalid": found.invalid, "pearson": found.pearson}
+    return agreement(costs(problem.tables, places), measured), len(places)
