@@ -12,7 +12,8 @@ Deviations:
   reads problems with any number of them. The paper's output layer has a column a chip.
 - How far a choice is from the earlier one (`-REACH` to `REACH`, what is beyond at its ends) has a logit of its own,
   which is -stay times that distance before any learning. Where stay is not 0, choices other than the earlier one lose
-  the logarithm of the number of nodes besides: about as many nodes move in large networks as in small ones.
+  the logarithm of the number of nodes in units of `FEW` besides: about as many nodes move in large networks as in
+  small ones.
 - Without an earlier stage a node's logits fall with the distance from where it belongs, which is where the pipeline
   would lie evenly (`Stages.even`) before any learning, and as steeply as `slope`; queries and keys then say nothing. So
   one number a node is learned instead of one a choice, and what is learned on small networks goes on on large ones.
@@ -44,6 +45,8 @@ REACH = 3
 """Distances between choices that have a logit of their own."""
 
 
+FEW = 15
+"""Nodes of a network in which choices other than the earlier one lose `stay` alone (own choice)."""
 SHIFT, STRETCH = 0.3, 1.5
 """How far a place may be learned to lie from the even one: added, then multiplied (its logarithm)."""
 SITUATION = 5
@@ -86,8 +89,8 @@ class GraphSageConfig:
     waves: Annotated[int, Ge(1), Le(64)] = 8
     crowds: bool = True
     slope: Annotated[float, Ge(0), Le(20)] = 4.0
-    stay: Annotated[float, Ge(0), Le(20)] = 1.0
-    leave: Annotated[float, Ge(0), Le(20)] = 6.0
+    stay: Annotated[float, Ge(0), Le(20)] = 2.0
+    leave: Annotated[float, Ge(0), Le(20)] = 4.0
     output_gain: Annotated[float, Gt(0), Le(100)] = 0.3
 
 
@@ -228,7 +231,7 @@ class GraphSage(nn.Module):
         step = torch.arange(choices, device=hidden.device) - before.clamp(min=0).unsqueeze(-1)
         logits = near.gather(-1, step.clamp(-REACH, REACH) + REACH)
         if self.config.stay > 0:
-            logits = logits - math.log(nodes) * (step != 0)
+            logits = logits - math.log(max(nodes / FEW, 1.0)) * (step != 0)
         return logits * known.unsqueeze(-1)
 
     def _draft(self, hidden: Tensor, even: Tensor, num_choices: Tensor, choices: int) -> Tensor:

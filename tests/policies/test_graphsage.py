@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.graph import prepare
-from policies.graphsage import REACH, GraphSage, GraphSageConfig, Stages
+from policies.graphsage import FEW, REACH, GraphSage, GraphSageConfig, Stages
 from policies.graphsage_store import graphsage_policy, graphsage_weights
 from policies.sage_layer import SageLayer, neighbours
 from policies.store import load_policy, save_policy
@@ -97,13 +97,13 @@ def test_before_learning_a_choice_loses_stay_for_every_step_away():
 def test_other_choices_lose_the_logarithm_of_the_number_of_nodes_so_that_as_many_move_everywhere():
     config = GraphSageConfig(layers=1, width=8, crowds=False, stay=2.5, output_gain=1e-9)
     net = network(config, heads=1)
-    for nodes in (10, 200):
+    for nodes in (150, 3000):
         graph, before = prepare(np.zeros((2, 0), np.int64), nodes), torch.full((1, nodes, 1), 2)
         logits, _ = net(torch.ones(nodes, 5), before, graph, torch.full((nodes, 1), 5))
         moved = 1 - logits.detach().softmax(dim=-1)[0, :, 0, 2]
-        expected = nodes * (1 - 1 / (1 + 2 / nodes * (math.exp(-2.5) + math.exp(-5.0))))
+        expected = nodes * (1 - 1 / (1 + 2 * FEW / nodes * (math.exp(-2.5) + math.exp(-5.0))))
         assert float(moved.sum()) == pytest.approx(expected, rel=1e-3)
-        assert 0.1 < expected < 0.2
+        assert 2.5 < expected < 2.7
 
 
 def test_before_learning_a_choice_loses_leave_for_its_heat():

@@ -152,8 +152,8 @@ def test_until_something_runs_the_best_of_what_does_not_is_gone_on_from(chips):
 
 
 def test_examples_are_the_best_after_nothing_and_what_bettered_the_best(chips):
-    method = build(chips[:1])
-    told = play(method, chips, 4 * GENERATION)
+    method = build(chips[:1], outset="nothing", **{"network.slope": 0.0, "network.stay": 1.0})
+    told = play(method, chips, 8 * GENERATION)
     method.ask(1)
     examples = method._examples(np.random.default_rng(0))
     best = max(float(evaluation.reward.max()) for _, evaluation in told)
