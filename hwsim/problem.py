@@ -387,6 +387,13 @@ def pipeline_of(problem: Problem) -> Pipeline | None:
     return problem.pipeline if isinstance(problem, HasPipeline) else None
 
 
+def stage_heat_of(problem: Problem, mapping: Mapping16) -> NDArray[np.float64] | None:
+    """`HasPipeline.stage_heat` of whole mappings [B, N, H]; None where choices are no stages."""
+    if isinstance(problem, HasPipeline) and problem.pipeline is not None:
+        return problem.stage_heat(mapping)
+    return None
+
+
 @runtime_checkable
 class HasPartition(Protocol):
     """A problem that splits nodes over chips and can say what that makes of each: a dataclass, a row a chip in

@@ -75,8 +75,6 @@ def heat(full: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(most > 0, np.exp((full / np.where(most > 0, most, 1.0) - 1) / TOLERANCE), 0.0)
 
 
-SITUATION = 5
-"""Columns of `situation`."""
 MOST = 4.0
 """Fullness is cut off there; a stage that does not exist is as full."""
 

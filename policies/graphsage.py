@@ -43,8 +43,6 @@ from policies.weights import assign
 
 REACH = 3
 """Distances between choices that have a logit of their own."""
-
-
 FEW = 15
 """Nodes of a network in which choices other than the earlier one lose `stay` alone (own choice)."""
 SHIFT, STRETCH = 0.3, 1.5
@@ -183,9 +181,9 @@ class GraphSage(nn.Module):
         logits = logits + self._distance(hidden, before, known, choices)
         if stages is not None:
             logits = logits - self.leave(hidden).view(nodes, batch, heads, 1) * stages.heat
-        if stages is not None and self.config.slope > 0:
-            drafted = self._draft(hidden, stages.even, num_choices, choices)
-            logits = torch.where(known.unsqueeze(-1), logits, drafted)
+            if self.config.slope > 0:
+                drafted = self._draft(hidden, stages.even, num_choices, choices)
+                logits = torch.where(known.unsqueeze(-1), logits, drafted)
         return logits.transpose(0, 1), value
 
     def _waves(self, place: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hwsim.problem import HasPipeline, Mapping16, Problem, pipeline_of
+from hwsim.problem import Mapping16, Problem, pipeline_of, stage_heat_of
 from hwsim.stages import situation
 from policies.graph import Graph
 from policies.graphsage import Stages
@@ -33,13 +33,13 @@ class Task:
     def stages(self, before: Mapping16) -> Stages | None:
         """What is known of the stages of mappings int16 [B, N, H] (-1: nothing); None where choices are no stages."""
         pipeline, problem = self.pipeline, self._problem
-        if pipeline is None or not isinstance(problem, HasPipeline):
+        if pipeline is None:
             return None
         choices = int(self.counts.max())
         whole = np.all((before >= 0) | (problem.size_bytes <= 0), axis=(1, 2))
         heat = np.zeros((len(before), before.shape[2], choices), np.float32)
-        if whole.any():
-            heat[whole] = problem.stage_heat(before[whole])
+        if (known := stage_heat_of(problem, before[whole])) is not None:
+            heat[whole] = known
         lie = [situation(before[:, :, h], pipeline, choices) for h in range(before.shape[2])]
         arrays = (heat, pipeline.middle.astype(np.float32), np.stack(lie, axis=2))
         return Stages(*(torch.from_numpy(array).to(self.x.device) for array in arrays))

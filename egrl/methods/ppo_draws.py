@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from hwsim.problem import HasPipeline, Mapping16, Problem, pipeline_of
+from hwsim.problem import Mapping16, Problem, pipeline_of, stage_heat_of
 from hwsim.stage_order import in_order
 from hwsim.stages import Pipeline
 
@@ -56,17 +56,17 @@ def in_stages(mapping: Mapping16, pipeline: Pipeline | None, later: NDArray[np.b
 
 def total_heat(mapping: Mapping16, problem: Problem) -> float:
     """The heat of all stages of a mapping [N, H] together; 0 where choices are no stages."""
-    if pipeline_of(problem) is None or not isinstance(problem, HasPipeline):
-        return 0.0
-    return float(problem.stage_heat(mapping[None]).sum())
+    heat = stage_heat_of(problem, mapping[None])
+    return 0.0 if heat is None else float(heat.sum())
 
 
 def opened(mapping: Mapping16, problem: Problem, rng: np.random.Generator) -> Mapping16:
     """A mapping [N, H] with an empty stage behind one of its hottest, where not all are in use; else as it is."""
-    if pipeline_of(problem) is None or not isinstance(problem, HasPipeline) or (mapping < 0).all():
+    heats = None if (mapping < 0).all() else stage_heat_of(problem, mapping[None])
+    if heats is None:
         return mapping
     out = mapping.copy()
-    for head, heat in zip(out.T, problem.stage_heat(mapping[None])[0], strict=True):
+    for head, heat in zip(out.T, heats[0], strict=True):
         if head.max() + 1 < problem.num_choices.min():
             hottest = np.flatnonzero(heat >= HOTTEST * heat.max())
             head[head > rng.choice(hottest)] += 1

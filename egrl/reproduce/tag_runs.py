@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def search(run: Run, path: str, folder: str) -> None:
     definition = methods.find(run.method)
     setting = Setting([problem], Archive([problem]), run.seed, [None])
     method = definition.build(setting, config.build(definition.config, run.settings, run.method))
-    at: dict[str, list[float]] = {"seconds": [], "cost": [], "partial": [], "vertices": []}
+    at: dict[str, list[float | None]] = {"seconds": [], "cost": [], "partial": [], "vertices": []}
     best, passes, first_pass = float("inf"), 1.0, None
     steps: list[tuple[float, int, str]] = []
     whole: dict[str, float] = {}
@@ -100,17 +101,17 @@ def search(run: Run, path: str, folder: str) -> None:
         batch = batch.numbered(len(at["cost"]))
         found = problem.evaluate(batch.mapping, batch.tickets.astype(np.uint64))
         method.tell(batch, found)
-        ran, partial = found.status[0] == Status.OK, bool(found.partial[0])
+        ran, part = found.status[0] == Status.OK, bool(found.partial[0])
         cost = float(found.cost[0]) if ran else None
-        if cost is not None and not partial and cost < best:
+        if cost is not None and not part and cost < best:
             best = cost
             text = problem.plan_text(found.repaired[0])
             steps.append((clock(), len(at["cost"]) + 1, text))
-        if cost is not None and not partial:
+        if cost is not None and not part:
             whole[problem.plan_text(found.repaired[0])] = cost
         at["seconds"].append(clock())
-        at["cost"].append(cost)  # type: ignore[arg-type]
-        at["partial"].append(float(partial))
+        at["cost"].append(cost)
+        at["partial"].append(float(part))
         at["vertices"].append(dict(method.metrics()).get("vertices", 0.0))
     exhausted = within and clock() < limit
     if first_pass is None and "pass" in method.metric_names and exhausted:
@@ -155,8 +156,7 @@ def race(size: int, plans: Mapping[str, str], rounds: int) -> dict[str, list[flo
     calls: dict[str, Callable[[], Any]] = {}
     result = np.empty_like(x)
     for name, text in plans.items():
-        fft = Fft(text)
-        calls[name] = lambda fft=fft: fft(x, result)  # type: ignore[misc]
+        calls[name] = partial(Fft(text), x, result)
     calls |= outside(x)
     samplers = []
     for call in calls.values():
