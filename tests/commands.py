@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from egrl.cli import main
+from egrl.comparison_runs import Job
 
 
 def refuse(capsys: pytest.CaptureFixture[str], argv: list[str], *words: str, code: int = 2) -> str:
@@ -46,3 +48,11 @@ def refused_figure(capsys: pytest.CaptureFixture[str], output: Path, figure: str
     line = refuse(capsys, ["plot", figure, *map(str, runs), "-o", str(output)])
     assert not output.exists()
     return line.rstrip("\n")
+
+
+def run_here(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tuple[dict[Path, str], bool]:
+    """As `comparison_runs.run_all`, in this process: starting one costs more than the smallest searches."""
+    for number, job in enumerate(jobs):
+        assert main(list(job.argv)) == 0
+        say(f"{number + 1}/{len(jobs)} {job.label}")
+    return {}, False

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import run_here
 
 from egrl import chunks, comparison_runs
-from egrl.cli import main
-from egrl.comparison_runs import Job
 from egrl.reproduce.egrl_report import images
 from egrl.reproduce.mcm_numbers import best_so_far, samples_to
 from egrl.reproduce.mcm_paper import VARIANTS, Plan, reproduce, seconds
@@ -36,14 +34,6 @@ TINY = replace(
     held_out_evaluations=21,
     samples=20,
 )
-
-
-def run_here(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tuple[dict[Path, str], bool]:
-    """As `comparison_runs.run_all`, in this process."""
-    for number, job in enumerate(jobs):
-        assert main(list(job.argv)) == 0
-        say(f"{number + 1}/{len(jobs)} {job.label}")
-    return {}, False
 
 
 @pytest.fixture(scope="module")

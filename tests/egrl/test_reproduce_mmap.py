@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from commands import run_here
 
 from egrl import comparison_runs
 from egrl.cli import main
-from egrl.comparison_runs import Job
 from egrl.placing import Policies
 from egrl.reproduce.egrl_report import images
 from egrl.reproduce.mmap_numbers import problem_of
@@ -48,14 +48,6 @@ TINY = replace(
     held_out=("resnet18",),
     held_out_seconds=0.5,
 )
-
-
-def run_here(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tuple[dict[Path, str], bool]:
-    """As `comparison_runs.run_all`, in this process."""
-    for number, job in enumerate(jobs):
-        assert main(list(job.argv)) == 0
-        say(f"{number + 1}/{len(jobs)} {job.label}")
-    return {}, False
 
 
 @pytest.fixture(scope="module")
