@@ -50,9 +50,8 @@ BUDGETS_S: dict[int, float] = {
 }
 """Seconds of searching, a run, by size: from hundreds of measurements on."""
 
-TAG_BUDGETS_S: dict[int, float] = {1 << 17: 32.0, 1 << 18: 90.0, 1 << 19: 240.0, 1 << 20: 580.0}
-"""The same for TAG as it is here, where dynamic programming's first pass took longer, so that these two have equal
-time."""
+LONG_BUDGETS_S: dict[int, float] = {1 << 17: 32.0, 1 << 18: 90.0, 1 << 19: 240.0, 1 << 20: 580.0}
+"""The same for what comes near to dynamic programming, where its first pass took longer: equal time for these."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +60,8 @@ class Plan:
 
     Attributes:
         budgets: (size of the DFT, seconds of searching of a run, the making of codelets not included).
-        tag_budgets: the same for label "tag", where it differs.
-        methods: labels of METHODS.
+        long_budgets: the same for `long`, where it differs.
+        methods: labels of METHODS; long: those with budgets of their own.
         first_pass_seconds: what dynamic programming may take until its first pass ends.
         evaluations: a run's most, dynamic programming's first pass excepted.
         seeds: of each run.
@@ -70,11 +69,12 @@ class Plan:
     """
 
     budgets: tuple[tuple[int, float], ...] = tuple(BUDGETS_S.items())
-    tag_budgets: tuple[tuple[int, float], ...] = tuple(TAG_BUDGETS_S.items())
+    long_budgets: tuple[tuple[int, float], ...] = tuple(LONG_BUDGETS_S.items())
     methods: tuple[str, ...] = tuple(METHODS)
+    long: tuple[str, ...] = ("tag", "uct")
     first_pass_seconds: float = 600.0
     evaluations: int = 2000
-    seeds: int = 2
+    seeds: int = 3
     rounds: int = 25
 
     @property
@@ -84,18 +84,18 @@ class Plan:
 
     def seconds(self, size: int, label: str) -> float:
         """Of searching of a run."""
-        own = dict(self.tag_budgets) if label == "tag" else {}
+        own = dict(self.long_budgets) if label in self.long else {}
         return own.get(size, dict(self.budgets)[size])
 
     def most(self, size: int, label: str) -> int:
-        """Evaluations of a run; TAG's own budgets have no other end."""
-        return 10**6 if label == "tag" and size in dict(self.tag_budgets) else self.evaluations
+        """Evaluations of a run; a long budget has no other end."""
+        return 10**6 if label in self.long and size in dict(self.long_budgets) else self.evaluations
 
     @staticmethod
     def quick() -> Plan:
         """Three sizes, briefly: it shows that and how it works, not what it reaches."""
         budgets = ((64, 3.0), (256, 5.0), (1000, 5.0))
-        return replace(Plan(), budgets=budgets, tag_budgets=(), first_pass_seconds=30.0, rounds=9)
+        return replace(Plan(), budgets=budgets, long_budgets=(), first_pass_seconds=30.0, rounds=9)
 
 
 def runs_of(plan: Plan) -> list[Run]:

@@ -66,8 +66,9 @@ def _seconds(plan: Mapping[str, Any]) -> str:
 
 
 def _longer(plan: Mapping[str, Any]) -> str:
-    own = [f"{seconds:g} s at {size}" for size, seconds in plan["tag_budgets"]]
-    return f" (`tag`: {', '.join(own)}, about what dynamic programming took there)" if own else ""
+    own = [f"{seconds:g} s at {size}" for size, seconds in plan["long_budgets"]]
+    methods = " and ".join(f"`{label}`" for label in plan["long"])
+    return f" ({methods}: {', '.join(own)}, about what dynamic programming took there)" if own else ""
 
 
 def _time(results: Results) -> str:

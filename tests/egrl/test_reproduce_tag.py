@@ -99,8 +99,9 @@ def results() -> dict[str, Any]:
     }
     plan = {
         "budgets": [[4096, 60.0]],
-        "tag_budgets": [],
+        "long_budgets": [],
         "methods": ["tag", "dp"],
+        "long": ["tag"],
         "first_pass_seconds": 90.0,
         "evaluations": 900,
         "seeds": 1,
