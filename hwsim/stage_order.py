@@ -1,4 +1,4 @@
-"""Stages of a pipeline brought in order: what a node that moves takes along."""
+"""Stages of a pipeline kept in order, and edges within their span: what a node that moves takes along."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.stages import Pipeline
 
+ANY = 1 << 14
+"""A span that no two stages are apart."""
+
 
 def in_order(stage: NDArray[np.int16], pipeline: Pipeline, later: NDArray[np.bool_]) -> NDArray[np.int16]:
-    """Stages int16 [B, N] made to keep the order: rows with `later` [B] by moving nodes behind what they read, the
-    others by moving nodes before what reads them. -1 stays, and asks nothing of others."""
+    """Stages int16 [B, N] made to keep the order and the span of edges, moved no further than that takes.
+
+    Rows with `later` [B]: what is too early moves to later stages (a node behind what it reads, and near what reads
+    it); the others: what is too late moves to earlier ones. -1 stays, and asks nothing of others.
+    """
     out = np.ascontiguousarray(stage, np.int16).copy()
-    _in_order(out, *pipeline.sorted_edges, later)
+    _in_order(out, *pipeline.sorted_edges, later, ANY if pipeline.span is None else pipeline.span)
     return out
 
 
@@ -24,14 +30,129 @@ def _in_order(
     target: NDArray[np.int64],
     backwards: NDArray[np.int64],
     later: NDArray[np.bool_],
+    span: int,
 ) -> None:
     for row in range(len(stage)):
-        place = stage[row]
-        if later[row]:
-            for e in range(len(source)):
-                if place[target[e]] >= 0 and place[source[e]] > place[target[e]]:
-                    place[target[e]] = place[source[e]]
-        else:
-            for e in backwards:
-                if place[source[e]] >= 0 and 0 <= place[target[e]] < place[source[e]]:
-                    place[source[e]] = place[target[e]]
+        place, moved = stage[row], True
+        while moved:
+            moved = False
+            if later[row]:
+                for e in range(len(source)):
+                    u, v = source[e], target[e]
+                    if place[v] >= 0 and place[u] > place[v]:
+                        place[v], moved = place[u], True
+                for e in backwards:
+                    u, v = source[e], target[e]
+                    if place[u] >= 0 and place[v] - place[u] > span:
+                        place[u], moved = place[v] - span, True
+            else:
+                for e in backwards:
+                    u, v = source[e], target[e]
+                    if place[u] >= 0 and 0 <= place[v] < place[u]:
+                        place[u], moved = place[v], True
+                for e in range(len(source)):
+                    u, v = source[e], target[e]
+                    if place[u] >= 0 and place[v] - place[u] > span:
+                        place[v], moved = place[u] + span, True
+
+
+def step_by_step(
+    before: NDArray[np.int16],
+    wanted: NDArray[np.int16],
+    pipeline: Pipeline,
+    turn: NDArray[np.int64],
+    most: NDArray[np.int64],
+) -> NDArray[np.int16]:
+    """What becomes of stages int16 [B, N] where nodes go to the stages `wanted` one after another.
+
+    Nodes come in the order `turn` [B, N]. One that goes to a later (an earlier) stage takes along what has to go that
+    way with it for the order and the span of edges. Where with it that are more than `most` [B] nodes, or a stage has
+    no memory for it, all of them stay. -1 stays. Edges that broke order or span before may do so still.
+    """
+    out = np.ascontiguousarray(before, np.int16).copy()
+    held = np.zeros(out.shape[1]) if pipeline.held is None else pipeline.held
+    span = ANY if pipeline.span is None else pipeline.span
+    stages = int(max(out.max(initial=0), wanted.max(initial=0))) + 1
+    _step_by_step(
+        out, np.ascontiguousarray(wanted, np.int16), turn, most, *pipeline.neighbours, held, span, stages
+    )
+    return out
+
+
+@kernel
+def _step_by_step(
+    stage: NDArray[np.int16],
+    wanted: NDArray[np.int16],
+    turn: NDArray[np.int64],
+    most: NDArray[np.int64],
+    others: NDArray[np.int64],
+    begin: NDArray[np.int64],
+    held: NDArray[np.float64],
+    span: int,
+    stages: int,
+) -> None:
+    nodes = stage.shape[1]
+    gone, was, new = np.empty(nodes, np.int64), np.empty(nodes, np.int16), np.ones(nodes, np.bool_)
+    for row in range(len(stage)):
+        place, room = stage[row], np.ones(stages)
+        for v in range(nodes):
+            if place[v] >= 0:
+                room[place[v]] -= held[v]
+        for first in turn[row]:
+            if place[first] < 0 or wanted[row, first] < 0 or place[first] == wanted[row, first]:
+                continue
+            count = _go(place, first, wanted[row, first], most[row], others, begin, span, gone, was, new)
+            fits = count <= most[row]
+            for k in range(count):
+                room[was[k]] += held[gone[k]]
+                room[place[gone[k]]] -= held[gone[k]]
+            for k in range(count):
+                fits = fits and (held[gone[k]] == 0 or room[place[gone[k]]] >= 0)
+            for k in range(count):
+                new[gone[k]] = True
+                if not fits:
+                    room[was[k]] -= held[gone[k]]
+                    room[place[gone[k]]] += held[gone[k]]
+                    place[gone[k]] = was[k]
+
+
+@kernel
+def _go(
+    place: NDArray[np.int16],
+    first: int,
+    to: int,
+    most: int,
+    others: NDArray[np.int64],
+    begin: NDArray[np.int64],
+    span: int,
+    gone: NDArray[np.int64],
+    was: NDArray[np.int16],
+    new: NDArray[np.bool_],
+) -> int:
+    """Move a node and what has to go with it; returns how many, having stopped where they are more than `most`.
+
+    `gone` says which nodes and `was` where they were; those are no longer `new`.
+    """
+    up = to > place[first]
+    gone[0], was[0], new[first], count = first, place[first], False, 1
+    place[first] = to
+    again = True
+    while again:
+        again, k = False, 0
+        while k < count:
+            u = gone[k]
+            k += 1
+            for at in range(begin[u], begin[u + 1]):
+                v = others[at]
+                low = place[u] if v > u else place[u] - span
+                high = place[u] + span if v > u else place[u]
+                if place[v] < 0 or (place[v] >= low if up else place[v] <= high):
+                    continue
+                if new[v]:
+                    gone[count], was[count], new[v] = v, place[v], False
+                    count += 1
+                place[v] = low if up else high
+                again = True
+                if count > most:
+                    return count
+    return count

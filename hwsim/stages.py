@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+HALF = 0.5
+"""The share of a stage's memory that an even split gives to what nodes hold; tensors on their way need the rest."""
 TOLERANCE = 0.02
 """A stage that much below the fullest, in shares of it, has a heat of 1 / e (own choice)."""
 
@@ -20,16 +22,26 @@ class Pipeline:
     Attributes:
         load: float64 [N], what each adds to its stage, 0 or more.
         edges: int64 [2, E], from a node to a later one, which is in the same stage or a later one.
+        held: float64 [N], what each needs of its stage's memory, in shares of it; None where that is not limited.
+        span: how many stages an edge may lead on without doubt; None: any number.
     """
 
     load: NDArray[np.float64]
     edges: NDArray[np.int64]
+    held: NDArray[np.float64] | None = None
+    span: int | None = None
 
-    @cached_property
-    def middle(self) -> NDArray[np.float64]:
-        """Float64 [N] in 0..1: the share of all load before the middle of each node, in the order of nodes."""
+    def middle(self, stages: int) -> NDArray[np.float64]:
+        """Float64 [N] in 0..1: where the middle of each node lies in a pipeline whose stages are equally full.
+
+        Nodes come in their order, each taking its share of all load, or of as much memory as `stages` use where they
+        are half full (`HALF`), if that is more.
+        """
         total = self.load.sum()
-        return (np.cumsum(self.load) - self.load / 2) / (total if total > 0 else 1.0)
+        share = self.load / (total if total > 0 else 1.0)
+        if self.held is not None:
+            share = np.maximum(share, self.held / (HALF * stages))
+        return np.asarray((np.cumsum(share) - share / 2) / max(share.sum(), 1e-300))
 
     @cached_property
     def sorted_edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -37,6 +49,14 @@ class Pipeline:
         order = np.lexsort((self.edges[1], self.edges[0]))
         source, target = (np.ascontiguousarray(ends[order], np.int64) for ends in self.edges)
         return source, target, np.lexsort((source, -target))
+
+    @cached_property
+    def neighbours(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Neighbours of all nodes, [2E], and where those of each begin, [N + 1]."""
+        ends, others = np.concatenate([self.edges, self.edges[::-1]], axis=1)
+        order = np.argsort(ends, kind="stable")
+        begin = np.searchsorted(ends[order], np.arange(len(self.load) + 1))
+        return np.ascontiguousarray(others[order], np.int64), begin.astype(np.int64)
 
     @cached_property
     def _around(self) -> tuple[list[list[int]], list[list[int]]]:

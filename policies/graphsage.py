@@ -238,7 +238,9 @@ class GraphSage(nn.Module):
         shift, stretch = self.place(hidden).view(nodes, batch, 2, self.heads).tanh().unbind(dim=2)
         place = ((even.view(-1, 1, 1) + SHIFT * shift) * (STRETCH * stretch).exp()).clamp(0.0, 1.0)
         middle = place * (num_choices - 1).unsqueeze(1)
-        slope = F.softplus(self.slope(hidden).view(nodes, batch, self.heads))
+        slope = F.softplus(self.slope(hidden).view(nodes, batch, self.heads)) + math.log(
+            max(nodes / FEW, 1.0)
+        )
         number = torch.arange(choices, device=hidden.device)
         return -slope.unsqueeze(-1) * (number - middle.unsqueeze(-1)).abs()
 

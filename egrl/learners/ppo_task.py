@@ -41,7 +41,7 @@ class Task:
         if (known := stage_heat_of(problem, before[whole])) is not None:
             heat[whole] = known
         lie = [situation(before[:, :, h], pipeline, choices) for h in range(before.shape[2])]
-        arrays = (heat, pipeline.middle.astype(np.float32), np.stack(lie, axis=2))
+        arrays = (heat, pipeline.middle(choices).astype(np.float32), np.stack(lie, axis=2))
         return Stages(*(torch.from_numpy(array).to(self.x.device) for array in arrays))
 
 

@@ -46,7 +46,7 @@ from egrl.learners.ppo import METRICS, Ppo
 from egrl.learners.ppo_task import Example, Rollouts, Task
 from egrl.methods import Definition, needs_graph
 from egrl.methods.ppo_config import PAPER, PpoConfig
-from egrl.methods.ppo_draws import NOTHING, coupled, in_stages, opened, outset, total_heat
+from egrl.methods.ppo_draws import NOTHING, anything, coupled, in_stages, moved, opened, outset, total_heat
 from egrl.methods.ppo_round import Known, Part
 from egrl.types import Proposals, RunFailure, Setting, proposals
 from hwsim.problem import Evaluation, Mapping16, Problem, Status, pipeline_of
@@ -143,13 +143,13 @@ class PpoMethod:
             found = self._log_probs(number, np.concatenate([deployed, state]))
             befores.append(state)
             deployed = self._canonical(found[:1].argmax(axis=-1), problem)
-            state = self._draw(problem, found[1:], last, rng)
+            state = self._draw(problem, state, found[1:], last, rng)
             actions.append(state)
             taken = np.take_along_axis(found[1:], np.maximum(state, 0)[..., None].astype(np.int64), -1)
             log_probs.append(np.where(state >= 0, np.maximum(taken[..., 0], -20.0), 0.0))
         pipeline = pipeline_of(problem) if config.ordered and cold else None
         deployed = in_stages(deployed, pipeline, np.ones(1, np.bool_))
-        state = in_stages(state, pipeline, rng.random(rollouts) < 0.5)
+        state = in_stages(moved(befores[-1], state, pipeline, rng), pipeline, rng.random(rollouts) < 0.5)
         mapping = np.concatenate([deployed if start is None else start[None], state])
         unknown = np.full(len(mapping), np.nan)
         return Part(
@@ -176,9 +176,14 @@ class PpoMethod:
         return found
 
     def _draw(
-        self, problem: Problem, log_probs: NDArray[np.float32], last: bool, rng: np.random.Generator
+        self,
+        problem: Problem,
+        before: Mapping16,
+        log_probs: NDArray[np.float32],
+        last: bool,
+        rng: np.random.Generator,
     ) -> Mapping16:
-        """Mappings int16 [R, N, H] drawn from log-probabilities [R, N, H, C]."""
+        """Mappings int16 [R, N, H] drawn from log-probabilities [R, N, H, C] of what comes after `before`."""
         probabilities = np.exp(log_probs)
         if last and self._config.draw == "problem":
             numbers = np.arange(self._proposed, self._proposed + len(log_probs))
@@ -188,7 +193,8 @@ class PpoMethod:
         uniform = coupled(rng, log_probs.shape[:3], coupling)
         reached = np.cumsum(probabilities, axis=-1)
         choice = (reached <= (uniform * reached[..., -1])[..., None]).sum(axis=-1)
-        return self._canonical(choice, problem)
+        drawn = self._canonical(choice, problem)
+        return anything(drawn, before, probabilities, problem.size_bytes > 0, rng)
 
     @staticmethod
     def _canonical(choice: NDArray[np.int64], problem: Problem) -> Mapping16:

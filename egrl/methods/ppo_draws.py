@@ -7,12 +7,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from hwsim.problem import Mapping16, Problem, pipeline_of, stage_heat_of
-from hwsim.stage_order import in_order
+from hwsim.stage_order import in_order, step_by_step
 from hwsim.stages import Pipeline
 
 WAVES = 32
 """Waves that coupled numbers are made of."""
 NOTHING = np.int16(-1)
+NEAR = 2.0
+"""Stages of nodes that a node may take along."""
 HOTTEST = 0.99
 """Stages with that share of the greatest heat count as hottest."""
 
@@ -45,13 +47,57 @@ def coupled(rng: np.random.Generator, shape: tuple[int, ...], coupling: float) -
     return np.asarray(np.clip(ndtr(mixed), 0.0, 1 - 1e-7))
 
 
-def in_stages(mapping: Mapping16, pipeline: Pipeline | None, later: NDArray[np.bool_]) -> Mapping16:
-    """Mappings [B, N, H] of stages brought in order (`hwsim.stage_order.in_order`), empty stages left out; as they are
-    without a pipeline."""
+def anything(
+    drawn: Mapping16,
+    before: Mapping16,
+    probabilities: NDArray[np.floating],
+    live: NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> Mapping16:
+    """Mappings drawn [R, N, H], with one decision changed where all were drawn as they were `before`.
+
+    Which one, and to what, is drawn by the same `probabilities` [R, N, H, C].
+    """
+    out = drawn.copy()
+    for row in np.flatnonzero(((drawn == before) | ~live).all(axis=(1, 2))):
+        other = probabilities[row] * live[..., None]
+        np.put_along_axis(other, np.maximum(before[row], 0)[..., None].astype(np.int64), 0.0, axis=-1)
+        reached = np.cumsum(other, dtype=np.float64)
+        if reached[-1] > 0:
+            at = np.searchsorted(reached, rng.random() * reached[-1], side="right")
+            node, head, choice = np.unravel_index(min(int(at), other.size - 1), other.shape)
+            out[row, node, head] = choice
+    return out
+
+
+def in_stages(
+    mapping: Mapping16, pipeline: Pipeline | None, later: NDArray[np.bool_], empty: bool = False
+) -> Mapping16:
+    """Mappings [B, N, H] of stages brought in order (`hwsim.stage_order.in_order`), empty stages left out unless they
+    may be; as they are without a pipeline."""
     if pipeline is None:
         return mapping
     heads = [in_order(mapping[:, :, h], pipeline, later) for h in range(mapping.shape[2])]
-    return closed(np.stack(heads, axis=2))
+    found = np.stack(heads, axis=2)
+    return found if empty else closed(found)
+
+
+def moved(
+    before: Mapping16, wanted: Mapping16, pipeline: Pipeline | None, rng: np.random.Generator
+) -> Mapping16:
+    """Mappings [B, N, H] that nodes get by going where it is wanted, one after another, as far as that stays near.
+
+    A node takes along at most a number of others (`hwsim.stage_order.step_by_step`) drawn for each mapping: from none
+    to those of `NEAR` stages, each order of magnitude being as likely. What was at no stage goes where it is wanted.
+    """
+    if pipeline is None:
+        return wanted
+    rows, nodes, heads = wanted.shape
+    most = NEAR * nodes / (before.max(axis=(1, 2)).clip(0) + 1)
+    limit = np.floor(np.maximum(most, 1.0) ** rng.random(rows)).astype(np.int64)
+    turn = rng.permuted(np.tile(np.arange(nodes), (rows, 1)), axis=1)
+    found = [step_by_step(before[:, :, h], wanted[:, :, h], pipeline, turn, limit) for h in range(heads)]
+    return np.where(before < 0, wanted, np.stack(found, axis=2)).astype(np.int16)
 
 
 def total_heat(mapping: Mapping16, problem: Problem) -> float:
@@ -61,7 +107,10 @@ def total_heat(mapping: Mapping16, problem: Problem) -> float:
 
 
 def opened(mapping: Mapping16, problem: Problem, rng: np.random.Generator) -> Mapping16:
-    """A mapping [N, H] with an empty stage behind one of its hottest, where not all are in use; else as it is."""
+    """A mapping [N, H] with an empty stage behind one of its hottest, where not all are in use; else as it is.
+
+    What has to be there for the span of edges is.
+    """
     heats = None if (mapping < 0).all() else stage_heat_of(problem, mapping[None])
     if heats is None:
         return mapping
@@ -70,7 +119,7 @@ def opened(mapping: Mapping16, problem: Problem, rng: np.random.Generator) -> Ma
         if head.max() + 1 < problem.num_choices.min():
             hottest = np.flatnonzero(heat >= HOTTEST * heat.max())
             head[head > rng.choice(hottest)] += 1
-    return out
+    return in_stages(out[None], pipeline_of(problem), rng.random(1) < 0.5, empty=True)[0]
 
 
 def closed(mapping: Mapping16) -> Mapping16:

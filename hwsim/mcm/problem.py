@@ -140,10 +140,15 @@ class McmProblem:
 
     @cached_property
     def pipeline(self) -> Pipeline | None:
-        """Seconds of computing of the nodes, and their edges; None where edges may lead back to earlier chips."""
-        if not self.tables.acyclic:
+        """Seconds of computing of the nodes, and their edges; None where edges may lead back to earlier chips.
+
+        With the triangle rule an edge may skip chips only where no other path leads over them.
+        """
+        t, rules = self.tables, self.package.constraints
+        if not t.acyclic:
             return None
-        return Pipeline(self.tables.compute_s, np.ascontiguousarray(self.tables.edges.T))
+        held = t.weight_bytes / self.package.chip.sram_bytes if rules.memory else None
+        return Pipeline(t.compute_s, np.ascontiguousarray(t.edges.T), held, 1 if rules.triangle else None)
 
     def stage_heat(self, mapping: Mapping16) -> NDArray[np.float64]:
         """By the problem's own model: how near chips are to being the busiest, or to having no memory left."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from hwsim.mcm.device import run
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmConfig, McmProblem
-from hwsim.stage_order import in_order
+from hwsim.stage_order import in_order, step_by_step
 from hwsim.stages import MOST, Pipeline, situation
 from workloads.load import load
 
@@ -39,6 +41,89 @@ def test_brought_in_order_each_edge_leads_to_the_same_stage_or_a_later_one(seed,
         kept = found[row] == own
         if (own[source] <= own[target]).all():
             assert kept.all()
+
+
+def spanning(rng, nodes, edges, span, held=False):
+    pipe = pipeline(rng, nodes, edges)
+    return replace(pipe, span=span, held=rng.random(nodes) if held else None)
+
+
+def keeps(pipe, stage):
+    """Whether a row of stages keeps order and span."""
+    ahead = stage[pipe.edges[1]].astype(int) - stage[pipe.edges[0]]
+    return bool(((ahead >= 0) & (ahead <= (99 if pipe.span is None else pipe.span))).all())
+
+
+@given(span=st.integers(1, 3), **CASES)
+def test_brought_in_order_no_edge_leads_further_than_its_span_and_nothing_moves_without_need(
+    seed, nodes, edges, span
+):
+    rng = np.random.default_rng(seed)
+    pipe = spanning(rng, nodes, edges, span)
+    stage = rng.integers(0, 6, (4, nodes)).astype(np.int16)
+    later = np.arange(4) % 2 == 0
+    found = in_order(stage, pipe, later)
+    for row, (own, up) in enumerate(zip(stage, later, strict=True)):
+        assert keeps(pipe, found[row])
+        twin = own.astype(int).tolist()
+        pairs = [(u, v, 0) for u, v in pipe.edges.T.tolist()] + [
+            (v, u, -span) for u, v in pipe.edges.T.tolist()
+        ]
+        for _ in range(20 * nodes):  # behind[b] >= behind[a] + step, the least (greatest) there is
+            for a, b, step in pairs:
+                if up:
+                    twin[b] = max(twin[b], twin[a] + step)
+                else:
+                    twin[a] = min(twin[a], twin[b] - step)
+        assert found[row].tolist() == twin
+
+
+def gone(pipe, stage, first, to):
+    """Where one node goes and what has to go that way with it, the plain way: a dict of new stages."""
+    up = to > stage[first]
+    new = {first: to}
+    while True:
+        at = {n: new.get(n, s) for n, s in enumerate(stage)}
+        before = dict(new)
+        for u, v in pipe.edges.T.tolist():
+            if up and u in new and at[v] >= 0 and at[v] < new[u]:
+                new[v] = max(new.get(v, -1), new[u])
+            if up and v in new and at[u] >= 0 and pipe.span is not None and new[v] - at[u] > pipe.span:
+                new[u] = max(new.get(u, -1), new[v] - pipe.span)
+            if not up and v in new and at[u] >= 0 and at[u] > new[v]:
+                new[u] = min(new.get(u, 99), new[v])
+            if not up and u in new and at[v] >= 0 and pipe.span is not None and at[v] - new[u] > pipe.span:
+                new[v] = min(new.get(v, 99), new[u] + pipe.span)
+        if new == before:
+            return new
+
+
+@given(span=st.sampled_from([None, 1, 2]), most=st.integers(1, 9), held=st.booleans(), **CASES)
+def test_step_by_step_nodes_go_as_a_plain_loop_has_them_go(seed, nodes, edges, span, most, held):
+    rng = np.random.default_rng(seed)
+    pipe = spanning(rng, nodes, edges, span, held)
+    stage = rng.integers(-1, 5, (3, nodes)).astype(np.int16)
+    ordered = in_order(np.abs(stage), pipe, np.ones(3, bool))
+    before = np.stack([ordered[0], ordered[1], stage[2]])
+    wanted = rng.integers(-1, 5, (3, nodes)).astype(np.int16)
+    turn = rng.permuted(np.tile(np.arange(nodes), (3, 1)), axis=1)
+    found = step_by_step(before, wanted, pipe, turn, np.full(3, most))
+    weight = np.zeros(nodes) if pipe.held is None else pipe.held
+    for row in range(3):
+        at = before[row].tolist()
+        for first in turn[row]:
+            to = int(wanted[row, first])
+            if min(at[first], to) < 0 or at[first] == to:
+                continue
+            new = gone(pipe, at, int(first), to)
+            after = [new.get(n, s) for n, s in enumerate(at)]
+            entered = {new[n] for n in new if weight[n] > 0}
+            fits = all(sum(w for w, s in zip(weight, after, strict=True) if s == c) <= 1 for c in entered)
+            if len(new) <= most and fits:
+                at = after
+        assert found[row].tolist() == at
+    for row in range(2):
+        assert keeps(pipe, found[row])
 
 
 @given(**CASES)
@@ -84,8 +169,16 @@ def test_the_situation_of_nodes_is_that_of_plain_loops(seed, nodes, edges):
 
 def test_even_places_are_shares_of_the_load_before_the_middle_of_each_node():
     pipe = Pipeline(np.array([1.0, 2.0, 1.0]), np.zeros((2, 0), np.int64))
-    np.testing.assert_allclose(pipe.middle, [0.125, 0.5, 0.875])
-    assert (Pipeline(np.zeros(2), np.zeros((2, 0), np.int64)).middle == 0).all()
+    np.testing.assert_allclose(pipe.middle(4), [0.125, 0.5, 0.875])
+    assert (Pipeline(np.zeros(2), np.zeros((2, 0), np.int64)).middle(4) == 0).all()
+
+
+def test_what_holds_much_takes_more_of_an_even_pipeline_than_its_load():
+    pipe = Pipeline(np.array([0.0, 1.0, 1.0]), np.zeros((2, 0), np.int64), held=np.array([1.0, 0.1, 0.0]))
+    np.testing.assert_allclose(
+        pipe.middle(4), [0.5 / 3, 1.5 / 3, 2.5 / 3]
+    )  # 1 of 4 stages that are half full: 0.5
+    np.testing.assert_allclose(pipe.middle(40), np.array([0.025, 0.3, 0.8]) / 1.05)
 
 
 @pytest.mark.parametrize("model", ["analytical", "device"])
