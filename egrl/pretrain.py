@@ -19,8 +19,8 @@ from egrl.pretrain_options import (
     DEFAULTS,
     PretrainOptions,
     check_same,
+    method_settings_of,
     to_toml,
-    training_settings_of,
 )
 from egrl.stopping import Interrupted, StopSignal
 from egrl.types import Setting
@@ -41,7 +41,7 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
     reason = next((f"{p.workload}: {why}" for p in training if (why := definition.serves(p))), None)
     if reason is not None:
         raise InputError(f"--method {options.method} cannot serve problem {options.problem}: {reason}")
-    method_config: Any = config.build(definition.config, training_settings_of(options), "--set method")
+    method_config: Any = config.build(definition.config, method_settings_of(options), "--set method")
     archive = Archive(training)
     init = None
     if options.init:

@@ -17,10 +17,6 @@ METHOD = "es"
 """Of a pre-training whose config names none."""
 DEFAULTS: dict[str, dict[str, Any]] = {"es": {"scouts": 20}, "muzero": {"network.ids": 0}, "ppo": {}}
 """Settings of methods that are others here than in `egrl run`."""
-TRAINING: dict[str, dict[str, Any]] = {
-    "ppo": {"learner.minibatches": 2, "learner.epochs": 5, "learner.learning_rate": 1e-3}
-}
-"""Settings of methods that are others here, and that what goes on does not keep: a round of many needs fewer steps."""
 GOES_ON = {"es": "egrl"}
 """Methods whose policies others go on from, with their own settings; what the rest trained goes on as it was."""
 
@@ -70,13 +66,8 @@ FREE = ("gens", "seconds", "workers", "validation", "finetune")
 
 
 def method_settings_of(options: PretrainOptions) -> dict[str, Any]:
-    """The method's settings that are not its defaults, but for those of training alone."""
-    return {**DEFAULTS.get(options.method, {}), **options.method_settings}
-
-
-def training_settings_of(options: PretrainOptions) -> dict[str, Any]:
     """The method's settings that are not its defaults."""
-    return {**TRAINING.get(options.method, {}), **method_settings_of(options)}
+    return {**DEFAULTS.get(options.method, {}), **options.method_settings}
 
 
 def to_toml(options: PretrainOptions) -> str:

@@ -237,7 +237,7 @@ class GraphSage(nn.Module):
         nodes, batch = hidden.shape[:2]
         shift, stretch = self.place(hidden).view(nodes, batch, 2, self.heads).tanh().unbind(dim=2)
         place = ((even.view(-1, 1, 1) + SHIFT * shift) * (STRETCH * stretch).exp()).clamp(0.0, 1.0)
-        middle = place * (num_choices - 1).unsqueeze(1)
+        middle = place * num_choices.unsqueeze(1) - 0.5
         slope = F.softplus(self.slope(hidden).view(nodes, batch, self.heads)) + math.log(
             max(nodes / FEW, 1.0)
         )

@@ -56,9 +56,9 @@ class PpoLearnerConfig:
         greatest_gradient: norm that a gradient is cut to.
     """
 
-    minibatches: Annotated[int, Ge(1), Le(10_000)] = 4
-    epochs: Annotated[int, Ge(0), Le(10_000)] = 10
-    learning_rate: Annotated[float, Gt(0), Le(1)] = 3e-3
+    minibatches: Annotated[int, Ge(1), Le(10_000)] = 2
+    epochs: Annotated[int, Ge(0), Le(10_000)] = 5
+    learning_rate: Annotated[float, Gt(0), Le(1)] = 1e-3
     clip: Annotated[float, Gt(0), Le(10)] = 0.2
     entropy: Annotated[float, Ge(0), Le(100)] = 0.003
     value_weight: Annotated[float, Ge(0), Le(100)] = 0.5

@@ -17,12 +17,14 @@ Deviations (`--preset paper` is without all but the last two):
   the pace, relieving one of them changes no reward.
 - Before anything is known a rollout sets out from the `outset`, which where choices are stages of a pipeline is the
   even split of the nodes in order.
+- A rollout that was drawn as what it saw gets one decision changed, drawn by the same probabilities: as the policy
+  becomes sure of what to keep, no measurement goes to what is known.
 - Steps also go towards examples (`learner.imitation`): the best mapping after nothing, and of rollouts that bettered
-  what they set out from, what ran after that. The latter teach which moves pay, on all problems alike. Neither this nor
-  the next is done where a run has a start mapping: near a good one only small steps pay (measured: docs/mcm.md).
-- Where choices are stages, what was drawn is brought in order before it is proposed (`ordered`): a node that moves
-  takes along what has to go with it, and empty stages are left out. FIX would draw all anew that is in the way. Half of
-  the rollouts see an empty stage behind one of the hottest, where not all stages are in use.
+  what they set out from, what ran after that. The latter teach which moves pay, on all problems alike.
+- Where choices are stages, what was drawn is brought about move by move (`ordered`): a node takes along what has to go
+  with it for order, span of edges and memory, or stays where that is much; drafts are brought in order as a whole.
+  FIX would draw all anew that is in the way, and most of a large network is (measured: docs/mcm.md). Half of the
+  rollouts see an empty stage behind one of the hottest, where not all stages are in use.
 - Where choices are stages of a pipeline, the uniform numbers that a draw is made with are alike for nodes near each
   other in order (`coupling`): each decision has the policy's own distribution still, but a border moves as a whole
   where independent draws would scatter the nodes beside it, and the solver would throw them away.
@@ -124,7 +126,6 @@ class PpoMethod:
     def _part(self, number: int, rollouts: int, rng: np.random.Generator) -> Part:
         problem, known, config = self._problems[number], self._known[number], self._config
         outset = self._outset[number]
-        cold = self._setting.start[number] is None
         start = self._setting.start[number] if known.rounds == 0 else None
         known.rounds += 1
         best = known.best if config.begin == "best" else outset
@@ -134,7 +135,7 @@ class PpoMethod:
         draft = np.arange(rollouts) < round(config.drafts * rollouts)
         group = np.where(draft | np.array_equal(best, nothing), DRAFTING, IMPROVING).astype(np.int64)
         state = np.where(group[:, None, None] == DRAFTING, nothing, best).astype(np.int16)
-        if config.ordered and cold and config.begin == "best":
+        if config.ordered and config.begin == "best":
             group[1::2] = np.where(group[1::2] == IMPROVING, OPENING, group[1::2])
             state[group == OPENING] = opened(best, problem, rng)
         deployed = nothing[None]
@@ -147,7 +148,7 @@ class PpoMethod:
             actions.append(state)
             taken = np.take_along_axis(found[1:], np.maximum(state, 0)[..., None].astype(np.int64), -1)
             log_probs.append(np.where(state >= 0, np.maximum(taken[..., 0], -20.0), 0.0))
-        pipeline = pipeline_of(problem) if config.ordered and cold else None
+        pipeline = pipeline_of(problem) if config.ordered else None
         deployed = in_stages(deployed, pipeline, np.ones(1, np.bool_))
         state = in_stages(moved(befores[-1], state, pipeline, rng), pipeline, rng.random(rollouts) < 0.5)
         mapping = np.concatenate([deployed if start is None else start[None], state])
@@ -194,6 +195,8 @@ class PpoMethod:
         reached = np.cumsum(probabilities, axis=-1)
         choice = (reached <= (uniform * reached[..., -1])[..., None]).sum(axis=-1)
         drawn = self._canonical(choice, problem)
+        if self._config.begin != "best":
+            return drawn
         return anything(drawn, before, probabilities, problem.size_bytes > 0, rng)
 
     @staticmethod
@@ -218,11 +221,11 @@ class PpoMethod:
             part.ran[drawn[drawn >= 0]] = evaluation.repaired[drawn >= 0]
         part.told = rows.stop
         whole = usable & ~evaluation.partial
-        known, cold = self._known[part.problem], self._setting.start[part.problem] is None
+        known = self._known[part.problem]
         for row in np.flatnonzero(whole):
             reward, mapping = float(evaluation.reward[row]), evaluation.repaired[row].copy()
             number = rows.start + int(row) - 1
-            if number >= 0 and part.group[number] != DRAFTING and reward > part.base > -np.inf and cold:
+            if number >= 0 and part.group[number] != DRAFTING and reward > part.base > -np.inf:
                 self._steps = [*self._steps, Example(part.problem, part.before[0, number], mapping)][-STEPS:]
             if reward >= known.reward:
                 warmth = total_heat(mapping, self._problems[part.problem])
@@ -247,10 +250,7 @@ class PpoMethod:
         self._metrics["drawn_speedup"] = float(np.mean([part.speedup[1:].mean() for part in self._round]))
 
     def _examples(self, rng: np.random.Generator) -> list[Example]:
-        """The best mappings of the round's problems and of as many others, after nothing; and steps that paid.
-
-        None where a start mapping was given: little is left to gain there, and what teaches to keep it finds less.
-        """
+        """The best mappings of the round's problems and of as many others, after nothing; and steps that paid."""
         own = [part.problem for part in self._round]
         others = [k for k in range(len(self._problems)) if k not in own]
         drawn = rng.permutation(others)[: len(own)].tolist()
@@ -259,7 +259,7 @@ class PpoMethod:
         return steps + [
             Example(k, np.full_like(self._outset[k], NOTHING), self._known[k].best)
             for k in [*own, *drawn]
-            if self._known[k].ran and self._setting.start[k] is None
+            if self._known[k].ran
         ]
 
     def _rollouts(self, part: Part) -> Rollouts | None:

@@ -22,7 +22,7 @@ class PpoConfig:
         drafts: the share of the rollouts that see nothing all the same, as the deployed mapping does.
         outset: what rollouts see before anything is known: "nothing", or where choices are stages the "even" split of
             the nodes in order.
-        ordered: whether draws are brought in order where choices are stages.
+        ordered: whether draws are brought about in order, move by move, where choices are stages.
         coupling: how alike the draws of neighbouring nodes are, where choices are stages: 0 independent, 1 smooth.
         draw: "own", independent decisions that the problem mends; "problem", its `sample` (SAMPLE of the solver).
         credit: what the reward counts for: what was "drawn", or what "ran".
@@ -50,6 +50,8 @@ PAPER: dict[str, Any] = {
     "ordered": False,
     "coupling": 0.0,
     "learner.imitation": 0.0,
+    "learner.minibatches": 4,
+    "learner.epochs": 10,
     "network.layers": 8,
     "network.width": 128,
     "network.crowds": False,

@@ -21,11 +21,14 @@ HOTTEST = 0.99
 
 def outset(problem: Problem, kind: str) -> Mapping16:
     """What a policy sees before anything is known, int16 [N, H]: nothing (-1), or an even split over stages."""
-    before = np.full_like(problem.initial, NOTHING)
-    if kind == "nothing" or pipeline_of(problem) is None:
-        return before
-    share = np.arange(len(before), dtype=np.int64)[:, None] * problem.num_choices // len(before)
-    return np.where(problem.size_bytes > 0, share, before).astype(np.int16)
+    nothing = np.full_like(problem.initial, NOTHING)
+    pipeline = pipeline_of(problem)
+    if kind == "nothing" or pipeline is None:
+        return nothing
+    count = problem.num_choices.astype(np.int64)
+    place = np.minimum(np.floor(pipeline.middle(int(count.max()))[:, None] * count), count - 1)
+    even = np.where(problem.size_bytes > 0, place, nothing).astype(np.int16)
+    return in_stages(even[None], pipeline, np.ones(1, np.bool_))[0]
 
 
 def coupled(rng: np.random.Generator, shape: tuple[int, ...], coupling: float) -> NDArray[np.float64]:
@@ -88,7 +91,8 @@ def moved(
     """Mappings [B, N, H] that nodes get by going where it is wanted, one after another, as far as that stays near.
 
     A node takes along at most a number of others (`hwsim.stage_order.step_by_step`) drawn for each mapping: from none
-    to those of `NEAR` stages, each order of magnitude being as likely. What was at no stage goes where it is wanted.
+    to those of `NEAR` stages, each order of magnitude being as likely, and twice as many until anything moves. What was
+    at no stage goes where it is wanted.
     """
     if pipeline is None:
         return wanted
@@ -96,8 +100,14 @@ def moved(
     most = NEAR * nodes / (before.max(axis=(1, 2)).clip(0) + 1)
     limit = np.floor(np.maximum(most, 1.0) ** rng.random(rows)).astype(np.int64)
     turn = rng.permuted(np.tile(np.arange(nodes), (rows, 1)), axis=1)
-    found = [step_by_step(before[:, :, h], wanted[:, :, h], pipeline, turn, limit) for h in range(heads)]
-    return np.where(before < 0, wanted, np.stack(found, axis=2)).astype(np.int16)
+    out, waiting = before.copy(), np.flatnonzero((before != wanted).any(axis=(1, 2)))
+    while len(waiting):
+        for h in range(heads):
+            own = before[waiting, :, h], wanted[waiting, :, h], pipeline, turn[waiting], limit[waiting]
+            out[waiting, :, h] = step_by_step(*own)
+        waiting = waiting[(out[waiting] == before[waiting]).all(axis=(1, 2)) & (limit[waiting] < nodes)]
+        limit[waiting] *= 2
+    return np.where(before < 0, wanted, out).astype(np.int16)
 
 
 def total_heat(mapping: Mapping16, problem: Problem) -> float:

@@ -124,7 +124,7 @@ def test_before_learning_a_node_without_a_stage_belongs_where_the_pipeline_would
     even = torch.tensor([0.0, 0.6])
     stages = Stages(torch.zeros(1, 1, 5), even, torch.zeros(1, 2, 1, 5))
     logits, _ = net(torch.ones(2, 5), torch.full((1, 2, 1), -1), prepare(edges, 2), counts, stages)
-    expected = -2.0 * np.abs(np.arange(5) - 4 * even.numpy()[:, None])
+    expected = -2.0 * np.abs(np.arange(5) + 0.5 - 5 * even.numpy()[:, None])
     np.testing.assert_allclose(logits[0, :, 0].detach(), expected, atol=1e-4)
 
 

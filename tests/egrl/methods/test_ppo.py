@@ -15,7 +15,7 @@ from egrl.learners.ppo import Rollouts
 from egrl.methods import find
 from egrl.methods.ppo import PpoMethod
 from egrl.methods.ppo_config import PpoConfig
-from egrl.methods.ppo_draws import closed, coupled, opened, outset
+from egrl.methods.ppo_draws import anything, closed, coupled, in_stages, moved, opened, outset
 from egrl.types import GENERATION, Setting
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmConfig, McmProblem
@@ -74,8 +74,12 @@ def test_coupled_numbers_are_alike_for_neighbours_and_no_others():
 
 def test_the_outset_of_a_pipeline_is_an_even_split_and_of_others_nothing(chips):
     even = outset(chips[0], "even")
-    assert np.ptp(np.bincount(even[:, 0])) <= 1
-    assert (np.diff(even[:, 0]) >= 0).all()
+    pipeline = chips[0].pipeline
+    load = np.bincount(even[:, 0], pipeline.load)
+    assert len(load) == chips[0].num_choices.max()
+    assert np.ptp(load) <= 2 * pipeline.load.max()
+    found = chips[0].evaluate(even[None], np.zeros(1, np.uint64))
+    assert (found.repaired[0] == even).all()
     assert (outset(chips[0], "nothing") == -1).all()
     assert (outset(ToyRagged(), "even") == -1).all()
 
@@ -132,11 +136,57 @@ def test_a_stage_is_opened_behind_one_of_the_hottest_where_one_is_left(chips):
     problem, rng = chips[0], np.random.default_rng(0)
     three = (np.arange(len(problem.nodes)) * 3 // len(problem.nodes)).astype(np.int16)[:, None]
     hottest = int(problem.stage_heat(three[None])[0, 0].argmax())
+    free = dataclasses.replace(problem.pipeline, span=None)
+    problem.pipeline = free
     found = opened(three, problem, rng)
     np.testing.assert_array_equal(found, three + (three > hottest))
     four = outset(problem, "even")
     np.testing.assert_array_equal(opened(four, problem, rng), four)
     np.testing.assert_array_equal(closed(found[None]), three[None])
+
+
+def test_what_the_span_of_edges_asks_is_in_an_opened_stage_from_the_outset():
+    problem = McmProblem(load("mobilenet_v2"), load_package("edge4"))
+    stages = in_stages(outset(problem, "even")[None] // 2, problem.pipeline, np.ones(1, bool))[0]
+    for seed in range(4):
+        found = opened(stages, problem, np.random.default_rng(seed))
+        assert found.max() == stages.max() + 1
+        evaluation = problem.evaluate(closed(found[None]), np.zeros(1, np.uint64))
+        np.testing.assert_array_equal(evaluation.repaired, closed(found[None]))
+
+
+def test_moves_leave_valid_partitions_valid_and_most_nodes_where_they_were(chips):
+    problem, rng = chips[0], np.random.default_rng(0)
+    before = np.repeat(outset(problem, "even")[None], 50, axis=0)
+    wanted = np.where(rng.random(before.shape) < 0.1, rng.integers(0, 4, before.shape), before).astype(
+        np.int16
+    )
+    found = closed(moved(before, wanted, problem.pipeline, rng))
+    evaluation = problem.evaluate(found, np.arange(50, dtype=np.uint64))
+    np.testing.assert_array_equal(evaluation.repaired, found)
+    changed = (found != before).mean(axis=(1, 2))
+    assert ((changed > 0) == (wanted != before).any(axis=(1, 2))).all()
+    assert np.median(changed) < 0.5
+    np.testing.assert_array_equal(moved(before, wanted, None, rng), wanted)
+
+
+def test_where_nothing_was_drawn_one_decision_changes_by_the_same_probabilities():
+    rng = np.random.default_rng(0)
+    before = np.array([[[0], [1], [2]]], np.int16).repeat(2000, axis=0)
+    live = np.array([[True], [True], [False]])
+    p = np.array([[0.8, 0.2, 0.0], [0.0, 0.9, 0.1], [0.5, 0.5, 0.0]])[None, :, None].repeat(2000, axis=0)
+    found = anything(before, before, p, live, rng)
+    changed = (found != before)[:, :, 0]
+    assert (changed.sum(axis=1) == 1).all()
+    assert not changed[:, 2].any()
+    assert abs(changed[:, 0].mean() - 2 / 3) < 0.04
+    assert (found[changed[:, 0], 0, 0] == 1).all()
+    assert (found[changed[:, 1], 1, 0] == 2).all()
+    other = before.copy()
+    other[:, 0] = 1
+    np.testing.assert_array_equal(anything(other, before, p, live, rng), other)
+    sure = np.broadcast_to(np.eye(3)[:, None], (2000, 3, 1, 3))
+    np.testing.assert_array_equal(anything(before, before, sure, live, rng), before)
 
 
 def test_until_something_runs_the_best_of_what_does_not_is_gone_on_from(chips):
