@@ -12,15 +12,27 @@ ANY = 1 << 14
 """A span that no two stages are apart."""
 
 
-def in_order(stage: NDArray[np.int16], pipeline: Pipeline, later: NDArray[np.bool_]) -> NDArray[np.int16]:
+def in_order(
+    stage: NDArray[np.int16],
+    pipeline: Pipeline,
+    later: NDArray[np.bool_],
+    known: NDArray[np.int16] | None = None,
+) -> NDArray[np.int16]:
     """Stages int16 [B, N] made to keep the order and the span of edges, moved no further than that takes.
 
     Rows with `later` [B]: what is too early moves to later stages (a node behind what it reads, and near what reads
-    it); the others: what is too late moves to earlier ones. -1 stays, and asks nothing of others.
+    it); the others: what is too late moves to earlier ones. Edges may lead as far as in `known` [B, N], too. -1 stays,
+    and asks nothing of others.
     """
     out = np.ascontiguousarray(stage, np.int16).copy()
-    _in_order(out, *pipeline.sorted_edges, later, ANY if pipeline.span is None else pipeline.span)
+    _in_order(
+        out, *pipeline.sorted_edges, later, _span(pipeline), np.zeros_like(out) if known is None else known
+    )
     return out
+
+
+def _span(pipeline: Pipeline) -> int:
+    return ANY if pipeline.span is None else pipeline.span
 
 
 @kernel
@@ -31,9 +43,10 @@ def _in_order(
     backwards: NDArray[np.int64],
     later: NDArray[np.bool_],
     span: int,
+    known: NDArray[np.int16],
 ) -> None:
     for row in range(len(stage)):
-        place, moved = stage[row], True
+        place, was, moved = stage[row], known[row], True
         while moved:
             moved = False
             if later[row]:
@@ -43,8 +56,9 @@ def _in_order(
                         place[v], moved = place[u], True
                 for e in backwards:
                     u, v = source[e], target[e]
-                    if place[u] >= 0 and place[v] - place[u] > span:
-                        place[u], moved = place[v] - span, True
+                    nearest = place[v] - max(span, was[v] - was[u])
+                    if place[u] >= 0 and place[u] < nearest:
+                        place[u], moved = nearest, True
             else:
                 for e in backwards:
                     u, v = source[e], target[e]
@@ -52,8 +66,9 @@ def _in_order(
                         place[u], moved = place[v], True
                 for e in range(len(source)):
                     u, v = source[e], target[e]
-                    if place[u] >= 0 and place[v] - place[u] > span:
-                        place[v], moved = place[u] + span, True
+                    furthest = place[u] + max(span, was[v] - was[u])
+                    if place[u] >= 0 and place[v] > furthest:
+                        place[v], moved = furthest, True
 
 
 def step_by_step(
@@ -66,16 +81,15 @@ def step_by_step(
     """What becomes of stages int16 [B, N] where nodes go to the stages `wanted` one after another.
 
     Nodes come in the order `turn` [B, N]. One that goes to a later (an earlier) stage takes along what has to go that
-    way with it for the order and the span of edges. Where with it that are more than `most` [B] nodes, or a stage has
-    no memory for it, all of them stay. -1 stays. Edges that broke order or span before may do so still.
+    way with it for the order and the span of edges, which may lead as far as they do. Where with it that are more than
+    `most` [B] nodes, or a stage has no memory for it, all of them stay. -1 stays. Edges that broke the order before may
+    do so still.
     """
     out = np.ascontiguousarray(before, np.int16).copy()
     held = np.zeros(out.shape[1]) if pipeline.held is None else pipeline.held
-    span = ANY if pipeline.span is None else pipeline.span
     stages = int(max(out.max(initial=0), wanted.max(initial=0))) + 1
-    _step_by_step(
-        out, np.ascontiguousarray(wanted, np.int16), turn, most, *pipeline.neighbours, held, span, stages
-    )
+    ends = np.ascontiguousarray(wanted, np.int16)
+    _step_by_step(out, ends, turn, most, *pipeline.neighbours, held, _span(pipeline), stages)
     return out
 
 
@@ -94,14 +108,16 @@ def _step_by_step(
     nodes = stage.shape[1]
     gone, was, new = np.empty(nodes, np.int64), np.empty(nodes, np.int16), np.ones(nodes, np.bool_)
     for row in range(len(stage)):
-        place, room = stage[row], np.ones(stages)
+        place, known, room = stage[row], stage[row].copy(), np.ones(stages)
         for v in range(nodes):
             if place[v] >= 0:
                 room[place[v]] -= held[v]
         for first in turn[row]:
             if place[first] < 0 or wanted[row, first] < 0 or place[first] == wanted[row, first]:
                 continue
-            count = _go(place, first, wanted[row, first], most[row], others, begin, span, gone, was, new)
+            count = _go(
+                place, known, first, wanted[row, first], most[row], others, begin, span, gone, was, new
+            )
             fits = count <= most[row]
             for k in range(count):
                 room[was[k]] += held[gone[k]]
@@ -119,6 +135,7 @@ def _step_by_step(
 @kernel
 def _go(
     place: NDArray[np.int16],
+    known: NDArray[np.int16],
     first: int,
     to: int,
     most: int,
@@ -131,7 +148,8 @@ def _go(
 ) -> int:
     """Move a node and what has to go with it; returns how many, having stopped where they are more than `most`.
 
-    `gone` says which nodes and `was` where they were; those are no longer `new`.
+    Edges may lead as far as between the stages `known`; `gone` says which nodes and `was` where they were; those are no
+    longer `new`.
     """
     up = to > place[first]
     gone[0], was[0], new[first], count = first, place[first], False, 1
@@ -144,8 +162,9 @@ def _go(
             k += 1
             for at in range(begin[u], begin[u + 1]):
                 v = others[at]
-                low = place[u] if v > u else place[u] - span
-                high = place[u] + span if v > u else place[u]
+                reach = max(span, abs(known[v] - known[u]))
+                low = place[u] if v > u else place[u] - reach
+                high = place[u] + reach if v > u else place[u]
                 if place[v] < 0 or (place[v] >= low if up else place[v] <= high):
                     continue
                 if new[v]:

@@ -22,7 +22,9 @@ Deviations (`--preset paper` is without all but the last two):
 - Steps also go towards examples (`learner.imitation`): the best mapping after nothing, and of rollouts that bettered
   what they set out from, what ran after that. The latter teach which moves pay, on all problems alike.
 - Where choices are stages, what was drawn is brought about move by move (`ordered`): a node takes along what has to go
-  with it for order, span of edges and memory, or stays where that is much; drafts are brought in order as a whole.
+  with it for order, span of edges and memory, or stays where that is much; drafts are brought in order.
+  One draft a round explores: SAMPLE draws it, more evenly than the policy would, since what keeps to the policy's order
+  is not all that is valid (networks with two directions); it counts as an example alone.
   FIX would draw all anew that is in the way, and most of a large network is (measured: docs/mcm.md). Half of the
   rollouts see an empty stage behind one of the hottest, where not all stages are in use.
 - Where choices are stages of a pipeline, the uniform numbers that a draw is made with are alike for nodes near each
@@ -48,7 +50,17 @@ from egrl.learners.ppo import METRICS, Ppo
 from egrl.learners.ppo_task import Example, Rollouts, Task
 from egrl.methods import Definition, needs_graph
 from egrl.methods.ppo_config import PAPER, PpoConfig
-from egrl.methods.ppo_draws import NOTHING, anything, coupled, in_stages, moved, opened, outset, total_heat
+from egrl.methods.ppo_draws import (
+    NOTHING,
+    anything,
+    brought_about,
+    coupled,
+    in_stages,
+    opened,
+    outset,
+    tempered,
+    total_heat,
+)
 from egrl.methods.ppo_round import Known, Part
 from egrl.types import Proposals, RunFailure, Setting, proposals
 from hwsim.problem import Evaluation, Mapping16, Problem, Status, pipeline_of
@@ -64,9 +76,9 @@ FLAT = 1e-3
 """The least deviation of rewards, in shares of their mean: where all are equal, rounding is not blown up."""
 
 
-DRAFTING, IMPROVING, OPENING = 0, 1, 2
-"""Groups of rollouts: those that see nothing, those that see the best mapping so far (or the outset), and those that
-see it with an empty stage behind its fullest."""
+DRAFTING, IMPROVING, OPENING, EXPLORING = 0, 1, 2, 3
+"""Groups of rollouts: those that see nothing, those that see the best mapping so far (or the outset), those that see it
+with an empty stage behind its fullest, and one that sees nothing and draws more evenly than the policy would."""
 STEPS = 512
 """Rollouts that bettered what they set out from are kept that long, as examples."""
 
@@ -126,6 +138,7 @@ class PpoMethod:
     def _part(self, number: int, rollouts: int, rng: np.random.Generator) -> Part:
         problem, known, config = self._problems[number], self._known[number], self._config
         outset = self._outset[number]
+        pipeline = pipeline_of(problem) if config.ordered else None
         start = self._setting.start[number] if known.rounds == 0 else None
         known.rounds += 1
         best = known.best if config.begin == "best" else outset
@@ -138,6 +151,8 @@ class PpoMethod:
         if config.ordered and config.begin == "best":
             group[1::2] = np.where(group[1::2] == IMPROVING, OPENING, group[1::2])
             state[group == OPENING] = opened(best, problem, rng)
+            if draft.sum() > 1 and pipeline is not None:
+                group[0] = EXPLORING
         deployed = nothing[None]
         befores, actions, log_probs = [], [], []
         for last in [False] * (config.passes - 1) + [True]:
@@ -145,13 +160,15 @@ class PpoMethod:
             befores.append(state)
             deployed = self._canonical(found[:1].argmax(axis=-1), problem)
             state = self._draw(problem, state, found[1:], last, rng)
+            explorer = np.flatnonzero((group == EXPLORING) & last)
+            state[explorer] = self._sampled(problem, tempered(found[1:][explorer], rng))
             actions.append(state)
             taken = np.take_along_axis(found[1:], np.maximum(state, 0)[..., None].astype(np.int64), -1)
             log_probs.append(np.where(state >= 0, np.maximum(taken[..., 0], -20.0), 0.0))
-        pipeline = pipeline_of(problem) if config.ordered else None
         deployed = in_stages(deployed, pipeline, np.ones(1, np.bool_))
-        state = in_stages(moved(befores[-1], state, pipeline, rng), pipeline, rng.random(rollouts) < 0.5)
-        mapping = np.concatenate([deployed if start is None else start[None], state])
+        proposed, own = state.copy(), group != EXPLORING
+        proposed[own] = brought_about(befores[-1][own], state[own], pipeline, rng)
+        mapping = np.concatenate([deployed if start is None else start[None], proposed])
         unknown = np.full(len(mapping), np.nan)
         return Part(
             number,
@@ -187,9 +204,7 @@ class PpoMethod:
         """Mappings int16 [R, N, H] drawn from log-probabilities [R, N, H, C] of what comes after `before`."""
         probabilities = np.exp(log_probs)
         if last and self._config.draw == "problem":
-            numbers = np.arange(self._proposed, self._proposed + len(log_probs))
-            self._proposed += len(log_probs)
-            return problem.sample(probabilities, run_keys(self._setting.seed, numbers, SAMPLE))
+            return self._sampled(problem, probabilities)
         coupling = 0.0 if pipeline_of(problem) is None else self._config.coupling
         uniform = coupled(rng, log_probs.shape[:3], coupling)
         reached = np.cumsum(probabilities, axis=-1)
@@ -198,6 +213,12 @@ class PpoMethod:
         if self._config.begin != "best":
             return drawn
         return anything(drawn, before, probabilities, problem.size_bytes > 0, rng)
+
+    def _sampled(self, problem: Problem, probabilities: NDArray[np.float32]) -> Mapping16:
+        """Mappings int16 [R, N, H] that the problem draws (SAMPLE of the solver), by keys of their own."""
+        numbers = np.arange(self._proposed, self._proposed + len(probabilities))
+        self._proposed += len(probabilities)
+        return problem.sample(probabilities, run_keys(self._setting.seed, numbers, SAMPLE))
 
     @staticmethod
     def _canonical(choice: NDArray[np.int64], problem: Problem) -> Mapping16:

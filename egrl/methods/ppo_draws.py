@@ -13,6 +13,8 @@ from hwsim.stages import Pipeline
 WAVES = 32
 """Waves that coupled numbers are made of."""
 NOTHING = np.int16(-1)
+HOT = 100.0
+"""The highest temperature of a rollout that explores: next to uniform."""
 NEAR = 2.0
 """Stages of nodes that a node may take along."""
 HOTTEST = 0.99
@@ -73,29 +75,46 @@ def anything(
     return out
 
 
-def in_stages(
-    mapping: Mapping16, pipeline: Pipeline | None, later: NDArray[np.bool_], empty: bool = False
+def in_stages(mapping: Mapping16, pipeline: Pipeline | None, later: NDArray[np.bool_]) -> Mapping16:
+    """Mappings [B, N, H] of stages brought in order (`hwsim.stage_order.in_order`), empty stages left out; as they are
+    without a pipeline."""
+    return mapping if pipeline is None else closed(_in_order(mapping, pipeline, later))
+
+
+def _in_order(
+    mapping: Mapping16, pipeline: Pipeline, later: NDArray[np.bool_], known: Mapping16 | None = None
 ) -> Mapping16:
-    """Mappings [B, N, H] of stages brought in order (`hwsim.stage_order.in_order`), empty stages left out unless they
-    may be; as they are without a pipeline."""
+    was = np.zeros_like(mapping) if known is None else np.maximum(known, 0)
+    heads = range(mapping.shape[2])
+    return np.stack([in_order(mapping[:, :, h], pipeline, later, was[:, :, h]) for h in heads], axis=2)
+
+
+def brought_about(
+    before: Mapping16, drawn: Mapping16, pipeline: Pipeline | None, rng: np.random.Generator
+) -> Mapping16:
+    """Mappings [B, N, H] that come of what was drawn after `before`, as they are proposed: after a mapping its moves
+    (`moved`), after nothing what was drawn, brought in order. As drawn without a pipeline."""
     if pipeline is None:
-        return mapping
-    heads = [in_order(mapping[:, :, h], pipeline, later) for h in range(mapping.shape[2])]
-    found = np.stack(heads, axis=2)
-    return found if empty else closed(found)
+        return drawn
+    later = rng.random(len(drawn)) < 0.5
+    return closed(_in_order(moved(before, drawn, pipeline, rng), pipeline, later, before))
 
 
-def moved(
-    before: Mapping16, wanted: Mapping16, pipeline: Pipeline | None, rng: np.random.Generator
-) -> Mapping16:
+def tempered(log_probs: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
+    """Probabilities [B, ..., C] at temperatures drawn for each row from 1 to `HOT`, alike in orders of magnitude."""
+    heat = np.float32(HOT) ** rng.random(len(log_probs), dtype=np.float32)
+    cool = log_probs / heat.reshape(-1, *[1] * (log_probs.ndim - 1))
+    found = np.exp(cool - cool.max(axis=-1, keepdims=True))
+    return np.asarray(found / found.sum(axis=-1, keepdims=True), np.float32)
+
+
+def moved(before: Mapping16, wanted: Mapping16, pipeline: Pipeline, rng: np.random.Generator) -> Mapping16:
     """Mappings [B, N, H] that nodes get by going where it is wanted, one after another, as far as that stays near.
 
     A node takes along at most a number of others (`hwsim.stage_order.step_by_step`) drawn for each mapping: from none
     to those of `NEAR` stages, each order of magnitude being as likely, and twice as many until anything moves. What was
     at no stage goes where it is wanted.
     """
-    if pipeline is None:
-        return wanted
     rows, nodes, heads = wanted.shape
     most = NEAR * nodes / (before.max(axis=(1, 2)).clip(0) + 1)
     limit = np.floor(np.maximum(most, 1.0) ** rng.random(rows)).astype(np.int64)
@@ -129,7 +148,8 @@ def opened(mapping: Mapping16, problem: Problem, rng: np.random.Generator) -> Ma
         if head.max() + 1 < problem.num_choices.min():
             hottest = np.flatnonzero(heat >= HOTTEST * heat.max())
             head[head > rng.choice(hottest)] += 1
-    return in_stages(out[None], pipeline_of(problem), rng.random(1) < 0.5, empty=True)[0]
+    pipeline, later = pipeline_of(problem), rng.random(1) < 0.5
+    return out if pipeline is None else _in_order(out[None], pipeline, later, mapping[None])[0]
 
 
 def closed(mapping: Mapping16) -> Mapping16:

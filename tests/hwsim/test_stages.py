@@ -78,8 +78,12 @@ def test_brought_in_order_no_edge_leads_further_than_its_span_and_nothing_moves_
         assert found[row].tolist() == twin
 
 
-def gone(pipe, stage, first, to):
+def gone(pipe, known, stage, first, to):
     """Where one node goes and what has to go that way with it, the plain way: a dict of new stages."""
+    far = {
+        (u, v): max(99 if pipe.span is None else pipe.span, abs(int(known[v]) - known[u]))
+        for u, v in pipe.edges.T.tolist()
+    }
     up = to > stage[first]
     new = {first: to}
     while True:
@@ -88,12 +92,12 @@ def gone(pipe, stage, first, to):
         for u, v in pipe.edges.T.tolist():
             if up and u in new and at[v] >= 0 and at[v] < new[u]:
                 new[v] = max(new.get(v, -1), new[u])
-            if up and v in new and at[u] >= 0 and pipe.span is not None and new[v] - at[u] > pipe.span:
-                new[u] = max(new.get(u, -1), new[v] - pipe.span)
+            if up and v in new and at[u] >= 0 and new[v] - at[u] > far[u, v]:
+                new[u] = max(new.get(u, -1), new[v] - far[u, v])
             if not up and v in new and at[u] >= 0 and at[u] > new[v]:
                 new[u] = min(new.get(u, 99), new[v])
-            if not up and u in new and at[v] >= 0 and pipe.span is not None and at[v] - new[u] > pipe.span:
-                new[v] = min(new.get(v, 99), new[u] + pipe.span)
+            if not up and u in new and at[v] >= 0 and at[v] - new[u] > far[u, v]:
+                new[v] = min(new.get(v, 99), new[u] + far[u, v])
         if new == before:
             return new
 
@@ -115,7 +119,7 @@ def test_step_by_step_nodes_go_as_a_plain_loop_has_them_go(seed, nodes, edges, s
             to = int(wanted[row, first])
             if min(at[first], to) < 0 or at[first] == to:
                 continue
-            new = gone(pipe, at, int(first), to)
+            new = gone(pipe, before[row].tolist(), at, int(first), to)
             after = [new.get(n, s) for n, s in enumerate(at)]
             entered = {new[n] for n in new if weight[n] > 0}
             fits = all(sum(w for w, s in zip(weight, after, strict=True) if s == c) <= 1 for c in entered)
