@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from egrl import chunks, problems, run_folder
 from egrl.comparison import paired_interval
 from egrl.reproduce.folder import save_figure
-from egrl.reproduce.mcm_paper import ON_HELD_OUT, ON_TEST, VARIANTS, Plan
+from egrl.reproduce.mcm_paper import ON_HELD_OUT, ON_TEST, TUNED, VARIANTS, Plan
 from egrl.transfer import FAILED
 from hwsim.problem import Status
 
@@ -90,6 +90,11 @@ def searches(plan: Plan, folder: Path, graphs: Sequence[str], evaluations: int) 
             }
             for label in plan.variants
         },
+        "transfer": {
+            scratch: _transfer(means[scratch], means[tuned])
+            for scratch, tuned in TUNED.items()
+            if scratch in means and tuned in means
+        },
         "budget_samples": budget,
         "against": {
             f"{label} - {rival}": _interval(finals[label], finals[rival])
@@ -99,6 +104,15 @@ def searches(plan: Plan, folder: Path, graphs: Sequence[str], evaluations: int) 
             if rival in finals and rival != label
         },
     }
+
+
+def _transfer(scratch: NDArray[np.float64], tuned: NDArray[np.float64]) -> list[dict[str, Any]]:
+    """Samples to shares of what a run from scratch reaches in the end, by mean curves [E]."""
+    goals = [share * float(scratch[-1]) for share in SHARES]
+    return [
+        {"goal": goal, "scratch": samples_to(scratch, goal), "tuned": samples_to(tuned, goal)}
+        for goal in goals
+    ]
 
 
 def _curves(

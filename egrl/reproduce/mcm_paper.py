@@ -34,29 +34,45 @@ class Variant:
 
     Attributes:
         method: its name; settings: as `egrl compare --set` takes them.
-        init: whose policy it begins with: "ppo" (the best to go on from), "ppo zero-shot", "es", or "" for none.
+        init: label of POLICIES that it begins with (the best to go on from; followed by "zero-shot" the best with no
+            training), or "" for none.
         second_s: about how many seconds an evaluation takes.
     """
 
     method: str
     settings: tuple[str, ...] = ()
     init: str = ""
-    second_s: float = 0.005
+    second_s: float = 0.003
 
 
+PLAIN = {"network.slope": 0.0, "outset": "nothing"}
+"""Settings of a policy that does not know, before any learning, how a pipeline lies evenly: as the paper's."""
+POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "ppo": ("ppo", {}),
+    "plain": ("ppo", PLAIN),
+    "es": ("es", {}),
+}
+"""Label of a pre-training -> method and its settings."""
+_PLAIN = tuple(f"ppo.{key}={value}" for key, value in PLAIN.items())
+_FROZEN = ("ppo.learner.epochs=0",)
 VARIANTS: dict[str, Variant] = {
-    "rl": Variant("ppo", second_s=0.03),
-    "rl-finetuned": Variant("ppo", init="ppo", second_s=0.03),
-    "rl-zeroshot": Variant("ppo", ("ppo.learner.epochs=0",), "ppo zero-shot", 0.01),
-    "rl-frozen": Variant("ppo", ("ppo.learner.epochs=0",), second_s=0.01),
-    "rl-sample": Variant("ppo", ("ppo.draw=problem",), second_s=0.03),
+    "rl": Variant("ppo", second_s=0.01),
+    "rl-finetuned": Variant("ppo", init="ppo", second_s=0.01),
+    "rl-zeroshot": Variant("ppo", _FROZEN, "ppo zero-shot"),
+    "rl-frozen": Variant("ppo", _FROZEN),
+    "rl-sample": Variant("ppo", ("ppo.draw=problem",), second_s=0.01),
+    "plain": Variant("ppo", _PLAIN, second_s=0.01),
+    "plain-finetuned": Variant("ppo", _PLAIN, "plain", 0.01),
+    "plain-zeroshot": Variant("ppo", (*_PLAIN, *_FROZEN), "plain zero-shot"),
     "random": Variant("random"),
     "sa": Variant("annealing", ("annealing.space=distributions",)),
     "annealing": Variant("annealing"),
-    "egrl": Variant("egrl", second_s=0.02),
-    "egrl-finetuned": Variant("egrl", init="es", second_s=0.02),
+    "egrl": Variant("egrl", second_s=0.01),
+    "egrl-finetuned": Variant("egrl", init="es", second_s=0.01),
 }
 """Label -> what it is; the first is what the others are held against."""
+TUNED = {"rl": "rl-finetuned", "plain": "plain-finetuned"}
+"""What begins from scratch -> the same with a pre-trained policy."""
 ON_TEST, ON_HELD_OUT = "test", "held-out"
 
 
@@ -68,7 +84,8 @@ class Plan:
         training, validation, test: graphs.
         held_out: graph that is measured on the device model.
         variants: labels of VARIANTS; the first is what the others are held against.
-        gens, save_every: of the two pre-trainings: generations of 21 samples, and those between checkpoints.
+        policies: labels of POLICIES, those that variants begin with.
+        gens, save_every: of the pre-trainings: generations of 21 samples, and those between checkpoints.
         validation_evaluations: with which each checkpoint goes on on each validation graph.
         test_evaluations, held_out_evaluations: of each run.
         seeds: of each run.
@@ -81,6 +98,7 @@ class Plan:
     test: tuple[str, ...] = split().test
     held_out: str = "bert_large"
     variants: tuple[str, ...] = tuple(VARIANTS)
+    policies: tuple[str, ...] = tuple(POLICIES)
     gens: int = 1000
     save_every: int = 5
     validation_evaluations: int = 42
@@ -112,8 +130,8 @@ class Plan:
 def seconds(plan: Plan, workers: int) -> float:
     """About how long it takes."""
     checkpoints = plan.gens / plan.save_every
-    trained = plan.gens * 0.6 + 2 * checkpoints * len(plan.validation) * (
-        plan.validation_evaluations * 0.03 / workers
+    trained = len(plan.policies) * (
+        plan.gens * 0.5 + checkpoints * len(plan.validation) * plan.validation_evaluations * 0.02 / workers
     )
     searched = 0.0
     for label in plan.variants:
@@ -136,7 +154,7 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
 
     atomic.make_folder(out / "figures")
     remember(plan, out)
-    policies = {method: _pretrained(plan, method, out, workers, say) for method in ("ppo", "es")}
+    policies = {label: _pretrained(plan, label, out, workers, say) for label in plan.policies}
     for where, graphs, evaluations in (
         (ON_HELD_OUT, (plan.held_out,), plan.held_out_evaluations),
         (ON_TEST, plan.test, plan.test_evaluations),
@@ -165,12 +183,12 @@ def problem_settings(where: str) -> tuple[str, ...]:
     return ("problem.model=device",) if where == ON_HELD_OUT else ()
 
 
-def _pretrained(plan: Plan, method: str, out: Path, workers: int, say: Say) -> Path:
+def _pretrained(plan: Plan, label: str, out: Path, workers: int, say: Say) -> Path:
     """The folder of a pre-training, finished."""
-    folder = out / "pretrained" / method
+    folder, (method, settings) = out / "pretrained" / label, POLICIES[label]
     if not (folder / run_folder.PRETRAINING).is_file():
         say(
-            f"pre-training by {method}: {plan.gens} generations on {len(plan.training)} graphs, then validation"
+            f"pre-training `{label}`: {plan.gens} generations on {len(plan.training)} graphs, then validation"
         )
         options = PretrainOptions(
             plan.training,
@@ -178,6 +196,7 @@ def _pretrained(plan: Plan, method: str, out: Path, workers: int, say: Say) -> P
             gens=plan.gens,
             problem="mcm",
             method=method,
+            method_settings=settings,
             workers=workers,
             save_every=plan.save_every,
             finetune=plan.validation_evaluations,

@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from egrl.reproduce import mcm_published as published
-from egrl.reproduce.mcm_paper import ON_HELD_OUT, ON_TEST
+from egrl.reproduce.mcm_paper import ON_HELD_OUT, ON_TEST, TUNED
 
 Results = Mapping[str, Any]
 
@@ -17,6 +17,9 @@ WHAT = {
     "rl-zeroshot": "the pre-trained policy that was best with no training, its weights as they are",
     "rl-frozen": "`ppo` with weights as they were drawn: what the search does without learning (not in the paper)",
     "rl-sample": "`ppo` from scratch, SAMPLE instead of FIX",
+    "plain": "`ppo` from scratch, not knowing before any learning how a pipeline lies evenly, as the paper's",
+    "plain-finetuned": "the same, beginning with a policy pre-trained so, the best to go on from",
+    "plain-zeroshot": "the policy pre-trained so that was best with no training, its weights as they are",
     "random": "SAMPLE from uniform probabilities",
     "sa": "annealing over the distributions that SAMPLE draws from, the paper's",
     "annealing": "annealing over partitions, with moves out of the fullest chips (this package's default)",
@@ -85,16 +88,18 @@ def _claims(results: Results) -> str:
                     f"| {name}: `{first}` above `{rival}` in the end | {said} | {ours:+.1%}{_bounds(interval)} |"
                     f" {_verdict(interval)} |"
                 )
-        if "rl-finetuned" in found:
-            ratios = _ratios(found, first, "rl-finetuned")
+        for scratch, goals in results[where]["transfer"].items():
+            ratios = [
+                goal["scratch"] / goal["tuned"] if goal["scratch"] and goal["tuned"] else None
+                for goal in goals
+            ]
             fewer = max((ratio for ratio in ratios if ratio is not None), default=None)
-            last = ratios[-1]
             here = "never as good" if fewer is None else f"up to {fewer:.1f}x fewer"
-            here += "" if last is None else f"; {last:.1f}x to all of it"
+            here += "" if ratios[-1] is None else f"; {ratios[-1]:.1f}x to all of it"
             lines.append(
-                f"| {name}: fine-tuning takes fewer samples to the throughputs of `{first}` | up to"
-                f" {published.FEWER[paper]}x fewer | {here} |"
-                f" {'yes' if last is not None and last > 1 else 'no'} |"
+                f"| {name}: `{TUNED[scratch]}` takes fewer samples to the throughputs of `{scratch}`"
+                f" ({', '.join(_counts(goal) for goal in goals)}) | up to {published.FEWER[paper]}x fewer | {here} |"
+                f" {'yes' if ratios[-1] is not None and ratios[-1] > 1 else 'no'} |"
             )
         if "rl-zeroshot" in found:
             early, late = (
@@ -118,6 +123,11 @@ def _claims(results: Results) -> str:
         f" {models['invalid']:.1%} | yes |"
     )
     return "\n".join(lines)
+
+
+def _counts(goal: Mapping[str, Any]) -> str:
+    """Samples from scratch and by going on, to one throughput."""
+    return f"{goal['scratch']} and {goal['tuned'] or 'never'} to {goal['goal']:.4f}"
 
 
 def _at(found: Results, label: str, first: str, k: int) -> float:
