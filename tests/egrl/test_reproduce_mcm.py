@@ -12,9 +12,10 @@ import pytest
 from commands import run_here
 
 from egrl import chunks, comparison_runs
+from egrl.past_run import PastRun
 from egrl.reproduce.egrl_report import images
 from egrl.reproduce.mcm_numbers import best_so_far, samples_to
-from egrl.reproduce.mcm_paper import VARIANTS, Plan, reproduce, seconds
+from egrl.reproduce.mcm_paper import TUNED, VARIANTS, Plan, reproduce, seconds
 from egrl.reproduce.mcm_published import TABLE2, TABLE3
 from egrl.reproduce.mcm_report import WHAT, report
 from hwsim.problem import Status
@@ -32,6 +33,7 @@ TINY = replace(
         "rl-finetuned",
         "rl-zeroshot",
         "rl-sample",
+        "plain",
         "plain-finetuned",
         "random",
         "sa",
@@ -82,7 +84,7 @@ def test_every_figure_that_the_report_shows_is_there(made):
     assert set(shown) == {f"figures/{name}.png" for name in ("test", "held-out", "checkpoints", "models")}
     for name in shown:
         assert (out / name).stat().st_size > 10_000
-    assert any("pre-training by ppo" in line for line in said)
+    assert any("pre-training `ppo`" in line for line in said)
 
 
 def test_variants_differ_in_what_they_begin_with_and_whether_they_learn(made):
@@ -93,7 +95,13 @@ def test_variants_differ_in_what_they_begin_with_and_whether_they_learn(made):
         for label, path in runs.items()
     }
     begun = {label for label, path in starts.items() if path.is_file()}
-    assert begun == {"rl-finetuned", "rl-zeroshot", "egrl-finetuned"}
+    assert begun == {"rl-finetuned", "rl-zeroshot", "plain-finetuned", "egrl-finetuned"}
+    slopes = {
+        label: PastRun.read(path / "ppo-s0").settings["method"]["network"]["slope"]
+        for label, path in runs.items()
+        if VARIANTS[label].method == "ppo"
+    }
+    assert {label for label, slope in slopes.items() if slope == 0} == {"plain", "plain-finetuned"}
     tuned = out / "pretrained" / "ppo" / "policy-finetune.safetensors"
     assert starts["rl-finetuned"].read_bytes() == tuned.read_bytes()
     policies = sorted((runs["rl-zeroshot"] / "ppo-s0" / "policies").iterdir())
@@ -127,9 +135,9 @@ def test_samples_to_a_throughput_are_counted_from_one():
     assert samples_to(curve, 0.91) is None
 
 
-def test_the_checkpoints_of_both_pre_trainings_are_told(results):
-    for method in ("ppo", "es"):
-        own = results["pretraining"][method]
+def test_the_checkpoints_of_all_pre_trainings_are_told(results):
+    for label in ("ppo", "plain", "es"):
+        own = results["pretraining"][label]
         assert len(own["evaluations"]) == len(own["zeroshot"]) == len(own["finetuned"]) == 2
         assert own["chosen_finetuned"]["speedup"] == max(own["finetuned"])
 
@@ -143,12 +151,30 @@ def test_verdicts_follow_the_numbers(results):
     lines = report(turned).splitlines()
     assert all(line.endswith("| yes |") for line in lines if "`rl` above `random`" in line)
     assert all(line.endswith("| no |") for line in lines if "`rl` above `sa`" in line)
-    turned["test"]["variants"]["rl-finetuned"]["samples"] = [None, None, None]
-    line = next(
-        line for line in report(turned).splitlines() if "test graphs: fine-tuning takes fewer" in line
-    )
-    assert "never as good" in line
-    assert line.endswith("| no |")
+    goals = [{"goal": 0.9, "scratch": 100, "tuned": 10}, {"goal": 1.0, "scratch": 120, "tuned": 60}]
+    for tuned, words in (
+        (goals, "(100 and 10 to 0.9000, 120 and 60 to 1.0000) | up to"),
+        (goals, "| up to 10.0x fewer; 2.0x to all of it | yes |"),
+        ([{**goals[0], "tuned": None}], "(100 and never to 0.9000) | up to"),
+        ([{**goals[0], "tuned": None}], "| never as good | no |"),
+        ([goals[0], {**goals[1], "tuned": 240}], "| up to 10.0x fewer; 0.5x to all of it | no |"),
+    ):
+        turned["test"]["transfer"] = {"rl": tuned}
+        assert words in claim(report(turned), "test graphs: `rl-finetuned` takes fewer samples")
+
+
+def claim(text: str, words: str) -> str:
+    return next(line for line in text.splitlines() if words in line)
+
+
+def test_transfer_is_told_by_samples_to_what_runs_from_scratch_reach(results):
+    for where in ("test", "held-out"):
+        found = results[where]
+        for scratch, tuned in TUNED.items():
+            last = found["transfer"][scratch][-1]
+            assert last["goal"] == pytest.approx(found["variants"][scratch]["curve"][-1])
+            assert last["scratch"] == samples_to(np.array(found["variants"][scratch]["curve"]), last["goal"])
+            assert last["tuned"] == samples_to(np.array(found["variants"][tuned]["curve"]), last["goal"])
 
 
 def test_what_is_there_is_not_run_again_and_another_plan_is_refused(made):
