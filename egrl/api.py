@@ -273,12 +273,20 @@ def _run(
             stopped = stop()
         complete = summary.is_complete(reached, budget) or (budget.seconds is not None and not stopped)
         measured = None if boards is None else name_the_best(boards, prepared.archive, reached, complete)
-        if boards is None and complete:
-            note = race_the_best(problem, prepared.archive, reached)
-            progress.note(note, quiet or not note)
+        raced = race_the_best(problem, prepared.archive, reached) if boards is None and complete else None
+        if raced is not None:
+            progress.note(raced.note, quiet or not raced.note)
         champion = reached.champions[0]
         mapping = None if champion is None else champion.mapping
-        document = summary.summarise(resolved, problem, reached, prepared.archive, complete, measured)
+        document = summary.summarise(
+            resolved,
+            problem,
+            reached,
+            prepared.archive,
+            complete,
+            measured,
+            None if raced is None else raced.baseline_cost,
+        )
         folder.write_results(document, problem, mapping)
     except KeyboardInterrupt:
         saved = checkpoint.listing(folder.path / "checkpoint")

@@ -105,15 +105,23 @@ def _speedup_interval(found: Named) -> tuple[float, float]:
     return speedup - half, speedup + half
 
 
-def race_the_best(problem: Problem, archive: Archive, state: SearchState) -> str:
+@dataclass(frozen=True)
+class Raced:
+    """What a race at the end of a run says: of what it knows now, for people; and what the baseline took in it."""
+
+    note: str
+    baseline_cost: float
+
+
+def race_the_best(problem: Problem, archive: Archive, state: SearchState) -> Raced | None:
     """Where a problem measures on this machine: time its best mappings, its baseline and what it knows again, in turn.
 
-    The champion of `state` becomes the fastest of the run's own; the problem remembers the fastest of all. Returns what
-    became of that, for people; "" where the problem does not measure or nothing was found.
+    The champion of `state` becomes the fastest of the run's own; the problem remembers the fastest of all. None where
+    the problem does not measure or nothing was found.
     """
     champion, tickets = state.champions[0], contenders(archive, RACE_NOISE, RACERS)
     if not isinstance(problem, HasRace) or not problem.races or champion is None or not tickets:
-        return ""
+        return None
     own = [archive.mappings(np.array([ticket]))[0] for ticket in tickets]
     known = problem.known()
     others = [problem.baseline.mapping, *([] if known is None else [known])]
@@ -121,7 +129,8 @@ def race_the_best(problem: Problem, archive: Archive, state: SearchState) -> str
     costs = dict(zip(racers, problem.race(np.stack(list(racers.values()))).tolist(), strict=True))
     at = min(range(len(own)), key=lambda number: costs[digest(own[number])])
     cost = costs[digest(own[at])]
-    speedup = costs[digest(problem.baseline.mapping)] / cost
+    baseline_cost = costs[digest(problem.baseline.mapping)]
+    speedup = baseline_cost / cost
     state.champions[0] = replace(
         champion,
         reward=speedup**2,
@@ -132,7 +141,7 @@ def race_the_best(problem: Problem, archive: Archive, state: SearchState) -> str
         mapping=own[at],
     )
     fastest = min(racers, key=costs.__getitem__)
-    return problem.remember(racers[fastest], costs[fastest])
+    return Raced(problem.remember(racers[fastest], costs[fastest]), baseline_cost)
 
 
 def name_the_best(boards: Boards, archive: Archive, state: SearchState, complete: bool) -> Measured:

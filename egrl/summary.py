@@ -48,12 +48,16 @@ def summarise(
     archive: Archive,
     complete: bool,
     measured: Measured | None = None,
+    baseline_cost: float | None = None,
 ) -> dict[str, Any]:
     """The summary of a run on one problem. `gap` is best cost / bound - 1; null where either is unknown.
 
     Where rewards are bounded there are `reward_bound` and `reward_gap`, bound - best reward, null if nothing was found.
     `measured` is given where an evaluator measured: bounds are the model's and say nothing of its costs.
+    `baseline_cost` where the baseline was measured again beside the best, and the problem's own is of another moment.
     """
+    if measured is not None:
+        baseline_cost = measured.baseline_cost
     champion = state.champions[0]
     best: Mapping[str, Any] | None = None
     if champion is not None:
@@ -94,7 +98,7 @@ def summarise(
         "complete": complete,
         "best": best,
         "baseline": {
-            "cost": problem.baseline.cost if measured is None else measured.baseline_cost,
+            "cost": problem.baseline.cost if baseline_cost is None else baseline_cost,
             "rule": problem.baseline.name,
         },
         **(

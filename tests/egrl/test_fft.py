@@ -9,7 +9,7 @@ import pytest
 
 from egrl.archive import Archive
 from egrl.cli import main
-from egrl.confirm import race_the_best
+from egrl.confirm import Raced, race_the_best
 from egrl.loop import Champion, SearchState
 from egrl.types import proposals
 from hwsim.fft import wisdom
@@ -33,6 +33,7 @@ def test_a_run_without_a_method_is_tags_and_leaves_its_best_plan_as_wisdom(own_w
     best = json.loads((out / "best_mapping.json").read_text())["plan"]
     assert str(known.plan) in (best, "16")
     assert known.seconds <= summary["best"]["cost"]
+    assert summary["best"]["speedup"] == pytest.approx(summary["baseline"]["cost"] / summary["best"]["cost"])
 
 
 def test_a_modelled_run_leaves_no_wisdom(own_wisdom):
@@ -41,7 +42,7 @@ def test_a_modelled_run_leaves_no_wisdom(own_wisdom):
     assert wisdom.known() == {}
 
 
-def raced(seconds: dict[str, float], measured: dict[str, float]) -> tuple[SearchState, str]:
+def raced(seconds: dict[str, float], measured: dict[str, float]) -> tuple[SearchState, Raced]:
     """A run that measured plans of 16 points, which then race at these seconds."""
     problem = FftProblem(16, FftConfig(cost="model"))
     archive = Archive([problem])
@@ -52,16 +53,19 @@ def raced(seconds: dict[str, float], measured: dict[str, float]) -> tuple[Search
     state = SearchState(champions=[Champion(1.0, 1.0, 1.0, "tag", 0, mapping[0])])
     object.__setattr__(problem, "config", FftConfig(cost="measured"))
     problem.race = lambda rows: np.array([seconds[problem.plan_text(row)] for row in rows])  # type: ignore[method-assign]
-    return state, race_the_best(problem, archive, state)
+    found_out = race_the_best(problem, archive, state)
+    assert found_out is not None
+    return state, found_out
 
 
 def test_the_champion_is_the_fastest_of_the_race_not_the_luckiest_of_the_search(own_wisdom):
     measured = {"fs(4,4)": 1.0e-6, "fs(2,8)": 1.1e-6, "f(4,4)": 9e-6}
-    state, note = raced({"fs(4,4)": 3e-6, "fs(2,8)": 2e-6, "16": 4e-6}, measured)
+    state, race = raced({"fs(4,4)": 3e-6, "fs(2,8)": 2e-6, "16": 4e-6}, measured)
     champion = state.champions[0]
     assert champion is not None
     assert (champion.ticket, champion.cost, champion.speedup) == (1, 2e-6, 2.0)
-    assert "fs(2,8)" in note
+    assert "fs(2,8)" in race.note
+    assert race.baseline_cost == 4e-6
     assert wisdom.known()[16] == wisdom.Known(parse("fs(2,8)"), 2e-6)
 
 
