@@ -302,6 +302,7 @@ def test_the_best_is_named_by_a_board_that_lives_and_by_none_where_the_last_one_
                 len(rows) >= asked and len(boards.living) > 1
             ):  # the other board was so quick that it did them all
                 keys = np.arange(asked, asked + 12, dtype=np.uint64)
+                mapping = problem.sample(np.ones((12, *problem.num_choices.shape, 4)), keys)
                 boards.submit(proposals(mapping, "test").numbered(asked), keys)
                 asked += 12
         assert len(boards.living) == 1
