@@ -137,31 +137,19 @@ class PpoMethod:
 
     def _part(self, number: int, rollouts: int, rng: np.random.Generator) -> Part:
         problem, known, config = self._problems[number], self._known[number], self._config
-        outset = self._outset[number]
         pipeline = pipeline_of(problem) if config.ordered else None
         start = self._setting.start[number] if known.rounds == 0 else None
         known.rounds += 1
-        best = known.best if config.begin == "best" else outset
-        if start is not None and config.begin == "best":
-            best = start
-        nothing = np.full_like(outset, NOTHING)
-        draft = np.arange(rollouts) < round(config.drafts * rollouts)
-        group = np.where(draft | np.array_equal(best, nothing), DRAFTING, IMPROVING).astype(np.int64)
-        state = np.where(group[:, None, None] == DRAFTING, nothing, best).astype(np.int16)
-        if config.ordered and config.begin == "best":
-            group[1::2] = np.where(group[1::2] == IMPROVING, OPENING, group[1::2])
-            state[group == OPENING] = opened(best, problem, rng)
-            if draft.sum() > 1 and pipeline is not None:
-                group[0] = EXPLORING
-        deployed = nothing[None]
+        state, group = self._begin(number, rollouts, start, rng)
+        deployed = np.full_like(self._outset[number], NOTHING)[None]
         befores, actions, log_probs = [], [], []
         for last in [False] * (config.passes - 1) + [True]:
             found = self._log_probs(number, np.concatenate([deployed, state]))
             befores.append(state)
             deployed = self._canonical(found[:1].argmax(axis=-1), problem)
             state = self._draw(problem, state, found[1:], last, rng)
-            explorer = np.flatnonzero((group == EXPLORING) & last)
-            state[explorer] = self._sampled(problem, tempered(found[1:][explorer], rng))
+            if last and len(explorer := np.flatnonzero(group == EXPLORING)):
+                state[explorer] = self._sampled(problem, tempered(found[1:][explorer], rng))
             actions.append(state)
             taken = np.take_along_axis(found[1:], np.maximum(state, 0)[..., None].astype(np.int64), -1)
             log_probs.append(np.where(state >= 0, np.maximum(taken[..., 0], -20.0), 0.0))
@@ -183,6 +171,25 @@ class PpoMethod:
             np.zeros_like(state) if config.credit == "ran" else state[:0],
             known.reward,
         )
+
+    def _begin(
+        self, number: int, rollouts: int, start: Mapping16 | None, rng: np.random.Generator
+    ) -> tuple[Mapping16, NDArray[np.int64]]:
+        """What the first pass of R rollouts sees, int16 [R, N, H], and their groups, int64 [R]."""
+        problem, config, outset = self._problems[number], self._config, self._outset[number]
+        best = outset
+        if config.begin == "best":
+            best = self._known[number].best if start is None else start
+        nothing = np.full_like(outset, NOTHING)
+        draft = np.arange(rollouts) < round(config.drafts * rollouts)
+        group = np.where(draft | np.array_equal(best, nothing), DRAFTING, IMPROVING).astype(np.int64)
+        state = np.where(group[:, None, None] == DRAFTING, nothing, best).astype(np.int16)
+        if config.ordered and config.begin == "best":
+            group[1::2] = np.where(group[1::2] == IMPROVING, OPENING, group[1::2])
+            state[group == OPENING] = opened(best, problem, rng)
+            if draft.sum() > 1 and pipeline_of(problem) is not None:
+                group[0] = EXPLORING
+        return state, group
 
     def _log_probs(self, number: int, before: Mapping16) -> NDArray[np.float32]:
         found = self._ppo.log_probs(number, before)
