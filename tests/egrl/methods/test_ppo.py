@@ -248,8 +248,11 @@ def test_the_best_that_ran_is_what_the_next_round_sets_out_from(chips):
     np.testing.assert_array_equal(
         part.before[0][part.group == 1][0], ran[np.flatnonzero(rewards == rewards.max())[-1]]
     )
-    assert (part.before[0][part.group == 0][0] == -1).all()
-    assert (part.group == 0).sum() == 2
+    assert (part.before[0][(part.group == 0) | (part.group == 3)] == -1).all()
+    assert [(part.group == kind).sum() for kind in (0, 3)] == [1, 1]
+    explorer = 1 + int(np.flatnonzero(part.group == 3)[0])
+    found = chips[0].evaluate(part.mapping[[explorer]], np.zeros(1, np.uint64))
+    np.testing.assert_array_equal(found.repaired[0], part.mapping[explorer])
 
 
 def test_rounds_are_dealt_over_problems_with_other_numbers_of_chips(chips):
