@@ -17,6 +17,8 @@ Deviations (`--preset paper` is without all but the last two):
   the pace, relieving one of them changes no reward.
 - Before anything is known a rollout sets out from the `outset`, which where choices are stages of a pipeline is the
   even split of the nodes in order.
+- Of a rollout from the best mapping counts what it gains over that, and nothing where it lost, since the search goes on
+  from the best all the same. Else a policy learns to move nothing, above all on networks where nothing is left to gain.
 - A rollout that was drawn as what it saw gets one decision changed, drawn by the same probabilities: as the policy
   becomes sure of what to keep, no measurement goes to what is known.
 - Steps also go towards examples (`learner.imitation`): the best mapping after nothing, and of rollouts that bettered
@@ -61,7 +63,7 @@ from egrl.methods.ppo_draws import (
     tempered,
     total_heat,
 )
-from egrl.methods.ppo_round import Known, Part
+from egrl.methods.ppo_round import DRAFTING, EXPLORING, IMPROVING, OPENING, Known, Part
 from egrl.types import Proposals, RunFailure, Setting, proposals
 from hwsim.problem import Evaluation, Mapping16, Problem, Status, pipeline_of
 from policies.graph import prepare
@@ -70,15 +72,6 @@ from policies.store import StoredPolicy
 
 LEAST = 5
 """Rollouts that a problem gets in a round, where there are several."""
-MEMORY = 0.8
-"""What a round leaves of the running mean and variance of rewards."""
-FLAT = 1e-3
-"""The least deviation of rewards, in shares of their mean: where all are equal, rounding is not blown up."""
-
-
-DRAFTING, IMPROVING, OPENING, EXPLORING = 0, 1, 2, 3
-"""Groups of rollouts: those that see nothing, those that see the best mapping so far (or the outset), those that see it
-with an empty stage behind its fullest, and one that sees nothing and draws more evenly than the policy would."""
 STEPS = 512
 """Rollouts that bettered what they set out from are kept that long, as examples."""
 
@@ -292,16 +285,11 @@ class PpoMethod:
 
     def _rollouts(self, part: Part) -> Rollouts | None:
         """What there is to learn from a part of the round; None where nothing usable was heard."""
-        reward = part.reward[1:]
+        reward = part.gained() if self._config.begin == "best" else part.reward[1:]
         index = np.flatnonzero(np.isfinite(reward))
         if not len(index):
             return None
-        known = self._known[part.problem]
-        memory = MEMORY if known.mean or known.variance else 0.0
-        mean = float(reward[index].mean())
-        known.variance = memory * known.variance + (1 - memory) * float(((reward[index] - mean) ** 2).mean())
-        known.mean = memory * known.mean + (1 - memory) * mean
-        target = (reward - known.mean) / max(known.variance**0.5, FLAT * abs(known.mean), 1e-6)
+        target = self._known[part.problem].normalised(reward, index)
         action, log_prob = part.action, part.log_prob
         if len(part.ran):
             action, log_prob = action.copy(), log_prob.copy()
@@ -309,7 +297,6 @@ class PpoMethod:
             found = self._ppo.log_probs(part.problem, part.before[-1])
             taken = np.take_along_axis(found, np.maximum(part.ran, 0)[..., None].astype(np.int64), -1)
             log_prob[-1] = np.where(part.ran >= 0, np.maximum(taken[..., 0], -20.0), 0.0)
-        target = np.clip(np.nan_to_num(target), -10, 10).astype(np.float32)
         return Rollouts(part.problem, part.before, action, log_prob, target, part.group).rows(index)
 
     def metrics(self) -> Mapping[str, float]:

@@ -9,6 +9,14 @@ from numpy.typing import NDArray
 
 from hwsim.problem import Mapping16
 
+DRAFTING, IMPROVING, OPENING, EXPLORING = 0, 1, 2, 3
+"""Groups of rollouts: those that see nothing, those that see the best mapping so far (or the outset), those that see it
+with an empty stage behind its fullest, and one that sees nothing and draws more evenly than the policy would."""
+MEMORY = 0.8
+"""What a round leaves of the running mean and variance of rewards."""
+FLAT = 1e-3
+"""The least deviation of rewards, in shares of their mean: where all are equal, rounding is not blown up."""
+
 
 @dataclass
 class Part:
@@ -40,6 +48,12 @@ class Part:
     asked: int = 0
     told: int = 0
 
+    def gained(self) -> NDArray[np.float64]:
+        """Rewards of the rollouts [R], of those that set out from the best known one no less than that had."""
+        reward = self.reward[1:]
+        from_best = (self.group == IMPROVING) | (self.group == OPENING)
+        return np.where(from_best, np.maximum(reward, self.base), reward)
+
 
 @dataclass
 class Known:
@@ -53,3 +67,12 @@ class Known:
     mean: float = 0.0
     variance: float = 0.0
     rounds: int = 0
+
+    def normalised(self, reward: NDArray[np.float64], index: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Rewards [R] less their running mean, over their running deviation, once those at `index` have moved both."""
+        memory = MEMORY if self.mean or self.variance else 0.0
+        mean = float(reward[index].mean())
+        self.variance = memory * self.variance + (1 - memory) * float(((reward[index] - mean) ** 2).mean())
+        self.mean = memory * self.mean + (1 - memory) * mean
+        target = (reward - self.mean) / max(self.variance**0.5, FLAT * abs(self.mean), 1e-6)
+        return np.asarray(np.clip(np.nan_to_num(target), -10, 10), np.float32)

@@ -189,6 +189,32 @@ def test_where_nothing_was_drawn_one_decision_changes_by_the_same_probabilities(
     np.testing.assert_array_equal(anything(before, before, sure, live, rng), before)
 
 
+def test_of_what_sets_out_from_the_best_only_gains_count(chips):
+    method = build(chips[:1])
+    play(method, chips, 2 * GENERATION)
+    method.ask(1)
+    part = method._round[0]
+    part.told = len(part.mapping)
+    part.reward[:] = part.base - np.linspace(0.1, 0.9, len(part.reward))
+    after = np.isin(part.group, (1, 2))
+    lost = method._rollouts(part)
+    assert lost is not None
+    assert np.ptp(lost.target[after]) == 0 < np.ptp(lost.target[~after])
+    winner = int(np.flatnonzero(after)[3])
+    part.reward[1 + winner] = part.base + 0.2
+    won = method._rollouts(part)
+    assert won is not None
+    assert won.target[winner] > won.target[after].min() == np.median(won.target[after])
+    method = build(chips[:1], begin="outset")
+    play(method, chips, 2 * GENERATION)
+    method.ask(1)
+    part = method._round[0]
+    part.reward[:] = part.base - np.linspace(0.1, 0.9, len(part.reward))
+    plain = method._rollouts(part)
+    assert plain is not None
+    assert len(np.unique(plain.target)) == len(plain.target)
+
+
 def test_until_something_runs_the_best_of_what_does_not_is_gone_on_from(chips):
     problem = McmProblem(load("mobilenet_v2"), load_package("edge4"), McmConfig(solver=False))
     method = build([problem], ordered=False, outset="nothing", **{"network.slope": 0.0})
