@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from egrl import atomic
 from egrl.reproduce.folder import remember, save_figure
+from egrl.reproduce.processes import Call, in_processes
 from egrl.reproduce.tag_runs import Run, distinct, kept, race_to, search
 from egrl.stopping import Interrupted
 from egrl.types import RunFailure
@@ -167,19 +166,11 @@ def _search(plan: Plan, out: Path, workers: int, say: Say) -> None:
     missing = [run for run in runs_of(plan) if not run.path(out).is_file()]
     if not missing:
         return
-    with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1) as pool:
-        waiting = {pool.submit(search, run, str(run.path(out)), kept(out)): run for run in missing}
-        try:
-            for done, future in enumerate(as_completed(waiting), 1):
-                run = waiting[future]
-                try:
-                    future.result()
-                except (OSError, RuntimeError) as error:
-                    raise RunFailure(f"{run.path(out).stem}: {error}") from error
-                say(f"{done}/{len(missing)} {run.path(out).stem}")
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    calls = [Call(run.path(out).stem, search, (run, str(run.path(out)), kept(out))) for run in missing]
+    for done, (name, failure) in enumerate(in_processes(calls, workers), 1):
+        if failure is not None:
+            raise RunFailure(f"{name}: {failure}")
+        say(f"{len(runs_of(plan)) - len(missing) + done}/{len(runs_of(plan))} {name}")
 
 
 def _size(
@@ -195,8 +186,10 @@ def _size(
     path = out / "races" / f"dft-{size}.json"
     if not path.is_file():
         say(f"racing {len(distinct([*texts, default]))} plans of {size} points")
-        with ProcessPoolExecutor(1, get_context("spawn")) as alone:
-            alone.submit(race_to, str(path), size, [*texts, default], plan.rounds, kept(out)).result()
+        call = Call(path.stem, race_to, (str(path), size, [*texts, default], plan.rounds, kept(out)))
+        for name, failure in in_processes([call], 1):
+            if failure is not None:
+                raise RunFailure(f"racing {name}: {failure}")
     return {
         "plans": str(count(size)),
         "default": default,
