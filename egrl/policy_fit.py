@@ -63,15 +63,12 @@ def check(policy: StoredPolicy, problem: Problem, where: str) -> None:
 
 def init_weights(setting: Setting, network: GraphUNetConfig) -> Weights | None:
     """The weights float32 [P] of `--init`, None where there is none. InputError where it does not fit."""
-    from policies.store import actor_of
+    from policies.store import actor_of, check_network
     from policies.weights import flatten
 
     policy = setting.init
     if policy is None:
         return None
+    check_network(policy, "gnn", asdict(network), "--init")
     check(policy, setting.problems[0], "--init")
-    if policy.metadata.get("config") != asdict(network):
-        raise InputError(
-            f"--init: config: expected {asdict(network)!r}, found {policy.metadata.get('config')!r}"
-        )
     return flatten(actor_of(policy, "--init"))

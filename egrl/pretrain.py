@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from egrl import atomic, config, executor, loop, methods, problems, progress, run_folder
+from egrl import atomic, checkpoint, config, executor, loop, methods, problems, progress, run_folder
 from egrl.archive import Archive
 from egrl.pretrain_choice import choose
 from egrl.pretrain_options import (
@@ -90,6 +90,9 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
         if stopped and (budget.generations is None or state.generation < budget.generations):
             raise Interrupted(out, state.generation, again="the same command goes on")
         return choose(options, out, training, validation, state.seconds, quiet)
+    except KeyboardInterrupt:
+        saved = checkpoint.listing(out / "checkpoint")
+        raise Interrupted(out, saved[-1][0] if saved else None, again="the same command goes on") from None
     finally:
         folder.close()
 

@@ -92,9 +92,9 @@ def check_same(options: PretrainOptions, out: Path) -> None:
         raise InputError(f"--out {out}: expected a new folder or a pre-training, found {found}")
     old = {"method": METHOD, "save_every": POLICY_EVERY, **document["options"]}
     new = parse_toml(to_toml(options), where)["options"]
-    for key in sorted({*old, *new}):
+    for key in dict.fromkeys([*plain(options), *old]):
         if key not in FREE and old.get(key) != new.get(key):
             raise InputError(
-                f"--out {out}: {key}: expected {new.get(key)!r} as given, found {old.get(key)!r};"
-                " take another --out"
+                f"--out {out}: {key}: expected {new.get(key)!r} as given (or not given), found"
+                f" {old.get(key)!r}; take another --out"
             )

@@ -10,7 +10,7 @@ import numpy as np
 
 from policies.graphsage import GraphSage, GraphSageConfig
 from policies.layout import Weights
-from policies.store import StoredPolicy
+from policies.store import StoredPolicy, check_network
 from workloads.errors import InputError
 
 KIND = "graphsage"
@@ -30,10 +30,7 @@ def graphsage_policy(
 def graphsage_weights(policy: StoredPolicy, config: GraphSageConfig, where: str) -> Weights:
     """The weights float32 [P] of a policy for this network. InputError naming `where` where it does not fit."""
     meta = policy.metadata
-    if meta["kind"] != KIND:
-        raise InputError(f"{where}: kind: expected {KIND!r}, found {meta['kind']!r}")
-    if meta["config"] != asdict(config):
-        raise InputError(f"{where}: config: expected {asdict(config)!r}, found {meta['config']!r}")
+    check_network(policy, KIND, asdict(config), where)
     layout = GraphSage(config, meta["features"], len(meta["heads"])).layout
     shapes = {segment.name: segment.shape for segment in layout.segments}
     found = {name: array.shape for name, array in policy.weights.items()}

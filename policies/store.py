@@ -95,7 +95,7 @@ def load_policy(
         metadata = json.loads(_header(data)["__metadata__"][_FIELD])
         weights = load(data)
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not a policy, or damaged ({type(error).__name__}: {error})") from error
+        raise InputError(f"{path}: expected a policy file, found something else or a damaged one") from error
     if not isinstance(metadata, dict) or metadata.get("version") != VERSION:
         found = metadata.get("version") if isinstance(metadata, dict) else metadata
         raise InputError(f"{path}: version: expected {VERSION}, found {found!r}")
@@ -116,6 +116,21 @@ def load_policy(
     if broken:
         raise InputError(f"{path}: {broken[0]}: expected finite values, found others")
     return StoredPolicy(weights, metadata)
+
+
+def check_network(policy: StoredPolicy, kind: str, config: Mapping[str, Any], where: str) -> None:
+    """InputError naming `where` and the first thing in which a policy is not of this kind and network."""
+    found = policy.metadata["kind"]
+    if found != kind:
+        raise InputError(
+            f"{where}: expected a policy of kind {kind!r}, found one of another method, of kind {found!r}"
+        )
+    given = policy.metadata["config"]
+    for name in sorted({*config, *given}):
+        if config.get(name) != given.get(name):
+            raise InputError(
+                f"{where}: network.{name}: expected {config.get(name)!r} as it is set here, found {given.get(name)!r}"
+            )
 
 
 def actor_policy(

@@ -96,9 +96,10 @@ class PpoMethod:
             config.learner, config.network, tasks, setting.generator("ppo weights"), setting.device
         )
         if setting.init is not None:
+            weights = graphsage_weights(setting.init, config.network, "--init")
             for problem in self._problems:
                 policy_fit.check(setting.init, problem, "--init")
-            self._ppo.load_weights(graphsage_weights(setting.init, config.network, "--init"))
+            self._ppo.load_weights(weights)
         self._outset = [outset(problem, config.outset) for problem in self._problems]
         self._known = [Known(before) for before in self._outset]
         self._rounds = 0

@@ -150,7 +150,10 @@ def test_a_saved_policy_can_start_another_run(tmp_path, capsys):
     assert main([*argv, "--out", str(tmp_path / "b"), "--init", policy]) == 0
     argv = [*argv[:-2], "--set", "method.network.width=16"]
     refuse(
-        capsys, [*argv, "--out", str(tmp_path / "c"), "--init", policy], "--init: config", "expected", "found"
+        capsys,
+        [*argv, "--out", str(tmp_path / "c"), "--init", policy],
+        "--init: network.",
+        "as it is set here, found",
     )
     assert not (tmp_path / "c").exists()
 

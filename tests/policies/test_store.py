@@ -99,14 +99,14 @@ def test_metadata_that_is_no_object_is_refused(saved):
 @pytest.mark.parametrize("length", [0, 4, 8, 100, -1])
 def test_a_truncated_file_is_refused(saved, length):
     saved.write_bytes(saved.read_bytes()[:length])
-    with pytest.raises(InputError, match="not a policy, or damaged"):
+    with pytest.raises(InputError, match="expected a policy file, found something else or a damaged one"):
         load_policy(saved)
 
 
 def test_a_file_of_something_else_and_a_missing_file_are_refused(tmp_path):
     other = tmp_path / "other.safetensors"
     other.write_bytes(b"PK\x03\x04" + bytes(200))
-    with pytest.raises(InputError, match="not a policy, or damaged"):
+    with pytest.raises(InputError, match="expected a policy file, found something else or a damaged one"):
         load_policy(other)
     with pytest.raises(InputError, match="expected a policy file: No such file"):
         load_policy(tmp_path / "missing")

@@ -136,5 +136,5 @@ def test_its_policy_is_the_mean_and_another_run_begins_with_it(tmp_path: Path):
 
 def test_a_policy_of_another_shape_is_refused(tmp_path: Path):
     stored = build().policy()
-    with pytest.raises(InputError, match=r"--init: config: expected .*'width': 4"):
+    with pytest.raises(InputError, match=r"--init: network.width: expected 4 .* found 8"):
         build(init=stored, **{"network.width": 4})

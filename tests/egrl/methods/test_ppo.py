@@ -303,5 +303,5 @@ def test_a_policy_goes_on_where_it_was_saved_and_on_other_packages(chips, tmp_pa
     np.testing.assert_array_equal(build(chips[1:], init=init)._ppo.weights(), first._ppo.weights())
     with pytest.raises(InputError, match=r"^--init: features: expected"):
         build([ToyRagged()], init=init)
-    with pytest.raises(InputError, match=r"^--init: config: expected"):
+    with pytest.raises(InputError, match=r"^--init: network.width: expected"):
         build(chips[:1], init=init, **{"network.width": 16})
