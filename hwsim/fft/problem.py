@@ -147,8 +147,12 @@ class FftProblem:
         return str(self.derivation.decode(mapping))
 
     def read_plan(self, text: str, where: str) -> Mapping16:
-        """int16 [N, 1] of a plan as it is written. InputError where it is none of this problem."""
+        """int16 [N, 1] of a plan of the whole as it is written. InputError where it is none of this problem."""
         plan = parse(text, where)
+        if plan.size != self.size:
+            raise InputError(
+                f"{where}: expected a plan for {self.size} points, found {text[:60]} for {plan.size}"
+            )
         if "?" in str(plan):
             raise InputError(f"{where}: expected a complete plan, found {text[:60]!r}")
         return self.derivation.encode(plan)

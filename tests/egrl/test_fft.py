@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from commands import refuse
 
 from egrl.archive import Archive
 from egrl.cli import main
@@ -40,6 +41,23 @@ def test_a_modelled_run_leaves_no_wisdom(own_wisdom):
     argv = ["run", "--problem", "fft", "--workload", "dft-16", "--gens", "1", "--out", str(own_wisdom / "r")]
     assert main([*argv, "--set", "problem.cost=model", "--quiet"]) == 0
     assert wisdom.known() == {}
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["evaluate", "--mapping", "FILE"],
+        ["run", "--gens", "1", "--out", "OUT", "--start", "FILE"],
+    ],
+)
+def test_a_file_with_a_plan_of_another_size_is_refused_naming_both(argv, own_wisdom, capsys):
+    file, out = own_wisdom / "plan.json", own_wisdom / "r"
+    document = {"kind": "mapping", "version": 1, "problem": "fft", "workload": "dft-16", "plan": "fs(2,4)"}
+    file.write_text(json.dumps(document))
+    named = [{"FILE": str(file), "OUT": str(out)}.get(word, word) for word in argv]
+    line = refuse(capsys, [*named, "--problem", "fft", "--workload", "dft-16", "--set", "problem.cost=model"])
+    assert line == f"egrl: error: {file}: plan: expected a plan for 16 points, found fs(2,4) for 8\n"
+    assert list(own_wisdom.iterdir()) == [file]
 
 
 def raced(seconds: dict[str, float], measured: dict[str, float]) -> tuple[SearchState, Raced]:

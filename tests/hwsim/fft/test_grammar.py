@@ -98,7 +98,8 @@ def test_a_plan_of_another_problem_is_refused():
     problem = PROBLEMS["fft"]()
     assert isinstance(problem, HasPlanText)
     for text, line in (
-        ("fs(8,8)", r"f: expected one of 8 points, found one of 64|plan: expected one of 8"),
+        ("fs(8,8)", r"^f: expected a plan for 8 points, found fs\(8,8\) for 64$"),
+        ("fs(2,2)", r"^f: expected a plan for 8 points, found fs\(2,2\) for 4$"),
         ("l4(f(2,4))", "expected what the grammar proposes"),
         ("f(2,?4)", "f: expected a complete plan"),
     ):
