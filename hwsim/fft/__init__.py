@@ -40,16 +40,22 @@ def plan(size: int) -> Fft:
 def learn(text: str) -> bool:
     """Measure a plan, such as the `plan` of a run's best_mapping.json, and keep it as wisdom if it is the best known.
 
-    Returns whether it was kept; `plan` gives it from then on.
+    Returns whether it was kept; `plan` gives it from then on. A warning says where wisdom that could not be used went.
 
     Raises:
         InputError: no complete plan, or a file that cannot be written.
     """
+    import warnings
+
     from hwsim.fft import measured, wisdom
     from hwsim.fft.notation import parse
 
     learned = parse(text)
-    kept = wisdom.remember(learned, measured.seconds(learned))
-    if kept:
+    found = wisdom.remember(learned, measured.seconds(learned))
+    if found.kept:
         _plans.pop(learned.size, None)
-    return kept
+    if found.aside is not None:
+        warnings.warn(
+            f"FFT wisdom that could not be used is kept as {found.aside}: {found.reason}", stacklevel=2
+        )
+    return found.kept

@@ -55,6 +55,24 @@ def keep_codelet(name: str, data: bytes) -> None:
         write(_codelet_path(name), hashlib.sha256(data).digest() + data)
 
 
+def set_aside(file: Path) -> Path:
+    """Give a file another name beside it, which none has: "wisdom.json.unusable-1". OSError where the disk refuses."""
+    number = 0
+    while True:
+        number += 1
+        aside = file.with_name(f"{file.name}.unusable-{number}")
+        try:
+            aside.touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        try:
+            os.replace(file, aside)
+        except OSError:
+            aside.unlink()
+            raise
+        return aside
+
+
 def write(file: Path, data: bytes) -> None:
     """All of it or nothing. OSError where the disk refuses."""
     name = ""

@@ -1,7 +1,7 @@
 """Measured costs that are kept between runs: a line of JSON a plan, in a file for each size that was searched for.
 
-The first line says of which machine and library version they are; a file of another one is passed over, and begun anew
-when something is measured. A line that is cut off or says nothing is passed over.
+The first line says of which machine and library version they are; a file of another one is passed over, and gets
+another name beside the new one when something is measured. A line that is cut off or says nothing is passed over.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ def keep(size: int, plan: str, seconds: float) -> None:
             with open(file, "a", encoding="utf-8") as stream:
                 stream.write(line)
         else:
+            if file.exists():
+                cache.set_aside(file)
             cache.write(file, (json.dumps(_header()) + "\n" + line).encode())
 
 

@@ -250,10 +250,11 @@ class FftProblem:
 
         plan = self.derivation.decode(mapping)
         try:
-            wisdom.remember(plan, cost, raced=True)
+            found = wisdom.remember(plan, cost, raced=True)
         except InputError as error:
             return f"the fastest plan is not kept as wisdom: {error}"
-        return f"hwsim.fft.plan({plan.size}) takes {plan} from now on (wisdom: {wisdom.path()})"
+        moved = "" if found.aside is None else f"; what could not be used is kept as {found.aside}"
+        return f"hwsim.fft.plan({plan.size}) takes {plan} from now on (wisdom: {wisdom.path()}{moved})"
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """What keeps the plan of one mapping [N, 1] from being a DFT, by code that shares nothing with it."""

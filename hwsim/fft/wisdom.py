@@ -1,18 +1,20 @@
 """Wisdom: the best plans known on this machine, in a file of the user's, as FFTW keeps them.
 
 `hwsim/fft/cache.py` says where the file lies. Times of another machine or library version say nothing here: such a
-file is passed over with a warning, and replaced when something is learned.
+file is passed over with a warning; when something is learned it gets another name beside the new one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hwsim.fft.cache import wisdom_path, write
+from hwsim.fft.cache import set_aside, wisdom_path, write
 from hwsim.fft.grammar import Plan
 from hwsim.fft.measured import LIBRARY_VERSION, machine_name
 from hwsim.fft.notation import parse
@@ -29,6 +31,21 @@ class Known:
 
     plan: Plan
     seconds: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a plan that was to be remembered.
+
+    Attributes:
+        kept: whether it was written.
+        aside: where the file now lies that was there and could not be used; None where there was none.
+        reason: why that could not be used.
+    """
+
+    kept: bool
+    aside: Path | None = None
+    reason: str = ""
 
 
 def path() -> Path:
@@ -69,29 +86,34 @@ def _entry(entry: Any, where: str) -> tuple[int, Known]:
 
 def known() -> dict[int, Known]:
     """The user's wisdom; empty where there is none, with a warning where it is of no use here."""
+    plans, reason = _known()
+    if reason:
+        warnings.warn(f"FFT wisdom is passed over: {reason}", stacklevel=3)
+    return plans
+
+
+def _known() -> tuple[dict[int, Known], str]:
+    """The user's wisdom, and why it is of no use here ("" where it is of use, or there is none)."""
     file = path()
     if not file.exists():
-        return {}
+        return {}, ""
     try:
-        return read(file)
+        return read(file), ""
     except InputError as error:
-        warnings.warn(f"FFT wisdom is passed over: {error}", stacklevel=3)
-        return {}
+        return {}, str(error)
 
 
-def remember(plan: Plan, seconds: float, raced: bool = False) -> bool:
-    """Write a plan down unless one at least as fast is known for its size; whether it was written.
+def remember(plan: Plan, seconds: float, raced: bool = False) -> Outcome:
+    """Write a plan down unless one at least as fast is known for its size; a file that cannot be used is kept aside.
 
     Where it has `raced` against the one that is known, whose seconds are of another day, it is written in any case.
 
     Raises:
         InputError: the file cannot be written.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        plans = known()
+    plans, reason = _known()
     if not raced and plan.size in plans and plans[plan.size].seconds <= seconds:
-        return False
+        return Outcome(kept=False)
     plans[plan.size] = Known(plan, seconds)
     rows = [{"size": n, "plan": str(k.plan), "seconds": k.seconds} for n, k in sorted(plans.items())]
     document = {
@@ -101,9 +123,14 @@ def remember(plan: Plan, seconds: float, raced: bool = False) -> bool:
         "library": LIBRARY_VERSION,
         "plans": rows,
     }
-    file = path()
+    file, aside = path(), None
     try:
+        if reason:
+            aside = set_aside(file)
         write(file, (json.dumps(document, indent=1) + "\n").encode())
     except OSError as error:
+        if aside is not None:
+            with contextlib.suppress(OSError):
+                os.replace(aside, file)
         raise InputError(f"{file}: cannot write FFT wisdom: {error.strerror or error}") from error
-    return True
+    return Outcome(True, aside, reason)

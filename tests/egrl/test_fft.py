@@ -43,6 +43,15 @@ def test_a_modelled_run_leaves_no_wisdom(own_wisdom):
     assert wisdom.known() == {}
 
 
+def test_a_race_says_where_wisdom_that_could_not_be_used_is_kept(own_wisdom):
+    (own_wisdom / "wisdom.json").write_text("garbage")
+    with pytest.warns(UserWarning, match="FFT wisdom is passed over"):
+        _, race = raced({"fs(4,4)": 3e-6, "16": 4e-6}, {"fs(4,4)": 1.0e-6})
+    aside = own_wisdom / "wisdom.json.unusable-1"
+    assert race.note.endswith(f"; what could not be used is kept as {aside})")
+    assert aside.read_text() == "garbage"
+
+
 @pytest.mark.parametrize(
     "argv",
     [

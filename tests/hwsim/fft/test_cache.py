@@ -86,16 +86,18 @@ def test_what_an_earlier_run_measured_is_not_measured_again_unless_asked(folder,
     assert [name for name, _ in calls] == ["16", "fs(4,4)"] * 2
 
 
-def test_costs_of_another_machine_are_passed_over_and_begun_anew(folder, monkeypatch):
+def test_costs_of_another_machine_are_passed_over_kept_aside_and_begun_anew(folder, monkeypatch):
     timed(monkeypatch, {"16": 2.0, "fs(4,4)": 1.0})
     FftProblem(16).seconds(parse("fs(4,4)"))
     assert costs.known(16) == {"16": 2.0, "fs(4,4)": 1.0}
     file = cache.costs_path(16)
     header, *lines = file.read_text().splitlines()
-    file.write_text("\n".join([json.dumps({**json.loads(header), "machine": "other"}), *lines]) + "\n")
+    others = "\n".join([json.dumps({**json.loads(header), "machine": "other"}), *lines]) + "\n"
+    file.write_text(others)
     assert costs.known(16) == {}
     costs.keep(16, "fs(2,8)", 3.0)
     assert costs.known(16) == {"fs(2,8)": 3.0}
+    assert file.with_name("dft-16.jsonl.unusable-1").read_text() == others
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,8 @@ def test_a_learned_plan_is_used_from_then_on(file):
     assert str(hwsim.fft.plan(16).plan) == "16"
     assert hwsim.fft.learn("fs(4,4)")
     assert str(hwsim.fft.plan(16).plan) == "fs(4,4)"
-    assert not wisdom.remember(Codelet(16), 1.0)
-    assert wisdom.remember(Codelet(16), 1e-12)
+    assert not wisdom.remember(Codelet(16), 1.0).kept
+    assert wisdom.remember(Codelet(16), 1e-12).kept
     assert str(wisdom.known()[16].plan) == "16"
     assert [entry.name for entry in file.parent.iterdir() if entry.is_file()] == ["wisdom.json"]
 
@@ -97,8 +97,36 @@ def test_wisdom_that_is_of_no_use_here_is_refused_and_passed_over_with_a_warning
     file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
     with pytest.raises(InputError, match=line):
         wisdom.read(file)
+    before = file.read_bytes()
     with pytest.warns(UserWarning, match="FFT wisdom is passed over"):
         assert wisdom.known() == {}
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ["{", "garbage", '{"kind": "fft-wisdom", "version": 99}'])
+def test_wisdom_that_cannot_be_used_is_kept_aside_under_a_name_of_its_own(content, file):
+    first, second = (file.with_name(f"wisdom.json.unusable-{number}") for number in (1, 2))
+    file.parent.mkdir()
+    file.write_text(content)
+    first.write_text("of an earlier time")
+    with pytest.warns(UserWarning, match=f"^FFT wisdom that could not be used is kept as {second}: {file}: "):
+        assert hwsim.fft.learn("fs(4,4)")
+    assert (first.read_text(), second.read_text()) == ("of an earlier time", content)
+    assert list(wisdom.known()) == [16]
+    assert wisdom.remember(Codelet(8), 1e-6).aside is None
+    assert list(wisdom.known()) == [8, 16]
+
+
+def test_wisdom_is_left_where_it_was_if_nothing_can_take_its_place(file, monkeypatch):
+    def full(file, data):
+        raise OSError(28, "No space left on device")
+
+    file.parent.mkdir()
+    file.write_text("garbage")
+    monkeypatch.setattr(wisdom, "write", full)
+    with pytest.raises(InputError, match="cannot write FFT wisdom: No space left on device"):
+        wisdom.remember(Codelet(8), 1e-6)
+    assert {entry.name: entry.read_text() for entry in file.parent.iterdir()} == {"wisdom.json": "garbage"}
 
 
 def test_wisdom_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
