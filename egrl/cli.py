@@ -10,7 +10,9 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TextIO
 
 import click
 
@@ -67,7 +69,8 @@ def main(argv: Sequence[str]) -> int:
     from workloads.errors import InputError
 
     try:
-        result = cli.main(list(argv), prog_name="egrl", standalone_mode=False)
+        with _notices_as_lines():
+            result = cli.main(list(argv), prog_name="egrl", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return 2
@@ -87,6 +90,37 @@ def main(argv: Sequence[str]) -> int:
     except MemoryError:
         return _fail("out of memory", 1)
     return result if isinstance(result, int) else 0
+
+
+@contextlib.contextmanager
+def _notices_as_lines() -> Iterator[None]:
+    """Each `Notice` is one line on stderr, once, and none where the command is quiet; other warnings are Python's."""
+    from workloads.errors import Notice
+
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if not issubclass(category, Notice):
+                others(message, category, filename, lineno, file, line)
+                return
+            context, text = click.get_current_context(silent=True), " ".join(str(message).split())
+            if text not in said and not (context and context.params.get("quiet")):
+                said.add(text)
+                with contextlib.suppress(OSError):
+                    click.echo(f"egrl: {text}", err=True)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", Notice)
+        yield
 
 
 def _fail(message: str, code: int) -> int:

@@ -1,4 +1,4 @@
-"""The one error that a user can cause."""
+"""The one error that a user can cause, and what is worth a line though nothing fails."""
 
 from __future__ import annotations
 
@@ -11,3 +11,7 @@ class InputError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))
+
+
+class Notice(UserWarning):
+    """What a user should hear of though nothing fails, in one line. The command line prints it as `egrl: …`, once."""

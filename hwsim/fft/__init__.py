@@ -49,13 +49,13 @@ def learn(text: str) -> bool:
 
     from hwsim.fft import measured, wisdom
     from hwsim.fft.notation import parse
+    from workloads.errors import Notice
 
     learned = parse(text)
     found = wisdom.remember(learned, measured.seconds(learned))
     if found.kept:
         _plans.pop(learned.size, None)
     if found.aside is not None:
-        warnings.warn(
-            f"FFT wisdom that could not be used is kept as {found.aside}: {found.reason}", stacklevel=2
-        )
+        text = f"FFT wisdom that could not be used is kept as {found.aside}: {found.reason}"
+        warnings.warn(text, Notice, stacklevel=2)
     return found.kept

@@ -18,7 +18,7 @@ from hwsim.fft.cache import set_aside, wisdom_path, write
 from hwsim.fft.grammar import Plan
 from hwsim.fft.measured import LIBRARY_VERSION, machine_name
 from hwsim.fft.notation import parse
-from workloads.errors import InputError
+from workloads.errors import InputError, Notice
 from workloads.files import read_text
 from workloads.json_text import parse_document
 
@@ -88,7 +88,7 @@ def known() -> dict[int, Known]:
     """The user's wisdom; empty where there is none, with a warning where it is of no use here."""
     plans, reason = _known()
     if reason:
-        warnings.warn(f"FFT wisdom is passed over: {reason}", stacklevel=3)
+        warnings.warn(f"FFT wisdom is passed over: {reason}", Notice, stacklevel=3)
     return plans
 
 

@@ -10,15 +10,18 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
+import click
 import pytest
 from commands import refuse
 from filelock import FileLock
 
 from egrl import __version__, progress
-from egrl.cli import main
+from egrl.cli import cli, main
 from egrl.config import Budget
+from workloads.errors import Notice
 
 FAST = ["--method", "annealing", "--quiet"]
 TINY = [
@@ -469,3 +472,20 @@ def test_a_full_disk_ends_with_one_line_and_a_good_checkpoint(run, capsys, monke
     monkeypatch.undo()
     assert main(argv) == 0
     assert [row["generation"] for row in metrics(run)] == ["1", "2", "3", "4"]
+
+
+def test_a_notice_is_said_once_as_a_line_and_other_warnings_stay_pythons(monkeypatch, capsys):
+    @click.command()
+    @click.option("--quiet", is_flag=True)
+    def noisy(quiet: bool) -> int:
+        for _ in range(2):
+            warnings.warn("this is\nso", Notice, stacklevel=1)
+        warnings.warn("something else", DeprecationWarning, stacklevel=1)
+        return 0
+
+    monkeypatch.setattr(cli, "get_command", lambda context, name: noisy)
+    for argv, said in ((["noisy"], "egrl: this is so\n"), (["noisy", "--quiet"], "")):
+        with pytest.warns(DeprecationWarning, match="something else") as found:
+            assert main(argv) == 0
+        assert len(found) == 1
+        assert capsys.readouterr().err == said

@@ -16,6 +16,7 @@ from egrl.types import proposals
 from hwsim.fft import wisdom
 from hwsim.fft.notation import parse
 from hwsim.fft.problem import FftConfig, FftProblem
+from workloads.errors import Notice
 
 
 @pytest.fixture
@@ -43,9 +44,25 @@ def test_a_modelled_run_leaves_no_wisdom(own_wisdom):
     assert wisdom.known() == {}
 
 
+@pytest.mark.parametrize("flags", [[], ["--quiet"]])
+def test_wisdom_that_is_passed_over_is_one_line_and_none_where_the_run_is_quiet(flags, own_wisdom, capsys):
+    (own_wisdom / "wisdom.json").write_text("garbage")
+    argv = ["run", "--problem", "fft", "--workload", "dft-16", "--evals", "21", "--method", "random", *flags]
+    assert main([*argv, "--out", str(own_wisdom / "r")]) == 0
+    printed = capsys.readouterr().err
+    said = [line for line in printed.splitlines() if "passed over" in line]
+    if flags:
+        assert printed == ""
+    else:
+        assert len(said) == 1
+        assert said[0].startswith(f"egrl: FFT wisdom is passed over: {own_wisdom / 'wisdom.json'}: ")
+        assert "UserWarning" not in printed
+    assert (own_wisdom / "wisdom.json.unusable-1").read_text() == "garbage"
+
+
 def test_a_race_says_where_wisdom_that_could_not_be_used_is_kept(own_wisdom):
     (own_wisdom / "wisdom.json").write_text("garbage")
-    with pytest.warns(UserWarning, match="FFT wisdom is passed over"):
+    with pytest.warns(Notice, match="FFT wisdom is passed over"):
         _, race = raced({"fs(4,4)": 3e-6, "16": 4e-6}, {"fs(4,4)": 1.0e-6})
     aside = own_wisdom / "wisdom.json.unusable-1"
     assert race.note.endswith(f"; what could not be used is kept as {aside})")

@@ -14,7 +14,7 @@ from hwsim.fft.model import seconds
 from hwsim.fft.notation import parse
 from hwsim.fft.problem import FftConfig, FftProblem, check_chip, load_size
 from hwsim.problem import Status
-from workloads.errors import InputError
+from workloads.errors import InputError, Notice
 
 
 @pytest.mark.parametrize("name", ["dft-0", "dft--4", "dft-1.5", "dft-", "fft-8", "dft-16777217", "bert"])
@@ -98,7 +98,7 @@ def test_wisdom_that_is_of_no_use_here_is_refused_and_passed_over_with_a_warning
     with pytest.raises(InputError, match=line):
         wisdom.read(file)
     before = file.read_bytes()
-    with pytest.warns(UserWarning, match="FFT wisdom is passed over"):
+    with pytest.warns(Notice, match="FFT wisdom is passed over"):
         assert wisdom.known() == {}
     assert file.read_bytes() == before
 
@@ -109,7 +109,7 @@ def test_wisdom_that_cannot_be_used_is_kept_aside_under_a_name_of_its_own(conten
     file.parent.mkdir()
     file.write_text(content)
     first.write_text("of an earlier time")
-    with pytest.warns(UserWarning, match=f"^FFT wisdom that could not be used is kept as {second}: {file}: "):
+    with pytest.warns(Notice, match=f"^FFT wisdom that could not be used is kept as {second}: {file}: "):
         assert hwsim.fft.learn("fs(4,4)")
     assert (first.read_text(), second.read_text()) == ("of an earlier time", content)
     assert list(wisdom.known()) == [16]
