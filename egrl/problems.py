@@ -20,6 +20,7 @@ class Definition:
         chips: names of the chips that ship with it; the first is the default.
         describe: chip name -> what `egrl list chips` shows of it, a line "summary" among it.
         paper: the settings of `--preset paper`.
+        races: whether a config has costs measured on this machine (`HasRace`), the baseline's anew in each run.
     """
 
     config: type
@@ -27,6 +28,7 @@ class Definition:
     chips: Callable[[], Sequence[str]]
     describe: Callable[[str], dict[str, Any]]
     paper: dict[str, Any]
+    races: Callable[[Any], bool] = lambda config: False
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def _fft() -> Definition:
 
         return {"summary": f"problem fft: this machine ({machine_name()})"}
 
-    return Definition(FftConfig, build, lambda: ["host"], described, {})
+    return Definition(FftConfig, build, lambda: ["host"], described, {}, lambda config: config.races)
 
 
 PROBLEMS: dict[str, Entry] = {

@@ -45,6 +45,11 @@ class FftConfig:
     give_up: Annotated[float, Ge(1)] = 3.0
     leftmost: bool = False
 
+    @property
+    def races(self) -> bool:
+        """Whether costs are seconds that were measured."""
+        return self.cost == "measured"
+
 
 def load_size(name: str) -> int:
     """N of "dft-N", or of a file that a run keeps of it (dft.json).
@@ -226,7 +231,7 @@ class FftProblem:
     @property
     def races(self) -> bool:
         """Whether costs are seconds that were measured."""
-        return self.config.cost == "measured"
+        return self.config.races
 
     def race(self, mapping: Mapping16) -> Floats:
         """Seconds [B] of a DFT by the plans of mappings [B, N, 1], measured in turn."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import refuse
+from commands import refuse, refused_figure
 
 from egrl.archive import Archive
 from egrl.cli import main
@@ -84,6 +86,59 @@ def test_a_file_with_a_plan_of_another_size_is_refused_naming_both(argv, own_wis
     line = refuse(capsys, [*named, "--problem", "fft", "--workload", "dft-16", "--set", "problem.cost=model"])
     assert line == f"egrl: error: {file}: plan: expected a plan for 16 points, found fs(2,4) for 8\n"
     assert list(own_wisdom.iterdir()) == [file]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> dict[str, Path]:
+    """Finished runs of a generation each, by name."""
+    folder = tmp_path_factory.mktemp("runs")
+    base = [
+        "run",
+        "--problem",
+        "fft",
+        "--workload",
+        "dft-16",
+        "--evals",
+        "21",
+        "--method",
+        "random",
+        "--quiet",
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EGRL_FFT_WISDOM", str(folder / "wisdom.json"))
+        for name, flags in {
+            "first": [],
+            "second": ["--seed", "1"],
+            "modelled": ["--set", "problem.cost=model"],
+        }.items():
+            assert main([*base, *flags, "--out", str(folder / name)]) == 0
+    return {name: folder / name for name in ("first", "second", "modelled")}
+
+
+def with_baseline(run: Path, to: Path, **changes: object) -> Path:
+    """A copy of a run folder with another baseline."""
+    copy = Path(shutil.copytree(run, to))
+    summary = json.loads((copy / "summary.json").read_text())
+    summary["baseline"].update(changes)
+    (copy / "summary.json").write_text(json.dumps(summary))
+    return copy
+
+
+def test_curves_of_repetitions_are_drawn_though_each_measured_its_own_baseline(runs, tmp_path, capsys):
+    slower = with_baseline(runs["second"], tmp_path / "slower", cost=1.0)
+    output = tmp_path / "c.svg"
+    assert main(["plot", "curves", str(runs["first"]), str(slower), "-o", str(output), "--json"]) == 0
+    (curve,) = json.loads(capsys.readouterr().out)["curves"]
+    assert (curve["label"], curve["runs"]) == ("random", 2)
+
+
+def test_curves_over_other_baselines_are_refused(runs, tmp_path, capsys):
+    line = refused_figure(capsys, tmp_path / "c.png", "curves", runs["first"], runs["modelled"])
+    assert "expected runs of one baseline" in line
+    other = with_baseline(runs["second"], tmp_path / "other", rule="another plan")
+    line = refused_figure(capsys, tmp_path / "c.png", "curves", runs["first"], other)
+    assert "expected runs of one baseline, found default plan" in line
+    assert "another plan" in line
 
 
 def raced(seconds: dict[str, float], measured: dict[str, float]) -> tuple[SearchState, Raced]:
