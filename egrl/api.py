@@ -274,8 +274,8 @@ def _run(
         complete = summary.is_complete(reached, budget) or (budget.seconds is not None and not stopped)
         measured = None if boards is None else name_the_best(boards, prepared.archive, reached, complete)
         raced = race_the_best(problem, prepared.archive, reached) if boards is None and complete else None
-        if raced is not None:
-            progress.note(raced.note, quiet or not raced.note)
+        for text in () if raced is None else raced.notes:
+            progress.note(text, quiet)
         champion = reached.champions[0]
         mapping = None if champion is None else champion.mapping
         document = summary.summarise(

@@ -13,6 +13,7 @@ from egrl.board_keeper import GivenUp
 from egrl.boards import Boards
 from egrl.loop import SearchState
 from egrl.measurements import digest
+from egrl.problems import rival
 from egrl.summary import Measured
 from hwsim.board import BoardFailure
 from hwsim.measure import Measurement, Practice, interleave
@@ -107,9 +108,11 @@ def _speedup_interval(found: Named) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Raced:
-    """What a race at the end of a run says: of what it knows now, for people; and what the baseline took in it."""
+    """What a race at the end of a run says: lines for people, of what it found and what is remembered; and what the
+    baseline took in it.
+    """
 
-    note: str
+    notes: tuple[str, ...]
     baseline_cost: float
 
 
@@ -141,7 +144,12 @@ def race_the_best(problem: Problem, archive: Archive, state: SearchState) -> Rac
         mapping=own[at],
     )
     fastest = min(racers, key=costs.__getitem__)
-    return Raced(problem.remember(racers[fastest], costs[fastest]), baseline_cost)
+    again = (
+        f"measured again in turn with {rival(problem.name)}: {speedup:.4f}x (the search had"
+        f" {champion.speedup:.4f}x)"
+    )
+    remembered = problem.remember(racers[fastest], costs[fastest])
+    return Raced((again, remembered) if remembered else (again,), baseline_cost)
 
 
 def name_the_best(boards: Boards, archive: Archive, state: SearchState, complete: bool) -> Measured:

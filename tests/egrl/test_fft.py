@@ -30,8 +30,11 @@ def own_wisdom(tmp_path, monkeypatch):
 def test_a_run_without_a_method_is_tags_and_leaves_its_best_plan_as_wisdom(own_wisdom, capsys):
     out = own_wisdom / "r"
     assert main(["run", "--problem", "fft", "--workload", "dft-16", "--gens", "1", "--out", str(out)]) == 0
-    assert "hwsim.fft.plan(16) takes" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert "egrl: hwsim.fft.plan(16) " in printed.err
     summary = json.loads((out / "summary.json").read_text())
+    said = f"egrl: measured again in turn with the default plan: {summary['best']['speedup']:.4f}x (the search had "
+    assert said in printed.err
     assert summary["method"] == "tag"
     known = wisdom.known()[16]
     best = json.loads((out / "best_mapping.json").read_text())["plan"]
@@ -67,7 +70,7 @@ def test_a_race_says_where_wisdom_that_could_not_be_used_is_kept(own_wisdom):
     with pytest.warns(Notice, match="FFT wisdom is passed over"):
         _, race = raced({"fs(4,4)": 3e-6, "16": 4e-6}, {"fs(4,4)": 1.0e-6})
     aside = own_wisdom / "wisdom.json.unusable-1"
-    assert race.note.endswith(f"; what could not be used is kept as {aside})")
+    assert race.notes[-1].endswith(f"; what could not be used is kept as {aside})")
     assert aside.read_text() == "garbage"
 
 
@@ -149,7 +152,7 @@ def raced(seconds: dict[str, float], measured: dict[str, float]) -> tuple[Search
     found = problem.evaluate(mapping, np.zeros(len(mapping), np.uint64))
     found.cost[:] = list(measured.values())
     archive.append(proposals(mapping, "tag").numbered(0), found)
-    state = SearchState(champions=[Champion(1.0, 1.0, 1.0, "tag", 0, mapping[0])])
+    state = SearchState(champions=[Champion(1.5625, 1.0, 1.25, "tag", 0, mapping[0])])
     object.__setattr__(problem, "config", FftConfig(cost="measured"))
     problem.race = lambda rows: np.array([seconds[problem.plan_text(row)] for row in rows])  # type: ignore[method-assign]
     found_out = race_the_best(problem, archive, state)
@@ -163,7 +166,9 @@ def test_the_champion_is_the_fastest_of_the_race_not_the_luckiest_of_the_search(
     champion = state.champions[0]
     assert champion is not None
     assert (champion.ticket, champion.cost, champion.speedup) == (1, 2e-6, 2.0)
-    assert "fs(2,8)" in race.note
+    again, remembered = race.notes
+    assert again == "measured again in turn with the default plan: 2.0000x (the search had 1.2500x)"
+    assert "fs(2,8)" in remembered
     assert race.baseline_cost == 4e-6
     assert wisdom.known()[16] == wisdom.Known(parse("fs(2,8)"), 2e-6)
 
