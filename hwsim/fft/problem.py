@@ -259,7 +259,9 @@ class FftProblem:
         except InputError as error:
             return f"the fastest plan is not kept as wisdom: {error}"
         moved = "" if found.aside is None else f"; what could not be used is kept as {found.aside}"
-        return f"hwsim.fft.plan({plan.size}) takes {plan} from now on (wisdom: {wisdom.path()}{moved})"
+        same = plan == (found.before or default_plan(plan.size))
+        takes = f"keeps {plan}" if same else f"takes {plan} from now on"
+        return f"hwsim.fft.plan({plan.size}) {takes} (wisdom: {wisdom.path()}{moved})"
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """What keeps the plan of one mapping [N, 1] from being a DFT, by code that shares nothing with it."""

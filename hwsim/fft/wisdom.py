@@ -39,11 +39,13 @@ class Outcome:
 
     Attributes:
         kept: whether it was written.
+        before: the plan that was known of its size until then; None where none was.
         aside: where the file now lies that was there and could not be used; None where there was none.
         reason: why that could not be used.
     """
 
     kept: bool
+    before: Plan | None = None
     aside: Path | None = None
     reason: str = ""
 
@@ -112,8 +114,9 @@ def remember(plan: Plan, seconds: float, raced: bool = False) -> Outcome:
         InputError: the file cannot be written.
     """
     plans, reason = _known()
-    if not raced and plan.size in plans and plans[plan.size].seconds <= seconds:
-        return Outcome(kept=False)
+    before = plans.get(plan.size)
+    if not raced and before is not None and before.seconds <= seconds:
+        return Outcome(False, before.plan)
     plans[plan.size] = Known(plan, seconds)
     rows = [{"size": n, "plan": str(k.plan), "seconds": k.seconds} for n, k in sorted(plans.items())]
     document = {
@@ -133,4 +136,4 @@ def remember(plan: Plan, seconds: float, raced: bool = False) -> Outcome:
             with contextlib.suppress(OSError):
                 os.replace(aside, file)
         raise InputError(f"{file}: cannot write FFT wisdom: {error.strerror or error}") from error
-    return Outcome(True, aside, reason)
+    return Outcome(True, None if before is None else before.plan, aside, reason)

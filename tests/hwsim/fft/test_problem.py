@@ -117,6 +117,18 @@ def test_wisdom_that_cannot_be_used_is_kept_aside_under_a_name_of_its_own(conten
     assert list(wisdom.known()) == [8, 16]
 
 
+def test_what_is_remembered_is_said_to_be_kept_where_it_was_taken_before(file):
+    problem = FftProblem(16, FftConfig(cost="model"))
+    default, other = (problem.read_plan(text, "plan") for text in ("16", "fs(4,4)"))
+    said = [problem.remember(mapping, 1e-6) for mapping in (default, other, other, default)]
+    assert [line.removesuffix(f" (wisdom: {file})") for line in said] == [
+        "hwsim.fft.plan(16) keeps 16",
+        "hwsim.fft.plan(16) takes fs(4,4) from now on",
+        "hwsim.fft.plan(16) keeps fs(4,4)",
+        "hwsim.fft.plan(16) takes 16 from now on",
+    ]
+
+
 def test_wisdom_is_left_where_it_was_if_nothing_can_take_its_place(file, monkeypatch):
     def full(file, data):
         raise OSError(28, "No space left on device")
