@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from analysis.bands import Band, band_figure, bands
 from egrl.figures import Drawing, plain
 from egrl.figures.fastest import fastest
+from egrl.figures.places import check_places
 from egrl.past_run import PastRun
 
 
@@ -17,6 +18,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     """
     shown = fastest(runs)
     problem = shown.run.problem
+    check_places("bands", problem)
     found = {
         name: bands(mapping, problem.size_bytes, problem.heads, problem.labels)
         for name, mapping in shown.mappings().items()

@@ -8,6 +8,7 @@ import numpy as np
 
 from analysis.shift import shift_figure, shifts
 from egrl.figures import Drawing, plain
+from egrl.figures.places import check_places
 from egrl.figures.repetitions import together
 from egrl.past_run import PastRun
 
@@ -19,6 +20,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     """
     kept, remarks = together(runs)
     problem = kept[0].problem
+    check_places("shift", problem)
     best = np.stack([run.best_mapping() for run in kept])
     found = shifts(problem.baseline.mapping, best, problem.size_bytes, problem.heads, problem.labels)
     of = "the best mapping" if len(kept) == 1 else f"the best mappings of {len(kept)} runs"

@@ -144,6 +144,19 @@ def test_curves_over_other_baselines_are_refused(runs, tmp_path, capsys):
     assert "another plan" in line
 
 
+@pytest.mark.parametrize(
+    "figure", ["shift", "bands", "umap", "utilisation", "breakdown", "layout", "partition"]
+)
+def test_pictures_of_memories_are_refused_for_plans(figure, runs, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("EGRL_FFT_WISDOM", str(tmp_path / "wisdom.json"))
+    line = refused_figure(capsys, tmp_path / "f.png", figure, runs["modelled"])
+    if figure in ("shift", "bands", "umap"):
+        assert line == (
+            f"egrl: error: plot {figure}: expected a problem whose mappings say where things lie, found 'fft', whose"
+            " mappings are plans; `egrl plot curves` draws its runs"
+        )
+
+
 def raced(seconds: dict[str, float], measured: dict[str, float]) -> tuple[SearchState, Raced]:
     """A run that measured plans of 16 points, which then race at these seconds."""
     problem = FftProblem(16, FftConfig(cost="model"))
