@@ -87,13 +87,17 @@ POLICY_ROOM = 0.5
 
 
 def learning_curves(
-    curves: Sequence[Curve], title: str, bound: float | None = None, rival: str = "the compiler"
+    curves: Sequence[Curve],
+    title: str,
+    bound: float | None = None,
+    rival: str = "the compiler",
+    measured: str = "inferences",
 ) -> Figure:
     """Best speedup so far (thick) and deployable policy (thin): means over runs of equal label, +- one deviation.
 
     A policy that is as good as the best all along is not drawn; one that begins far below every best leaves the
     frame, so that the best can be told apart. `bound` is a speedup that no mapping can exceed, `rival` what
-    speedups are over.
+    speedups are over, `measured` what evaluations are of.
     """
     found = bands(curves)
     figure = new_figure()
@@ -133,7 +137,7 @@ def learning_curves(
     if policies and highest > lowest and axes.get_ylim()[0] < floor:
         axes.set_ylim(floor, max(axes.get_ylim()[1], highest + 0.04 * (highest - lowest)))
     _levels(axes, levels)
-    axes.set_xlabel("evaluations (inferences measured)")
+    axes.set_xlabel(f"evaluations ({measured} measured)")
     axes.set_ylabel(f"speedup over {rival}")
     axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
     axes.set_title(title, parse_math=False)

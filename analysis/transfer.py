@@ -28,7 +28,7 @@ class Transfer:
         trained_on: names of the workloads.
         evaluations: int64 [S], those spent in training when each policy was saved.
         targets: T names.
-        speedup: float64 [T, S] over the compiler; 0 where a mapping does not run.
+        speedup: float64 [T, S] over the baseline; 0 where a mapping does not run.
         deployed: index of the policy that was chosen.
     """
 
@@ -47,8 +47,8 @@ def means(transfer: Transfer, targets: Sequence[str]) -> Floats:
         return np.asarray(np.exp(np.log(rows).mean(axis=0)))
 
 
-def transfer_curves(transfers: Sequence[Transfer], title: str) -> Figure:
-    """A panel a training: speedup over the compiler against evaluations spent in training, a line a target."""
+def transfer_curves(transfers: Sequence[Transfer], title: str, rival: str = "the compiler") -> Figure:
+    """A panel a training: speedup over the rival against evaluations spent in training, a line a target."""
     names = list(dict.fromkeys(name for transfer in transfers for name in transfer.targets))
     columns = min(2, len(transfers))
     rows = -(-len(transfers) // columns)
@@ -74,13 +74,13 @@ def transfer_curves(transfers: Sequence[Transfer], title: str) -> Figure:
         axes.margins(x=0.02)
         axes.set_ylim(bottom=max(0.0, lowest - 0.05))
     for row in panels:
-        row[0].set_ylabel("zero-shot speedup over the compiler")
+        row[0].set_ylabel(f"zero-shot speedup over {rival}")
     figure.suptitle(title, fontsize=11, parse_math=False)
     own_names = {name for transfer in transfers for name in transfer.trained_on}
     handles: list[Line2D] = []
     for k, name in enumerate(names):
         handles += _look(Line2D([], [], label=name), k)
-    handles.append(Line2D([], [], color="0.3", linewidth=1.4, label="compiler"))
+    handles.append(Line2D([], [], color="0.3", linewidth=1.4, label=rival.removeprefix("the ")))
     handles.append(Line2D([], [], color="0.6", linewidth=0.8, linestyle=":", label="deployed policy"))
     if own_names & set(names):
         handles.append(Line2D([], [], color="0.2", linewidth=2.2, label="thick: trained on it"))
@@ -99,7 +99,9 @@ def _look(line: Line2D, number: int) -> list[Line2D]:
     return [line]
 
 
-def zero_shot(transfers: Sequence[Transfer], held_out: Sequence[str], title: str) -> Figure:
+def zero_shot(
+    transfers: Sequence[Transfer], held_out: Sequence[str], title: str, rival: str = "the compiler"
+) -> Figure:
     """The deployed policy of each training on each held-out target, and their geometric means; a row a training."""
     found = sorted(transfers, key=lambda transfer: means(transfer, held_out)[transfer.deployed])
     figure = new_figure(8.0, 1.6 + 0.42 * len(found))
@@ -131,10 +133,10 @@ def zero_shot(transfers: Sequence[Transfer], held_out: Sequence[str], title: str
         )
     handles.append(Line2D([], [], color="black", linewidth=2.5, label="geometric mean (right: its value)"))
     axes.axvline(1.0, color="0.45", linewidth=1.0, zorder=1)
-    handles.append(Line2D([], [], color="0.45", linewidth=1.0, label="compiler"))
+    handles.append(Line2D([], [], color="0.45", linewidth=1.0, label=rival.removeprefix("the ")))
     axes.set_yticks(range(len(found)), [_wrapped(transfer.policies) for transfer in found], fontsize=8)
     axes.set_ylim(-0.6, len(found) - 0.4)
-    axes.set_xlabel("speedup over the compiler, no training there")
+    axes.set_xlabel(f"speedup over {rival}, no training there")
     axes.set_title(title, parse_math=False)
     axes.grid(axis="x", color="0.92")
     legend_below(figure, handles)

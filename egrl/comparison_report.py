@@ -84,7 +84,7 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
     from analysis.curves import learning_curves
     from egrl import atomic, comparison
     from egrl.figures.curves import read_curve
-    from egrl.problems import rival
+    from egrl.problems import measured, rival
     from egrl.summary import read_summary
 
     ended = [job.path for job in subject.jobs if job.path not in failures]
@@ -102,7 +102,9 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
         path = folder / f"curves-{subject.name}.png"
         try:
             fastest = None if bound is None else problem.baseline.cost / bound
-            style.save(learning_curves(curves, title, fastest, rival(problem.name)), path)
+            style.save(
+                learning_curves(curves, title, fastest, rival(problem.name), measured(problem.name)), path
+            )
         except OSError as error:
             raise atomic.disk_failure(path, error) from error
     table = comparison.rows(runs, subject.methods, best_known, bound)

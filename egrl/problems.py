@@ -33,8 +33,8 @@ class Definition:
 
 @dataclass(frozen=True)
 class Entry:
-    """A problem in the registry: one line about it, its files in a run folder, how to import it, its rival, and the
-    method that searches it where none is named.
+    """A problem in the registry: one line about it, its files in a run folder, how to import it, its rival, the
+    method that searches it where none is named, and what an evaluation measures.
     """
 
     summary: str
@@ -43,6 +43,7 @@ class Entry:
     load: Callable[[], Definition]
     rival: str = "the compiler"
     method: str = "egrl"
+    measured: str = "inferences"
 
 
 def _nnpi() -> Definition:
@@ -131,6 +132,7 @@ PROBLEMS: dict[str, Entry] = {
         "chip.toml",
         _mmap,
         "the production heuristic",
+        measured="programs",
     ),
     "mcm": Entry(
         "a network split over the chips of a multi-chip module, in seconds a sample",
@@ -138,6 +140,7 @@ PROBLEMS: dict[str, Entry] = {
         "chip.toml",
         _mcm,
         "the heuristic",
+        measured="partitions",
     ),
     "fft": Entry(
         "plans of fast Fourier transforms (--workload dft-N), in measured seconds on this machine",
@@ -146,6 +149,7 @@ PROBLEMS: dict[str, Entry] = {
         _fft,
         "the default plan",
         "tag",
+        "plans",
     ),
 }
 
@@ -160,3 +164,13 @@ def find(name: str) -> Entry:
 def rival(name: str) -> str:
     """What speedups of a problem are over, for people: "the compiler"."""
     return PROBLEMS[name].rival if name in PROBLEMS else "the baseline"
+
+
+def measured(name: str) -> str:
+    """What the evaluations of a problem measure, for people: "inferences"."""
+    return PROBLEMS[name].measured if name in PROBLEMS else "mappings"
+
+
+def start_word(name: str, start: str) -> str:
+    """What a run on a problem began with, for people: `--start compiler` is its rival, by the rival's own name."""
+    return rival(name).removeprefix("the ") if start == "compiler" else start

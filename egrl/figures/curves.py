@@ -13,7 +13,7 @@ from analysis.curves import Curve, bands, learning_curves
 from egrl.figures import Drawing, plain
 from egrl.figures.repetitions import check_comparable, common_start, distinct, labels, plotted
 from egrl.past_run import PastRun
-from egrl.problems import rival
+from egrl.problems import measured, rival, start_word
 from workloads.errors import InputError
 from workloads.files import read_text
 
@@ -33,7 +33,8 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     bound = min((run.bound for run in kept if run.bound is not None), default=None)
     try:
         told = title + (f", {start} start" if start else "")
-        figure = learning_curves(curves, told, bound, rival(kept[0].summary["problem"]))
+        problem = kept[0].summary["problem"]
+        figure = learning_curves(curves, told, bound, rival(problem), measured(problem))
         numbers = {"bound": bound, "curves": bands(curves)}
     except ValueError as error:
         raise InputError(f"plot: {error}") from error
@@ -72,5 +73,5 @@ def read_curve(run: Path, summary: Mapping[str, Any], label: str | None = None) 
     if not rows:
         raise InputError(f"{path}: expected at least one generation, found none")
     if label is None:
-        label = f"{summary['method']}, {summary['start']} start"
+        label = f"{summary['method']}, {start_word(summary['problem'], summary['start'])} start"
     return Curve(label, evaluations, best, np.array(policy) if len(policy) == len(rows) else None)

@@ -173,7 +173,7 @@ def labels(runs: Sequence[PlottedRun]) -> list[str]:
     starts = {run.settings.get("run.start") for run in runs}
     heads = []
     for run in runs:
-        start = _shown(run.settings.get("run.start"), names)
+        start = _start(run, names)
         heads.append(run.summary["method"] + (f", {start} start" if len(starts) > 1 else ""))
     found = []
     for run, head in zip(runs, heads, strict=True):
@@ -188,7 +188,11 @@ def labels(runs: Sequence[PlottedRun]) -> list[str]:
 def common_start(runs: Sequence[PlottedRun]) -> str | None:
     """The start of all runs, for people; None where they differ in it."""
     starts = {run.settings.get("run.start") for run in runs}
-    return _shown(starts.pop(), _file_names(runs)) if len(starts) == 1 else None
+    return _start(runs[0], _file_names(runs)) if len(starts) == 1 else None
+
+
+def _start(run: PlottedRun, names: Mapping[str, str]) -> str:
+    return problems.start_word(run.summary["problem"], _shown(run.settings.get("run.start"), names))
 
 
 def _differing(left: PlottedRun, right: PlottedRun) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from egrl.figures import Drawing, plain
-from egrl.figures.transfers import Transferred, arrays, read
+from egrl.figures.transfers import Transferred, arrays, read, rival_of
 
 __all__ = ["draw", "read"]
 
@@ -16,4 +16,4 @@ def draw(runs: Sequence[Transferred]) -> Drawing:
 
     found = arrays(runs)
     title = "Zero-shot transfer: policies placed on workloads without training"
-    return Drawing(transfer_curves(found, title), {"transfers": plain(found)})
+    return Drawing(transfer_curves(found, title, rival_of(runs)), {"transfers": plain(found)})

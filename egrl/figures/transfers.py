@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from egrl import saved_policies, transfer
+from egrl.config import RunOptions
+from egrl.problems import rival
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,10 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Transferred:
-    """A folder and its transfer.json."""
+    """A folder, its transfer.json, and the problem that its policies are for."""
 
     path: Path
     document: dict[str, Any]
+    problem: str = RunOptions.problem
 
 
 def read(path: Path) -> Transferred:
@@ -37,7 +40,13 @@ def read(path: Path) -> Transferred:
             f"{path / transfer.DOCUMENT}: out of date: the folder has other policies by now; `egrl transfer {path}"
             " --workload W,…` makes it anew"
         )
-    return Transferred(path, {**document, "chosen": source.chosen})
+    return Transferred(path, {**document, "chosen": source.chosen}, source.problem)
+
+
+def rival_of(given: Sequence[Transferred]) -> str:
+    """What the speedups are over, for people: "the compiler"; "the baseline" where there are several problems."""
+    names = {each.problem for each in given}
+    return rival(names.pop()) if len(names) == 1 else "the baseline"
 
 
 def arrays(given: Sequence[Transferred]) -> list[Transfer]:

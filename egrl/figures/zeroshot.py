@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from egrl.figures import Drawing, plain
-from egrl.figures.transfers import Transferred, arrays, held_out, read
+from egrl.figures.transfers import Transferred, arrays, held_out, read, rival_of
 
 __all__ = ["draw", "read"]
 
@@ -27,7 +27,7 @@ def draw(runs: Sequence[Transferred]) -> Drawing:
         for each in found
     ]
     return Drawing(
-        zero_shot(found, names, f"Deployed policies on {len(names)} held-out workloads"),
+        zero_shot(found, names, f"Deployed policies on {len(names)} held-out workloads", rival_of(runs)),
         plain({"targets": list(names), "rows": rows}),
         [f"{', '.join(left_out)}: left out, a policy was trained there"] if left_out else [],
     )

@@ -144,6 +144,16 @@ def test_curves_over_other_baselines_are_refused(runs, tmp_path, capsys):
     assert "another plan" in line
 
 
+def test_curves_speak_of_plans_and_of_the_default_plan(runs, tmp_path):
+    output = tmp_path / "c.svg"
+    assert main(["plot", "curves", str(runs["first"]), "-o", str(output)]) == 0
+    text = " ".join(output.read_text().split())
+    for said in ("(plans measured)", "speedup over the default plan", "dft-16 on host, default plan start"):
+        assert said in text
+    assert "compiler" not in text
+    assert "inferences" not in text
+
+
 @pytest.mark.parametrize(
     "figure", ["shift", "bands", "umap", "utilisation", "breakdown", "layout", "partition"]
 )

@@ -55,6 +55,18 @@ def test_a_policy_is_placed_on_another_network_and_goes_on_there(trained, capsys
     assert "resnet18" in json.dumps(document)
 
 
+@pytest.mark.parametrize("figure", ["transfer", "zeroshot"])
+def test_policies_that_partition_are_drawn_against_the_heuristic(figure, trained, tmp_path):
+    run = shutil.copytree(trained, tmp_path / "r")
+    assert main(["transfer", str(run), "--workload", "resnet18", "--quiet"]) == 0
+    output = tmp_path / "t.svg"
+    assert main(["plot", figure, str(run), "-o", str(output)]) == 0
+    text = " ".join(output.read_text().split())
+    assert "speedup over the heuristic" in text
+    assert ">heuristic<" in text
+    assert "compiler" not in text
+
+
 def test_what_does_not_say_how_it_is_deployed_is_refused(trained, tmp_path, capsys):
     shutil.copytree(trained, tmp_path / "r")
     for path in (tmp_path / "r" / "policies").iterdir():
