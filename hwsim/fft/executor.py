@@ -62,6 +62,9 @@ class Fft:
         self._state = np.array([self.size, *(array.ctypes.data for array in held)], np.int64)
         self._run = machine.run
 
+    def __repr__(self) -> str:
+        return f"<Fft of {self.size} points: {self.plan}>"
+
     @property
     def scratch_bytes(self) -> int:
         """Of intermediate results, without factors."""

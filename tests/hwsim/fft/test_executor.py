@@ -155,6 +155,10 @@ def test_an_output_that_overlaps_the_input_is_refused():
         Fft("8")(x, x)
 
 
+def test_a_plan_that_is_printed_says_its_size_and_its_text():
+    assert str(Fft("fs(4,4)")) == repr(Fft("fs(4,4)")) == "<Fft of 16 points: fs(4,4)>"
+
+
 def test_open_and_enormous_plans_are_refused():
     with pytest.raises(InputError, match="open sub-problem"):
         Fft("f(2,?4)")
