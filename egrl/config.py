@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 from annotated_types import Ge, Gt, Le
 
+from egrl.problems import find
 from egrl.types import GENERATION
 from workloads.errors import InputError
 from workloads.files import parse_toml
@@ -154,7 +155,7 @@ def check_options(options: RunOptions) -> RunOptions:
     """The options, or InputError naming the flag, what was expected and what was found."""
     Budget.of(options)
     if not options.workload:
-        raise InputError("--workload: expected a name or a file; `egrl list workloads` shows the names")
+        raise InputError(f"--workload: expected {find(options.problem).workloads}, found none")
     for name, least, most in (("seed", 0, 2**128), ("workers", 1, 1024), ("threads", 1, 1024)):
         if not least <= getattr(options, name) <= most:
             expected = f"at least {least}" if getattr(options, name) < least else f"at most {most}"

@@ -34,7 +34,7 @@ class Definition:
 @dataclass(frozen=True)
 class Entry:
     """A problem in the registry: one line about it, its files in a run folder, how to import it, its rival, the
-    method that searches it where none is named, and what an evaluation measures.
+    method that searches it where none is named, what an evaluation measures, and what --workload takes.
     """
 
     summary: str
@@ -44,6 +44,7 @@ class Entry:
     rival: str = "the compiler"
     method: str = "egrl"
     measured: str = "inferences"
+    workloads: str = "a name or a file; `egrl list workloads` shows the names"
 
 
 def _nnpi() -> Definition:
@@ -150,6 +151,7 @@ PROBLEMS: dict[str, Entry] = {
         "the default plan",
         "tag",
         "plans",
+        "dft-N, a DFT of N points (dft-4096)",
     ),
 }
 

@@ -43,6 +43,11 @@ def test_a_run_without_a_method_is_tags_and_leaves_its_best_plan_as_wisdom(own_w
     assert summary["best"]["speedup"] == pytest.approx(summary["baseline"]["cost"] / summary["best"]["cost"])
 
 
+def test_a_run_without_a_size_is_told_what_names_one(capsys):
+    line = refuse(capsys, ["run", "--problem", "fft"])
+    assert line == "egrl: error: --workload: expected dft-N, a DFT of N points (dft-4096), found none\n"
+
+
 def test_a_modelled_run_leaves_no_wisdom(own_wisdom):
     argv = ["run", "--problem", "fft", "--workload", "dft-16", "--gens", "1", "--out", str(own_wisdom / "r")]
     assert main([*argv, "--set", "problem.cost=model", "--quiet"]) == 0
