@@ -27,6 +27,7 @@ from egrl.config import DEFAULT_GENERATIONS, RunOptions
 from egrl.methods import METHODS
 from egrl.run_folder import policy_is_due
 from egrl.types import GENERATION
+from hwsim.fft.problem import load_size
 from hwsim.mmap.view import View, parts
 from workloads.load import load, names
 from workloads.load_program import load_program
@@ -42,6 +43,8 @@ SMALL = shlex.split(
     " --set method.network.attention_heads=2 --set method.critic.width=8"
 )
 """Networks small enough for tests."""
+READERS = {"mmap": load_program, "fft": lambda name: range(load_size(name))}
+"""What reads the workloads of problems that have their own."""
 GIVEN_ONLY = {
     "start_mapping.json",
     "init_policy.safetensors",
@@ -111,7 +114,7 @@ def shortened(argv: list[str]) -> list[str]:
         return short
     if not set(least) & set(short):
         short += ["--gens", "1"]
-    return short if "--method" in short else [*short, *SMALL]
+    return short if "--method" in short or "fft" in short else [*short, *SMALL]
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,7 @@ def test_every_command_parses_and_its_settings_exist(document):
         context = parse(argv)
         workload = context.params.get("workload")
         if workload and not workload.endswith((".json", ".onnx", ".pt2")):
-            read = load_program if context.params.get("problem") == "mmap" else load
+            read = READERS.get(context.params.get("problem"), load)
             assert len(read(workload)) > 0
         if context.command.name == "run" and not context.params["resume"]:
             given = {k: v for k, v in context.params.items() if k in options and v is not None}
