@@ -334,7 +334,7 @@ class HasModel(Protocol):
 
 @runtime_checkable
 class HasBestKnown(Protocol):
-    """A problem that ships with the best mappings known."""
+    """A problem that ships with the best mappings known, or remembers them."""
 
     def best_known(self) -> tuple[Mapping16 | None, str]:
         """The best mapping known, or None; and a remark for people ("" where there is nothing to say)."""

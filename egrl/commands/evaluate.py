@@ -22,7 +22,7 @@ from workloads.errors import InputError
 @click.option(
     "--mapping",
     default="compiler",
-    help="a mapping file (best_mapping.json), compiler, or best-known: the best that ships [compiler]",
+    help="a mapping file (best_mapping.json), compiler, or best-known: the best that ships, or wisdom's [compiler]",
 )
 @click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
 @click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
@@ -64,7 +64,7 @@ def chosen(mapping: str, problem: Problem) -> Mapping16:
         if found is None:
             why = remark or f"none ships for {problem.workload} on {problem.chip}"
             raise InputError(
-                f"--mapping best-known: expected a best mapping that ships with the package: {why}"
+                f"--mapping best-known: expected a best mapping that ships with the package or is wisdom: {why}"
             )
         return found
     if not Path(mapping).exists():

@@ -249,6 +249,23 @@ class FftProblem:
         except InputError:
             return None
 
+    def best_known(self) -> tuple[Mapping16 | None, str]:
+        """The plan int16 [N, 1] that wisdom has, or why there is none.
+
+        Raises:
+            InputError: wisdom that cannot be read, or is of no use here.
+        """
+        from hwsim.fft import wisdom
+
+        file = wisdom.path()
+        found = wisdom.read(file).get(self.size) if file.exists() else None
+        if found is None:
+            return None, f"wisdom ({file}) has no plan for {self.size} points"
+        try:
+            return self.derivation.encode(found.plan), ""
+        except InputError as error:
+            return None, f"wisdom ({file}) has {found.plan}: {error}"
+
     def remember(self, mapping: Mapping16, cost: float) -> str:
         """Keep the plan of one mapping [N, 1], which won a race, as wisdom for `hwsim.fft.plan`."""
         from hwsim.fft import wisdom

@@ -70,6 +70,42 @@ def test_wisdom_that_is_passed_over_is_one_line_and_none_where_the_run_is_quiet(
     assert (own_wisdom / "wisdom.json.unusable-1").read_text() == "garbage"
 
 
+BEST_KNOWN = ["evaluate", "--problem", "fft", "--workload", "dft-16", "--mapping", "best-known"]
+
+
+def test_the_plan_that_wisdom_has_can_be_evaluated(own_wisdom, capsys):
+    file = own_wisdom / "wisdom.json"
+    argv = [*BEST_KNOWN, "--set", "problem.cost=model"]
+    refuse(capsys, argv, f"wisdom ({file}) has no plan for 16 points")
+    wisdom.remember(parse("fs(4,4)"), 1e-6)
+    assert main([*argv, "--json"]) == 0
+    problem = FftProblem(16, FftConfig(cost="model"))
+    assert json.loads(capsys.readouterr().out)["cost"] == problem.seconds(parse("fs(4,4)"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"machine": "other"}, ": machine: expected"),
+        ({"library": 0}, ": library: expected 1, found 0"),
+        (
+            {"plans": [{"size": 16, "plan": "8", "seconds": 1.0}]},
+            "expected a complete plan for 16 points, found '8'",
+        ),
+    ],
+)
+def test_wisdom_of_another_machine_version_or_size_is_an_error_where_it_was_asked_for(
+    changes, words, own_wisdom, capsys
+):
+    file = own_wisdom / "wisdom.json"
+    wisdom.remember(parse("fs(4,4)"), 1e-6)
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+    before = file.read_text()
+    refuse(capsys, [*BEST_KNOWN, "--set", "problem.cost=model"], str(file), words)
+    assert file.read_text() == before
+    assert list(own_wisdom.iterdir()) == [file]
+
+
 def test_a_race_says_where_wisdom_that_could_not_be_used_is_kept(own_wisdom):
     (own_wisdom / "wisdom.json").write_text("garbage")
     with pytest.warns(Notice, match="FFT wisdom is passed over"):
