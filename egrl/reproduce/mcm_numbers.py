@@ -17,6 +17,7 @@ from egrl.reproduce.folder import save_figure
 from egrl.reproduce.mcm_paper import ON_HELD_OUT, ON_TEST, TUNED, VARIANTS, Plan
 from egrl.transfer import FAILED
 from hwsim.problem import Status
+from workloads.errors import InputError
 
 if TYPE_CHECKING:
     from analysis.partition import Agreement
@@ -156,10 +157,12 @@ def _interval(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> dict[st
 
 
 def _over_random(graph: str, where: str) -> float | None:
-    """The random partition's cost over the greedy heuristic's; None where it does not run."""
+    """The random partition's cost over the greedy heuristic's; None where none was found that runs."""
     greedy = problem_of(graph, where).baseline.cost
-    random = problem_of(graph, where, baseline="random").baseline.cost
-    return float(random / greedy) if np.isfinite(random) else None
+    try:
+        return float(problem_of(graph, where, baseline="random").baseline.cost / greedy)
+    except InputError:  # none of its tries runs on the device
+        return None
 
 
 def draw(plan: Plan, results: Mapping[str, Any], out: Path) -> None:

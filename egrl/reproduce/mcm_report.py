@@ -12,7 +12,7 @@ from egrl.reproduce.mcm_paper import ON_HELD_OUT, ON_TEST, TUNED
 Results = Mapping[str, Any]
 
 WHAT = {
-    "rl": "`ppo` from scratch; its draws are mended by FIX",
+    "rl": "`ppo` from scratch; what it draws is brought about in order, FIX mends what that leaves",
     "rl-finetuned": "`ppo`, beginning with the pre-trained policy that was best to go on from",
     "rl-zeroshot": "the pre-trained policy that was best with no training, its weights as they are",
     "rl-frozen": "`ppo` with weights as they were drawn: what the search does without learning (not in the paper)",

@@ -13,9 +13,10 @@ from commands import run_here
 
 from egrl import chunks, comparison_runs
 from egrl.past_run import PastRun
+from egrl.reproduce import mcm_numbers
 from egrl.reproduce.egrl_report import images
 from egrl.reproduce.mcm_numbers import best_so_far, samples_to
-from egrl.reproduce.mcm_paper import TUNED, VARIANTS, Plan, reproduce, seconds
+from egrl.reproduce.mcm_paper import ON_TEST, TUNED, VARIANTS, Plan, reproduce, seconds
 from egrl.reproduce.mcm_published import TABLE2, TABLE3
 from egrl.reproduce.mcm_report import WHAT, report
 from hwsim.problem import Status
@@ -126,6 +127,18 @@ def test_curves_are_the_best_so_far_of_what_ran(made, results):
     assert own["curve"][-1] == pytest.approx(np.mean(finals))
     assert results["test"]["goals"][-1] == pytest.approx(own["curve"][-1])
     assert own["samples"][-1] is not None
+
+
+def test_a_random_partition_that_does_not_run_has_no_cost(monkeypatch):
+    def refused(graph, where, **settings):
+        if settings:
+            raise InputError("none that runs")
+        return built(graph, where)
+
+    built = mcm_numbers.problem_of
+    assert mcm_numbers._over_random("ncf", ON_TEST) is not None
+    monkeypatch.setattr(mcm_numbers, "problem_of", refused)
+    assert mcm_numbers._over_random("ncf", ON_TEST) is None
 
 
 def test_samples_to_a_throughput_are_counted_from_one():
