@@ -9,8 +9,8 @@ The model (*assumptions*), which `docs/mmap.md` explains:
 - Instructions run in order. Alone, one takes L_I(S) of `hwsim.mmap.cost`, and its traffic with HBM is spread evenly
   over that time.
 - There is a queue of copies into fast memory and one of copies out of it, each first in, first out, one copy at a
-  time. A copy is queued when the first step of its window begins, ties in the order of buffers. Copies out are
-  queued before an instruction waits, copies in after it.
+  time. A copy is queued when the first step of its window begins, or when its tensor is read from HBM before that,
+  ties in the order of buffers. Copies out are queued before an instruction waits, copies in after it.
 - HBM is shared fairly (max-min): the instruction wants what it wants alone, a copy all there is. So k copies leave an
   instruction its wish if that is at most 1 / (k + 1), and share the rest; else all get 1 / (k + 1), and it slows
   down.
@@ -88,6 +88,7 @@ def _plan_copies(
             due[source] = needed
         elif needed < due[source]:
             due[source] = needed
+        issue[source] = min(issue[source], needed)
 
 
 @kernel

@@ -36,7 +36,7 @@ def copies(program: Program, chip: Chip, layout: Layout) -> dict[int, Copy]:
         ]
         if readers:
             own = found.get(n, Copy(use.instruction + 1, min(readers), seconds))
-            found[n] = Copy(own.begins, min([own.due, *readers]), seconds)
+            found[n] = Copy(min([own.begins, *readers]), min([own.due, *readers]), seconds)
     return found
 
 

@@ -188,3 +188,16 @@ def test_the_step_after_the_window_of_a_copy_out_waits_for_it():
 def test_the_program_ends_with_its_last_copy():
     given = program([(0, 0, 1), (1, 1, 0)], [0, 100], [64, 60], leaves=(0,))
     assert parts_ns(given, [COPY, DROP]) == pytest.approx([32 + 100, 20, 4])
+
+
+def test_a_copy_out_whose_tensor_is_read_from_hbm_before_its_window_is_queued_by_then():
+    # The window of t1 is put to step 3, but step 2 reads t1 from HBM: its copy is queued by then, and waited for.
+    uses = [(0, 0, 1), (1, 1, 1), (1, 2, 0)]
+    given = program(uses, [0, 0, 0, 0], [64, 32], leaves=(0,))
+    tables = build_tables(given, CHIP)
+    layout = MmapGame(tables, 16).layout_of(np.array([COPY, COPY, DROP], np.int16))
+    late = replace(layout, copy_first=layout.copy_first.copy(), copy_last=layout.copy_last.copy())
+    late.copy_first[1], late.copy_last[1] = 3, 3
+    _, copies, ran = played(given, CHIP, late)
+    assert copies[1].queued_s <= copies[1].done_s <= ran[2][0]
+    assert latency_s(tables, late) == latency(given, CHIP, late)
