@@ -35,7 +35,7 @@ from workloads.program import Program
 from workloads.program_json import to_json
 
 ROUNDING = 1e-12
-SIMULATOR_VERSION = 2
+SIMULATOR_VERSION = 3
 """Changes whenever a layout or a cost changes for the same program, chip and settings."""
 
 
