@@ -95,6 +95,6 @@ def check_same(options: PretrainOptions, out: Path) -> None:
     for key in dict.fromkeys([*plain(options), *old]):
         if key not in FREE and old.get(key) != new.get(key):
             raise InputError(
-                f"--out {out}: {key}: expected {new.get(key)!r} as given (or not given), found"
-                f" {old.get(key)!r}; take another --out"
+                f"--out {out}: {key}: expected {new.get(key)!r} as in this command, found {old.get(key)!r};"
+                " take another --out"
             )

@@ -88,8 +88,8 @@ def step_by_step(
     out = np.ascontiguousarray(before, np.int16).copy()
     held = np.zeros(out.shape[1]) if pipeline.held is None else pipeline.held
     stages = int(max(out.max(initial=0), wanted.max(initial=0))) + 1
-    ends = np.ascontiguousarray(wanted, np.int16)
-    _step_by_step(out, ends, turn, most, *pipeline.neighbours, held, _span(pipeline), stages)
+    wanted = np.ascontiguousarray(wanted, np.int16)
+    _step_by_step(out, wanted, turn, most, *pipeline.neighbours, held, _span(pipeline), stages)
     return out
 
 

@@ -147,7 +147,7 @@ class PpoMethod:
             actions.append(state)
             taken = np.take_along_axis(found[1:], np.maximum(state, 0)[..., None].astype(np.int64), -1)
             log_probs.append(np.where(state >= 0, np.maximum(taken[..., 0], -20.0), 0.0))
-        deployed = in_stages(deployed, pipeline, np.ones(1, np.bool_))
+        deployed = in_stages(deployed, pipeline)
         proposed, own = state.copy(), group != EXPLORING
         proposed[own] = brought_about(befores[-1][own], state[own], pipeline, rng)
         mapping = np.concatenate([deployed if start is None else start[None], proposed])

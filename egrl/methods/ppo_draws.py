@@ -30,7 +30,7 @@ def outset(problem: Problem, kind: str) -> Mapping16:
     count = problem.num_choices.astype(np.int64)
     place = np.minimum(np.floor(pipeline.middle(int(count.max()))[:, None] * count), count - 1)
     even = np.where(problem.size_bytes > 0, place, nothing).astype(np.int16)
-    return in_stages(even[None], pipeline, np.ones(1, np.bool_))[0]
+    return in_stages(even[None], pipeline)[0]
 
 
 def coupled(rng: np.random.Generator, shape: tuple[int, ...], coupling: float) -> NDArray[np.float64]:
@@ -75,10 +75,12 @@ def anything(
     return out
 
 
-def in_stages(mapping: Mapping16, pipeline: Pipeline | None, later: NDArray[np.bool_]) -> Mapping16:
-    """Mappings [B, N, H] of stages brought in order (`hwsim.stage_order.in_order`), empty stages left out; as they are
-    without a pipeline."""
-    return mapping if pipeline is None else closed(_in_order(mapping, pipeline, later))
+def in_stages(mapping: Mapping16, pipeline: Pipeline | None) -> Mapping16:
+    """Mappings [B, N, H] of stages brought in order (`hwsim.stage_order.in_order`) by moving what is too early, empty
+    stages left out; as they are without a pipeline."""
+    return (
+        mapping if pipeline is None else closed(_in_order(mapping, pipeline, np.ones(len(mapping), np.bool_)))
+    )
 
 
 def _in_order(

@@ -58,5 +58,5 @@ class GraphSagePlayer:
                 logits, _ = net(task.x, earlier, task.graph, task.counts, task.stages(before))
                 choice = masked_log_probs(logits, task.counts).argmax(dim=-1).numpy()
                 before = np.where(problem.size_bytes > 0, choice, NOTHING).astype(np.int16)
-            found.append(in_stages(before, task.pipeline if ordered else None, np.ones(1, np.bool_))[0])
+            found.append(in_stages(before, task.pipeline if ordered else None)[0])
         return np.stack(found)

@@ -16,6 +16,7 @@ from egrl.methods import find
 from egrl.methods.ppo import PpoMethod
 from egrl.methods.ppo_config import PpoConfig
 from egrl.methods.ppo_draws import anything, brought_about, closed, coupled, in_stages, moved, opened, outset
+from egrl.methods.ppo_round import DRAFTING, EXPLORING, IMPROVING, OPENING
 from egrl.types import GENERATION, Setting
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmConfig, McmProblem
@@ -147,7 +148,7 @@ def test_a_stage_is_opened_behind_one_of_the_hottest_where_one_is_left(chips):
 
 def test_what_the_span_of_edges_asks_is_in_an_opened_stage_from_the_outset():
     problem = McmProblem(load("mobilenet_v2"), load_package("edge4"))
-    stages = in_stages(outset(problem, "even")[None] // 2, problem.pipeline, np.ones(1, bool))[0]
+    stages = in_stages(outset(problem, "even")[None] // 2, problem.pipeline)[0]
     for seed in range(4):
         found = opened(stages, problem, np.random.default_rng(seed))
         assert found.max() == stages.max() + 1
@@ -196,7 +197,7 @@ def test_of_what_sets_out_from_the_best_only_gains_count(chips):
     part = method._round[0]
     part.told = len(part.mapping)
     part.reward[:] = part.base - np.linspace(0.1, 0.9, len(part.reward))
-    after = np.isin(part.group, (1, 2))
+    after = np.isin(part.group, (IMPROVING, OPENING))
     lost = method._rollouts(part)
     assert lost is not None
     assert np.ptp(lost.target[after]) == 0 < np.ptp(lost.target[~after])
@@ -272,11 +273,11 @@ def test_the_best_that_ran_is_what_the_next_round_sets_out_from(chips):
     ran = np.concatenate([evaluation.repaired for _, evaluation in found])
     part = method._round[0]
     np.testing.assert_array_equal(
-        part.before[0][part.group == 1][0], ran[np.flatnonzero(rewards == rewards.max())[-1]]
+        part.before[0][part.group == IMPROVING][0], ran[np.flatnonzero(rewards == rewards.max())[-1]]
     )
-    assert (part.before[0][(part.group == 0) | (part.group == 3)] == -1).all()
-    assert [(part.group == kind).sum() for kind in (0, 3)] == [1, 1]
-    explorer = 1 + int(np.flatnonzero(part.group == 3)[0])
+    assert (part.before[0][np.isin(part.group, (DRAFTING, EXPLORING))] == -1).all()
+    assert [(part.group == kind).sum() for kind in (DRAFTING, EXPLORING)] == [1, 1]
+    explorer = 1 + int(np.flatnonzero(part.group == EXPLORING)[0])
     found = chips[0].evaluate(part.mapping[[explorer]], np.zeros(1, np.uint64))
     np.testing.assert_array_equal(found.repaired[0], part.mapping[explorer])
 
