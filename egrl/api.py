@@ -272,20 +272,18 @@ def _run(
             )
             stopped = stop()
         complete = summary.is_complete(reached, budget) or (budget.seconds is not None and not stopped)
-        measured = None if boards is None else name_the_best(boards, prepared.archive, reached, complete)
-        raced = race_the_best(problem, prepared.archive, reached) if boards is None and complete else None
-        for text in () if raced is None else raced.notes:
-            progress.note(text, quiet)
+        baseline_cost, table = None, None
+        if boards is not None:
+            measured = name_the_best(boards, prepared.archive, reached, complete)
+            baseline_cost, table = measured.baseline_cost, measured.evaluator
+        elif complete and (raced := race_the_best(problem, prepared.archive, reached)) is not None:
+            baseline_cost = raced.baseline_cost
+            for text in raced.notes:
+                progress.note(text, quiet)
         champion = reached.champions[0]
         mapping = None if champion is None else champion.mapping
         document = summary.summarise(
-            resolved,
-            problem,
-            reached,
-            prepared.archive,
-            complete,
-            measured,
-            None if raced is None else raced.baseline_cost,
+            resolved, problem, reached, prepared.archive, complete, baseline_cost, table
         )
         folder.write_results(document, problem, mapping)
     except KeyboardInterrupt:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from egrl.boards import Boards
 from egrl.loop import SearchState
 from egrl.measurements import digest
 from egrl.problems import rival
-from egrl.summary import Measured
 from hwsim.board import BoardFailure
 from hwsim.measure import Measurement, Practice, interleave
 from hwsim.problem import HasRace, Mapping16, Problem, Status
@@ -104,6 +104,14 @@ def _speedup_interval(found: Named) -> tuple[float, float]:
     speedup = found.baseline.value / found.best.value
     half = speedup * float(np.hypot(found.best.half_width, found.baseline.half_width))
     return speedup - half, speedup + half
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What an evaluator adds to a summary: the baseline's cost as it was measured, and the table `evaluator`."""
+
+    baseline_cost: float
+    evaluator: Mapping[str, Any]
 
 
 @dataclass(frozen=True)

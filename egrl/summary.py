@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +27,6 @@ OPTIMAL = 2e-9
 """A gap up to this is what proofs give away for rounding (1e-9): the mapping is proven to be the best possible."""
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What an evaluator adds to a summary: the baseline's cost as it was measured, and the table `evaluator`."""
-
-    baseline_cost: float
-    evaluator: Mapping[str, Any]
-
-
 def is_complete(state: SearchState, budget: Budget) -> bool:
     """Whether the run did all it was asked to (a budget in seconds is complete once it has stopped by itself)."""
     return state.finished or (budget.generations is not None and state.generation >= budget.generations)
@@ -47,17 +38,15 @@ def summarise(
     state: SearchState,
     archive: Archive,
     complete: bool,
-    measured: Measured | None = None,
     baseline_cost: float | None = None,
+    evaluator: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The summary of a run on one problem. `gap` is best cost / bound - 1; null where either is unknown.
 
     Where rewards are bounded there are `reward_bound` and `reward_gap`, bound - best reward, null if nothing was found.
-    `measured` is given where an evaluator measured: bounds are the model's and say nothing of its costs.
-    `baseline_cost` where the baseline was measured again beside the best, and the problem's own is of another moment.
+    `baseline_cost` is what the baseline was measured to take beside the best; None: what the problem says. `evaluator`
+    is the table of that name, where one measured: bounds are the model's and say nothing of its costs.
     """
-    if measured is not None:
-        baseline_cost = measured.baseline_cost
     champion = state.champions[0]
     best: Mapping[str, Any] | None = None
     if champion is not None:
@@ -71,7 +60,7 @@ def summarise(
             "evaluation": champion.ticket,
         }
     begun = time.monotonic()
-    provable = config.run.bound_seconds > 0 and measured is None
+    provable = config.run.bound_seconds > 0 and evaluator is None
     bound = problem.bound(config.run.bound_seconds) if provable else None
     rewards: dict[str, Any] = {}
     if provable and isinstance(problem, HasRewardBound):
@@ -101,9 +90,7 @@ def summarise(
             "cost": problem.baseline.cost if baseline_cost is None else baseline_cost,
             "rule": problem.baseline.name,
         },
-        **(
-            {} if measured is None else {"evaluator": {"command": config.run.evaluator, **measured.evaluator}}
-        ),
+        **({} if evaluator is None else {"evaluator": {"command": config.run.evaluator, **evaluator}}),
         "bound": None if bound is None else bound.cost,
         "bound_seconds": round(bound_seconds, 3),
         "gap": None
