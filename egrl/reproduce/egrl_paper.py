@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from egrl import atomic, comparison_report, run_folder, saved_policies, transfer
+from egrl import atomic, run_folder, saved_policies, transfer
 from egrl.figures import FIGURES
 from egrl.past_run import PastRun
+from egrl.reproduce.comparing import compared
 from egrl.reproduce.folder import remember, save_figure
-from egrl.stopping import Interrupted
 from workloads.errors import InputError
 from workloads.load import load
 
@@ -158,20 +158,15 @@ def _compared(
     say: Say,
 ) -> dict[str, Any]:
     """A comparison in a folder, run as far as it is missing."""
-    options = {"problem": "nnpi", "evals": plan.evals, "chip": "", "start": "", "settings": (), "preset": ""}
-    found = comparison_report.compare(
+    return compared(
         plan.workloads,
         methods,
         seeds,
         folder,
-        {**options, **given},
         workers,
         lambda line: say(f"{folder.name}: {line}"),
+        **{"problem": "nnpi", "evals": plan.evals, **given},
     )
-    if found is None:
-        raise Interrupted(folder, None, again="the same command goes on")
-    comparison_report.check(found)
-    return found
 
 
 def _all_runs(plan: Plan, out: Path, workload: str) -> list[PastRun]:

@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from egrl import atomic, comparison_report, run_folder, saved_policies
+from egrl import atomic, run_folder, saved_policies
 from egrl.pretrain import pretrain
 from egrl.pretrain_choice import CHOSEN, CHOSEN_FINETUNED
 from egrl.pretrain_options import PretrainOptions
+from egrl.reproduce.comparing import compared
 from egrl.reproduce.folder import remember
-from egrl.stopping import Interrupted
 from workloads.zoo.mcm87 import split
 
 Say = Callable[[str], None]
@@ -220,17 +220,16 @@ def _run(
     """The runs of one variant on some graphs, as far as they are missing."""
     trained, _, zero_shot = variant.init.partition(" ")
     init = str(policies[trained] / (CHOSEN if zero_shot else CHOSEN_FINETUNED)) if trained else ""
-    options: dict[str, Any] = {"problem": "mcm", "evals": evaluations, "chip": "", "start": "cold"}
-    options |= {"settings": (*problem_settings(where), *variant.settings), "preset": "", "init": init}
-    found = comparison_report.compare(
+    compared(
         graphs,
         (variant.method,),
         plan.seeds,
         folder,
-        options,
         workers,
         lambda line: say(f"{where}, {folder.name}: {line}"),
+        problem="mcm",
+        evals=evaluations,
+        start="cold",
+        settings=(*problem_settings(where), *variant.settings),
+        init=init,
     )
-    if found is None:
-        raise Interrupted(folder, None, again="the same command goes on")
-    comparison_report.check(found)

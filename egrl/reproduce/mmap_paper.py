@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from egrl import atomic, comparison_report
+from egrl import atomic
+from egrl.reproduce.comparing import compared
 from egrl.reproduce.folder import remember
-from egrl.stopping import Interrupted
 from workloads.load_program import program_names
 
 Say = Callable[[str], None]
@@ -143,26 +143,20 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
         init: str = "",
     ) -> None:
         """Runs in a folder, as far as they are missing."""
-        options: dict[str, Any] = {"problem": "mmap", "evals": None, "seconds": seconds, "chip": ""}
-        options |= {
-            "start": "cold",
-            "settings": settings,
-            "preset": "",
-            "threads": plan.threads,
-            "init": init,
-        }
-        found = comparison_report.compare(
+        compared(
             programs,
             methods,
             seeds,
             out / folder,
-            options,
             workers,
             lambda line: say(f"{folder}: {line}"),
+            problem="mmap",
+            seconds=seconds,
+            start="cold",
+            settings=settings,
+            threads=plan.threads,
+            init=init,
         )
-        if found is None:
-            raise Interrupted(out, None, again="the same command goes on")
-        comparison_report.check(found)
 
     run("table2", plan.programs, plan.methods, plan.seconds, plan.seeds, plan.settings)
     for part in ABLATIONS:
