@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -244,6 +244,33 @@ class Game(Protocol):
 
     def take(self, state: Any, index: NDArray[np.int64]) -> Any:
         """The games at `index` [B'], copies."""
+
+
+class Revised(NamedTuple):
+    """What became of a game that was revised.
+
+    Attributes:
+        wish: int16 [N, H], the game to go on with; illegal wishes in it are played as something else.
+        mapping, returned: what the best game decided (int16 [N, H], -1 where nothing was), and its return.
+        tried, moves: games begun, and moves played for them.
+    """
+
+    wish: Mapping16
+    mapping: Mapping16
+    returned: float
+    tried: int
+    moves: int
+
+
+@runtime_checkable
+class Revisable(Protocol):
+    """Optional view of a game whose games can be played again with some moves changed, many times a second."""
+
+    def revised(self, wish: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
+        """Change a game int16 [N, H] until about `moves` moves were played.
+
+        A game is kept by the Metropolis rule, at a temperature from `hot` to `cold`, in units of returns.
+        """
 
 
 class Derivation(Protocol):

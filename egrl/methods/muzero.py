@@ -55,6 +55,7 @@ class MuZero:
         "back",
         "concentration",
         "gradient_steps",
+        "revisions",
     )
 
     def __init__(self, setting: Setting, config: PlayConfig) -> None:
@@ -202,7 +203,7 @@ def _check(config: PlayConfig, problems: int) -> None:
             f"method.network.ids: expected 0 for {problems} workloads (numbers of tensors mean something else in each),"
             f" found {config.network.ids}"
         )
-    if config.dynamics == "true" and config.reanalyse and config.ablation == "none":
+    if config.dynamics == "true" and config.reanalyse and config.ablation in ("none", "no-revision"):
         raise InputError(
             "method.reanalyse: expected 0 with method.dynamics=true (states of remembered moves are not kept),"
             f" found {config.reanalyse:g}"

@@ -19,6 +19,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,9 @@ from egrl.play.chooser import Chooser
 from egrl.play.config import PlayConfig
 from egrl.play.elites import Elites
 from egrl.play.potential import Potential
+from egrl.play.reviser import NO_SLOT, Reviser
 from egrl.play.ring import Ring, Window
+from egrl.play.shown import Shown
 from egrl.play.table import Finished, Seen, Table
 from egrl.play.targets import targets
 from egrl.types import Setting
@@ -50,7 +53,8 @@ class Agent:
     Attributes:
         net: the networks.
         table, ring, potential, chooser, learner: what it plays, remembers, expects, moves and learns with.
-        elites: the best games so far.
+        elites, reviser: the best games so far, and what revises them.
+        shown: the slots that play what is shown to the agent.
         finished: games that are over and have not been taken yet; demonstrations are none of them.
     """
 
@@ -63,15 +67,19 @@ class Agent:
     ) -> None:
         """`demonstrations`: for each problem a mapping int16 [N, H] that the last slots play out."""
         torch.set_num_threads(1)
+        if config.ablation in ("no-search", "no-revision"):
+            config = replace(config, imitations=0, revise=replace(config.revise, moves=0.0))
         self._games, self._config, self._setting = list(games), config, setting
-        self._demonstrated = list(demonstrations)
         self._teaching = config.ablation != "no-learning"
         rng = setting.generator("muzero table")
         self.table = Table(self._games, config.slots)
         first = 0 if self._teaching else config.discount.steps
         self.potential = Potential(self._games, config.discount.at(first), config.potential_rate)
         self._prime(rng)
-        self.table.scatter(rng.random((config.slots, max(len(game.following) for game in games))), self._led)
+        base, problem = self.potential.base, self.table.problem
+        self.shown = Shown(problem, base, demonstrations, config.demonstrations, config.imitations)
+        draws = rng.random((config.slots, max(len(game.following) for game in games)))
+        self.table.scatter(draws, self.shown.demonstrating)
         seen, actions = self.table.observe(), games[0].num_actions
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(setting.generator("muzero weights").integers(2**62)))
@@ -83,6 +91,7 @@ class Agent:
         self._rng = setting.generator("muzero replay")
         self._blas = ThreadpoolController()
         self.elites = Elites(len(games), config.elites, setting.generator("muzero openings"))
+        self.reviser = Reviser(self._games, config.revise, setting)
         self.table.opening = self._opening
         self.finished: list[Finished] = []
         self._sums = dict.fromkeys(("moves", "back", "concentration"), 0.0)
@@ -98,14 +107,10 @@ class Agent:
         self._acting.load_state_dict(self.net.state_dict())
         self.chooser.refresh()
 
-    @property
-    def _led(self) -> NDArray[np.bool_]:
-        """bool [B], the slots that play demonstrations."""
-        number = self._config.demonstrations * len(self._games) if self._demonstrated else 0
-        return np.arange(len(self.table)) >= len(self.table) - number
-
     def source(self, slot: int) -> str:
         """How the games of a slot are played."""
+        if slot == NO_SLOT:
+            return "revised"
         return "greedy" if self.chooser.greedy[slot] else "self-play"
 
     # ---- one slice
@@ -131,6 +136,10 @@ class Agent:
     def _play_on(self) -> None:
         for _ in range(self._config.chunk):
             self.play()
+        moves = self._config.chunk * self._config.slots
+        for game in self.reviser.work(moves, self.elites):
+            self.elites.keep(game)
+            self.finished.append(game)
         self._metrics = {name: total / self._sums["moves"] for name, total in self._sums.items()}
         self._sums = dict.fromkeys(self._sums, 0.0)
 
@@ -146,18 +155,19 @@ class Agent:
         seen, legal, place = self.table.observe(), self.table.legal(), self.table.place()
         action, policy, value = self.chooser.choose(seen, legal, place)
         drawn, strayed = self.chooser.stray(action, legal)
-        action = self._demonstrate(drawn, legal, place)
+        action = self.shown.actions(drawn, legal, place)
+        led = self.shown.led.copy()
         moved = self.table.move(action)
+        own = [game for game in moved.finished if not led[game.slot]]
         scalars = {"action": action, "value": value, "done": moved.done, "stray": strayed & (action == drawn)}
         scalars |= {"reward": moved.reward, "place": moved.place, "after": moved.after}
         self.ring.write(scalars, policy, legal, seen)
         self.table.forget(self.ring.first)
         self.potential.learn(moved.place, moved.reward, moved.after)
-        led = self._led
-        for game in moved.finished:
-            if not led[game.slot]:
-                self.elites.keep(game)
-        self.finished += [game for game in moved.finished if not led[game.slot]]
+        for game in own:
+            self.elites.keep(game)
+            self.reviser.note(game)
+        self.finished += own
         self._sums["moves"] += len(action)
         self._sums["back"] += float((moved.after < moved.place).sum())
         self._sums["concentration"] += float(policy.max(axis=1).sum())
@@ -165,21 +175,10 @@ class Agent:
     def _opening(self, slot: int) -> tuple[int, ...]:
         """The first moves of a new game in a slot."""
         self.chooser.begin(slot)
-        if self.chooser.greedy[slot] or self._led[slot]:
+        self.shown.begin(slot, self.elites)
+        if self.chooser.greedy[slot] or self.shown.led[slot]:
             return ()
         return self.elites.opening(int(self.table.problem[slot]), self._config.restarts)
-
-    def _demonstrate(
-        self, action: NDArray[np.int64], legal: NDArray[np.bool_], place: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """The actions, those of demonstrating slots replaced by what is demonstrated where that is legal."""
-        action = action.copy()
-        for b in np.flatnonzero(self._led).tolist():
-            g = int(self.table.problem[b])
-            shown = int(self._demonstrated[g].reshape(-1)[place[b] - self.potential.base[g]])
-            if shown >= 0 and legal[b, shown]:
-                action[b] = shown
-        return action
 
     # ---- learning
 
@@ -191,7 +190,11 @@ class Agent:
     def reanalyse(self, window: Window) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Search segments of remembered moves anew, so many that they have their share; where they begin."""
         config, unroll = self._config, self._config.learner.unroll + 1
-        if not config.reanalyse or config.ablation != "none" or config.dynamics != "learned":
+        if (
+            not config.reanalyse
+            or config.ablation in ("no-learning", "no-search")
+            or config.dynamics != "learned"
+        ):
             return None
         played = config.chunk * config.slots
         count = max(1, round(played * config.reanalyse / (1 - config.reanalyse) / unroll))
@@ -233,7 +236,12 @@ class Agent:
 
     def metrics(self) -> Mapping[str, float]:
         """Of the last slice and the last gradient step."""
-        return {**self.learner.metrics, **self._metrics, "gradient_steps": float(self.learner.steps)}
+        return {
+            **self.learner.metrics,
+            **self._metrics,
+            "gradient_steps": float(self.learner.steps),
+            "revisions": float(self.reviser.tried),
+        }
 
     def state(self) -> dict[str, Any]:
         """Everything that does not follow from it; what was seen and the games' states follow from the moves."""
@@ -245,6 +253,8 @@ class Agent:
             "rng": self._rng.bit_generator.state,
             "elites": self.elites.state(),
             "chooser": self.chooser.state(),
+            "reviser": self.reviser.state(),
+            "shown": self.shown.state(),
             "metrics": self._metrics,
             "finished": [
                 {**vars(game), "actions": np.array(game.actions, np.int16)} for game in self.finished
@@ -265,6 +275,8 @@ class Agent:
         self._rng.bit_generator.state = state["rng"]
         self.elites.load(state["elites"])
         self.chooser.load(state["chooser"])
+        self.reviser.load(state["reviser"])
+        self.shown.load(state["shown"])
         self._metrics = dict(state["metrics"])
         self.finished = [
             Finished(**{**game, "actions": tuple(game["actions"].tolist())}) for game in state["finished"]

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Gt, Le, Lt
 
 from egrl.learners.muzero import MuZeroLearnerConfig
+from egrl.play.reviser import ReviseConfig
 from hwsim.mmap.view import View
 from policies.muzero import MuZeroConfig
 
@@ -58,7 +59,8 @@ class PlayConfig:
         search: Gumbel MuZero, or PUCT with Dirichlet noise and a temperature.
         dynamics: the learned model, or the game's own rules with the networks at the leaves (nothing is searched anew
             then: states of remembered moves are not kept).
-        ablation: "no-learning" searches by the game's rules with nothing learned; "no-search" plays the policy network.
+        ablation: "no-learning" searches by the game's rules with nothing learned; "no-search" plays the policy network;
+            "no-revision" and "no-search" revise nothing and imitate nothing.
         discount: of a move.
         chunk: moves in every slot between two times of learning.
         updates: gradient steps then.
@@ -72,6 +74,8 @@ class PlayConfig:
         restarts: share of new games, greedy ones aside, that begin with a part of one of the agent's `elites` best
             games so far and are played on from there.
         demonstrations: slots a problem that play the baseline's mapping; they teach, and are never proposed.
+        imitations: slots a problem that play the best game so far again; they teach.
+        revise: how the best games are revised (`egrl.play.reviser`).
         potential_rate: how much a reward counts in the potential of its place.
         gumbel_scale, value_scale, maxvisit_init, least_span: of `egrl.mcts.Gumbel`; the noise is that of the last slot,
             the others that are not greedy have less, in even steps.
@@ -85,7 +89,7 @@ class PlayConfig:
     simulations: Annotated[int, Ge(1), Le(100_000)] = 32
     search: Literal["gumbel", "puct"] = "gumbel"
     dynamics: Literal["learned", "true"] = "learned"
-    ablation: Literal["none", "no-learning", "no-search"] = "none"
+    ablation: Literal["none", "no-learning", "no-search", "no-revision"] = "none"
     discount: Discount = field(default_factory=Discount)
     chunk: Annotated[int, Ge(1), Le(100_000)] = 16
     updates: Annotated[int, Ge(0), Le(100_000)] = 8
@@ -97,6 +101,8 @@ class PlayConfig:
     restarts: Annotated[float, Ge(0), Le(1)] = 0.0
     elites: Annotated[int, Ge(1), Le(10_000)] = 4
     demonstrations: Annotated[int, Ge(0), Le(65536)] = 0
+    imitations: Annotated[int, Ge(0), Le(65536)] = 4
+    revise: ReviseConfig = field(default_factory=ReviseConfig)
     potential_rate: Annotated[float, Gt(0), Le(1)] = 0.05
     gumbel_scale: Annotated[float, Ge(0), Le(100)] = 0.8
     value_scale: Annotated[float, Ge(0), Le(100)] = 0.02
@@ -116,6 +122,8 @@ PAPER = {
     "discount.first": 0.9999,
     "discount.last": 0.9999,
     "greedy": 0.0,
+    "imitations": 0,
+    "revise.moves": 0.0,
     "coherent_scale": 0.0,
     "noise_fraction": 0.25,
     "noise_alpha": 0.03,

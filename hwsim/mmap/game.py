@@ -15,10 +15,11 @@ from hwsim.mmap.layout import Layout
 from hwsim.mmap.moves import dead_end, find_legal, over, play, play_proposal, restart, seconds
 from hwsim.mmap.observe import Observer
 from hwsim.mmap.plans import plan
+from hwsim.mmap.revise import walk
 from hwsim.mmap.room import new_words
 from hwsim.mmap.tables import Tables
 from hwsim.mmap.view import View
-from hwsim.problem import Floats, Mapping16
+from hwsim.problem import Floats, Mapping16, Revised
 
 ACTIONS = ("drop", "copy", "nocopy")
 
@@ -148,6 +149,13 @@ class MmapGame:
     def _bytes(self, granules: NDArray[np.int32]) -> NDArray[np.int64]:
         offset = granules.astype(np.int64)
         return np.where(offset >= 0, offset * self.granule_bytes, -1)
+
+    def revised(self, wish: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
+        """A game int16 [N, 1] changed for the better, see `Revisable`."""
+        found = walk(self.tables, wish[:, 0], key, moves, hot, cold)
+        return Revised(
+            found.wish[:, None], found.best[:, None], found.best_value, found.tried, found.decisions
+        )
 
     def played(self, proposals: Mapping16) -> Played:
         """Play whole games by proposals int16 [B, N]: an illegal wish falls back, a dead end goes back."""

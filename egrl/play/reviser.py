@@ -1,0 +1,143 @@
+"""The best games revised: played again with some moves changed, by the game's own rules and without looking.
+
+Source: Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing" (Science, 1983).
+
+A search plans one move and expects all later ones to be as usual. Where several decisions must change together, no
+single move is better than usual; a revised game is, whatever its moves look like one by one. Networks are not asked for
+it, so that a thousand moves are played again in the time of one that is planned.
+
+A *round* begins with the best game known, or with the best played since the last round; its temperature falls to 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from annotated_types import Ge, Gt, Le
+
+from egrl.keys import run_keys
+from egrl.play.elites import Elites
+from egrl.play.potential import order
+from egrl.play.table import Finished
+from egrl.types import Setting
+from hwsim.problem import Game, Mapping16, Revisable
+
+REVISE = 15
+"""Stream of keys."""
+NO_SLOT = -1
+"""Slot of a game that was revised."""
+
+
+@dataclass(frozen=True)
+class ReviseConfig:
+    """How much is revised, and how.
+
+    Attributes:
+        moves: played again for each move that is planned; 0: nothing is revised.
+        round: whole games in a round, for each decision.
+        hot: first temperature of a round, in returns of the average decision.
+        fresh: share of rounds that begin with the best game played since the last one.
+    """
+
+    moves: Annotated[float, Ge(0), Le(1e6)] = 1000.0
+    round: Annotated[float, Gt(0), Le(1e6)] = 5.0
+    hot: Annotated[float, Ge(0), Le(1e6)] = 0.5
+    fresh: Annotated[float, Ge(0), Le(1)] = 0.25
+
+
+@dataclass
+class _Walk:
+    """Where the revisions of one problem's games are.
+
+    Attributes:
+        wish: int16 [N, H], the game that is revised; None before a round.
+        done: moves played again in this round; number: of the next part of a walk.
+        fresh: the best game played since the last round, with its return.
+        best: the greatest return so far, of any game.
+    """
+
+    wish: Mapping16 | None = None
+    done: int = 0
+    number: int = 0
+    fresh: tuple[float, Mapping16] | None = None
+    best: float = -np.inf
+
+
+class Reviser:
+    """See the module; games that cannot be revised are left alone.
+
+    Attributes:
+        tried: games begun so far.
+    """
+
+    def __init__(self, games: Sequence[Game], config: ReviseConfig, setting: Setting) -> None:
+        self._games, self._config, self._setting = list(games), config, setting
+        self._orders = [order(game) for game in games]
+        self._walks = [_Walk() for _ in games]
+        self._rng = setting.generator("muzero revisions")
+        self.tried = 0
+
+    def note(self, game: Finished) -> None:
+        """A game was played."""
+        walk = self._walks[game.problem]
+        walk.best = max(walk.best, game.returned)
+        if walk.fresh is None or game.returned > walk.fresh[0]:
+            walk.fresh = (game.returned, game.mapping)
+
+    def work(self, moves: int, elites: Elites) -> list[Finished]:
+        """What became better than every game before, while so many moves were planned."""
+        better = []
+        quota = int(self._config.moves * moves / len(self._games))
+        for g, game in enumerate(self._games):
+            if quota and isinstance(game, Revisable) and len(self._orders[g]) and elites.games[g]:
+                found = self._walk(g, game, quota, elites)
+                better += [found] if found is not None else []
+        return better
+
+    def _walk(self, g: int, game: Revisable, quota: int, elites: Elites) -> Finished | None:
+        config, walk, places = self._config, self._walks[g], self._orders[g]
+        length = config.round * len(places) ** 2
+        if walk.wish is None or walk.done >= length:
+            self._begin(walk, elites.games[g][0].mapping)
+        assert walk.wish is not None
+        hot = [
+            config.hot / len(places) * max(0.0, 1 - done / length) for done in (walk.done, walk.done + quota)
+        ]
+        key = run_keys(self._setting.seed, np.array([walk.number * len(self._games) + g]), REVISE)[0]
+        found = game.revised(walk.wish, key, quota, hot[0], hot[1])
+        walk.number += 1
+        walk.wish, walk.done = found.wish, walk.done + found.moves
+        self.tried += found.tried
+        if found.returned <= walk.best:
+            return None
+        walk.best = found.returned
+        played = tuple(found.mapping.reshape(-1)[places].tolist())
+        return Finished(g, NO_SLOT, found.mapping, found.returned, played)
+
+    def _begin(self, walk: _Walk, best: Mapping16) -> None:
+        """A new round."""
+        fresh = self._rng.random() < self._config.fresh
+        walk.wish = walk.fresh[1] if fresh and walk.fresh is not None else best
+        walk.done, walk.fresh = 0, None
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {
+            "walks": [
+                vars(walk) | {"fresh": list(walk.fresh) if walk.fresh else None} for walk in self._walks
+            ],
+            "rng": self._rng.bit_generator.state,
+            "tried": self.tried,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """The inverse of `state`."""
+        self._walks = [
+            _Walk(**{**walk, "fresh": tuple(walk["fresh"]) if walk["fresh"] else None})
+            for walk in state["walks"]
+        ]
+        self._rng.bit_generator.state = state["rng"]
+        self.tried = int(state["tried"])
