@@ -83,6 +83,8 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "muzero": {
         "slots": 8,
+        "imitations": 1,
+        "revise.moves": 20.0,
         "simulations": 3,
         "chunk": 8,
         "updates": 1,

@@ -12,7 +12,7 @@ import numpy as np
 from egrl import problems
 from egrl.past_run import PastRun
 from egrl.reproduce.folder import save_figure
-from egrl.reproduce.mmap_paper import ABLATIONS, AGENT, Plan
+from egrl.reproduce.mmap_paper import ABLATIONS, AGENT, Plan, folder_of
 
 if TYPE_CHECKING:
     from hwsim.mmap.problem import MmapProblem
@@ -47,6 +47,15 @@ def summed(given: Sequence[PastRun]) -> dict[str, list[Any]]:
     }
 
 
+def played(given: Sequence[PastRun]) -> dict[str, list[float | None]]:
+    """What the agent's own games returned in the end, a value a run: moving means of those with noise and without."""
+    found: dict[str, list[float | None]] = {}
+    for name in ("returned", "greedy_returned"):
+        ends = [run.metrics(name)[0][-1] for run in given]
+        found[name] = [float(end) if np.isfinite(end) else None for end in ends]
+    return found
+
+
 def players(problem: MmapProblem) -> dict[str, Any]:
     """What the heuristic and the greedy player make of a program."""
     from hwsim.mmap.players import best_greedy
@@ -71,12 +80,12 @@ def program(plan: Plan, name: str, out: Path) -> dict[str, Any]:
     problem = problem_of(name)
     bound = problem.reward_bound(plan.bound_seconds)
     assert bound is not None
+    made = {method: runs(out / "table2", name, method, plan.seeds) for method in plan.methods}
     return {
         **players(problem),
         "bound": {"reward": bound.reward, "proof": bound.proof, "seconds": bound.seconds},
-        "methods": {
-            method: summed(runs(out / "table2", name, method, plan.seeds)) for method in plan.methods
-        },
+        "methods": {method: summed(given) for method, given in made.items()},
+        "played": played(made[AGENT]),
     }
 
 
@@ -114,10 +123,12 @@ def save_rewards(panels: Sequence[Any], path: Path) -> None:
 def ablation(plan: Plan, results: Mapping[str, Any], out: Path) -> dict[str, Any]:
     """Figure 7."""
     given = {FULL: runs(out / "table2", plan.ablated, AGENT, plan.seeds)}
-    given |= {part: runs(out / "ablation" / part, plan.ablated, AGENT, plan.seeds) for part in ABLATIONS}
+    given |= {
+        part: runs(out / "ablation" / folder_of(part), plan.ablated, AGENT, plan.seeds) for part in ABLATIONS
+    }
     shown = panel(results["programs"][plan.ablated], plan.ablated, given)
     save_rewards([shown], out / "figures" / "ablation.png")
-    return {label: summed(repeated) for label, repeated in given.items()}
+    return {label: {**summed(repeated), **played(repeated)} for label, repeated in given.items()}
 
 
 def suite(plan: Plan, out: Path) -> dict[str, Any]:

@@ -76,16 +76,6 @@ def _claims(results: Results) -> str:
             if {ours, theirs} <= methods.keys():
                 told = f"{published[ours]:.2f} against {published[theirs]:.2f}" if published else "-"
                 lines.append(_judged(f"`{program}`: {claim}", told, methods, ours, theirs))
-        if {"egrl", "es"} <= methods.keys():
-            lines.append(
-                _judged(
-                    f"`{program}`: EGRL is at least as good as evolution strategies",
-                    "-",
-                    methods,
-                    "egrl",
-                    "es",
-                )
-            )
     lines += sections.claims(results)
     return "\n".join(lines)
 

@@ -7,35 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from players import agent, games, settings
 
-from egrl import config
 from egrl.archive import Archive
 from egrl.methods import find
-from egrl.play.agent import Agent
-from egrl.play.config import PlayConfig
 from egrl.types import Setting
 from hwsim.problem import Status
-from subjects import PROBLEMS, SMALL
+from subjects import PROBLEMS
 from toys import ToyGame
 from workloads.errors import InputError
-
-
-def settings(**changes: Any) -> PlayConfig:
-    return config.build(PlayConfig, {**SMALL["muzero"], **changes}, "test")
-
-
-def agent(problem: Any, given: PlayConfig, threads: int = 1, seed: int = 0, shown: bool = False) -> Agent:
-    setting = Setting([problem], Archive([problem]), seed, [None], None, threads)
-    return Agent([problem.game], given, setting, [problem.baseline.mapping] if shown else [])
-
-
-def games(played: Agent, slices: int) -> list[tuple[int, ...]]:
-    found = []
-    for _ in range(slices):
-        played.work()
-        found += [game.actions for game in played.finished]
-        played.finished.clear()
-    return found
 
 
 @pytest.mark.parametrize("policy", ["gumbel", "puct"])
@@ -92,7 +72,7 @@ def test_without_learning_the_networks_stay_as_they_are():
 def test_new_games_begin_with_parts_of_the_best_ones():
     player = agent(ToyGame(), settings(restarts=1.0, elites=1, greedy=0.0))
     games(player, 20)
-    best = player.elites.games[0][0][1]
+    best = player.elites.games[0][0].actions
     begun = [
         record for records in player.table.records for record in records if record.given and record.since
     ]

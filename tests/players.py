@@ -1,0 +1,30 @@
+"""Agents with small settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from egrl import config
+from egrl.archive import Archive
+from egrl.play.agent import Agent
+from egrl.play.config import PlayConfig
+from egrl.types import Setting
+from subjects import SMALL
+
+
+def settings(**changes: Any) -> PlayConfig:
+    return config.build(PlayConfig, {**SMALL["muzero"], **changes}, "test")
+
+
+def agent(problem: Any, given: PlayConfig, threads: int = 1, seed: int = 0, shown: bool = False) -> Agent:
+    setting = Setting([problem], Archive([problem]), seed, [None], None, threads)
+    return Agent([problem.game], given, setting, [problem.baseline.mapping] if shown else [])
+
+
+def games(played: Agent, slices: int) -> list[tuple[int, ...]]:
+    found = []
+    for _ in range(slices):
+        played.work()
+        found += [game.actions for game in played.finished]
+        played.finished.clear()
+    return found
