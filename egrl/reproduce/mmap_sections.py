@@ -79,11 +79,11 @@ def ablation(results: Results) -> str:
     lines = [
         "## Figure 7: what search and learning are worth",
         "",
-        f"`{plan['ablated']}`, {plan['seconds']:g} s, seeds 0 to {plan['seeds'] - 1}. *no-learning* searches by the"
+        f"`{plan['ablated']}`, {plan['seconds']:g} s, seeds 0 to {plan['seeds'] - 1}. *No-learning* searches by the"
         " game's own rules with nothing learned; *no-search* learns by the n-step advantage and plays the policy"
-        " network. The paper shows curves only, the full agent's on top; its agent is *no-revision*, and neither of"
-        " those two revises games. *No-learning, revised* does, and *revisions alone* hardly does anything else. *Greedy"
-        " play* is a moving mean of the returns of games without noise in the end, which no revision has a part in.",
+        " network. The paper shows curves only, the full agent's on top. Its agent is *no-revision*, and neither of"
+        " those two revises games; *no-learning, revised* does, and *revisions alone* does hardly anything else. Greedy"
+        " play: a moving mean of the returns of games without noise in the end, which no revision has a part in.",
         "",
         "| agent | reward | lowest | highest | greedy play | games |",
         "|---|---:|---:|---:|---:|---:|",
