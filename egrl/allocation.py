@@ -12,7 +12,8 @@ from typing import Any
 from hwsim.allocation.buffers import Buffer, Packing
 from hwsim.allocation.judge import judge
 from hwsim.allocation.pack import pack
-from hwsim.problem import HasLifetimes, Lifetime, Mapping16, Problem
+from hwsim.problem import Mapping16, Problem
+from hwsim.views import HasLifetimes, Lifetime
 from workloads.errors import InputError
 
 FILE = "allocation"

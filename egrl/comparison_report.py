@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from egrl.types import RunFailure
-from hwsim.problem import HasBestKnown, HasModel, Problem
+from hwsim.problem import Problem
+from hwsim.views import HasBestKnown, HasModel
 from workloads.errors import InputError
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from egrl.measurements import digest
 from egrl.problems import rival
 from hwsim.board import BoardFailure
 from hwsim.measure import Measurement, Practice, interleave
-from hwsim.problem import HasRace, Mapping16, Problem, Status
+from hwsim.problem import Mapping16, Problem, Status
+from hwsim.views import HasRace
 
 LEAST_ROUNDS = 3
 RACERS = 8

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from hwsim.canonical import canonical
-from hwsim.problem import HasPlacement, HasPlanText, Mapping16, Problem
+from hwsim.problem import Mapping16, Problem
+from hwsim.views import HasPlacement, HasPlanText
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document

@@ -10,7 +10,8 @@ from egrl import executor, mapping_file, methods, problems, run_folder
 from egrl.archive import Archive
 from egrl.config import RunConfig, RunOptions
 from egrl.types import Method, Setting
-from hwsim.problem import HasModel, Mapping16, Problem
+from hwsim.problem import Mapping16, Problem
+from hwsim.views import HasModel
 from workloads.errors import InputError
 from workloads.files import read_bytes
 

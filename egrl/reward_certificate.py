@@ -9,7 +9,8 @@ import numpy as np
 
 from egrl.problems import rival
 from hwsim.canonical import canonical
-from hwsim.problem import HasBestKnown, HasRewardBound, Mapping16, Problem
+from hwsim.problem import Mapping16, Problem
+from hwsim.views import HasBestKnown, HasRewardBound
 from workloads.errors import InputError
 
 PLAYS = 200

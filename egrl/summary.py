@@ -16,7 +16,8 @@ from egrl.reward_certificate import PROVED, reward_up
 from egrl.run_folder import SUMMARY
 from egrl.types import GENERATION
 from egrl.units import cost_text
-from hwsim.problem import HasRewardBound, Problem
+from hwsim.problem import Problem
+from hwsim.views import HasRewardBound
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document

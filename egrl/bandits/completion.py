@@ -11,7 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
-from hwsim.problem import Derivation, HasCompletion, Mapping16
+from hwsim.problem import Mapping16
+from hwsim.stepwise import Derivation, HasCompletion
 
 
 class Completions(Protocol):

@@ -19,7 +19,7 @@ WIDTH = 2
 
 
 class Decisions:
-    """A problem's mappings as a tree (`Derivation` of hwsim/problem.py); a vertex is bytes, two a decision."""
+    """A problem's mappings as a tree (`Derivation` of hwsim/stepwise.py); a vertex is bytes, two a decision."""
 
     def __init__(self, problem: Problem, order: Literal["size", "nodes"]) -> None:
         live = np.argwhere(problem.size_bytes > 0)

@@ -21,7 +21,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from hwsim.problem import Derivation
+from hwsim.stepwise import Derivation
 
 Entry = tuple[float, int]
 """An evaluation as vertices keep it: minus its reward (infinite where it failed) and its number; the best is least."""

@@ -28,7 +28,8 @@ from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 
 from egrl.bandits.completion import Completions, Uniform
-from hwsim.problem import Derivation, HasDecisions, HasSubproblems, Mapping16
+from hwsim.problem import Mapping16
+from hwsim.stepwise import Derivation, HasDecisions, HasSubproblems
 
 Weights = NDArray[np.float64]
 

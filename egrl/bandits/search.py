@@ -21,7 +21,8 @@ import numpy as np
 from egrl.bandits.choose import Bandit
 from egrl.bandits.completion import Completions, Uniform
 from egrl.bandits.graph import Graph
-from hwsim.problem import Derivation, Mapping16
+from hwsim.problem import Mapping16
+from hwsim.stepwise import Derivation
 
 
 class GraphSearch:

@@ -10,7 +10,8 @@ from typing import Any
 import click
 import numpy as np
 
-from hwsim.problem import Bound, HasBestKnown, HasModel, HasProvedBound, HasRewardBound, Mapping16, Problem
+from hwsim.problem import Bound, Mapping16, Problem
+from hwsim.views import HasBestKnown, HasModel, HasProvedBound, HasRewardBound
 from workloads.errors import InputError
 
 DEFAULT_SECONDS = 60.0

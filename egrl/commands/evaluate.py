@@ -11,7 +11,8 @@ from typing import Any
 import click
 import numpy as np
 
-from hwsim.problem import HasBestKnown, HasExplanation, HasPartition, Mapping16, Problem, Status
+from hwsim.problem import Mapping16, Problem, Status
+from hwsim.views import HasBestKnown, HasExplanation, HasPartition
 from workloads.errors import InputError
 
 

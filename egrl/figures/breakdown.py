@@ -11,7 +11,7 @@ from analysis.changes import Inference
 from egrl.figures import Drawing, plain
 from egrl.figures.fastest import fastest
 from egrl.past_run import PastRun
-from hwsim.problem import HasExplanation
+from hwsim.views import HasExplanation
 from workloads.errors import InputError
 
 

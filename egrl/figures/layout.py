@@ -12,7 +12,8 @@ from egrl.figures import Drawing, memory_map, partition, plain
 from egrl.figures.fastest import fastest
 from egrl.past_run import PastRun
 from hwsim.mmap.problem import MmapProblem
-from hwsim.problem import HasPartition, Problem
+from hwsim.problem import Problem
+from hwsim.views import HasPartition
 
 STEP = "op, in execution order"
 ALIGN_BYTES, SECONDS, SEED = 64, 10.0, 0

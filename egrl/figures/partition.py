@@ -11,7 +11,8 @@ from egrl.figures import Drawing, plain
 from egrl.figures.fastest import Fastest, fastest
 from egrl.past_run import PastRun
 from egrl.problems import rival
-from hwsim.problem import HasPartition, Mapping16
+from hwsim.problem import Mapping16
+from hwsim.views import HasPartition
 from workloads.errors import InputError
 
 

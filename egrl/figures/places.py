@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hwsim.problem import HasPlanText, Problem
+from hwsim.problem import Problem
+from hwsim.views import HasPlanText
 from workloads.errors import InputError
 
 

@@ -13,7 +13,8 @@ from egrl.figures import Drawing, plain
 from egrl.figures.fastest import fastest
 from egrl.figures.partition import draw_shares
 from egrl.past_run import PastRun
-from hwsim.problem import HasExplanation, HasOccupancy, HasPartition, Mapping16, Occupancy, Problem
+from hwsim.problem import Mapping16, Problem
+from hwsim.views import HasExplanation, HasOccupancy, HasPartition, Occupancy
 from workloads.errors import InputError
 
 TIME, STEP = "time since the inference began (µs)", "op, in execution order"

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hwsim.problem import Mapping16, Problem, pipeline_of, stage_heat_of
+from hwsim.problem import Mapping16, Problem
 from hwsim.stages import situation
+from hwsim.views import pipeline_of, stage_heat_of
 from policies.graph import Graph
 from policies.graphsage import Stages
 

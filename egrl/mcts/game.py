@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.mcts.search import Recurrent, Root, Step
-from hwsim.problem import Floats, Game
+from hwsim.problem import Floats
+from hwsim.stepwise import Game
 
 Evaluate = Callable[[Any], tuple[Any, Any]]
 """States of R games to prior logits [R, A] and values [R]; what is said of games that are over is ignored."""

@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 from egrl.keys import REPAIR, SAMPLE, run_keys
 from egrl.methods import Definition, serves_all
 from egrl.types import GENERATION, Proposals, Setting, proposals
-from hwsim.problem import Evaluation, Mapping16, Status, pipeline_of
+from hwsim.problem import Evaluation, Mapping16, Status
+from hwsim.views import pipeline_of
 from population.moves import Moves, MovesConfig
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from egrl.methods import Definition
 from egrl.types import Proposals, Setting, proposals
-from hwsim.problem import Evaluation, HasModel, Problem
+from hwsim.problem import Evaluation, Problem
+from hwsim.views import HasModel
 
 if TYPE_CHECKING:
     from policies.store import StoredPolicy

@@ -34,7 +34,8 @@ from egrl.keys import REPAIR, SAMPLE, run_keys
 from egrl.methods import Definition, serves_all
 from egrl.methods.parts_dp import PartsDp
 from egrl.types import GENERATION, Method, Proposals, Setting, proposals
-from hwsim.problem import Evaluation, HasParts, Mapping16, Problem
+from hwsim.problem import Evaluation, Mapping16, Problem
+from hwsim.views import HasParts
 
 if TYPE_CHECKING:
     from policies.store import StoredPolicy

@@ -32,7 +32,8 @@ from egrl.learners.learner import LEARNER_METRICS, Learner, LearnerConfig
 from egrl.methods.rounds import COMPILER, LEARNER, START, Round
 from egrl.types import Proposals, RunFailure, Setting, proposals
 from hwsim.canonical import observe
-from hwsim.problem import Evaluation, Mapping16, Observation, Status, pipeline_of
+from hwsim.problem import Evaluation, Mapping16, Observation, Status
+from hwsim.views import pipeline_of
 from policies.graph_unet import GraphUNetConfig
 from policies.store import StoredPolicy, actor_policy
 from population.evolve import Decisions, EvolutionConfig, Guest, Population

@@ -21,7 +21,8 @@ from egrl.methods import Definition
 from egrl.play.agent import Agent
 from egrl.play.config import PAPER, PlayConfig
 from egrl.types import Proposals, Setting, proposals
-from hwsim.problem import Evaluation, HasGame, Mapping16, Problem
+from hwsim.problem import Evaluation, Mapping16, Problem
+from hwsim.stepwise import HasGame
 from policies.layout import layout_of
 from policies.store import StoredPolicy
 from policies.weights import flatten

@@ -3,7 +3,7 @@
 Source: the search that TAG (de Mesmay et al., ICML 2009) is held against ("DP"), as in FFTW's planner (Frigo and
 Johnson, 2005): the plan of a part is made of the best plans of its parts.
 
-A pass measures the plans of each part (`HasParts` of hwsim/problem.py) in turn and keeps the `keep` best of each; the
+A pass measures the plans of each part (`HasParts` of hwsim/views.py) in turn and keeps the `keep` best of each; the
 last part is the whole problem. The best part need not make the best whole, which is what other searches can gain.
 
 Deviations: after a pass the next one keeps twice as many plans and measures what that adds, so that any budget is
@@ -16,7 +16,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hwsim.problem import HasParts, Mapping16
+from hwsim.problem import Mapping16
+from hwsim.views import HasParts
 
 MOST_KEPT = 1 << 20
 """Passes end when all plans are measured, or at the latest here."""

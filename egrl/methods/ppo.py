@@ -65,7 +65,8 @@ from egrl.methods.ppo_draws import (
 )
 from egrl.methods.ppo_round import DRAFTING, EXPLORING, IMPROVING, OPENING, Known, Part
 from egrl.types import Proposals, RunFailure, Setting, proposals
-from hwsim.problem import Evaluation, Mapping16, Problem, Status, pipeline_of
+from hwsim.problem import Evaluation, Mapping16, Problem, Status
+from hwsim.views import pipeline_of
 from policies.graph import prepare
 from policies.graphsage_store import graphsage_policy, graphsage_weights
 from policies.store import StoredPolicy

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from hwsim.problem import Mapping16, Problem, pipeline_of, stage_heat_of
+from hwsim.problem import Mapping16, Problem
 from hwsim.stage_order import in_order, step_by_step
 from hwsim.stages import Pipeline
+from hwsim.views import pipeline_of, stage_heat_of
 
 WAVES = 32
 """Waves that coupled numbers are made of."""

@@ -18,7 +18,8 @@ from egrl.bandits.completion import complete
 from egrl.keys import SAMPLE, run_keys
 from egrl.methods import Definition, serves_all
 from egrl.types import GENERATION, Proposals, Setting, proposals
-from hwsim.problem import Evaluation, HasDerivation, Keys, Mapping16, Problem
+from hwsim.problem import Evaluation, Keys, Mapping16, Problem
+from hwsim.stepwise import HasDerivation
 from workloads.errors import InputError
 
 if TYPE_CHECKING:

@@ -27,7 +27,8 @@ from egrl.bandits.rounds import Rounds
 from egrl.bandits.search import GraphSearch
 from egrl.methods import Definition, serves_all
 from egrl.types import Setting
-from hwsim.problem import Derivation, HasDerivation, HasDomains, Problem
+from hwsim.problem import Problem
+from hwsim.stepwise import Derivation, HasDerivation, HasDomains
 from workloads.errors import InputError
 
 Vertices = Literal["auto", "derivation", "domains", "decisions"]

@@ -17,7 +17,8 @@ from egrl.archive import Archive
 from egrl.play.agent import Agent
 from egrl.play.config import PlayConfig
 from egrl.types import Setting
-from hwsim.problem import HasGame, Mapping16, Problem
+from hwsim.problem import Mapping16, Problem
+from hwsim.stepwise import HasGame
 from workloads.errors import InputError
 
 if TYPE_CHECKING:

@@ -38,7 +38,8 @@ from egrl.play.shown import Shown
 from egrl.play.table import Finished, Seen, Table
 from egrl.play.targets import targets
 from egrl.types import Setting
-from hwsim.problem import Game, Mapping16
+from hwsim.problem import Mapping16
+from hwsim.stepwise import Game
 from policies.layout import Weights
 from policies.muzero import MuZeroNet, Shapes
 from policies.weights import assign

@@ -23,7 +23,8 @@ from egrl.play.potential import Potential
 from egrl.play.table import Seen, Table
 from egrl.types import Setting
 from hwsim.keys import derive
-from hwsim.problem import Floats, Game, Keys
+from hwsim.problem import Floats, Keys
+from hwsim.stepwise import Game
 from policies.muzero import MuZeroNet
 
 PLAY, REANALYSE, ACT, STRAY = 11, 12, 13, 14

@@ -16,7 +16,8 @@ from egrl.mcts import Root, Step
 from egrl.play import compiled
 from egrl.play.potential import Potential
 from egrl.play.table import Seen, Table
-from hwsim.problem import Floats, Game
+from hwsim.problem import Floats
+from hwsim.stepwise import Game
 from policies.muzero import MuZeroNet
 
 

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from hwsim.problem import Floats, Game
+from hwsim.problem import Floats
+from hwsim.stepwise import Game
 
 
 class Potential:

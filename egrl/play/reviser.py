@@ -23,7 +23,8 @@ from egrl.play.elites import Elites
 from egrl.play.potential import order
 from egrl.play.table import Finished
 from egrl.types import Setting
-from hwsim.problem import Game, Mapping16, Revisable
+from hwsim.problem import Mapping16
+from hwsim.stepwise import Game, Revisable
 
 REVISE = 15
 """Stream of keys."""

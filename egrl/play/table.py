@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from egrl.mcts.embeddings import map_leaves
 from egrl.play.potential import order
-from hwsim.problem import Floats, Game, Mapping16
+from hwsim.problem import Floats, Mapping16
+from hwsim.stepwise import Game
 
 Seen = dict[str, NDArray[Any]]
 

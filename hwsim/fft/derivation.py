@@ -17,7 +17,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 import numpy as np
 
 from hwsim.fft.grammar import Bluestein, Loop, Open, Plan, Rader, Split, expand, rules
-from hwsim.problem import Mapping16, Pick
+from hwsim.problem import Mapping16
+from hwsim.stepwise import Pick
 from workloads.errors import InputError
 
 PART = -2
@@ -76,7 +77,7 @@ def _reach(size: int, bare: bool) -> tuple[int, int, frozenset[int]]:
 
 
 class PlanGraph:
-    """Plans of one size (`Derivation` of hwsim/problem.py): vertices are partial plans.
+    """Plans of one size (`Derivation` of hwsim/stepwise.py): vertices are partial plans.
 
     Attributes:
         steps, most_rules: of the longest derivation, and the most rules that there are at a step.

@@ -38,7 +38,7 @@ def follow(r: Relations, s: State, order: NDArray[np.int64], made: NDArray[np.in
 
 
 class Chips:
-    """The partitions of a solver's graph (`Derivation` and `HasDecisions` of hwsim/problem.py).
+    """The partitions of a solver's graph (`Derivation` and `HasDecisions` of hwsim/stepwise.py).
 
     Attributes:
         root: the vertex in which nothing is decided.

@@ -25,7 +25,8 @@ from hwsim.mcm.cuts import best_cuts
 from hwsim.mcm.ideals import cheapest_chain, ideals
 from hwsim.mcm.network import Network
 from hwsim.mcm.thin import filled, thinned, thinner
-from hwsim.problem import Bound, Solution
+from hwsim.problem import Bound
+from hwsim.views import Solution
 
 ROUNDING = 1e-9
 """What a bound gives away for sums in another order."""

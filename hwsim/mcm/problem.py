@@ -36,18 +36,9 @@ from hwsim.mcm.network import SCHEMA_VERSION, network
 from hwsim.mcm.package import MAX_CHIPS, Package, package_file
 from hwsim.mcm.rules import misplaced
 from hwsim.mcm.solver import Answer, solver
-from hwsim.problem import (
-    Baseline,
-    Bound,
-    Evaluation,
-    Keys,
-    Mapping16,
-    Observation,
-    Solution,
-    Status,
-    Violation,
-)
+from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
 from hwsim.stages import Pipeline, fullness, heat
+from hwsim.views import Solution
 from workloads.errors import InputError
 from workloads.graph import Workload
 from workloads.importers.placement_json import PlacementGraph

@@ -19,7 +19,8 @@ from hwsim.mmap.revise import walk
 from hwsim.mmap.room import new_words
 from hwsim.mmap.tables import Tables
 from hwsim.mmap.view import View
-from hwsim.problem import Floats, Mapping16, Revised
+from hwsim.problem import Floats, Mapping16
+from hwsim.stepwise import Revised
 
 ACTIONS = ("drop", "copy", "nocopy")
 
@@ -43,7 +44,7 @@ class Plans:
 
 
 class MmapGame:
-    """The game of a program on a chip (`Game` of hwsim/problem.py). A state is a `Board`, rewards are shares.
+    """The game of a program on a chip (`Game` of hwsim/stepwise.py). A state is a `Board`, rewards are shares.
 
     The reward of a move is the change of the return over the most seconds that fast memory could save. A move that
     leads to a dead end goes back to the backup (or loses: the return is 0 then), so that rewards always sum to the

@@ -9,7 +9,8 @@ Deviations: none from `hwsim/nnpi/occupancy.py`, whose bytes are the sums over t
 from __future__ import annotations
 
 from hwsim.nnpi.tables import Tables
-from hwsim.problem import Lifetime, Mapping16
+from hwsim.problem import Mapping16
+from hwsim.views import Lifetime
 
 
 def lifetimes(

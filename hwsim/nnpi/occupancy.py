@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from hwsim.nnpi.tables import Tables
-from hwsim.problem import Mapping16, Occupancy
+from hwsim.problem import Mapping16
+from hwsim.views import Occupancy
 
 
 def occupancy(tables: Tables, mapping: Mapping16, memories: tuple[str, ...]) -> Occupancy:

@@ -28,19 +28,8 @@ from hwsim.nnpi.lifetimes import lifetimes
 from hwsim.nnpi.occupancy import occupancy
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.tables import Tables, build_tables
-from hwsim.problem import (
-    Baseline,
-    Bound,
-    Evaluation,
-    Keys,
-    Lifetime,
-    Mapping16,
-    Observation,
-    Occupancy,
-    Solution,
-    Status,
-    Violation,
-)
+from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
+from hwsim.views import Lifetime, Occupancy, Solution
 from workloads.errors import InputError
 from workloads.features import SCHEMA_VERSION, edge_index, static_features
 from workloads.graph import Workload

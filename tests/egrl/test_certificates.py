@@ -15,7 +15,8 @@ from hwsim.nnpi.best_known import best_known
 from hwsim.nnpi.chip import chip_file, load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.nnpi.proved import FILE, proved, record_bound
-from hwsim.problem import Bound, Solution
+from hwsim.problem import Bound
+from hwsim.views import Solution
 from workloads.errors import InputError
 from workloads.load import load, names
 

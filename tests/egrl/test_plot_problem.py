@@ -13,7 +13,7 @@ from egrl.cli import main
 from egrl.figures import breakdown, utilisation
 from egrl.past_run import PastRun
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.problem import HasExplanation
+from hwsim.views import HasExplanation
 from toys import TOYS
 from workloads.errors import InputError
 

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from egrl import mapping_file
-from hwsim.problem import HasDerivation, HasGame, HasOccupancy, HasPlacement, HasRewardBound, Problem, Status
+from hwsim.problem import Problem, Status
+from hwsim.stepwise import HasDerivation, HasGame
+from hwsim.views import HasOccupancy, HasPlacement, HasRewardBound
 from subjects import PROBLEMS
 from workloads.errors import InputError
 

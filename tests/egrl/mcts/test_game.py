@@ -13,7 +13,7 @@ from egrl.mcts.game import Evaluate
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.tables import build_tables
-from hwsim.problem import Game
+from hwsim.stepwise import Game
 from toys import CoinGame, Purse
 from workloads.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 

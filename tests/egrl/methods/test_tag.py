@@ -26,7 +26,8 @@ from egrl.types import Setting
 from hwsim.fft.problem import FftConfig, FftProblem
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmConfig, McmProblem
-from hwsim.problem import Derivation, Mapping16
+from hwsim.problem import Mapping16
+from hwsim.stepwise import Derivation
 from toys import Splits, ToyGrammar, ToyRagged
 from workloads.load import load
 

@@ -14,7 +14,8 @@ from egrl.play.reviser import NO_SLOT, ReviseConfig, Reviser
 from egrl.play.shown import Shown
 from egrl.play.table import Finished
 from egrl.types import Setting
-from hwsim.problem import Mapping16, Revised
+from hwsim.problem import Mapping16
+from hwsim.stepwise import Revised
 from subjects import PROBLEMS
 from toys import ToyGame
 

@@ -9,7 +9,7 @@ from hwsim.fft.derivation import PlanGraph
 from hwsim.fft.grammar import Open, count, expand
 from hwsim.fft.judge import judge
 from hwsim.fft.notation import parse
-from hwsim.problem import HasPlanText
+from hwsim.views import HasPlanText
 from subjects import PROBLEMS
 from workloads.errors import InputError
 

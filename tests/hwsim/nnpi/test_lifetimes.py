@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.problem import HasLifetimes
+from hwsim.views import HasLifetimes
 from strategies import chips, mappings, workloads
 
 

@@ -1,0 +1,158 @@
+"""Optional views of a problem as something decided step by step: as a game, or as a graph of partial plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.problem import Floats, Mapping16
+
+
+class Game(Protocol):
+    """Optional view of a problem as a batched, pure, sequential game. S is any pytree of arrays [B, …].
+
+    Games of a batch may end after different numbers of moves; one that is over stays as it is, for a reward of 0.
+
+    A *place* is which decision a game has come to: 0 .. P, P being its end. A move usually goes on to the place that
+    follows; a game may also go back.
+
+    Attributes:
+        num_actions: A; max_moves: the most moves a game can take.
+        first_place: where a game begins.
+        following: int64 [P + 1], the place after each; the end follows itself.
+    """
+
+    num_actions: int
+    max_moves: int
+
+    @property
+    def first_place(self) -> int: ...
+    @property
+    def following(self) -> NDArray[np.int64]: ...
+
+    def reset(self, batch: int) -> Any: ...
+    def legal(self, state: Any) -> NDArray[np.bool_]:
+        """bool [B, A]; no legal action means that the game is over."""
+
+    def step(self, state: Any, action: NDArray[np.int16]) -> tuple[Any, Floats, NDArray[np.bool_]]:
+        """(next state, reward [B], done [B])."""
+
+    def observe(self, state: Any) -> dict[str, NDArray[Any]]: ...
+    def place(self, state: Any) -> NDArray[np.int64]:
+        """int64 [B], the place that each game has come to."""
+
+    def mapping(self, state: Any) -> Mapping16:
+        """int16 [B, N, H], what has been decided; -1 where nothing is (yet)."""
+
+    def take(self, state: Any, index: NDArray[np.int64]) -> Any:
+        """The games at `index` [B'], copies."""
+
+
+@runtime_checkable
+class HasGame(Protocol):
+    """A problem that is a game, too."""
+
+    game: Game
+
+
+class Revised(NamedTuple):
+    """What became of a game that was revised.
+
+    Attributes:
+        wish: int16 [N, H], the game to go on with; illegal wishes in it are played as something else.
+        mapping, returned: what the best game decided (int16 [N, H], -1 where nothing was), and its return.
+        tried, moves: games begun, and moves played for them.
+    """
+
+    wish: Mapping16
+    mapping: Mapping16
+    returned: float
+    tried: int
+    moves: int
+
+
+@runtime_checkable
+class Revisable(Protocol):
+    """Optional view of a game whose games can be played again with some moves changed, many times a second."""
+
+    def revised(self, wish: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
+        """Change a game int16 [N, H] until about `moves` moves were played.
+
+        A game is kept by the Metropolis rule, at a temperature from `hot` to `cold`, in units of returns.
+        """
+
+
+class Derivation(Protocol):
+    """Optional view of a problem as a directed acyclic graph of partial plans (equal = the same vertex)."""
+
+    root: Hashable
+
+    def successors(self, vertex: Hashable) -> Sequence[Hashable]: ...
+    def mapping(self, vertex: Hashable) -> Mapping16 | None:
+        """int16 [N, H] of a complete plan; None for a partial one. No successors and None: a dead end."""
+
+
+@runtime_checkable
+class HasDerivation(Protocol):
+    """A problem that is a derivation graph, too."""
+
+    derivation: Derivation
+
+
+@runtime_checkable
+class HasDomains(Protocol):
+    """A problem whose decisions, made one after another, leave the next one fewer choices than it has by itself."""
+
+    @property
+    def domains(self) -> Derivation | None:
+        """Its mappings decision by decision, the successors being what is left; None where nothing is left out."""
+
+
+@runtime_checkable
+class HasCompletion(Protocol):
+    """A derivation that draws complete plans faster than by choosing successors one after another."""
+
+    def completion(self, vertex: Hashable, rng: np.random.Generator) -> Mapping16 | None:
+        """int16 [N, H] of a complete plan below a vertex, or of itself, with the probability that uniform choices among
+        successors give it; None where there is none.
+        """
+
+
+Pick = Callable[[Hashable, int], int]
+"""(sub-problem, how many rules it has) -> the number of a rule."""
+
+
+@runtime_checkable
+class HasSubproblems(Protocol):
+    """A derivation whose plans are made by rules for open sub-problems, equal ones being equal wherever they occur."""
+
+    def guided(self, vertex: Hashable, pick: Pick) -> Mapping16 | None:
+        """int16 [N, H] of the complete plan below a vertex that these rules make; None where there is none."""
+
+    def chosen(self, mapping: Mapping16) -> Sequence[tuple[Hashable, int, int]]:
+        """(sub-problem, how many rules it has, the number of the rule) at each step of one complete plan."""
+
+    def closing(self, goal: Hashable) -> Sequence[int]:
+        """The numbers of the rules that leave nothing of a sub-problem open."""
+
+
+@runtime_checkable
+class HasDecisions(Protocol):
+    """A derivation that makes D decisions one after another, always in the same order."""
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """int64 [D], how many choices each has."""
+
+    def drawn(
+        self, vertex: Hashable, probabilities: NDArray[np.float64], rng: np.random.Generator
+    ) -> Mapping16 | None:
+        """int16 [N, H] of a complete plan below a vertex, the decisions that are left drawn from float64 [D, C], as far
+        as what was decided before allows; None where there is none.
+        """
+
+    def chosen(self, mapping: Mapping16) -> NDArray[np.int64]:
+        """int64 [D], the choices of one mapping [N, H]."""

@@ -1,0 +1,219 @@
+"""Optional views of a problem: what it can say of itself or of a mapping beyond what every `Problem` does.
+
+Who needs a view asks for it (`isinstance(problem, HasLifetimes)`), and does without where it is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.problem import (
+    Bound,
+    Floats,
+    Mapping16,
+    Problem,
+    RewardBound,
+)
+from hwsim.stages import Pipeline
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a solver made of a problem's model: a valid mapping int16 [N, H], its modelled cost, and a bound."""
+
+    mapping: Mapping16
+    cost: float
+    bound: Bound
+
+
+@runtime_checkable
+class HasModel(Protocol):
+    """A problem whose model can be solved, exactly or to a gap."""
+
+    def solve(self, time_limit_s: float, seed: int) -> Solution:
+        """A good mapping and a bound within about `time_limit_s`; `seed` is for the local search."""
+
+    def model_cost(self, mapping: Mapping16) -> float:
+        """The noise-free cost of what runs for one mapping [N, H]."""
+
+
+@runtime_checkable
+class HasBestKnown(Protocol):
+    """A problem that ships with the best mappings known, or remembers them."""
+
+    def best_known(self) -> tuple[Mapping16 | None, str]:
+        """The best mapping known, or None; and a remark for people ("" where there is nothing to say)."""
+
+
+@runtime_checkable
+class HasProvedBound(Protocol):
+    """A problem of which the package may hold a bound that was proved before."""
+
+    def proved_bound(self) -> Bound | None:
+        """That bound, without any solving; None where there is none."""
+
+
+@runtime_checkable
+class HasRewardBound(Protocol):
+    """A problem whose rewards are bounded: games, say, that are played for something else than the cost."""
+
+    def reward_bound(self, time_limit_s: float) -> RewardBound | None:
+        """An upper bound on the noise-free reward of every mapping, the best that was reached within the limit.
+
+        None where its settings leave nothing that is bounded.
+        """
+
+
+@runtime_checkable
+class HasExplanation(Protocol):
+    """A problem that can say where the cost of a mapping [N, H] comes from: a dataclass with one row an op in `ops`.
+
+    A row has at least `name`, `duration_s`, and `bound_by`, the name of what set the duration.
+    """
+
+    def explain(self, mapping: Mapping16) -> Any: ...
+
+
+@runtime_checkable
+class HasPipeline(Protocol):
+    """A problem whose choices may be stages of a pipeline: then along the order of the nodes they mostly do not
+    fall."""
+
+    @property
+    def pipeline(self) -> Pipeline | None: ...
+
+    def stage_heat(self, mapping: Mapping16) -> NDArray[np.float64]:
+        """Float64 [B, H, C] in 0..1 of whole mappings [B, N, H]: how near each stage is to setting the pace; 1 where it
+        has to hold more than it can."""
+
+
+def pipeline_of(problem: Problem) -> Pipeline | None:
+    """The pipeline whose stages the choices of a problem are; None where they are none."""
+    return problem.pipeline if isinstance(problem, HasPipeline) else None
+
+
+def stage_heat_of(problem: Problem, mapping: Mapping16) -> NDArray[np.float64] | None:
+    """`HasPipeline.stage_heat` of whole mappings [B, N, H]; None where choices are no stages."""
+    if isinstance(problem, HasPipeline) and problem.pipeline is not None:
+        return problem.stage_heat(mapping)
+    return None
+
+
+@runtime_checkable
+class HasPartition(Protocol):
+    """A problem that splits nodes over chips and can say what that makes of each: a dataclass, a row a chip in
+    `chips`."""
+
+    def partition(self, mapping: Mapping16) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """What each of L memories holds at each of T steps under one mapping with H heads.
+
+    Attributes:
+        memories: L names, slowest first.
+        by_head: int64 [T, L, H], bytes of the tensors that each head places.
+        capacity_bytes: int64 [L].
+    """
+
+    memories: tuple[str, ...]
+    by_head: NDArray[np.int64]
+    capacity_bytes: NDArray[np.int64]
+
+    @property
+    def occupied_bytes(self) -> NDArray[np.int64]:
+        """int64 [T, L], all heads together."""
+        return self.by_head.sum(axis=2)
+
+
+@runtime_checkable
+class HasOccupancy(Protocol):
+    """A problem that can say what its memories hold over time; a step is a node unless the problem says otherwise."""
+
+    def occupancy(self, mapping: Mapping16) -> Occupancy:
+        """What is held under one mapping [N, H] as it stands, even where that is more than a memory can hold."""
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """A tensor that a mapping places: how much room it needs, where, and from which step to which.
+
+    Attributes:
+        node, head: whose it is.
+        memory: its number, 0 = slowest.
+        size_bytes: more than 0.
+        first, last: steps, closed.
+    """
+
+    node: str
+    head: str
+    memory: int
+    size_bytes: int
+    first: int
+    last: int
+
+
+@runtime_checkable
+class HasLifetimes(Protocol):
+    """A problem that can say where each tensor lives and when, so that it can be given an address."""
+
+    def memories(self) -> Sequence[tuple[str, int]]:
+        """Name and capacity in bytes of the memories, slowest first."""
+
+    def lifetimes(self, mapping: Mapping16) -> Sequence[Lifetime]:
+        """The tensors of one mapping [N, H] as it stands, in the order of nodes and heads."""
+
+
+@runtime_checkable
+class HasPlacement(Protocol):
+    """A problem in which a mapping is played out to more than its choices: a place for each node."""
+
+    def placement(self, mapping: Mapping16) -> Sequence[Mapping[str, Any] | None]:
+        """What one mapping [N, H] leads to, a JSON object a node (None where there is nothing to say)."""
+
+
+@runtime_checkable
+class HasPlanText(Protocol):
+    """A problem whose mappings people write as one text, a plan: mapping files hold it under `plan`."""
+
+    def plan_text(self, mapping: Mapping16) -> str:
+        """The text of one mapping [N, H]."""
+
+    def read_plan(self, text: str, where: str) -> Mapping16:
+        """The mapping [N, H] of a text; InputError, beginning with `where`, where it is none of this problem."""
+
+
+@runtime_checkable
+class HasParts(Protocol):
+    """A problem whose plans are made of plans for *parts*, which can be measured by themselves (`partial`)."""
+
+    @property
+    def parts(self) -> Sequence[int]:
+        """Every part after those that its plans are made of; the last is the whole."""
+
+    def composed(self, part: int, kept: Mapping[int, Sequence[Mapping16]]) -> Sequence[Mapping16]:
+        """The plans int16 [N, H] of a part that are made of the `kept` plans of other parts, each once."""
+
+
+@runtime_checkable
+class HasRace(Protocol):
+    """A problem that measures on this machine: who was the best of a run is measured again, in turn, and remembered."""
+
+    @property
+    def races(self) -> bool:
+        """Whether its costs are measured (and not modelled)."""
+
+    def race(self, mapping: Mapping16) -> Floats:
+        """The costs [B] of mappings [B, N, H], measured in turn with one another."""
+
+    def known(self) -> Mapping16 | None:
+        """The mapping [N, H] that was remembered last, which races with the others; None where there is none."""
+
+    def remember(self, mapping: Mapping16, cost: float) -> str:
+        """Keep the mapping [N, H] that won a race, with its cost there; what became of it, for people."""
