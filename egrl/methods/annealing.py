@@ -2,9 +2,10 @@
 
 Source: Kirkpatrick, Gelatt, Vecchi: Optimization by simulated annealing (Science, 1983).
 
-Energy is the logarithm of cost, so that one temperature fits every workload; a mapping that did not run has the
-energy `INVALID` plus its epsilon. The temperature falls with the evaluations made, t0 / (1 + k / tau), and never
-looks at the budget: a longer run begins like a shorter one.
+Energy is minus half the logarithm of the reward, which is the logarithm of cost where rewards are squares of speedups,
+so that one temperature fits every workload; a mapping that did not run has the energy `INVALID` plus its epsilon. The
+temperature falls with the evaluations made, t0 / (1 + k / tau), and never looks at the budget: a longer run begins like
+a shorter one.
 
 Deviations: the walk goes on from the mapping that ran (`repaired`), not from the one proposed. With `chains`
 above one, that many independent walks share the evaluations; one chain leaves other workers idle.
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from policies.store import StoredPolicy
 
 INVALID = 20.0
+LEAST = 1e-12
+"""Rewards below it, of mappings that ran, count as that much."""
 FLIPS_AND_SWAPS = MovesConfig(
     flip=0.5, swap=0.5, block=0.0, kin_swap=0.0, kin_block=0.0, kin_shift=0.0, repack=0.0, extra=0.5
 )
@@ -48,7 +51,7 @@ class AnnealingConfig:
     """Settings of annealing.
 
     Attributes:
-        t0: first temperature, in units of log cost.
+        t0: first temperature, in units of log cost (half a log reward).
         tau: evaluations of one chain after which the temperature has halved.
         moves: what a step is made of (flips and swaps in equal parts).
         chains: independent walks.
@@ -173,7 +176,9 @@ class Annealing:
 
     def _step(self, chain: _Chain, evaluation: Evaluation, row: int) -> None:
         ran = evaluation.status[row] == Status.OK and evaluation.speedup[row] > 0
-        energy = -math.log(evaluation.speedup[row]) if ran else INVALID + float(evaluation.epsilon[row])
+        # The root of a square is exact: of speedups this is the logarithm itself.
+        earned = math.sqrt(max(float(evaluation.reward[row]), LEAST))
+        energy = -math.log(earned) if ran else INVALID + float(evaluation.epsilon[row])
         rise = energy - chain.energy
         temperature = self._temperature(chain.steps)
         chain.steps += 1

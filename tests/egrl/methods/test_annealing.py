@@ -1,0 +1,76 @@
+"""What annealing promises beyond the conformance suite."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from egrl import config
+from egrl.archive import Archive
+from egrl.methods import find
+from egrl.types import Setting
+from hwsim.problem import Evaluation, Status
+from subjects import PROBLEMS
+from toys import ToyRagged
+
+
+def annealing(problem, **changes):
+    definition = find("annealing")
+    given = config.build(definition.config, {"t0": 1e-9, **changes}, "test")
+    return definition.build(Setting([problem], Archive([problem]), 0, [None], None, 1), given)
+
+
+def told(method, problem, rows: list[tuple[float, float, Status]]) -> list[bytes]:
+    """Where the walk is after each (reward, speedup, status), as bytes."""
+    places = []
+    for reward, speedup, status in rows:
+        asked = method.ask(1)
+        found = problem.evaluate(asked.mapping, np.zeros(1, np.uint64))
+        changed: Evaluation = replace(
+            found,
+            reward=np.array([reward]),
+            speedup=np.array([speedup]),
+            status=np.array([status], np.int8),
+        )
+        method.tell(asked, changed)
+        places.append((method._chains[0][0].mapping.tobytes(), found.repaired[0].tobytes()))
+    return places
+
+
+def test_it_goes_where_rewards_are_higher_whatever_that_does_to_the_speedup():
+    problem = ToyRagged()
+    ok = Status.OK
+    rows = [(0.2, 2.0, ok), (0.3, 1.0, ok), (0.1, 3.0, ok), (0.0, 9.0, ok), (0.31, 0.5, ok)]
+    places = told(annealing(problem), problem, rows)
+    accepted = [walk == proposed for walk, proposed in places]
+    assert [k for k, walked in enumerate(accepted) if walked] == [0, 1, 4]
+    assert places[2][0] == places[3][0] == places[1][0]
+
+
+def test_what_ran_for_nothing_is_better_than_what_did_not_run():
+    problem = ToyRagged()
+    rows = [(-0.5, 0.0, Status.INVALID), (0.0, 1.0, Status.OK), (-0.1, 0.0, Status.INVALID)]
+    places = told(annealing(problem), problem, rows)
+    assert places[1][0] == places[1][1]
+    assert places[2][0] == places[1][0]
+
+
+@pytest.mark.parametrize("speedup", [0.3, 1.0, 1.0498, 7.77, 1e-3])
+def test_where_rewards_are_squares_the_energy_is_the_speedups(speedup):
+    problem = ToyRagged()
+    method = annealing(problem)
+    told(method, problem, [(speedup**2, speedup, Status.OK)])
+    assert method._chains[0][0].energy == -np.log(speedup)
+
+
+def test_on_the_mmapgame_it_raises_the_return():
+    problem = PROBLEMS["mmap"]()
+    method, best = annealing(problem, t0=0.02), []
+    for _ in range(600):
+        asked = method.ask(21)
+        found = problem.evaluate(asked.mapping, np.zeros(len(asked), np.uint64))
+        method.tell(asked, found)
+        best += found.reward.tolist()
+    assert np.mean(best[-200:]) > np.mean(best[:200])
