@@ -63,11 +63,14 @@ class Revised(NamedTuple):
 
     Attributes:
         wish: int16 [N, H], the game to go on with; illegal wishes in it are played as something else.
-        mapping, returned: what the best game decided (int16 [N, H], -1 where nothing was), and its return.
+        present, present_returned: what is decided for it (int16 [N, H], -1 where nothing is), and its return.
+        mapping, returned: the same of the best game.
         tried, moves: games begun, and moves played for them.
     """
 
     wish: Mapping16
+    present: Mapping16
+    present_returned: float
     mapping: Mapping16
     returned: float
     tried: int

@@ -89,16 +89,20 @@ class Reviser:
             walk.fresh = (game.returned, game.mapping)
 
     def work(self, moves: int, elites: Elites) -> list[Finished]:
-        """What became better than every game before, while so many moves were planned."""
-        better = []
+        """A game of each problem, while so many moves were planned: the best of all where there is a new one, else what
+        the revisions have come to, so that something is measured now and then where games are long.
+        """
+        proposed = []
         quota = int(self._config.moves * moves / len(self._games))
         for g, game in enumerate(self._games):
             if quota and isinstance(game, Revisable) and len(self._orders[g]) and elites.games[g]:
                 found = self._walk(g, game, quota, elites)
-                better += [found] if found is not None else []
-        return better
+                proposed += (
+                    [found] if min(found.actions) >= 0 else []
+                )  # a lost game decides nothing in the end
+        return proposed
 
-    def _walk(self, g: int, game: Revisable, quota: int, elites: Elites) -> Finished | None:
+    def _walk(self, g: int, game: Revisable, quota: int, elites: Elites) -> Finished:
         config, walk, places = self._config, self._walks[g], self._orders[g]
         length = config.round * len(places) ** 2
         if walk.wish is None or walk.done >= length:
@@ -112,11 +116,12 @@ class Reviser:
         walk.number += 1
         walk.wish, walk.done = found.wish, walk.done + found.moves
         self.tried += found.tried
-        if found.returned <= walk.best:
-            return None
-        walk.best = found.returned
-        played = tuple(found.mapping.reshape(-1)[places].tolist())
-        return Finished(g, NO_SLOT, found.mapping, found.returned, played)
+        mapping, returned = found.mapping, found.returned
+        if returned <= walk.best:
+            mapping, returned = found.present, found.present_returned
+        walk.best = max(walk.best, returned)
+        played = tuple(mapping.reshape(-1)[places].tolist())
+        return Finished(g, NO_SLOT, mapping, returned, played)
 
     def _begin(self, walk: _Walk, best: Mapping16) -> None:
         """A new round."""

@@ -60,13 +60,13 @@ class Walk(NamedTuple):
     """Where a walk through games is.
 
     Attributes:
-        wish: int16 [N]; value: its return.
-        best: int16 [N], the actions of the best game since the walk began here, -1: no decision.
-        best_value: its return.
+        wish: int16 [N]; present: int16 [N], what is played for it, -1: no decision; value: its return.
+        best: int16 [N], likewise of the best game since the walk began here; best_value: its return.
         tried: games begun; decisions: buffers played for them.
     """
 
     wish: NDArray[np.int16]
+    present: NDArray[np.int16]
     value: float
     best: NDArray[np.int16]
     best_value: float
@@ -115,8 +115,8 @@ def walk(
         cold * tables.most_s,
         new_words(tables),
     )
-    wish, value, best, best_value, tried, played = found
-    return Walk(wish, value / tables.most_s, best, best_value / tables.most_s, tried, played)
+    wish, present, value, best, best_value, tried, played = found
+    return Walk(wish, present, value / tables.most_s, best, best_value / tables.most_s, tried, played)
 
 
 @kernel
@@ -231,7 +231,7 @@ def _walk(
     hot_s: float,
     cold_s: float,
     words: Words,
-) -> tuple[NDArray[np.int16], float, NDArray[np.int16], float, int, int]:
+) -> tuple[NDArray[np.int16], NDArray[np.int16], float, NDArray[np.int16], float, int, int]:
     buffers = len(wish)
     sofar, trial_sofar = np.zeros(buffers), np.zeros(buffers)
     kept, trial = board_of(boards, 0), board_of(boards, 1)
@@ -268,4 +268,4 @@ def _walk(
                 best[:] = kept.buffer["action"].astype(np.int16)
         else:
             changed[keep:] = wish[keep:]
-    return wish, value, best, best_value, tried, played
+    return wish, kept.buffer["action"].astype(np.int16), value, best, best_value, tried, played

@@ -34,7 +34,7 @@ class Counting:
         self.asked.append((wish[:, 0].tolist(), moves, hot, cold))
         after = wish.copy()
         after[int(np.argmin(after)), 0] = 1
-        return Revised(after, after, float(after.sum()), 3, moves)
+        return Revised(after, wish, float(wish.sum()), after, float(after.sum()), 3, moves)
 
 
 def setting(problem: Any) -> Setting:
@@ -50,7 +50,7 @@ def reviser(game: Any, **given: Any) -> tuple[Reviser, Elites]:
     return Reviser([game], ReviseConfig(**given), setting(ToyGame())), elites
 
 
-def test_the_best_game_is_revised_step_by_step_and_proposed_where_it_is_better_than_all_before():
+def test_the_best_game_is_revised_step_by_step_and_what_it_has_come_to_is_proposed():
     game = Counting()
     player, elites = reviser(game, moves=2.0, round=1.0, hot=0.5, fresh=0.0)
     assert player.work(4, elites) == []  # nothing was played yet
@@ -60,7 +60,8 @@ def test_the_best_game_is_revised_step_by_step_and_proposed_where_it_is_better_t
     (better,) = player.work(4, elites)
     assert (better.returned, better.actions, better.slot) == (2.0, (1, 1, 0, 0), NO_SLOT)
     player.note(finished(1, 1, 1, 0))
-    assert player.work(4, elites) == []  # 3, as well as one that was played
+    (present,) = player.work(4, elites)  # 3, as well as one that was played
+    assert (present.returned, present.actions) == (2.0, (1, 1, 0, 0))
     assert game.asked[0] == ([0, 1, 0, 0], 8, 0.125, 0.0625)
     assert game.asked[1] == ([1, 1, 0, 0], 8, 0.0625, 0.0)
     player.work(4, elites)
@@ -98,7 +99,8 @@ def test_a_reviser_goes_on_where_it_was():
     other.load(one.state())
     one._games[0].asked.clear()  # type: ignore[attr-defined]
     for _ in range(6):
-        assert one.work(4, elites) == other.work(4, elites)
+        mine, its = one.work(4, elites), other.work(4, elites)
+        assert [(g.returned, g.actions) for g in mine] == [(g.returned, g.actions) for g in its]
     assert game.asked == one._games[0].asked  # type: ignore[attr-defined]
     assert one.tried == other.tried
 
@@ -145,6 +147,19 @@ def test_slots_imitate_the_best_game_and_propose_nothing():
                 shown += any(decided == elite.actions for elite in player.elites.games[0])
     assert own == 0
     assert shown > 0
+
+
+def test_what_is_lost_is_not_proposed():
+    problem = PROBLEMS["mmap-lost"]()
+    player = agent(problem, settings(**{"revise.moves": 50.0, "revise.hot": 100.0}))
+    revised = []
+    for _ in range(60):
+        player.work()
+        revised += [game for game in player.finished if game.slot == NO_SLOT]
+        player.finished.clear()
+    assert revised
+    assert all(min(game.actions) >= 0 for game in revised)
+    assert player.reviser.tried > len(revised)
 
 
 def test_at_least_half_of_the_slots_play_themselves():
