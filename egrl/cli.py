@@ -65,6 +65,18 @@ def cli() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command; returns the exit code and never shows a traceback for the user's mistakes."""
+    from egrl.stopping import heard
+
+    with heard() as interrupted:
+        try:
+            return _main(argv)
+        except Exception:
+            if interrupted():
+                return _fail("interrupted", 130)
+            raise
+
+
+def _main(argv: Sequence[str]) -> int:
     from egrl.types import RunFailure
     from workloads.errors import InputError
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -37,7 +39,7 @@ class StopSignal:
     """Turns the first Ctrl-C (or SIGTERM) into a wish to stop after this generation; the second one ends at once."""
 
     def __init__(self) -> None:
-        self._wished = False
+        self._wished = self._ended = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Callable[[], bool]:
@@ -48,9 +50,43 @@ class StopSignal:
 
     def _wish(self, number: int, frame: FrameType | None) -> None:
         if self._wished:
+            self._ended = True
             raise KeyboardInterrupt
         self._wished = True
 
-    def __exit__(self, *unused: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if self._ended and isinstance(error, Exception):  # compiled code makes another error of an interrupt
+            raise KeyboardInterrupt from error
+
+
+@contextlib.contextmanager
+def heard() -> Iterator[Callable[[], bool]]:
+    """Gives a function that says whether Ctrl-C interrupted what runs within.
+
+    An interrupt that comes while numba compiles or calls machine code is swallowed or leaves it as another error.
+    """
+    interrupted = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
+    def unraisable(told: Any) -> None:
+        if not issubclass(told.exc_type, KeyboardInterrupt):
+            before(told)
+
+    before = sys.unraisablehook
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: interrupted
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    sys.unraisablehook = unraisable
+    try:
+        yield lambda: interrupted
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.unraisablehook = before

@@ -58,8 +58,9 @@ def ablated(method: str, ablation: str) -> str:
 )
 @click.option(
     "--ablation",
-    type=click.Choice(["no-learning", "no-search"]),
-    help="without a part of the method (muzero): search by the game's rules alone, or the policy network alone",
+    type=click.Choice(["no-learning", "no-search", "no-revision"]),
+    help="without a part of the method (muzero): search by the game's rules alone, the policy network alone, or no"
+    " revised games",
 )
 @click.option("--quiet", is_flag=True, help="print nothing")
 @click.option("--json", "as_json", is_flag=True, help="print the summary as one JSON document on stdout")
