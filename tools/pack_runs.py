@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import json
 import tarfile
 from pathlib import Path
 
@@ -55,7 +56,8 @@ def main() -> None:
     parser.add_argument("archive", type=Path)
     given = parser.parse_args()
     given.archive.parent.mkdir(parents=True, exist_ok=True)
-    runs = sorted(path.parent for path in given.folder.rglob("summary.json"))
+    summaries = sorted(given.folder.rglob("summary.json"))
+    runs = [path.parent for path in summaries if json.loads(path.read_text())["complete"]]
     with tarfile.open(given.archive, "w:xz") as archive:
         for run in runs:
             for path, data in contents(run, given.folder).items():
