@@ -191,11 +191,7 @@ class Agent:
     def reanalyse(self, window: Window) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Search segments of remembered moves anew, so many that they have their share; where they begin."""
         config, unroll = self._config, self._config.learner.unroll + 1
-        if (
-            not config.reanalyse
-            or config.ablation in ("no-learning", "no-search")
-            or config.dynamics != "learned"
-        ):
+        if not config.searches_anew or config.dynamics != "learned":
             return None
         played = config.chunk * config.slots
         count = max(1, round(played * config.reanalyse / (1 - config.reanalyse) / unroll))

@@ -115,6 +115,11 @@ class PlayConfig:
     learner: MuZeroLearnerConfig = field(default_factory=MuZeroLearnerConfig)
     network: MuZeroConfig = field(default_factory=MuZeroConfig)
 
+    @property
+    def searches_anew(self) -> bool:
+        """Whether remembered moves are to be searched again: there must be a search, by what is learned."""
+        return self.reanalyse > 0 and self.ablation not in ("no-learning", "no-search")
+
 
 PAPER = {
     "simulations": 400,

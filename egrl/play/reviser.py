@@ -97,9 +97,8 @@ class Reviser:
         for g, game in enumerate(self._games):
             if quota and isinstance(game, Revisable) and len(self._orders[g]) and elites.games[g]:
                 found = self._walk(g, game, quota, elites)
-                proposed += (
-                    [found] if min(found.actions) >= 0 else []
-                )  # a lost game decides nothing in the end
+                if min(found.actions) >= 0:  # a lost game decides nothing in the end
+                    proposed.append(found)
         return proposed
 
     def _walk(self, g: int, game: Revisable, quota: int, elites: Elites) -> Finished:

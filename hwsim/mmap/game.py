@@ -153,11 +153,7 @@ class MmapGame:
 
     def revised(self, wish: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
         """A game int16 [N, 1] changed for the better, see `Revisable`."""
-        found = walk(self.tables, wish[:, 0], key, moves, hot, cold)
-        present, best = found.present[:, None], found.best[:, None]
-        return Revised(
-            found.wish[:, None], present, found.value, best, found.best_value, found.tried, found.decisions
-        )
+        return walk(self.tables, wish[:, 0], key, moves, hot, cold)
 
     def played(self, proposals: Mapping16) -> Played:
         """Play whole games by proposals int16 [B, N]: an illegal wish falls back, a dead end goes back."""

@@ -25,6 +25,7 @@ from hwsim.mmap.moves import begin, dead_end, find_legal, over, play
 from hwsim.mmap.room import Words, new_words
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Floats
+from hwsim.stepwise import Revised
 
 ACTIONS = 3
 ONE, RUN, KIND = 0.3, 0.3, 0.2
@@ -56,24 +57,6 @@ class Uses(NamedTuple):
     granules: NDArray[np.int64]
 
 
-class Walk(NamedTuple):
-    """Where a walk through games is.
-
-    Attributes:
-        wish: int16 [N]; present: int16 [N], what is played for it, -1: no decision; value: its return.
-        best: int16 [N], likewise of the best game since the walk began here; best_value: its return.
-        tried: games begun; decisions: buffers played for them.
-    """
-
-    wish: NDArray[np.int16]
-    present: NDArray[np.int16]
-    value: float
-    best: NDArray[np.int16]
-    best_value: float
-    tried: int
-    decisions: int
-
-
 def uses_of(tables: Tables) -> Uses:
     """The decisions of a program."""
     decision = np.flatnonzero(tables.buffer["granules"] > 0)
@@ -96,7 +79,7 @@ def walk(
     decisions: int,
     hot: float,
     cold: float,
-) -> Walk:
+) -> Revised:
     """Revise a game until so many buffers have been played anew.
 
     Args:
@@ -115,8 +98,9 @@ def walk(
         cold * tables.most_s,
         new_words(tables),
     )
-    wish, present, value, best, best_value, tried, played = found
-    return Walk(wish, present, value / tables.most_s, best, best_value / tables.most_s, tried, played)
+    after, present, value_s, best, best_s, tried, played = found
+    returned, most = value_s / tables.most_s, best_s / tables.most_s
+    return Revised(after[:, None], present[:, None], returned, best[:, None], most, tried, played)
 
 
 @kernel

@@ -88,20 +88,20 @@ def test_games_that_cannot_be_revised_are_left_alone():
 
 
 def test_a_reviser_goes_on_where_it_was():
-    one, elites = reviser(Counting(), moves=1.0, round=1.0, fresh=0.5)
+    first, game = Counting(), Counting()
+    one, elites = reviser(first, moves=1.0, round=1.0, fresh=0.5)
     for kept in (finished(0, 1, 0, 0), finished(0, 0, 1, 1)):
         elites.keep(kept)
         one.note(kept)
     for _ in range(3):
         one.work(4, elites)
-    game = Counting()
     other, _ = reviser(game, moves=1.0, round=1.0, fresh=0.5)
     other.load(one.state())
-    one._games[0].asked.clear()  # type: ignore[attr-defined]
+    first.asked.clear()
     for _ in range(6):
         mine, its = one.work(4, elites), other.work(4, elites)
         assert [(g.returned, g.actions) for g in mine] == [(g.returned, g.actions) for g in its]
-    assert game.asked == one._games[0].asked  # type: ignore[attr-defined]
+    assert game.asked == first.asked
     assert one.tried == other.tried
 
 
@@ -160,6 +160,11 @@ def test_what_is_lost_is_not_proposed():
     assert revised
     assert all(min(game.actions) >= 0 for game in revised)
     assert player.reviser.tried > len(revised)
+
+
+def test_every_problem_keeps_a_slot_that_plays_it():
+    shown = Shown(np.arange(5) % 4, np.array([0, 5, 10, 15, 20]), [], 0, 4)
+    assert shown.imitating.tolist() == [False] * 4 + [True]
 
 
 def test_at_least_half_of_the_slots_play_themselves():

@@ -116,12 +116,14 @@ def test_a_walk_is_the_plain_ones(program, chip, literal, drop_backup, key, hot)
     start = np.full(len(program), NOCOPY, np.int16)
     found = walk(tables, start, np.uint64(key), 12 * len(plain.decisions), hot, hot)
     wish, kept, best = plain.walk(start.tolist(), np.uint64(key), found.tried, hot * tables.most_s)
-    event(f"{found.tried} tried, better {found.best_value > 0}, lost {kept.state.lost}")
-    assert found.wish.tolist() == wish
-    assert found.value * tables.most_s == pytest.approx(kept.state.total, rel=1e-12, abs=1e-18)
-    assert found.best_value * tables.most_s == pytest.approx(best.state.total, rel=1e-12, abs=1e-18)
+    event(f"{found.tried} tried, better {found.returned > 0}, lost {kept.state.lost}")
+    assert found.wish[:, 0].tolist() == wish
+    assert found.present_returned * tables.most_s == pytest.approx(kept.state.total, rel=1e-12, abs=1e-18)
+    assert found.returned * tables.most_s == pytest.approx(best.state.total, rel=1e-12, abs=1e-18)
+    if not kept.state.lost:
+        assert {b: a for b, a in enumerate(found.present[:, 0].tolist()) if a >= 0} == kept.state.actions
     if not best.state.lost:
-        assert {b: a for b, a in enumerate(found.best.tolist()) if a >= 0} == best.state.actions
+        assert {b: a for b, a in enumerate(found.mapping[:, 0].tolist()) if a >= 0} == best.state.actions
 
 
 @given(programs(max_steps=12), chips(), st.booleans(), st.integers(0, 2**64 - 1))
