@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hwsim.problem import Problem
 
 POLL_S = 0.05
+STOPPING = "stopping; each run ends its generation first; Ctrl-C again stops at once"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -200,7 +201,7 @@ def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tu
 
     waiting, failures, done = deque(jobs), dict[Path, str](), 0
     running: list[tuple[Job, subprocess.Popen[bytes], IO[bytes]]] = []
-    with StopSignal() as stop, ExitStack() as files:
+    with StopSignal(STOPPING) as stop, ExitStack() as files:
         told = False
         try:
             while running or (waiting and not stop()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -10,6 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+FIRST = "stopping after this generation; Ctrl-C again stops at once"
+STDERR = 2
 
 
 class Interrupted(Exception):
@@ -36,9 +40,13 @@ class Interrupted(Exception):
 
 
 class StopSignal:
-    """Turns the first Ctrl-C (or SIGTERM) into a wish to stop after this generation; the second one ends at once."""
+    """Turns the first Ctrl-C (or SIGTERM) into a wish to stop after this generation; the second one ends at once.
 
-    def __init__(self) -> None:
+    `hint` is told the user when the first one comes ("": nothing is).
+    """
+
+    def __init__(self, hint: str = "") -> None:
+        self._hint = f"\negrl: {hint}\n" if hint else ""  # a progress line may stand where it is told
         self._wished = self._ended = False
         self._before: dict[int, Any] = {}
 
@@ -53,6 +61,8 @@ class StopSignal:
             self._ended = True
             raise KeyboardInterrupt
         self._wished = True
+        with contextlib.suppress(OSError):  # no print: the handler may have come in the midst of one
+            os.write(STDERR, self._hint.encode())
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         for number, handler in self._before.items():

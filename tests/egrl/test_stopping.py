@@ -48,6 +48,15 @@ def test_errors_after_one_interrupt_stay_what_they_are():
         _stopped_once()
 
 
+@pytest.mark.parametrize("hint", ["stopping soon", ""])
+def test_the_first_interrupt_is_answered_and_the_second_is_not(hint, capfd):
+    with pytest.raises(KeyboardInterrupt), StopSignal(hint):
+        interrupt()
+        assert capfd.readouterr().err == (f"\negrl: {hint}\n" if hint else "")
+        interrupt()
+    assert capfd.readouterr().err == ""
+
+
 def test_it_is_heard_that_something_was_interrupted():
     before = signal.getsignal(signal.SIGINT)
     with heard() as interrupted:
