@@ -201,7 +201,7 @@ def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tu
 
     waiting, failures, done = deque(jobs), dict[Path, str](), 0
     running: list[tuple[Job, subprocess.Popen[bytes], IO[bytes]]] = []
-    with StopSignal(STOPPING) as stop, ExitStack() as files:
+    with StopSignal() as stop, ExitStack() as files:
         told = False
         try:
             while running or (waiting and not stop()):
@@ -210,6 +210,7 @@ def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tu
                     running.append(_started(waiting.popleft(), stderr))
                 if stop() and not told:
                     told = True
+                    say(STOPPING)
                     for _, process, _ in running:
                         process.terminate()
                 for entry in [entry for entry in running if entry[1].poll() is not None]:

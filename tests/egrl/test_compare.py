@@ -25,7 +25,7 @@ from scipy import stats
 from egrl import comparison
 from egrl.cli import main
 from egrl.comparison import Run, paired_interval, rows, run_of
-from egrl.comparison_runs import Job, plan
+from egrl.comparison_runs import STOPPING, Job, plan
 from workloads.errors import InputError
 
 EVALS = 42
@@ -340,7 +340,7 @@ def test_ctrl_c_lets_the_runs_save_and_says_how_to_go_on(tmp_path):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=240)
     assert (process.returncode, out) == (130, "")
-    assert err == "egrl: interrupted; the same command goes on\n"
+    assert err.splitlines() == [f"egrl compare: {STOPPING}", "egrl: interrupted; the same command goes on"]
     for run in runs:
         summary = json.loads((run / "summary.json").read_text())
         assert not summary["complete"]
