@@ -11,4 +11,5 @@ settings.register_profile("egrl", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("egrl")
 
 # No test learns FFT plans into the user's own wisdom, nor searches with what is there.
-os.environ["EGRL_FFT_WISDOM"] = str(Path(tempfile.mkdtemp(prefix="egrl-wisdom-")) / "wisdom.json")
+_wisdom = tempfile.TemporaryDirectory(prefix="egrl-wisdom-")  # removed when the tests end
+os.environ["EGRL_FFT_WISDOM"] = str(Path(_wisdom.name) / "wisdom.json")

@@ -33,19 +33,20 @@ def plus_minus(values: Sequence[float]) -> str:
     return f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
 
 
+def judged(claim: str, published: str, ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """A row of the claims: that the first runs' rewards are above the second's."""
+    a, b = fmean(ours), fmean(theirs)
+    verdict = "yes" if min(ours) > max(theirs) else "yes, in the mean" if a > b else "no"
+    return f"| {claim} | {published} | {a:.4f} against {b:.4f} | {verdict} |"
+
+
 def claims(results: Results) -> Iterator[str]:
     """Rows of the table of claims."""
     found, name = results["ablation"], results["plan"]["ablated"]
     for better, part, published in PARTS:
-        ours, theirs = found[better]["reward"], found[part]["reward"]
-        verdict = "yes" if min(ours) > max(theirs) else "yes, in the mean"
-        if fmean(ours) <= fmean(theirs):
-            verdict = "no"
         figure = " (Figure 7)" if published == "yes" else ""
-        yield (
-            f"| `{name}`: {better} is better than *{part}*{figure} | {published} |"
-            f" {fmean(ours):.4f} against {fmean(theirs):.4f} | {verdict} |"
-        )
+        claim = f"`{name}`: {better} is better than *{part}*{figure}"
+        yield judged(claim, published, found[better]["reward"], found[part]["reward"])
     suite = results["suite"]
     count = len(suite["programs"])
     for who in ("agent", "prod"):

@@ -207,6 +207,15 @@ def test_claims_are_judged_by_the_numbers_not_by_hope(made, ours, theirs, claim)
         assert line_of(report(turned), claim).endswith(f"| {verdict} |")
 
 
+def test_the_agent_is_held_against_the_heuristic(made):
+    found = results(made[0])
+    entry = found["programs"]["alexnet"]
+    entry["heuristic"]["reward"] = 0.5
+    for rewards, verdict in (([0.9, 0.8], "yes"), ([0.9, 0.2], "yes, in the mean"), ([0.5, 0.5], "no")):
+        entry["methods"]["muzero"]["reward"] = rewards
+        assert line_of(report(found), "beats the heuristic's own layout").endswith(f"| {verdict} |")
+
+
 def test_claims_about_parts_speedups_and_layouts_turn_with_the_numbers(made):
     found = results(made[0])
     full, part = found["ablation"]["full agent"], found["ablation"]["no-search"]
