@@ -21,6 +21,7 @@ from hwsim.fft import measured
 from hwsim.fft.default import default_plan
 from hwsim.fft.executor import Fft
 from hwsim.fft.grammar import Plan
+from hwsim.fft.host import machine_name
 from hwsim.fft.problem import FftProblem
 from hwsim.measure import Practice, interleave, loops
 
@@ -60,7 +61,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     practice = Practice(warmup=1, least=given.rounds, most=given.rounds, width=0.0)
-    print(f"machine: {measured.machine_name()}; medians of {given.rounds} rounds, us")
+    print(f"machine: {machine_name()}; medians of {given.rounds} rounds, us")
     more = given.evals > 0
     print("| size | numpy.fft | default | over numpy | plan |" + " searched | over numpy | plan |" * more)
     print("|---|---|---|---|---|" + "---|---|---|" * more)

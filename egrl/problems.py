@@ -116,7 +116,7 @@ def _fft() -> Definition:
         return FftProblem(load_size(workload), config)
 
     def described(name: str) -> dict[str, Any]:
-        from hwsim.fft.measured import machine_name
+        from hwsim.fft.host import machine_name
 
         return {"summary": f"problem fft: this machine ({machine_name()})"}
 

@@ -1,8 +1,9 @@
 """Where what is known of this machine is kept: wisdom, measured costs and compiled codelets lie beside one another.
 
-The folder is that of the file which the environment variable EGRL_FFT_WISDOM names, else `egrl` in the user's cache
-folder (XDG_CACHE_HOME, ~/.cache). Everything but wisdom is there to save time only: where it cannot be read it is made
-again, where it cannot be written it is not kept, and the folder may be deleted at any time.
+The folder is that of the file which the environment variable EGRL_FFT_WISDOM names, else one for this kind of machine
+(machines may share a home) in `egrl` in the user's cache folder (XDG_CACHE_HOME, ~/.cache). Everything but wisdom is
+there to save time only: where it cannot be read it is made again, where it cannot be written it is not kept, and the
+folder may be deleted at any time.
 
 Codelets are object files of this machine's own code, as numba's cache has them: who can write into the folder can run
 code as its user. A file is named by the digest of what it was compiled from (text, processor, features, LLVM), and
@@ -17,6 +18,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from hwsim.fft.host import file_name
+
 VARIABLE = "EGRL_FFT_WISDOM"
 DIGEST_BYTES = 32
 
@@ -27,7 +30,7 @@ def wisdom_path() -> Path:
     if named:
         return Path(named)
     cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "egrl" / "fft-wisdom.json"
+    return (Path(cache) if cache else Path.home() / ".cache") / "egrl" / file_name() / "fft-wisdom.json"
 
 
 def costs_path(size: int) -> Path:

@@ -27,17 +27,8 @@ from typing import Any
 
 from hwsim.fft import cache
 from hwsim.fft.assembly import assembly
+from hwsim.fft.host import lanes
 from hwsim.fft.kinds import Kind
-
-
-@functools.cache
-def lanes() -> int:
-    """Numbers of float64 in a SIMD register of this machine: 8, 4 or 2."""
-    import llvmlite.binding as llvm
-
-    features = dict(llvm.get_host_cpu_features())
-    return 8 if features.get("avx512f") else 4 if features.get("avx") else 2
-
 
 OPTIMISATION = 2
 _ENGINES: list[Any] = []

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from hwsim.fft import cache
-from hwsim.fft.measured import LIBRARY_VERSION, machine_name
+from hwsim.fft.host import machine_name
+from hwsim.fft.measured import LIBRARY_VERSION
 
 KIND, VERSION = "fft-costs", 1
 

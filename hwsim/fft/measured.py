@@ -1,9 +1,8 @@
-"""How long a plan takes on this machine, and what a time is worth: which machine and which code it was measured on."""
+"""How long a plan takes on this machine, and which code that was measured on."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.fft.codelets import lanes
 from hwsim.fft.executor import Fft
 from hwsim.fft.grammar import Plan
 from hwsim.measure import Practice, interleave, loops, repeat
@@ -24,15 +22,6 @@ LONG = replace(PRACTICE, warmup=0, least=3)
 RACE = Practice(warmup=1, least=10, most=30, width=0.01, statistic="minimum", seconds=10.0)
 LEAST_S = 5e-4
 """A sample is repeated until it takes so long."""
-
-
-@functools.cache
-def machine_name() -> str:
-    """Processor, lanes and a digest of its features: "znver5, 8 lanes, 1a2b3c4d"."""
-    import llvmlite.binding as llvm
-
-    features = hashlib.sha256(str(llvm.get_host_cpu_features().flatten()).encode()).hexdigest()[:8]
-    return f"{llvm.get_host_cpu_name()}, {lanes()} lanes, {features}"
 
 
 @functools.lru_cache(maxsize=2)

@@ -13,8 +13,8 @@ import functools
 import math
 from dataclasses import dataclass
 
-from hwsim.fft.codelets import lanes
 from hwsim.fft.grammar import Plan
+from hwsim.fft.host import lanes
 from hwsim.fft.kinds import ARGUMENTS
 from hwsim.fft.lowering import lower
 from hwsim.fft.program import Begin, Call, View

@@ -295,7 +295,8 @@ class FftProblem:
 
     def files(self) -> Mapping[str, str]:
         """The size, and the machine on which it is measured, as text."""
-        from hwsim.fft.measured import LIBRARY_VERSION, machine_name
+        from hwsim.fft.host import machine_name
+        from hwsim.fft.measured import LIBRARY_VERSION
 
         size = json.dumps({"kind": KIND, "version": VERSION, "size": self.size}) + "\n"
         machine = f'kind = "machine"\nversion = 1\nname = "{machine_name()}"\nlibrary = {LIBRARY_VERSION}\n'

@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.fft.codelets import lanes
 from hwsim.fft.grammar import Plan
+from hwsim.fft.host import lanes
 from hwsim.fft.kinds import ARGUMENTS, Kind
 
 Transform = Callable[[Plan, NDArray[np.complex128]], NDArray[np.complex128]]

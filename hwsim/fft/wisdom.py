@@ -16,7 +16,8 @@ from typing import Any
 
 from hwsim.fft.cache import set_aside, wisdom_path, write
 from hwsim.fft.grammar import Plan
-from hwsim.fft.measured import LIBRARY_VERSION, machine_name
+from hwsim.fft.host import machine_name
+from hwsim.fft.measured import LIBRARY_VERSION
 from hwsim.fft.notation import parse
 from workloads.errors import InputError, Notice
 from workloads.files import read_text

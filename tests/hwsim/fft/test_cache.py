@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hwsim.fft import cache, codelets, costs, measured
+from hwsim.fft import cache, codelets, costs, measured, wisdom
 from hwsim.fft.executor import Fft
 from hwsim.fft.notation import parse
 from hwsim.fft.problem import FftConfig, FftProblem
@@ -22,6 +22,19 @@ X = np.random.default_rng(0).normal(size=(16, 2)).view(np.complex128)[:, 0]
 def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "wisdom.json"))
     return tmp_path
+
+
+def test_machines_that_share_a_home_keep_their_plans_apart(tmp_path, monkeypatch):
+    monkeypatch.delenv(cache.VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name, seconds in (("one", 2e-6), ("other", 1e-6)):
+        monkeypatch.setattr(cache, "file_name", lambda name=name: name)
+        assert wisdom.known() == {}
+        wisdom.remember(parse("fs(4,4)"), seconds)
+    monkeypatch.setattr(cache, "file_name", lambda: "one")
+    assert wisdom.known()[16].seconds == 2e-6
+    found = [str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()]
+    assert sorted(found) == ["egrl/one/fft-wisdom.json", "egrl/other/fft-wisdom.json"]
 
 
 @pytest.fixture

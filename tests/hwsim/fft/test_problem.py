@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 import hwsim.fft
-from hwsim.fft import measured, wisdom
+from hwsim.fft import host, wisdom
 from hwsim.fft.grammar import Codelet
 from hwsim.fft.model import seconds
 from hwsim.fft.notation import parse
@@ -149,4 +150,5 @@ def test_wisdom_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
 
 
 def test_the_machine_has_a_name():
-    assert "lanes" in measured.machine_name()
+    assert "lanes" in host.machine_name()
+    assert re.fullmatch(r"[\w.-]+-lanes-[0-9a-f]{8}", host.file_name())
