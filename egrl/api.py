@@ -28,7 +28,7 @@ from egrl.confirm import name_the_best, race_the_best
 from egrl.evaluator import Function, name_of, open_boards
 from egrl.past_run import with_own_inputs
 from egrl.prepare import Prepared, build_problem, copies_of, prepare
-from egrl.resuming import RESUMABLE, larger, nothing_left
+from egrl.resuming import check_only, larger, nothing_left
 from egrl.stopping import FIRST, Interrupted, StopSignal
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
@@ -149,9 +149,9 @@ def search(
     function = None if isinstance(evaluator, str) else evaluator
     workload = _plain(workload)
     if resume is not None:
-        if workload or out is not None or settings or preset or set(given) - set(RESUMABLE):
-            flags = ", ".join("--" + k.replace("_", "-") for k in RESUMABLE)
-            raise InputError(f"--resume: expected no other flags than {flags}")
+        check_only(
+            {"workload": workload, "out": out, "set": tuple(settings or ()), "preset": preset, **given}
+        )
         config.build(RunOptions, given, "options")
         return _resume(_path(resume, "--resume"), given, function, quiet)
     chosen = config.build(RunOptions, {"workload": workload, **given}, "options")

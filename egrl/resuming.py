@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,17 @@ from workloads.errors import InputError
 
 RESUMABLE = (*BUDGETS, "workers", "executor", "ray_address", "checkpoint_seconds", "evaluator")
 """Options that may change when a run is resumed: a larger budget, and what changes no result."""
+
+
+def check_only(given: Mapping[str, Any]) -> None:
+    """InputError where options (None or empty: not given) are among those that cannot change."""
+    found = [name for name, value in given.items() if value not in (None, "", ()) and name not in RESUMABLE]
+    if found:
+        raise InputError(f"--resume: expected no other flags than {_flags(RESUMABLE)}; found {_flags(found)}")
+
+
+def _flags(names: Iterable[str]) -> str:
+    return ", ".join("--" + name.replace("_", "-") for name in names)
 
 
 def larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:

@@ -78,13 +78,15 @@ def command(
 
     egrl run --workload bert --gens 200
     """
-    from egrl import api, problems, summary
+    from egrl import api, problems, resuming, summary
     from egrl.stopping import Interrupted
 
     workload = options.pop("workload") or ""
-    if ablation is not None:
+    if resume:
+        resuming.check_only({"ablation": ablation})
+    elif ablation is not None:
         method = options["method"] or problems.find(options["problem"] or RunOptions.problem).method
-        settings = (*settings, "method.ablation" if resume else ablated(method, ablation))
+        settings = (*settings, ablated(method, ablation))
     try:
         result = api.search(
             workload, out=out, resume=resume, settings=settings, preset=preset, quiet=quiet, **options

@@ -168,4 +168,4 @@ def test_a_part_of_the_agent_is_left_out_by_name(tmp_path, capsys):
         assert f'ablation = "{part}"' in (tmp_path / part / "config.toml").read_text()
     refuse(capsys, ["run", "--workload", "alexnet", "--ablation", "no-search"], "(muzero), found egrl")
     refuse(capsys, ["run", "--workload", "alexnet", "--ablation", "no-luck"], "--ablation", "no-luck")
-    refuse(capsys, ["run", "--resume", str(tmp_path), "--ablation", "no-search"], "no other flags")
+    refuse(capsys, ["run", "--resume", str(tmp_path), "--ablation", "no-search"], "found --ablation")
