@@ -73,10 +73,10 @@ METHODS: dict[str, Entry] = {
     "annealing": Entry("egrl.methods.annealing", "simulated annealing by flips and swaps"),
     "random": Entry("egrl.methods.random", "independent uniform draws"),
     "nevergrad": Entry(
-        "egrl.methods.peers", "nevergrad:NAME, any optimiser of Nevergrad (extra peers)", "nevergrad"
+        "egrl.methods.nevergrad", "nevergrad:NAME, any optimiser of Nevergrad (extra peers)", "nevergrad"
     ),
-    "optuna": Entry("egrl.methods.peers", "optuna:NAME, a sampler of Optuna (extra peers)", "optuna"),
-    "pymoo": Entry("egrl.methods.peers", "pymoo:GA, a genetic algorithm on integers (extra peers)", "pymoo"),
+    "optuna": Entry("egrl.methods.optuna", "optuna:NAME, a sampler of Optuna (extra peers)", "optuna"),
+    "pymoo": Entry("egrl.methods.pymoo", "pymoo:GA, a genetic algorithm on integers (extra peers)", "pymoo"),
 }
 
 

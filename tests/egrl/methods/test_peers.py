@@ -13,19 +13,10 @@ import pytest
 from egrl import config
 from egrl.archive import Archive
 from egrl.methods import find
-from egrl.methods.peers import (
-    FAILED,
-    NevergradConfig,
-    NevergradOptimiser,
-    Optimiser,
-    OptunaConfig,
-    OptunaOptimiser,
-    Peer,
-    Points,
-    PymooConfig,
-    PymooOptimiser,
-    Task,
-)
+from egrl.methods.nevergrad import NevergradConfig, NevergradOptimiser
+from egrl.methods.optuna import OptunaConfig, OptunaOptimiser
+from egrl.methods.peers import FAILED, Optimiser, Peer, Points, Task
+from egrl.methods.pymoo import PymooConfig, PymooOptimiser
 from egrl.types import Method, Proposals, Setting
 from hwsim.problem import Evaluation, Mapping16, Problem, Status
 from toys import ToyRagged
