@@ -56,6 +56,7 @@ class MuZero:
         "back",
         "concentration",
         "gradient_steps",
+        "games",
         "revisions",
     )
 

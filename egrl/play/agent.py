@@ -36,7 +36,7 @@ from egrl.play.reviser import NO_SLOT, Reviser
 from egrl.play.ring import Ring, Window
 from egrl.play.shown import Shown
 from egrl.play.table import Finished, Seen, Table
-from egrl.play.targets import targets
+from egrl.play.targets import targets, valued
 from egrl.types import Setting
 from hwsim.problem import Mapping16
 from hwsim.stepwise import Game
@@ -44,6 +44,8 @@ from policies.layout import Weights
 from policies.muzero import MuZeroNet, Shapes
 from policies.weights import assign
 
+RECENT = 4
+"""Slices whose moves a policy that plays without search learns from."""
 PRIMING = 8
 """Random games of each problem from which the potential begins."""
 
@@ -56,7 +58,8 @@ class Agent:
         table, ring, potential, chooser, learner: what it plays, remembers, expects, moves and learns with.
         elites, reviser: the best games so far, and what revises them.
         shown: the slots that play what is shown to the agent.
-        finished: games that are over and have not been taken yet; demonstrations are none of them.
+        finished: games that are over and have not been taken yet; what was shown is none of them.
+        played: how many games were played to their end, revised and shown ones aside.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class Agent:
         self.reviser = Reviser(self._games, config.revise, setting)
         self.table.opening = self._opening
         self.finished: list[Finished] = []
+        self.played = 0
         self._sums = dict.fromkeys(("moves", "back", "concentration"), 0.0)
         self._metrics: dict[str, float] = {}
 
@@ -169,6 +173,7 @@ class Agent:
             self.elites.keep(game)
             self.reviser.note(game)
         self.finished += own
+        self.played += len(own)
         self._sums["moves"] += len(action)
         self._sums["back"] += float((moved.after < moved.place).sum())
         self._sums["concentration"] += float(policy.max(axis=1).sum())
@@ -184,26 +189,38 @@ class Agent:
     # ---- learning
 
     def _draw(self, window: Window, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Times and slots [count] of remembered moves."""
-        last = max(window.first + 1, window.end - self._config.learner.unroll)
-        return self._rng.integers(window.first, last, count), self._rng.integers(0, self.ring.slots, count)
+        """Times and slots [count] of remembered moves: without search of the latest, since they teach the policy that
+        played them.
+        """
+        first = window.first
+        if self._config.ablation == "no-search":
+            first = max(first, window.end - RECENT * self._config.chunk)
+        last = max(first + 1, window.end - self._config.learner.unroll)
+        return self._rng.integers(first, last, count), self._rng.integers(0, self.ring.slots, count)
 
     def reanalyse(self, window: Window) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Search segments of remembered moves anew, so many that they have their share; where they begin."""
+        """Search segments of remembered moves anew, so many that they have their share; where they begin.
+
+        What their returns end in is valued anew by the networks, too.
+        """
         config, unroll = self._config, self._config.learner.unroll + 1
         if not config.searches_anew or config.dynamics != "learned":
             return None
         played = config.chunk * config.slots
         count = max(1, round(played * config.reanalyse / (1 - config.reanalyse) / unroll))
         time, slot = self._draw(window, count)
+        when, where = valued(self.ring, window.end, time, slot, unroll - 1, config.learner.steps)
+        row = when % self.ring.rows
+        scalars, legal = self.ring.scalars, self.ring.legal
+        seen, place = self.ring.seen(when, where), scalars["place"][row, where]
+        scalars["value"][row, where] = self.chooser.values(seen, legal[row, where], place)
         times = time[:, None] + np.arange(unroll)
         known = times < window.end
         when, where = times[known], np.broadcast_to(slot[:, None], times.shape)[known]
         row = when % self.ring.rows
-        legal, place = self.ring.legal[row, where], self.ring.scalars["place"][row, where]
-        _, weights, value = self.chooser.again(self.ring.seen(when, where), legal, place)
-        self.ring.policy[row, where] = weights
-        self.ring.scalars["value"][row, where] = value
+        seen, place = self.ring.seen(when, where), scalars["place"][row, where]
+        _, self.ring.policy[row, where], value = self.chooser.again(seen, legal[row, where], place)
+        scalars["value"][row, where] = value
         return time, slot
 
     def train(self, window: Window, fresh: tuple[NDArray[np.int64], NDArray[np.int64]] | None) -> None:
@@ -237,6 +254,7 @@ class Agent:
             **self.learner.metrics,
             **self._metrics,
             "gradient_steps": float(self.learner.steps),
+            "games": float(self.played),
             "revisions": float(self.reviser.tried),
         }
 
@@ -253,6 +271,7 @@ class Agent:
             "reviser": self.reviser.state(),
             "shown": self.shown.state(),
             "metrics": self._metrics,
+            "played": self.played,
             "finished": [
                 {**vars(game), "actions": np.array(game.actions, np.int16)} for game in self.finished
             ],
@@ -274,7 +293,7 @@ class Agent:
         self.chooser.load(state["chooser"])
         self.reviser.load(state["reviser"])
         self.shown.load(state["shown"])
-        self._metrics = dict(state["metrics"])
+        self._metrics, self.played = dict(state["metrics"]), int(state["played"])
         self.finished = [
             Finished(**{**game, "actions": tuple(game["actions"].tolist())}) for game in state["finished"]
         ]

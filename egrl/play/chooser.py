@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from egrl.keys import run_keys
-from egrl.mcts import Gumbel, Policy, Puct, Result, search
+from egrl.mcts import Gumbel, Policy, Puct, Result, Root, search
 from egrl.play.config import PlayConfig
 from egrl.play.model import LearnedModel, TrueModel, priors
 from egrl.play.potential import Potential
@@ -95,31 +96,43 @@ class Chooser:
         """For what is seen [B, …] in all slots, with legal actions [B, A], at places [B]."""
         if self._config.ablation == "no-search":
             return self._act(seen, legal, place)
-        policy, keys = self.policy(), self._keys(len(place), PLAY)
-        noise = policy.noise(keys, legal.shape[1])
-        if isinstance(policy, Gumbel):
-            noise *= self._noise[:, None]
+        keys = self._keys(len(place), PLAY)
         if not self._by_rules:
-            root = self._model.root(seen, legal, place)
-            if isinstance(policy, Gumbel) and self._coherent.any():
-                noise = self._bent_noise(noise, _array(root.embedding[0]))
-            return _chosen(self._search(root, policy, keys, noise))
+            return self._planned(
+                self._model, self._model.root(seen, legal, place), np.arange(len(place)), keys
+            )
         action, weights, value = np.zeros(len(place), np.int64), np.zeros(legal.shape), np.zeros(len(place))
         for model in self._rules:
             rows = model.rows
-            found = search(
-                model.root(), model.recurrent, self._config.simulations, policy, keys[rows], noise[rows]
-            )
-            action[rows], weights[rows], value[rows] = _chosen(found)
+            action[rows], weights[rows], value[rows] = self._planned(model, model.root(), rows, keys[rows])
         return action, weights, value
+
+    def _planned(
+        self, model: LearnedModel | TrueModel, root: Root, rows: NDArray[np.int64], keys: Keys
+    ) -> Chosen:
+        """What searches from the roots of some slots propose, each slot with its own noise."""
+        policy = self.policy()
+        noise = policy.noise(keys, self._bent.shape[2])
+        greedy = self.greedy[rows]
+        if isinstance(policy, Gumbel):
+            noise *= self._noise[rows, None]
+            if not self._by_rules and self._coherent.any():
+                noise = self._bent_noise(noise, _array(root.embedding[0]))
+        else:
+            noise[greedy] = softmax(np.asarray(root.prior_logits, np.float64)[greedy], axis=1)
+        found = search(root, model.recurrent, self._config.simulations, policy, keys, noise)
+        if isinstance(policy, Gumbel):
+            return _chosen(found)
+        return np.where(greedy, found.weights.argmax(axis=1), found.action), found.weights, found.value
 
     def again(self, seen: Seen, legal: NDArray[np.bool_], place: NDArray[np.int64]) -> Chosen:
         """Search remembered moves [M] anew, without noise of the slots' own."""
-        root = self._model.root(seen, legal, place)
-        return _chosen(self._search(root, self.policy(), self._keys(len(place), REANALYSE)))
+        root, keys = self._model.root(seen, legal, place), self._keys(len(place), REANALYSE)
+        return _chosen(search(root, self._model.recurrent, self._config.simulations, self.policy(), keys))
 
-    def _search(self, root: Any, policy: Policy, keys: Keys, noise: Floats | None = None) -> Result:
-        return search(root, self._model.recurrent, self._config.simulations, policy, keys, noise)
+    def values(self, seen: Seen, legal: NDArray[np.bool_], place: NDArray[np.int64]) -> Floats:
+        """What the networks say that remembered moves [M] are worth, float64 [M]."""
+        return np.asarray(self._model.root(seen, legal, place).value, np.float64)
 
     def _act(self, seen: Seen, legal: NDArray[np.bool_], place: NDArray[np.int64]) -> Chosen:
         """Without search: actions drawn from the policy network; greedy slots take the likeliest."""

@@ -38,7 +38,7 @@ class ReviseConfig:
 
     Attributes:
         moves: played again for each move that is planned; 0: nothing is revised.
-        round: whole games in a round, for each decision.
+        round: games begun in a round, for each decision.
         hot: first temperature of a round, in returns of the average decision.
         fresh: share of rounds that begin with the best game played since the last one.
     """
@@ -55,13 +55,14 @@ class _Walk:
 
     Attributes:
         wish: int16 [N, H], the game that is revised; None before a round.
-        done: moves played again in this round; number: of the next part of a walk.
+        done: games begun in this round; rate: games a move in its latest part; number: of the next part of a walk.
         fresh: the best game played since the last round, with its return.
         best: the greatest return so far, of any game.
     """
 
     wish: Mapping16 | None = None
     done: int = 0
+    rate: float = 0.0
     number: int = 0
     fresh: tuple[float, Mapping16] | None = None
     best: float = -np.inf
@@ -103,17 +104,17 @@ class Reviser:
 
     def _walk(self, g: int, game: Revisable, quota: int, elites: Elites) -> Finished:
         config, walk, places = self._config, self._walks[g], self._orders[g]
-        length = config.round * len(places) ** 2
+        length = config.round * len(places)
         if walk.wish is None or walk.done >= length:
             self._begin(walk, elites.games[g][0].mapping)
         assert walk.wish is not None
-        hot = [
-            config.hot / len(places) * max(0.0, 1 - done / length) for done in (walk.done, walk.done + quota)
-        ]
+        ends = walk.done + quota * walk.rate
+        hot = [config.hot / len(places) * max(0.0, 1 - done / length) for done in (walk.done, ends)]
         key = run_keys(self._setting.seed, np.array([walk.number * len(self._games) + g]), REVISE)[0]
         found = game.revised(walk.wish, key, quota, hot[0], hot[1])
         walk.number += 1
-        walk.wish, walk.done = found.wish, walk.done + found.moves
+        walk.wish, walk.done = found.wish, walk.done + found.tried
+        walk.rate = found.tried / max(1, found.moves)
         self.tried += found.tried
         mapping, returned = found.mapping, found.returned
         if returned <= walk.best:

@@ -12,12 +12,14 @@ import numpy as np
 from egrl import problems
 from egrl.past_run import PastRun
 from egrl.reproduce.folder import save_figure
-from egrl.reproduce.mmap_paper import ABLATIONS, AGENT, Plan, folder_of
+from egrl.reproduce.mmap_paper import ABLATIONS, AGENT, FULL, UNREVISED, Plan, folder_of
 
 if TYPE_CHECKING:
     from hwsim.mmap.problem import MmapProblem
 
-FULL = "full agent"
+PLAYED = ("returned", "greedy_returned", "games", "revisions")
+"""Of the agent at the end of a run: moving means of what its games returned, with noise and without; how many it played
+to their end, and how many it revised."""
 STAGES = 10
 """Layouts of a run in Figure 6."""
 
@@ -38,21 +40,15 @@ def runs(folder: Path, program: str, method: str, seeds: int) -> list[PastRun]:
 
 
 def summed(given: Sequence[PastRun]) -> dict[str, list[Any]]:
-    """What runs reached, a value a run."""
+    """What runs reached, a value a run; of the agent also `PLAYED`, None where it ended no such game."""
     summaries = [run.summary for run in given]
     best = [summary["best"] for summary in summaries]
-    return {
-        **{name: [entry[name] for entry in best] for name in ("reward", "cost", "speedup", "source")},
-        "evaluations": [summary["evaluations"] for summary in summaries],
-    }
-
-
-def played(given: Sequence[PastRun]) -> dict[str, list[float | None]]:
-    """What the agent's own games returned in the end, a value a run: moving means of those with noise and without."""
-    found: dict[str, list[float | None]] = {}
-    for name in ("returned", "greedy_returned"):
-        ends = [run.metrics(name)[0][-1] for run in given]
-        found[name] = [float(end) if np.isfinite(end) else None for end in ends]
+    found = {name: [entry[name] for entry in best] for name in ("reward", "cost", "speedup", "source")}
+    found["evaluations"] = [summary["evaluations"] for summary in summaries]
+    if summaries[0]["method"] == AGENT:
+        for name in PLAYED:
+            ends = [run.metrics(name)[0][-1] for run in given]
+            found[name] = [float(end) if np.isfinite(end) else None for end in ends]
     return found
 
 
@@ -80,21 +76,23 @@ def program(plan: Plan, name: str, out: Path) -> dict[str, Any]:
     problem = problem_of(name)
     bound = problem.reward_bound(plan.bound_seconds)
     assert bound is not None
-    made = {method: runs(out / "table2", name, method, plan.seeds) for method in plan.methods}
     return {
         **players(problem),
         "bound": {"reward": bound.reward, "proof": bound.proof, "seconds": bound.seconds},
-        "methods": {method: summed(given) for method, given in made.items()},
-        "played": played(made[AGENT]),
+        "methods": {label: summed(given) for label, given in rivals(plan, name, out).items()},
     }
+
+
+def rivals(plan: Plan, name: str, out: Path) -> dict[str, list[PastRun]]:
+    """The runs on a program of Table 2: of its methods, and of the agent without revisions."""
+    given = {method: runs(out / "table2", name, method, plan.seeds) for method in plan.methods}
+    unrevised = {UNREVISED: runs(out / folder_of(UNREVISED), name, AGENT, plan.seeds)}
+    return {AGENT: given[AGENT]} | unrevised | given
 
 
 def draw_rewards(plan: Plan, results: Mapping[str, Any], out: Path) -> None:
     """Figure 5."""
-    panels = []
-    for name in plan.programs:
-        given = {method: runs(out / "table2", name, method, plan.seeds) for method in plan.methods}
-        panels.append(panel(results["programs"][name], name, given))
+    panels = [panel(results["programs"][name], name, rivals(plan, name, out)) for name in plan.programs]
     save_rewards(panels, out / "figures" / "rewards.png")
 
 
@@ -124,11 +122,11 @@ def ablation(plan: Plan, results: Mapping[str, Any], out: Path) -> dict[str, Any
     """Figure 7."""
     given = {FULL: runs(out / "table2", plan.ablated, AGENT, plan.seeds)}
     given |= {
-        part: runs(out / "ablation" / folder_of(part), plan.ablated, AGENT, plan.seeds) for part in ABLATIONS
+        part: runs(out / folder_of(part), plan.ablated, AGENT, plan.seeds) for part in (UNREVISED, *ABLATIONS)
     }
     shown = panel(results["programs"][plan.ablated], plan.ablated, given)
     save_rewards([shown], out / "figures" / "ablation.png")
-    return {label: {**summed(repeated), **played(repeated)} for label, repeated in given.items()}
+    return {label: summed(repeated) for label, repeated in given.items()}
 
 
 def suite(plan: Plan, out: Path) -> dict[str, Any]:
@@ -138,12 +136,8 @@ def suite(plan: Plan, out: Path) -> dict[str, Any]:
     found = {}
     for name in plan.suite:
         run = PastRun.read(out / "suite" / name / f"{AGENT}-s0")
-        best = run.summary["best"]
-        found[name] = {
-            **{key: best[key] for key in ("reward", "cost", "speedup", "source")},
-            "evaluations": run.summary["evaluations"],
-            "buffers": len(run.problem.nodes),
-        }
+        found[name] = {key: values[0] for key, values in summed([run]).items()}
+        found[name]["buffers"] = len(run.problem.nodes)
     ordered = dict(sorted(found.items(), key=lambda entry: -entry[1]["speedup"]))
     speedups = {name: entry["speedup"] for name, entry in ordered.items()}
     save_figure(speedup_figure(speedups, "the heuristic"), out / "figures" / "speedups.png")

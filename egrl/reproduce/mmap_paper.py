@@ -23,20 +23,24 @@ from workloads.load_program import program_names
 Say = Callable[[str], None]
 AGENT = "muzero"
 WITHOUT_REVISION = (f"{AGENT}.imitations=0", f"{AGENT}.revise.moves=0")
+UNTAUGHT = (f"{AGENT}.ablation=no-learning", f"{AGENT}.value_scale=0.1")
+"""What is searched by the rules does not err, and deserves more trust than the default gives to learned values."""
+FULL, UNREVISED = "full agent", "no-revision"
+"""The agent, and the agent without what the paper's does not have, revisions and imitations; both are run on all
+programs of Table 2."""
 ABLATIONS = {
-    "no-revision": (f"{AGENT}.ablation=no-revision",),
-    "no-learning": (f"{AGENT}.ablation=no-learning", *WITHOUT_REVISION),
+    "no-learning": (*UNTAUGHT, *WITHOUT_REVISION),
     "no-search": (f"{AGENT}.ablation=no-search",),
-    "no-learning, revised": (f"{AGENT}.ablation=no-learning",),
+    "no-learning, revised": UNTAUGHT,
     "revisions alone": (
-        f"{AGENT}.ablation=no-learning",
+        *UNTAUGHT,
         f"{AGENT}.slots=2",
         f"{AGENT}.chunk=4",
         f"{AGENT}.revise.moves=20000",
     ),
 }
-"""Settings of the agent without some of its parts. The first is the paper's agent, the next two are those of Figure 7;
-the last two are without what is learned, and with hardly a move that is planned."""
+"""Settings of the agent without some of its parts: the first two are those of Figure 7, and revise nothing; the last
+two are without what is learned, and with hardly a move that is planned."""
 STARTING_S = 15.0
 """Seconds of a run that are not its search."""
 
@@ -123,12 +127,12 @@ class Plan:
 
 def folder_of(part: str) -> str:
     """Where the runs without a part are."""
-    return part.replace(", ", "-").replace(" ", "-")
+    return "ablation/" + part.replace(", ", "-").replace(" ", "-")
 
 
 def seconds(plan: Plan, workers: int) -> float:
     """About how long it takes."""
-    runs = len(plan.programs) * len(plan.methods) * plan.seeds + len(ABLATIONS) * plan.seeds
+    runs = (len(plan.programs) * (len(plan.methods) + 1) + len(ABLATIONS)) * plan.seeds
     searched = runs * (plan.seconds + STARTING_S)
     searched += len(plan.suite) * (plan.suite_seconds + STARTING_S)
     searched += 2 * len(plan.held_out) * (plan.held_out_seconds + STARTING_S)
@@ -177,15 +181,11 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
         )
 
     run("table2", plan.programs, plan.methods, plan.seconds, plan.seeds, plan.settings)
-    for part, without in ABLATIONS.items():
+    parts = {UNREVISED: (f"{AGENT}.ablation={UNREVISED}",)} | ABLATIONS
+    for part, without in parts.items():
+        programs = plan.programs if part == UNREVISED else (plan.ablated,)
         settings = (*own, *without)
-        run(
-            f"ablation/{folder_of(part)}",
-            (plan.ablated,),
-            seconds=plan.seconds,
-            seeds=plan.seeds,
-            settings=settings,
-        )
+        run(folder_of(part), programs, seconds=plan.seconds, seeds=plan.seeds, settings=settings)
     run("suite", plan.suite)
     results: dict[str, Any] = {"plan": asdict(plan), "programs": {}}
     for program in plan.programs:

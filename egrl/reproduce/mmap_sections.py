@@ -9,21 +9,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
+from egrl.reproduce.mmap_paper import AGENT, FULL, UNREVISED
 from egrl.reproduce.mmap_published import TABLE3, TABLE3_PROGRAMS, TABLE4, TABLE5
 
 Results = Mapping[str, Any]
 
-FULL, FROM_SHARED = "full agent", "from the shared agent"
+FROM_SHARED = "from the shared agent"
 PARTS = (
-    (FULL, "no-revision", "-"),
-    (FULL, "no-learning", "yes"),
-    (FULL, "no-search", "yes"),
-    ("no-revision", "no-learning", "yes"),
-    ("no-revision", "no-search", "yes"),
+    (UNREVISED, "no-learning", "yes"),
+    (UNREVISED, "no-search", "yes"),
+    (FULL, UNREVISED, "-"),
+    (FULL, "no-learning", "-"),
+    (FULL, "no-search", "-"),
     (FULL, "no-learning, revised", "-"),
     (FULL, "revisions alone", "-"),
 )
-"""Agents, what each is held against, and what the paper says of it; *no-revision* is the paper's own agent."""
+"""Agents, what each is held against, and what the paper says of it: neither of Figure 7's ablations revises games."""
 FEW = 200
 """Games below which a run is said to have hardly begun: a tenth of them began with random moves."""
 
@@ -33,11 +34,30 @@ def plus_minus(values: Sequence[float]) -> str:
     return f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
 
 
+def verdict(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """Whether the first runs' rewards are above the second's."""
+    if min(ours) > max(theirs):
+        return "yes"
+    return "yes, in the mean" if fmean(ours) > fmean(theirs) else "no"
+
+
+def games(found: Mapping[str, Any]) -> str:
+    """How many games a method's runs measured, or the agent's played and revised, on average."""
+    if "games" not in found:
+        return f"{fmean(found['evaluations']):,.0f}"
+    played, revised = (fmean(value or 0 for value in found[name]) for name in ("games", "revisions"))
+    return f"{played:,.0f}" + (f", {revised:,.0f} revised" if revised else "")
+
+
+def _listed(found: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """What one run reached, as several do."""
+    return {key: [value] for key, value in found.items()}
+
+
 def judged(claim: str, published: str, ours: Sequence[float], theirs: Sequence[float]) -> str:
     """A row of the claims: that the first runs' rewards are above the second's."""
-    a, b = fmean(ours), fmean(theirs)
-    verdict = "yes" if min(ours) > max(theirs) else "yes, in the mean" if a > b else "no"
-    return f"| {claim} | {published} | {a:.4f} against {b:.4f} | {verdict} |"
+    figures = f"{fmean(ours):.4f} against {fmean(theirs):.4f}"
+    return f"| {claim} | {published} | {figures} | {verdict(ours, theirs)} |"
 
 
 def claims(results: Results) -> Iterator[str]:
@@ -49,13 +69,11 @@ def claims(results: Results) -> Iterator[str]:
         yield judged(claim, published, found[better]["reward"], found[part]["reward"])
     suite = results["suite"]
     count = len(suite["programs"])
-    for who in ("agent", "prod"):
-        label = "the agent is quicker than the heuristic on average" if who == "agent" else "`-prod` likewise"
-        mean = suite[who]["mean"]
-        yield (
-            f"| {label} (Table 3) | {TABLE3[who]['mean']:.4f} over {TABLE3_PROGRAMS} programs |"
-            f" {mean:.4f} over {count} | {'yes' if mean > 1 else 'no'} |"
-        )
+    mean = suite["agent"]["mean"]
+    yield (
+        f"| the agent is quicker than the heuristic on average (Table 3) | {TABLE3['agent']['mean']:.4f} over"
+        f" {TABLE3_PROGRAMS} programs | {mean:.4f} over {count} | {'yes' if mean > 1 else 'no'} |"
+    )
     groups = {
         group: [found["pearson"] for found in results["correlation"].values() if found["group"] == group]
         for group in ("largest", "smallest")
@@ -82,9 +100,10 @@ def ablation(results: Results) -> str:
         "",
         f"`{plan['ablated']}`, {plan['seconds']:g} s, seeds 0 to {plan['seeds'] - 1}. *No-learning* searches by the"
         " game's own rules with nothing learned; *no-search* learns by the n-step advantage and plays the policy"
-        " network. The paper shows curves only, the full agent's on top. Its agent is *no-revision*, and neither of"
-        " those two revises games; *no-learning, revised* does, and *revisions alone* does hardly anything else. Greedy"
-        " play: a moving mean of the returns of games without noise in the end, which no revision has a part in.",
+        " network. The paper shows curves only, the full agent's on top. Neither of those two revises games, nor"
+        f" does *{UNREVISED}*, by which the paper's claim is judged; *no-learning, revised* does, and *revisions alone*"
+        " does hardly anything else. Greedy play: a moving mean of the returns of games without noise in the end. Where"
+        " games are revised, slots that imitate the best of them teach what is played.",
         "",
         "| agent | reward | lowest | highest | greedy play | games |",
         "|---|---:|---:|---:|---:|---:|",
@@ -93,7 +112,7 @@ def ablation(results: Results) -> str:
         rewards = found["reward"]
         lines.append(
             f"| {label} | {plus_minus(rewards)} | {min(rewards):.4f} | {max(rewards):.4f} |"
-            f" {_own(found['greedy_returned'])} | {fmean(found['evaluations']):,.0f} |"
+            f" {_own(found['greedy_returned'])} | {games(found)} |"
         )
     lines.append(
         f"| heuristic, greedy, bound | {entry['heuristic']['reward']:.4f}, {entry['greedy']['reward']:.4f},"
@@ -124,14 +143,14 @@ def speedups(results: Results) -> str:
         )
     lines += [
         "",
-        "| program | buffers | published | speedup | `-prod` | reward | games |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+        "| program | buffers | published | speedup | `-prod` | reward | found by | games |",
+        "|---|---:|---:|---:|---:|---:|---|---:|",
     ]
     for name, found in suite["programs"].items():
         published = f"{TABLE4[name]:.4f}" if name in TABLE4 else ""
         lines.append(
             f"| `{name}` | {found['buffers']:,} | {published} | {found['speedup']:.4f} |"
-            f" {max(1.0, found['speedup']):.4f} | {found['reward']:.4f} | {found['evaluations']:,} |"
+            f" {max(1.0, found['speedup']):.4f} | {found['reward']:.4f} | {found['source']} | {games(_listed(found))} |"
         )
     return "\n".join([*lines, "", "![Speedup on every program](figures/speedups.png)"])
 
@@ -143,7 +162,7 @@ def correlation(results: Results) -> str:
         "",
         "The programs with the largest and the smallest speedups. A run's games, in their order, are cut into ten equal"
         " stages; of each the layout with the best reward is taken (the number in the figure), so that rewards differ"
-        " as training goes on. Pearson's correlation of reward and latency; -1 is best.",
+        " as the run goes on. Pearson's correlation of reward and latency; -1 is best.",
         "",
         "| program | speedups | speedup | layouts | rewards | correlation | published |",
         "|---|---|---:|---:|---|---:|---:|",
@@ -189,12 +208,13 @@ def shared(results: Results) -> str:
     lines = [
         "## One agent for several programs (not in the paper)",
         "",
-        f"One agent, `network.ids=0`, played {found['evaluations']:,} games of {', '.join(found['trained_on'])} in"
-        f" {plan['shared_seconds']:g} s; of the policies saved on the way that of generation {deployed} was best on"
+        f"One agent, *{UNREVISED}*, `network.ids=0`, played {found['evaluations']:,} games of"
+        f" {', '.join(found['trained_on'])} in {plan['shared_seconds']:g} s; of the policies saved on the way that of"
+        f" generation {deployed} was best on"
         f" {', '.join(found['chosen_on'])} and is the one deployed. Below it plays one game of programs that it has not"
-        f" seen, without training there (*first*: the policy of generation {first}, which has hardly learned). Then"
-        f" {plan['held_out_seconds']:g} s of `egrl run`, from scratch and from the deployed policy, seed 0; what"
-        " that policy took to train is not counted. Rewards:",
+        f" seen, without training there (*first*: the first policy that was saved, of generation {first}). Then"
+        f" {plan['held_out_seconds']:g} s of `egrl run`, from scratch and from the deployed policy, seed 0, nothing"
+        " revised; what that policy took to train is not counted. Rewards:",
         "",
         "| program | random play | first | deployed | from scratch | from the policy | greedy | heuristic |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
@@ -212,34 +232,28 @@ def remarks(results: Results) -> str:
     """What the numbers above say about themselves."""
     lines = ["## What to know of this run", ""]
     for name, entry in results["programs"].items():
-        agent = entry["methods"].get("muzero")
-        if agent is None:
-            continue
-        mean = fmean(agent["reward"])
-        others = {
-            method: fmean(found["reward"]) for method, found in entry["methods"].items() if method != "muzero"
-        }
-        levels = {"greedy": entry["greedy"]["reward"], "heuristic": entry["heuristic"]["reward"]}
-        ranks = {f"`{method}`": value for method, value in others.items()} | levels
-        above = [who for who, value in ranks.items() if mean > value]
-        below = [who for who, value in ranks.items() if mean <= value]
+        agent, bound = entry["methods"][AGENT], entry["bound"]["reward"]
         sources = ", ".join(
             f"{agent['source'].count(source)} of {len(agent['source'])} by {source}"
             for source in dict.fromkeys(agent["source"])
         )
-        places = [f"{word} {', '.join(who)}" for word, who in (("above", above), ("not above", below)) if who]
-        games = fmean(agent["evaluations"])
         lines.append(
-            f"- `{name}`: the agent proposed {games:,.0f} games a run{_hardly(games)}, and played for"
-            f" {_own(entry['played']['greedy_returned'])} without noise in the end; its best mean is"
-            f" {mean / entry['bound']['reward']:.1%} of the bound, {'; '.join(places)}. Best layouts: {sources}."
+            f"- `{name}`: the full agent's best mean is {fmean(agent['reward']) / bound:.1%} of the bound; best layouts"
+            f" {sources}. Its own play without noise returned {_own(agent['greedy_returned'])} in the end, that of"
+            f" *{UNREVISED}* {_own(entry['methods'][UNREVISED]['greedy_returned'])}."
         )
-    few = [name for name, found in results["suite"]["programs"].items() if found["evaluations"] < FEW]
+        lines += [
+            f"- `{name}`: {who} played {played:,.0f} games a run, fewer than {FEW}; a tenth of them began at random, so"
+            " that this says little of how it learns."
+            for who, label in (("the full agent", AGENT), (f"*{UNREVISED}*", UNREVISED))
+            if (played := fmean(value or 0 for value in entry["methods"][label]["games"])) < FEW
+        ]
+    programs = results["suite"]["programs"]
+    few = [name for name, found in programs.items() if (found["games"] or 0) < FEW]
     if few:
         lines.append(
-            f"- Tables 3 to 5: fewer than {FEW} games fitted into {results['plan']['suite_seconds']:g} s of"
-            f" {', '.join(f'`{name}`' for name in few)}. The first games of a run begin with random moves, so that"
-            " these speedups say little of the agent."
+            f"- Tables 3 to 5: in {results['plan']['suite_seconds']:g} s the agent played fewer than {FEW} games of"
+            f" {len(few)} of {len(programs)} programs; who found each layout stands in the table."
         )
     held = results["shared"]["held_out"]
     better = [name for name, entry in held.items() if entry["deployed"]["reward"] > entry["random"]]
@@ -267,11 +281,3 @@ def _own(returned: Sequence[float | None]) -> str:
 
 def _times(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
-
-
-def _hardly(games: float) -> str:
-    return (
-        f" (fewer than {FEW}, the first of them begun at random: that says little of it)"
-        if games < FEW
-        else ""
-    )

@@ -14,7 +14,7 @@ from egrl.past_run import PastRun
 from egrl.pretrain import pretrain
 from egrl.pretrain_options import DEFAULTS, PretrainOptions
 from egrl.reproduce.mmap_numbers import panel, players, problem_of, save_rewards, summed
-from egrl.reproduce.mmap_paper import AGENT, Plan, Say
+from egrl.reproduce.mmap_paper import AGENT, UNREVISED, Plan, Say
 
 RANDOM_PLAYS = 20
 
@@ -73,10 +73,13 @@ def shared(plan: Plan, out: Path, run: Callable[..., None], say: Say) -> dict[st
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
-    """The agent's settings of the plan, as `PretrainOptions` takes them."""
+    """The agent's settings of the plan, as `PretrainOptions` takes them: nothing is revised, so that what is found in
+    the end is what was learned.
+    """
     from egrl import config
 
     own = ["method" + s.removeprefix(AGENT) for s in plan.settings if s.startswith(f"{AGENT}.")]
+    own.append(f"method.ablation={UNREVISED}")
     return {**DEFAULTS[AGENT], **config.parse_set(own)["method"]}
 
 

@@ -91,7 +91,7 @@ def _advance(tables: Tables, board: Board, b: int) -> None:
 
 
 @kernel
-def _settle(tables: Tables, board: Board) -> None:
+def settle(tables: Tables, board: Board) -> None:
     """Do what the row of the present buffer says was played, and go on."""
     game = board.game[0]
     b = game.cursor
@@ -120,7 +120,7 @@ def play(tables: Tables, board: Board, action: int, planned: Plan) -> None:
     row.action = action
     board.game[0].moves += 1
     _, row.first, row.last, row.copy_first, row.copy_last, row.offset = planned
-    _settle(tables, board)
+    settle(tables, board)
 
 
 @kernel
@@ -158,7 +158,7 @@ def begin(tables: Tables, board: Board, keep: int) -> None:
             board.group[g].state = FORCED if tables.group[g].oversized else UNDECIDED
         board.group[g].offset = -1
     while game.cursor < keep:
-        _settle(tables, board)
+        settle(tables, board)
 
 
 @kernel

@@ -5,9 +5,10 @@ Source: Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing" (S
 
 A change gives one buffer another wish, or a run of neighbours (all the same one or each its own), or those of a kind
 (outputs, first inputs or later inputs of tensors of one size or of a range of sizes; all of them or some from one on),
-or the uses of one tensor, all or a run of them. What was played before the first change is not planned again. A game
-that plays `PATIENCE` buffers in a row just as the kept one did is expected to end as far above or below it as it is
-then: one that will not be kept is given up there, one that may be is played to its end.
+or the uses of one tensor, all or a run of them. What was played before the first change is not planned again: a game
+begins at a mark, a state of the kept game. One that is `PATIENCE` buffers past a change is expected to end as far above
+or below the kept one as it is then, and given up where that is not enough. One that is past its last change and was
+played as the kept one throughout would end as it did: its wishes are kept, and nothing is played.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 from hwsim.keys import bits, uniform
-from hwsim.mmap.board import COPY, NO_COPY, UNDECIDED, Board, board_of, new_boards
-from hwsim.mmap.moves import begin, dead_end, find_legal, over, play
+from hwsim.mmap.board import COPY, NO_COPY, Board, board_of, new_boards
+from hwsim.mmap.moves import dead_end, find_legal, over, play, restart, settle
 from hwsim.mmap.room import Words, new_words
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Floats
@@ -33,6 +34,10 @@ ONE, RUN, KIND = 0.3, 0.3, 0.2
 AGAIN = 0.4
 """Share of games that are changed twice."""
 PATIENCE = 64
+"""Buffers after the last change from which on a game is judged by what it has returned."""
+MARKS, APART = 32, 256
+"""States of the kept game that there are to begin with at most; buffers between two of them at least."""
+ENDED, GIVEN_UP, SAME = range(3)
 LONGEST = 1000.0
 
 _KEEP, _SECOND, _DRAWS = np.uint64(0), np.uint64(1), np.uint64(2)
@@ -90,6 +95,7 @@ def walk(
     found = _walk(
         tables,
         new_boards(tables, 2),
+        marks_for(tables),
         uses_of(tables),
         np.maximum(wish, 0).astype(np.int16),
         key,
@@ -166,48 +172,111 @@ def play_from(
     wish: NDArray[np.int16],
     sofar: Floats,
     kept: Board,
+    kept_wish: NDArray[np.int16],
     kept_s: float,
     kept_sofar: Floats,
     least_s: float,
     words: Words,
-) -> tuple[float, bool, int]:
-    """Play a game on by wishes after the moves on the buffers before `keep`, whose rows stay.
+) -> tuple[float, int, int]:
+    """Play a game on by wishes from the decision on buffer `keep` on.
 
     Args:
-        sofar: float64 [N], the return after each buffer, seconds; written from `keep` on.
-        kept, kept_s, kept_sofar: the game that this one is to replace.
+        sofar: float64 [N], the return after each buffer, seconds; written where this game plays.
+        kept, kept_wish, kept_s, kept_sofar: the game that this one is to replace.
         least_s: the return from which on it will.
 
     Returns:
-        The return, or what it is expected to be; whether the game was played to its end; buffers played.
+        The return, or what it is expected to be; `ENDED`, `GIVEN_UP`, or `SAME` where the game would end as the kept
+        one did, buffer by buffer; buffers played.
     """
-    for g in range(len(board.group)):
-        board.group[g].state = UNDECIDED
-    board.game[0].lost = 0
-    begin(tables, board, keep)
-    played, alike = 0, 0
+    last = len(wish) - 1
+    while last > keep and wish[last] == kept_wish[last]:
+        last -= 1
+    played, changed, same = 0, keep, kept.game[0].resets == 0
     while not over(tables, board):
         b = board.game[0].cursor
         action, planned = find_legal(tables, board, wish[b], words)
         if not planned[0]:
             dead_end(tables, board)
-            alike = 0
+            same = False
             continue
         play(tables, board, action, planned)
         played += 1
         sofar[b] = board.game[0].total_s
-        alike = alike + 1 if _alike(board, kept, b) else 0
-        if alike >= PATIENCE:
+        same = same and _alike(board, kept, b)
+        if same and b >= last:
+            return kept_s, SAME, played
+        if wish[b] != kept_wish[b]:
+            changed = b
+        if b >= changed + PATIENCE:
             expected = kept_s + board.game[0].total_s - kept_sofar[b]
             if expected < least_s:
-                return expected, False, played
-    return board.game[0].total_s, True, played
+                return expected, GIVEN_UP, played
+    return board.game[0].total_s, ENDED, played
+
+
+@kernel
+def _copy(given: Board, out: Board) -> None:
+    out.game[:] = given.game
+    out.step[:] = given.step
+    out.buffer[:] = given.buffer
+    out.tensor[:] = given.tensor
+    out.group[:] = given.group
+
+
+def marks_for(tables: Tables) -> Board:
+    """Room for the marks of a game."""
+    return new_boards(tables, min(MARKS, len(tables.buffer) // APART))
+
+
+@kernel
+def _spacing(marks: Board, board: Board) -> int:
+    """Buffers from one mark to the next."""
+    return -(-len(board.buffer) // (len(marks.game) + 1))
+
+
+@kernel
+def go_to(tables: Tables, board: Board, kept: Board, marks: Board, keep: int) -> None:
+    """Play the moves of a kept game on the buffers before `keep`, the last mark on the way being where it begins."""
+    passed = min(keep // _spacing(marks, board), len(marks.game))
+    if passed == 0:
+        restart(tables, board)
+    else:
+        _copy(board_of(marks, passed - 1), board)
+    _follow(tables, board, kept, keep)
+
+
+@kernel
+def _follow(tables: Tables, board: Board, kept: Board, keep: int) -> None:
+    """Play a kept game's moves on, up to `keep`."""
+    while board.game[0].cursor < keep:
+        row, given = board.buffer[board.game[0].cursor], kept.buffer[board.game[0].cursor]
+        row.action = given.action
+        row.offset = given.offset
+        row.first = given.first
+        row.last = given.last
+        row.copy_first = given.copy_first
+        row.copy_last = given.copy_last
+        settle(tables, board)
+
+
+@kernel
+def mark(tables: Tables, board: Board, kept: Board, marks: Board, keep: int) -> None:
+    """Write down the states of a kept game at the marks beyond `keep`; those before are there. `board` is scratch."""
+    go_to(tables, board, kept, marks, keep)
+    spacing = _spacing(marks, board)
+    for m in range(keep // spacing, len(marks.game)):
+        if (m + 1) * spacing > kept.game[0].cursor:
+            break
+        _follow(tables, board, kept, (m + 1) * spacing)
+        _copy(board, board_of(marks, m))
 
 
 @kernel
 def _walk(
     tables: Tables,
     boards: Board,
+    marks: Board,
     uses: Uses,
     wish: NDArray[np.int16],
     key: np.uint64,
@@ -219,7 +288,10 @@ def _walk(
     buffers = len(wish)
     sofar, trial_sofar = np.zeros(buffers), np.zeros(buffers)
     kept, trial = board_of(boards, 0), board_of(boards, 1)
-    value, _, played = play_from(tables, kept, 0, wish, sofar, trial, 0.0, sofar, -np.inf, words)
+    restart(tables, kept)
+    trial.game[0].resets = 1  # there is no game yet that this one could end as
+    value, _, played = play_from(tables, kept, 0, wish, sofar, trial, wish, 0.0, sofar, -np.inf, words)
+    mark(tables, trial, kept, marks, 0)
     best, best_value = kept.buffer["action"].astype(np.int16), value
     changed = wish.copy()
     tried = 0
@@ -237,16 +309,20 @@ def _walk(
         temperature = hot_s + (cold_s - hot_s) * played / decisions
         keep = min(keep, kept.game[0].cursor)  # a lost game ends early
         least_s = value + temperature * math.log(1.0 - uniform(own, _KEEP))
-        trial.buffer[:keep] = kept.buffer[:keep]
-        found, ended, moves = play_from(
-            tables, trial, keep, changed, trial_sofar, kept, value, sofar, least_s, words
+        go_to(tables, trial, kept, marks, keep)
+        trial_sofar[:keep] = sofar[:keep]
+        found, how, moves = play_from(
+            tables, trial, keep, changed, trial_sofar, kept, wish, value, sofar, least_s, words
         )
-        played += moves
-        if ended and found >= least_s:
+        played += max(1, moves)
+        if how == SAME:
+            wish[keep:] = changed[keep:]
+        elif how == ENDED and found >= least_s:
             value = found
             wish[keep:] = changed[keep:]
-            sofar[keep:] = trial_sofar[keep:]
             kept, trial = trial, kept
+            sofar, trial_sofar = trial_sofar, sofar
+            mark(tables, trial, kept, marks, keep if kept.game[0].resets == 0 else 0)
             if value > best_value:
                 best_value = value
                 best[:] = kept.buffer["action"].astype(np.int16)

@@ -11,6 +11,8 @@ from players import agent, games, settings
 
 from egrl.archive import Archive
 from egrl.methods import find
+from egrl.play.agent import RECENT
+from egrl.play.targets import valued
 from egrl.types import Setting
 from hwsim.problem import Status
 from subjects import PROBLEMS
@@ -25,6 +27,50 @@ def test_two_threads_play_and_learn_as_one_does(policy):
     one, two = agent(problem, given, 1), agent(problem, given, 2)
     assert games(one, 12) == games(two, 12)
     assert np.array_equal(one.learner.state()["weights"], two.learner.state()["weights"])
+
+
+def test_what_returns_end_in_is_valued_anew_by_the_networks_of_now():
+    player = agent(ToyGame(), settings(replay=10_000, **{"learner.unroll": 1, "learner.steps": 3}))
+    games(player, 4)
+    ring, window = player.ring, player.ring.window(0)
+    known = ring.scalars["value"][: ring.end].copy()
+    ring.scalars["value"][:] = 99.0
+    time, slot = player.reanalyse(window)
+    searched = {(t + k, b) for t, b in zip(time.tolist(), slot.tolist(), strict=True) for k in (0, 1)}
+    when, where = valued(ring, window.end, time, slot, 1, 3)
+    ends = set(zip(when.tolist(), where.tolist(), strict=True))
+    assert ends - searched
+    changed = {(t, b) for t, b in np.argwhere(ring.scalars["value"][: len(known)] != 99.0).tolist()}
+    assert changed == {(t, b) for t, b in searched | ends if t < window.end}
+    row, column = np.array(sorted(ends - searched)).T
+    seen, place = ring.seen(row, column), ring.scalars["place"][row, column]
+    said = player.chooser.values(seen, ring.legal[row, column], place)
+    assert ring.scalars["value"][row, column] == pytest.approx(said, rel=1e-6)
+
+
+def test_greedy_slots_of_a_puct_search_take_the_most_visited_move_without_noise():
+    given = {"search": "puct", "greedy": 0.5, "noise_fraction": 1.0, "simulations": 12}
+    quiet, noisy = (settings(**given | {"noise_alpha": alpha}) for alpha in (1.0, 0.03))
+    chosen = []
+    for each in (quiet, noisy):
+        player = agent(ToyGame(), each)
+        table = player.table
+        seen, legal, place = table.observe(), table.legal(), table.place()
+        action, policy, _ = player.chooser.choose(seen, legal, place)
+        greedy = player.chooser.greedy
+        assert np.array_equal(action[greedy], policy[greedy].argmax(axis=1))
+        chosen.append(policy)
+    assert np.array_equal(chosen[0][greedy], chosen[1][greedy])
+    assert not np.array_equal(chosen[0][~greedy], chosen[1][~greedy])
+
+
+def test_without_search_only_the_latest_moves_teach():
+    player = agent(ToyGame(), settings(ablation="no-search", replay=10_000))
+    games(player, 3 * RECENT)
+    window = player.ring.window(0)
+    assert window.first == 0
+    time, _ = player._draw(window, 1000)
+    assert min(time) == window.end - RECENT * player._config.chunk
 
 
 def test_learning_finds_better_games_than_random_play():

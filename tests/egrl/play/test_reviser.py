@@ -62,8 +62,8 @@ def test_the_best_game_is_revised_step_by_step_and_what_it_has_come_to_is_propos
     player.note(finished(1, 1, 1, 0))
     (present,) = player.work(4, elites)  # 3, as well as one that was played
     assert (present.returned, present.actions) == (2.0, (1, 1, 0, 0))
-    assert game.asked[0] == ([0, 1, 0, 0], 8, 0.125, 0.0625)
-    assert game.asked[1] == ([1, 1, 0, 0], 8, 0.0625, 0.0)
+    assert game.asked[0] == ([0, 1, 0, 0], 8, 0.125, 0.125)
+    assert game.asked[1] == ([1, 1, 0, 0], 8, 0.03125, 0.0)
     player.work(4, elites)
     assert game.asked[2][0] == [0, 1, 0, 0]  # a new round, from the best that is kept
     assert player.tried == 9
@@ -71,7 +71,7 @@ def test_the_best_game_is_revised_step_by_step_and_what_it_has_come_to_is_propos
 
 def test_some_rounds_begin_with_the_best_game_played_since_the_last():
     game = Counting()
-    player, elites = reviser(game, moves=4.0, round=1.0, fresh=1.0)
+    player, elites = reviser(game, moves=4.0, round=0.5, fresh=1.0)
     elites.keep(finished(1, 1, 0, 0))
     for played in (finished(0, 0, 0, 1), finished(0, 0, 1, 1), finished(0, 1, 0, 0)):
         player.note(played)

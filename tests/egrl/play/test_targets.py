@@ -6,7 +6,7 @@ import pytest
 from egrl.play.potential import Potential
 from egrl.play.ring import Ring
 from egrl.play.table import Table
-from egrl.play.targets import targets
+from egrl.play.targets import targets, valued
 from toys import CoinGame
 
 GAMMA, UNROLL, STEPS = 0.9, 2, 3
@@ -39,18 +39,18 @@ def remembered(rows: int, moves: int = 40) -> tuple[Ring, Potential, list[dict]]
     return ring, potential, log
 
 
-def plain(log: list[dict], potential: Potential, t: int, b: int) -> tuple[bool, float]:
-    """Whether a move is remembered, and its n-step return, the slow and obvious way."""
+def plain(log: list[dict], potential: Potential, t: int, b: int) -> tuple[int | None, float]:
+    """When the n-step return of a move takes a value, and that return, the slow and obvious way."""
     total = 0.0
     for i in range(STEPS + 1):
         here = log[t + i]
         if here["stray"][b] or i == STEPS or (t + i + 1 == len(log) and not here["done"][b]):
-            return True, total + GAMMA**i * float(np.float32(here["value"][b]))
+            return t + i, total + GAMMA**i * float(np.float32(here["value"][b]))
         phi = potential.value
         reward = here["reward"][b] + GAMMA * phi[here["after"][b]] - phi[here["place"][b]]
         total += GAMMA**i * reward
         if here["done"][b]:
-            return True, total
+            return None, total
     raise AssertionError
 
 
@@ -60,6 +60,7 @@ def test_targets_equal_the_plain_ones(rows):
     time = np.repeat(np.arange(ring.first, ring.end), 3)
     slot = np.tile(np.arange(3), ring.end - ring.first)
     found = targets(ring, ring.end, time, slot, UNROLL, STEPS, potential)
+    ends = set()
     for m, (t, b) in enumerate(zip(time.tolist(), slot.tolist(), strict=True)):
         alive = True
         for k in range(UNROLL + 1):
@@ -67,11 +68,15 @@ def test_targets_equal_the_plain_ones(rows):
             assert found.alive[m, k] == alive
             if not alive:
                 continue
-            assert found.value[m, k] == pytest.approx(plain(log, potential, t + k, b)[1], rel=1e-5, abs=1e-5)
+            when, returned = plain(log, potential, t + k, b)
+            assert found.value[m, k] == pytest.approx(returned, rel=1e-5, abs=1e-5)
+            ends |= {(when, b)} - {(None, b)}
             assert np.allclose(found.policy[m, k], log[t + k]["policy"][b])
             if k < UNROLL:
                 assert found.action[m, k] == log[t + k]["action"][b]
                 assert found.reward[m, k] == pytest.approx(log[t + k]["reward"][b])
+    times, slots = valued(ring, ring.end, time, slot, UNROLL, STEPS)
+    assert list(zip(times.tolist(), slots.tolist(), strict=True)) == sorted(ends)
 
 
 def test_what_was_seen_is_given_back():

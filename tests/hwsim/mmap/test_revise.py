@@ -12,10 +12,13 @@ from mmap_programs import GRANULE, chips, playable, programs
 from mmap_twin import COPY, DROP, NOCOPY, Twin
 
 from hwsim.keys import bits, uniform
+from hwsim.mmap.board import Board, board_of, new_boards
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.game import MmapGame
-from hwsim.mmap.revise import change, uses_of, walk
+from hwsim.mmap.revise import ENDED, change, go_to, mark, marks_for, play_from, uses_of, walk
+from hwsim.mmap.room import new_words
 from hwsim.mmap.tables import build_tables
+from hwsim.problem import Floats, Mapping16
 from workloads.load_program import load_program
 
 
@@ -137,6 +140,55 @@ def test_the_best_game_played_again_returns_what_was_said(program, chip, literal
     assert (tables.none_s - again.cost_s[0]) / tables.most_s == pytest.approx(found.returned, abs=1e-12)
     assert np.array_equal(again.action[0], found.mapping[:, 0])
     assert again.resets[0] == 0
+
+
+@given(programs(max_steps=12), chips(), st.booleans(), st.integers(0, 2**64 - 1), st.floats(0, 1))
+@settings(max_examples=60, deadline=None)
+def test_what_a_game_returned_so_far_is_known_where_it_went_back_too(program, chip, literal, key, cut):
+    assume(playable(program))
+    tables = build_tables(program, chip, literal, True)
+    rng, number = np.random.default_rng(key), len(program)
+    boards, words, marks = new_boards(tables, 3), new_words(tables), new_boards(tables, 0)
+    kept, trial, fresh = (board_of(boards, b) for b in range(3))
+
+    def play(board: Board, keep: int, wish: Mapping16, sofar: Floats) -> int:
+        go_to(tables, board, kept, marks, keep)
+        _, how, moves = play_from(tables, board, keep, wish, sofar, fresh, wish, 0.0, sofar, -np.inf, words)
+        assert how == ENDED
+        return moves
+
+    first, second, again = np.zeros((3, number))
+    fresh.game["resets"] = 1  # no game ends as this one did
+    play(kept, 0, rng.integers(0, 3, number).astype(np.int16), first)
+    keep = int(cut * number)
+    second[:keep] = first[:keep]
+    moves = play(trial, keep, rng.integers(0, 3, number).astype(np.int16), second)
+    event(f"went back {moves > number - keep}")
+    actions = trial.buffer["action"].astype(np.int16)
+    other = board_of(new_boards(tables, 1), 0)
+    play(other, 0, actions, again)
+    assert second[actions >= 0] == pytest.approx(again[actions >= 0], rel=1e-9, abs=1e-18)
+
+
+def test_a_game_begins_at_any_mark_as_if_it_were_played_up_to_there():
+    tables = build_tables(load_program("wavenet_coherent_batch32"), load_chip("tpuv4i"), False, True)
+    number, words = len(tables.buffer), new_words(tables)
+    boards, marks = new_boards(tables, 3), marks_for(tables)
+    none, (kept, one, other) = new_boards(tables, 0), (board_of(boards, b) for b in range(3))
+    wish, sofar = np.random.default_rng(0).integers(0, 3, number).astype(np.int16), np.zeros(number)
+    for keep in (0, number // 3):  # a second game that shares a third with the first
+        other.game["resets"] = 1  # neither ends as what lies there
+        go_to(tables, one, kept, none, keep)
+        play_from(tables, one, keep, wish, sofar, other, wish, 0.0, sofar, -np.inf, words)
+        kept, one = one, kept
+        mark(tables, one, kept, marks, 0 if kept.game["resets"] else keep)
+        for at in range(0, number, 131):
+            go_to(tables, one, kept, marks, at)
+            go_to(tables, other, kept, none, at)
+            for mine, its in zip(one, other, strict=True):
+                assert np.array_equal(mine, its)
+        wish = 2 - wish
+    assert len(marks.game) > 5
 
 
 def test_games_given_up_do_not_count_and_the_rest_is_worth_more_every_time():
