@@ -6,7 +6,7 @@ values.
 Deviations:
 - Gradients are clipped by their norm.
 - Without search (`advantage`) there is no searched policy to imitate: the policy follows the gradient of the n-step
-  advantage, with an entropy bonus, as in an actor-critic.
+  advantage, with an entropy bonus and the clipped ratio of PPO (Schulman et al., 2017) to the policy that played.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from egrl.play.targets import Targets
 from policies.muzero import MuZeroNet
 from policies.weights import assign, flatten
 
+TRUST = 0.2
+"""How far from 1 the ratio to the policy that played counts, without search."""
 METRICS = ("policy_loss", "value_loss", "reward_loss", "policy_entropy", "value_error")
 
 
@@ -96,19 +98,22 @@ class MuZeroLearner:
         value_loss = _cross_entropy(value_logits, net.support.two_hot(value))
         reward = torch.from_numpy(targets.reward).to(self._device).T
         reward_loss = _cross_entropy(out[1:, :, actions + bins :], net.support.two_hot(reward))
-        probabilities = logits.exp()
-        entropy = -(probabilities * logits).sum(-1)
+        policy = torch.from_numpy(targets.policy).to(self._device).transpose(0, 1)
+        if self._advantage:
+            logits = _among(out[..., :actions], policy > 0)
+        entropy = -(logits.exp() * logits.clamp(min=-100)).sum(-1)
         if self._advantage:
             with torch.no_grad():
                 gain = value - net.support.mean(value_logits)
-                gain = gain / (gain.square().mean().sqrt() + 1e-6)
-            taken = logits[:-1].gather(-1, action.T.unsqueeze(-1)).squeeze(-1)
-            policy_loss = -(gain[:-1].clamp(-3, 3) * taken) - config.entropy * entropy[:-1]
-            policy_sum = (policy_loss * weight[:-1]).sum()
+                gain = (gain / (gain.square().mean().sqrt() + 1e-6)).clamp(-3, 3)[:-1]
+            taken, before = (
+                each[:-1].gather(-1, action.T.unsqueeze(-1)).squeeze(-1) for each in (logits, policy)
+            )
+            ratio = (taken.clamp(min=-100) - before.clamp(min=1e-6).log()).clamp(max=10).exp()
+            gained = torch.minimum(ratio * gain, ratio.clamp(1 - TRUST, 1 + TRUST) * gain)
+            policy_sum = (-(gained + config.entropy * entropy[:-1]) * weight[:-1]).sum()
         else:
-            policy = torch.from_numpy(targets.policy).to(self._device).transpose(0, 1)
-            policy_loss = -(policy * logits).sum(-1)
-            policy_sum = (policy_loss * weight).sum()
+            policy_sum = (-(policy * logits).sum(-1) * weight).sum()
         value_sum = (value_loss * weight).sum()
         reward_sum = (reward_loss * (alive[:-1] * scale[1:])).sum()
         loss = (policy_sum + config.value_weight * value_sum + reward_sum) / rows
@@ -150,6 +155,12 @@ def _is_quick(device: torch.device) -> bool:
         return torch.cuda.is_bf16_supported(including_emulation=False)
     has = torch.cpu.get_capabilities()
     return device.type == "cpu" and bool(has.get("avx512_bf16") or has.get("amx_bf16"))
+
+
+def _among(logits: torch.Tensor, legal: torch.Tensor) -> torch.Tensor:
+    """Log-probabilities of logits [..., A] over the legal actions; where there are none, a game being over, of all."""
+    legal = legal | ~legal.any(-1, keepdim=True)
+    return torch.log_softmax(logits.masked_fill(~legal, -torch.inf), dim=-1)
 
 
 def _halve(gradient: torch.Tensor) -> torch.Tensor:

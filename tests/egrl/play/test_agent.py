@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from players import agent, games, settings
 
 from egrl.archive import Archive
+from egrl.learners.muzero import _among
 from egrl.methods import find
 from egrl.play.agent import RECENT
 from egrl.play.targets import valued
@@ -73,18 +75,16 @@ def test_without_search_only_the_latest_moves_teach():
     assert min(time) == window.end - RECENT * player._config.chunk
 
 
-def test_learning_finds_better_games_than_random_play():
+@pytest.mark.parametrize(
+    "way", [{"learner.learning_rate": 0.005}, {"learner.learning_rate": 0.003, "ablation": "no-search"}]
+)
+def test_learning_finds_better_games_than_random_play(way):
     problem = ToyGame()
     changes = {"slots": 8, "chunk": 6, "updates": 8, "simulations": 8, "replay": 500, "restarts": 0.0}
     networks = {"network.width": 32, "network.hidden": 32, "network.bins": 41, "network.support": 10.0}
-    learner = {
-        "learner.batch": 64,
-        "learner.learning_rate": 0.005,
-        "learner.steps": 6,
-        "discount.first": 0.99,
-    }
+    learner = {"learner.batch": 64, "learner.steps": 6, "discount.first": 0.99}
     quiet = {"stray": 0.0, "coherent_scale": 0.0}
-    given = settings(**changes, **networks, **learner, **quiet)
+    given = settings(**changes, **networks, **learner, **quiet, **way)
     player = agent(problem, given)
     returned = []
     for _ in range(80):
@@ -94,6 +94,15 @@ def test_learning_finds_better_games_than_random_play():
     best = max(returned)
     assert np.mean(returned[-40:]) > 0.9 * best
     assert np.mean(returned[-40:]) > 1.15 * np.mean(returned[:16])
+
+
+def test_what_is_illegal_has_no_part_in_a_policy():
+    logits = torch.tensor([[1.0, 2.0, 3.0], [0.0, 5.0, 0.0], [1.0, 1.0, 1.0]])
+    legal = torch.tensor([[True, False, True], [False, True, False], [False, False, False]])
+    found = _among(logits, legal).exp()
+    assert found[0].tolist() == pytest.approx([1 / (1 + np.e**2), 0.0, 1 / (1 + np.e**-2)])
+    assert found[1].tolist() == [0.0, 1.0, 0.0]
+    assert found[2].tolist() == pytest.approx([1 / 3] * 3)
 
 
 def test_demonstrations_are_played_and_never_proposed():
