@@ -54,7 +54,7 @@ class MuZeroLearnerConfig:
     weight_decay: Annotated[float, Ge(0), Le(1)] = 1e-4
     value_weight: Annotated[float, Ge(0), Le(100)] = 0.5
     clip: Annotated[float, Gt(0), Le(1e6)] = 5.0
-    entropy: Annotated[float, Ge(0), Le(10)] = 0.01
+    entropy: Annotated[float, Ge(0), Le(10)] = 0.05
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
 
 
