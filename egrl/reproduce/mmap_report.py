@@ -50,13 +50,16 @@ def _head(results: Results) -> str:
         else f"{plan['threads']} threads (methods without a learner: one)"
     )
     programs = ", ".join(f"`{name}`" for name in plan["programs"])
+    few = [name for name in plan["programs"] if name != plan["ablated"]]
+    runs = {len(results["programs"][name]["methods"][UNREVISED]["reward"]) for name in few}
+    fewer = "" if runs <= {plan["seeds"]} else f" (*{UNREVISED}* on all but `{plan['ablated']}`: {min(runs)})"
     return f"""# The MMapGame reproduced
 
 *Optimizing memory mapping using deep reinforcement learning* (MMapGame, MMap-MuZero): Tables 2 to 5, Figures 5 to 8
 and 10. Made by `egrl reproduce mmap`.
 
 **What was run.** Programs {programs} on chip `tpuv4i`; each method {plan["seconds"]:g} s of searching,
-{threads}; seeds 0 to {plan["seeds"] - 1}, cold start{settings}. Rewards are
+{threads}; seeds 0 to {plan["seeds"] - 1}{fewer}, cold start{settings}. Rewards are
 the return over the most that fast memory could save; ± is the sample's standard deviation over seeds. Speedups over all
 programs are of one run of {plan["suite_seconds"]:g} s each.
 

@@ -21,7 +21,6 @@ PARTS = (
     (FULL, UNREVISED, "-"),
     (FULL, "no-learning", "-"),
     (FULL, "no-search", "-"),
-    (FULL, "no-learning, revised", "-"),
     (FULL, "revisions alone", "-"),
 )
 """Agents, what each is held against, and what the paper says of it: neither of Figure 7's ablations revises games."""
@@ -101,9 +100,9 @@ def ablation(results: Results) -> str:
         f"`{plan['ablated']}`, {plan['seconds']:g} s, seeds 0 to {plan['seeds'] - 1}. *No-learning* searches by the"
         " game's own rules with nothing learned; *no-search* learns by the n-step advantage and plays the policy"
         " network. The paper shows curves only, the full agent's on top. Neither of those two revises games, nor"
-        f" does *{UNREVISED}*, by which the paper's claim is judged; *no-learning, revised* does, and *revisions alone*"
-        " does hardly anything else. Greedy play: a moving mean of the returns of games without noise in the end. Where"
-        " games are revised, slots that imitate the best of them teach what is played.",
+        f" does *{UNREVISED}*, by which the paper's claim is judged; *revisions alone* does hardly anything else."
+        " Greedy play: a moving mean of the returns of games without noise in the end. Where games are revised, slots"
+        " that imitate the best of them teach what is played.",
         "",
         "| agent | reward | lowest | highest | greedy play | games |",
         "|---|---:|---:|---:|---:|---:|",
