@@ -142,9 +142,7 @@ class Agent:
         for _ in range(self._config.chunk):
             self.play()
         moves = self._config.chunk * self._config.slots
-        for game in self.reviser.work(moves, self.elites):
-            self.elites.keep(game)
-            self.finished.append(game)
+        self.finished += self.reviser.work(moves, self.elites)
         self._metrics = {name: total / self._sums["moves"] for name, total in self._sums.items()}
         self._sums = dict.fromkeys(self._sums, 0.0)
 
@@ -293,7 +291,7 @@ class Agent:
         self.chooser.load(state["chooser"])
         self.reviser.load(state["reviser"])
         self.shown.load(state["shown"])
-        self._metrics, self.played = dict(state["metrics"]), int(state["played"])
+        self._metrics, self.played = dict(state["metrics"]), int(state.get("played", 0))
         self.finished = [
             Finished(**{**game, "actions": tuple(game["actions"].tolist())}) for game in state["finished"]
         ]

@@ -2,9 +2,9 @@
 
 Sources: as `egrl.play.agent`; Plappert et al., "Parameter space noise for exploration" (ICLR 2018).
 
-Slots differ: the first few play without noise, the others with more and more of it. In every second of these noise may
-be *coherent*: not drawn anew each move but a random linear function of the embedding, another one each game, so that a
-game is played by another policy, where noise of single moves only blurs the one that there is.
+Slots differ: the first few play without noise, the others with more and more of it (PUCT: all with the same). In every
+second of these noise may be *coherent*: not drawn anew each move but a random linear function of the embedding, another
+one each game, so that a game is played by another policy, where noise of single moves only blurs the one that there is.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ A *round* begins with the best game known, or with the best played since the las
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -24,7 +25,7 @@ from egrl.play.potential import order
 from egrl.play.table import Finished
 from egrl.types import Setting
 from hwsim.problem import Mapping16
-from hwsim.stepwise import Game, Revisable
+from hwsim.stepwise import Game, Revisable, Revised
 
 REVISE = 15
 """Stream of keys."""
@@ -54,7 +55,7 @@ class _Walk:
     """Where the revisions of one problem's games are.
 
     Attributes:
-        wish: int16 [N, H], the game that is revised; None before a round.
+        wish: int16 [N, H], the game that is revised; None between two rounds.
         done: games begun in this round; rate: games a move in its latest part; number: of the next part of a walk.
         fresh: the best game played since the last round, with its return.
         best: the greatest return so far, of any game.
@@ -91,43 +92,58 @@ class Reviser:
 
     def work(self, moves: int, elites: Elites) -> list[Finished]:
         """A game of each problem, while so many moves were planned: the best of all where there is a new one, else what
-        the revisions have come to, so that something is measured now and then where games are long.
+        the revisions have come to, so that something is measured now and then where games are long. What is new and
+        best is kept among the elites.
         """
         proposed = []
         quota = int(self._config.moves * moves / len(self._games))
         for g, game in enumerate(self._games):
             if quota and isinstance(game, Revisable) and len(self._orders[g]) and elites.games[g]:
                 found = self._walk(g, game, quota, elites)
-                if min(found.actions) >= 0:  # a lost game decides nothing in the end
+                if min(found.actions) >= 0:
                     proposed.append(found)
         return proposed
 
     def _walk(self, g: int, game: Revisable, quota: int, elites: Elites) -> Finished:
-        config, walk, places = self._config, self._walks[g], self._orders[g]
-        length = config.round * len(places)
-        if walk.wish is None or walk.done >= length:
-            self._begin(walk, elites.games[g][0].mapping)
-        assert walk.wish is not None
-        ends = walk.done + quota * walk.rate
-        hot = [config.hot / len(places) * max(0.0, 1 - done / length) for done in (walk.done, ends)]
-        key = run_keys(self._setting.seed, np.array([walk.number * len(self._games) + g]), REVISE)[0]
-        found = game.revised(walk.wish, key, quota, hot[0], hot[1])
-        walk.number += 1
-        walk.wish, walk.done = found.wish, walk.done + found.tried
-        walk.rate = found.tried / max(1, found.moves)
-        self.tried += found.tried
-        mapping, returned = found.mapping, found.returned
-        if returned <= walk.best:
-            mapping, returned = found.present, found.present_returned
-        walk.best = max(walk.best, returned)
-        played = tuple(mapping.reshape(-1)[places].tolist())
-        return Finished(g, NO_SLOT, mapping, returned, played)
+        walk, proposed = self._walks[g], None
+        while quota > 0:
+            if walk.wish is None:
+                self._begin(g, elites.games[g][0].mapping)
+            found = self._part(g, game, quota)
+            quota -= max(1, found.moves)
+            if found.returned > walk.best:
+                walk.best = found.returned
+                proposed = self._finished(g, found.mapping, found.returned)
+                if min(proposed.actions) >= 0:  # a lost game decides nothing in the end
+                    elites.keep(proposed)
+        return proposed or self._finished(g, found.present, found.present_returned)
 
-    def _begin(self, walk: _Walk, best: Mapping16) -> None:
+    def _part(self, g: int, game: Revisable, quota: int) -> Revised:
+        """Go on with a round for so many moves, or to its end."""
+        config, walk, decisions = self._config, self._walks[g], len(self._orders[g])
+        assert walk.wish is not None
+        length = config.round * decisions
+        moves = math.ceil((length - walk.done) / walk.rate)
+        ends = length if moves <= quota else walk.done + quota * walk.rate
+        hot, cold = (config.hot / decisions * (1 - done / length) for done in (walk.done, ends))
+        key = run_keys(self._setting.seed, np.array([walk.number * len(self._games) + g]), REVISE)[0]
+        found = game.revised(walk.wish, key, min(moves, quota), hot, cold)
+        walk.number += 1
+        walk.done += found.tried
+        walk.rate = max(1, found.tried) / max(1, found.moves)
+        walk.wish = found.wish if moves > quota and walk.done < length else None
+        self.tried += found.tried
+        return found
+
+    def _finished(self, g: int, mapping: Mapping16, returned: float) -> Finished:
+        return Finished(g, NO_SLOT, mapping, returned, tuple(mapping.reshape(-1)[self._orders[g]].tolist()))
+
+    def _begin(self, g: int, best: Mapping16) -> None:
         """A new round."""
-        fresh = self._rng.random() < self._config.fresh
+        walk, fresh = self._walks[g], self._rng.random() < self._config.fresh
         walk.wish = walk.fresh[1] if fresh and walk.fresh is not None else best
         walk.done, walk.fresh = 0, None
+        walk.rate = walk.rate or 1 / len(self._orders[g])  # as if every game were played to its end
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""

@@ -46,7 +46,8 @@ class Ring:
     Attributes:
         rows: T.
         end: the time of the next move; moves max(0, end - T) .. end - 1 are there.
-        scalars: arrays [T, B] by the names of `SCALARS`; value is the search's, less the potential.
+        scalars: arrays [T, B] by the names of `SCALARS`; value is the search's or, where returns end in it, the
+            networks', less the potential.
         policy: float32 [T, B, A], what the search made of each move.
         legal: bool [T, B, A].
     """

@@ -86,7 +86,8 @@ def program(plan: Plan, name: str, out: Path) -> dict[str, Any]:
 def rivals(plan: Plan, name: str, out: Path) -> dict[str, list[PastRun]]:
     """The runs on a program of Table 2: of its methods, and of the agent without revisions."""
     given = {method: runs(out / "table2", name, method, plan.seeds) for method in plan.methods}
-    unrevised = {UNREVISED: runs(out / folder_of(UNREVISED), name, AGENT, plan.seeds_of(name))}
+    folder, seeds = plan.unrevised(name)
+    unrevised = {UNREVISED: runs(out / folder, name, AGENT, seeds)}
     return {AGENT: given[AGENT]} | unrevised | given
 
 

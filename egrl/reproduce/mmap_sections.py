@@ -25,7 +25,7 @@ PARTS = (
 )
 """Agents, what each is held against, and what the paper says of it: neither of Figure 7's ablations revises games."""
 FEW = 200
-"""Games below which a run is said to have hardly begun: a tenth of them began with random moves."""
+"""Games below which a run is said to have hardly begun: the first of nearly every slot begins with random moves."""
 
 
 def plus_minus(values: Sequence[float]) -> str:
@@ -242,8 +242,8 @@ def remarks(results: Results) -> str:
             f" *{UNREVISED}* {_own(entry['methods'][UNREVISED]['greedy_returned'])}."
         )
         lines += [
-            f"- `{name}`: {who} played {played:,.0f} games a run, fewer than {FEW}; a tenth of them began at random, so"
-            " that this says little of how it learns."
+            f"- `{name}`: {who} played {played:,.0f} games a run, fewer than {FEW}; the first one of nearly"
+            " every slot began with random moves, so that this says little of how it learns."
             for who, label in (("the full agent", AGENT), (f"*{UNREVISED}*", UNREVISED))
             if (played := fmean(value or 0 for value in entry["methods"][label]["games"])) < FEW
         ]

@@ -34,7 +34,7 @@ ONE, RUN, KIND = 0.3, 0.3, 0.2
 AGAIN = 0.4
 """Share of games that are changed twice."""
 PATIENCE = 64
-"""Buffers after the last change from which on a game is judged by what it has returned."""
+"""Buffers after the latest change, others to come or not, from which on a game is judged by what it has returned."""
 MARKS, APART = 32, 256
 """States of the kept game that there are to begin with at most; buffers between two of them at least."""
 ENDED, GIVEN_UP, SAME = range(3)
@@ -175,6 +175,7 @@ def play_from(
     kept_wish: NDArray[np.int16],
     kept_s: float,
     kept_sofar: Floats,
+    exact: int,
     least_s: float,
     words: Words,
 ) -> tuple[float, int, int]:
@@ -183,6 +184,8 @@ def play_from(
     Args:
         sofar: float64 [N], the return after each buffer, seconds; written where this game plays.
         kept, kept_wish, kept_s, kept_sofar: the game that this one is to replace.
+        exact: the buffer from which on its moves follow from its wishes and the moves before, N for none: what a dead
+            end forces does not.
         least_s: the return from which on it will.
 
     Returns:
@@ -192,7 +195,7 @@ def play_from(
     last = len(wish) - 1
     while last > keep and wish[last] == kept_wish[last]:
         last -= 1
-    played, changed, same = 0, keep, kept.game[0].resets == 0
+    played, changed, same, lost = 0, keep, last + 1 >= exact, kept.game[0].lost > 0
     while not over(tables, board):
         b = board.game[0].cursor
         action, planned = find_legal(tables, board, wish[b], words)
@@ -208,7 +211,7 @@ def play_from(
             return kept_s, SAME, played
         if wish[b] != kept_wish[b]:
             changed = b
-        if b >= changed + PATIENCE:
+        if b >= changed + PATIENCE and not lost:
             expected = kept_s + board.game[0].total_s - kept_sofar[b]
             if expected < least_s:
                 return expected, GIVEN_UP, played
@@ -289,9 +292,11 @@ def _walk(
     sofar, trial_sofar = np.zeros(buffers), np.zeros(buffers)
     kept, trial = board_of(boards, 0), board_of(boards, 1)
     restart(tables, kept)
-    trial.game[0].resets = 1  # there is no game yet that this one could end as
-    value, _, played = play_from(tables, kept, 0, wish, sofar, trial, wish, 0.0, sofar, -np.inf, words)
+    value, _, played = play_from(
+        tables, kept, 0, wish, sofar, trial, wish, 0.0, sofar, buffers + 1, -np.inf, words
+    )
     mark(tables, trial, kept, marks, 0)
+    exact = 0 if kept.game[0].resets == 0 else buffers + 1
     best, best_value = kept.buffer["action"].astype(np.int16), value
     changed = wish.copy()
     tried = 0
@@ -312,17 +317,20 @@ def _walk(
         go_to(tables, trial, kept, marks, keep)
         trial_sofar[:keep] = sofar[:keep]
         found, how, moves = play_from(
-            tables, trial, keep, changed, trial_sofar, kept, wish, value, sofar, least_s, words
+            tables, trial, keep, changed, trial_sofar, kept, wish, value, sofar, exact, least_s, words
         )
         played += max(1, moves)
         if how == SAME:
             wish[keep:] = changed[keep:]
+            exact = min(exact, keep)
         elif how == ENDED and found >= least_s:
             value = found
             wish[keep:] = changed[keep:]
             kept, trial = trial, kept
             sofar, trial_sofar = trial_sofar, sofar
-            mark(tables, trial, kept, marks, keep if kept.game[0].resets == 0 else 0)
+            back = kept.game[0].resets > 0
+            mark(tables, trial, kept, marks, 0 if back else keep)
+            exact = buffers + 1 if back else min(exact, keep)
             if value > best_value:
                 best_value = value
                 best[:] = kept.buffer["action"].astype(np.int16)

@@ -62,11 +62,16 @@ def test_the_best_game_is_revised_step_by_step_and_what_it_has_come_to_is_propos
     player.note(finished(1, 1, 1, 0))
     (present,) = player.work(4, elites)  # 3, as well as one that was played
     assert (present.returned, present.actions) == (2.0, (1, 1, 0, 0))
-    assert game.asked[0] == ([0, 1, 0, 0], 8, 0.125, 0.125)
-    assert game.asked[1] == ([1, 1, 0, 0], 8, 0.03125, 0.0)
-    player.work(4, elites)
-    assert game.asked[2][0] == [0, 1, 0, 0]  # a new round, from the best that is kept
-    assert player.tried == 9
+    assert game.asked[0] == ([0, 1, 0, 0], 8, 0.125, 0.0625)
+    assert game.asked[1] == (
+        [1, 1, 0, 0],
+        3,
+        0.03125,
+        0.0,
+    )  # to the end of the round, as many games a move as before
+    assert game.asked[2] == ([1, 1, 0, 0], 4, 0.125, 0.0)  # a whole round, from the best that is kept
+    assert game.asked[3] == ([1, 1, 0, 0], 1, 0.125, 0.125 * (1 - 3 / 16))  # what is left
+    assert player.tried == 3 * len(game.asked)
 
 
 def test_some_rounds_begin_with_the_best_game_played_since_the_last():
@@ -76,8 +81,7 @@ def test_some_rounds_begin_with_the_best_game_played_since_the_last():
     for played in (finished(0, 0, 0, 1), finished(0, 0, 1, 1), finished(0, 1, 0, 0)):
         player.note(played)
     player.work(4, elites)
-    player.work(4, elites)
-    assert [asked[0] for asked in game.asked] == [[0, 0, 1, 1], [1, 1, 0, 0]]
+    assert [asked[0] for asked in game.asked[:2]] == [[0, 0, 1, 1], [1, 0, 1, 1]]
 
 
 def test_games_that_cannot_be_revised_are_left_alone():

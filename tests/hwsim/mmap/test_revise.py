@@ -12,6 +12,7 @@ from mmap_programs import GRANULE, chips, playable, programs
 from mmap_twin import COPY, DROP, NOCOPY, Twin
 
 from hwsim.keys import bits, uniform
+from hwsim.mmap import revise
 from hwsim.mmap.board import Board, board_of, new_boards
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.game import MmapGame
@@ -117,7 +118,9 @@ def test_a_walk_is_the_plain_ones(program, chip, literal, drop_backup, key, hot)
     plain = Plain(program, chip, literal, drop_backup)
     assume(len(plain.decisions) <= 60)  # more could be given up before their end
     start = np.full(len(program), NOCOPY, np.int16)
-    found = walk(tables, start, np.uint64(key), 12 * len(plain.decisions), hot, hot)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(revise, "APART", 4)
+        found = walk(tables, start, np.uint64(key), 12 * len(plain.decisions), hot, hot)
     wish, kept, best = plain.walk(start.tolist(), np.uint64(key), found.tried, hot * tables.most_s)
     event(f"{found.tried} tried, better {found.returned > 0}, lost {kept.state.lost}")
     assert found.wish[:, 0].tolist() == wish
@@ -153,12 +156,13 @@ def test_what_a_game_returned_so_far_is_known_where_it_went_back_too(program, ch
 
     def play(board: Board, keep: int, wish: Mapping16, sofar: Floats) -> int:
         go_to(tables, board, kept, marks, keep)
-        _, how, moves = play_from(tables, board, keep, wish, sofar, fresh, wish, 0.0, sofar, -np.inf, words)
+        _, how, moves = play_from(
+            tables, board, keep, wish, sofar, fresh, wish, 0.0, sofar, number + 1, -np.inf, words
+        )
         assert how == ENDED
         return moves
 
     first, second, again = np.zeros((3, number))
-    fresh.game["resets"] = 1  # no game ends as this one did
     play(kept, 0, rng.integers(0, 3, number).astype(np.int16), first)
     keep = int(cut * number)
     second[:keep] = first[:keep]
@@ -177,9 +181,8 @@ def test_a_game_begins_at_any_mark_as_if_it_were_played_up_to_there():
     none, (kept, one, other) = new_boards(tables, 0), (board_of(boards, b) for b in range(3))
     wish, sofar = np.random.default_rng(0).integers(0, 3, number).astype(np.int16), np.zeros(number)
     for keep in (0, number // 3):  # a second game that shares a third with the first
-        other.game["resets"] = 1  # neither ends as what lies there
         go_to(tables, one, kept, none, keep)
-        play_from(tables, one, keep, wish, sofar, other, wish, 0.0, sofar, -np.inf, words)
+        play_from(tables, one, keep, wish, sofar, other, wish, 0.0, sofar, number + 1, -np.inf, words)
         kept, one = one, kept
         mark(tables, one, kept, marks, 0 if kept.game["resets"] else keep)
         for at in range(0, number, 131):
