@@ -6,7 +6,8 @@ A search plans one move and expects all later ones to be as usual. Where several
 single move is better than usual; a revised game is, whatever its moves look like one by one. Networks are not asked for
 it, so that a thousand moves are played again in the time of one that is planned.
 
-A *round* begins with the best game known, or with the best played since the last round; its temperature falls to 0.
+A *round* begins with the best game known, or with the best played since the last round; its temperature falls to 0. The
+first rounds are short, so that what begins far away, or has little time, is cooled, too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from egrl.types import Setting
 from hwsim.problem import Mapping16
 from hwsim.stepwise import Game, Revisable, Revised
 
+FIRST = 1 / 16
 REVISE = 15
 """Stream of keys."""
 NO_SLOT = -1
@@ -39,13 +41,13 @@ class ReviseConfig:
 
     Attributes:
         moves: played again for each move that is planned; 0: nothing is revised.
-        round: games begun in a round, for each decision.
+        round: games begun in a round, for each decision; in the first one `FIRST` of it, then twice as many each time.
         hot: first temperature of a round, in returns of the average decision.
         fresh: share of rounds that begin with the best game played since the last one.
     """
 
     moves: Annotated[float, Ge(0), Le(1e6)] = 1000.0
-    round: Annotated[float, Gt(0), Le(1e6)] = 5.0
+    round: Annotated[float, Gt(0), Le(1e6)] = 32.0
     hot: Annotated[float, Ge(0), Le(1e6)] = 0.5
     fresh: Annotated[float, Ge(0), Le(1)] = 0.25
 
@@ -56,12 +58,14 @@ class _Walk:
 
     Attributes:
         wish: int16 [N, H], the game that is revised; None between two rounds.
+        rounds: begun so far.
         done: games begun in this round; rate: games a move in its latest part; number: of the next part of a walk.
         fresh: the best game played since the last round, with its return.
         best: the greatest return so far, of any game.
     """
 
     wish: Mapping16 | None = None
+    rounds: int = 0
     done: int = 0
     rate: float = 0.0
     number: int = 0
@@ -122,7 +126,7 @@ class Reviser:
         """Go on with a round for so many moves, or to its end."""
         config, walk, decisions = self._config, self._walks[g], len(self._orders[g])
         assert walk.wish is not None
-        length = config.round * decisions
+        length = config.round * decisions * min(1.0, FIRST * 2.0 ** min(walk.rounds - 1, 60))
         moves = math.ceil((length - walk.done) / walk.rate)
         ends = length if moves <= quota else walk.done + quota * walk.rate
         hot, cold = (config.hot / decisions * (1 - done / length) for done in (walk.done, ends))
@@ -142,7 +146,7 @@ class Reviser:
         """A new round."""
         walk, fresh = self._walks[g], self._rng.random() < self._config.fresh
         walk.wish = walk.fresh[1] if fresh and walk.fresh is not None else best
-        walk.done, walk.fresh = 0, None
+        walk.rounds, walk.done, walk.fresh = walk.rounds + 1, 0, None
         walk.rate = walk.rate or 1 / len(self._orders[g])  # as if every game were played to its end
 
     def state(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from players import agent, games, settings
 
 from egrl.archive import Archive
 from egrl.play.elites import Elites
-from egrl.play.reviser import NO_SLOT, ReviseConfig, Reviser
+from egrl.play.reviser import FIRST, NO_SLOT, ReviseConfig, Reviser
 from egrl.play.shown import Shown
 from egrl.play.table import Finished
 from egrl.types import Setting
@@ -52,7 +52,7 @@ def reviser(game: Any, **given: Any) -> tuple[Reviser, Elites]:
 
 def test_the_best_game_is_revised_step_by_step_and_what_it_has_come_to_is_proposed():
     game = Counting()
-    player, elites = reviser(game, moves=2.0, round=1.0, hot=0.5, fresh=0.0)
+    player, elites = reviser(game, moves=2.0, round=1 / FIRST, hot=2.0, fresh=0.0)
     assert player.work(4, elites) == []  # nothing was played yet
     for kept in (finished(0, 1, 0, 0), finished(0, 0, 0, 0)):
         elites.keep(kept)
@@ -62,21 +62,15 @@ def test_the_best_game_is_revised_step_by_step_and_what_it_has_come_to_is_propos
     player.note(finished(1, 1, 1, 0))
     (present,) = player.work(4, elites)  # 3, as well as one that was played
     assert (present.returned, present.actions) == (2.0, (1, 1, 0, 0))
-    assert game.asked[0] == ([0, 1, 0, 0], 8, 0.125, 0.0625)
-    assert game.asked[1] == (
-        [1, 1, 0, 0],
-        3,
-        0.03125,
-        0.0,
-    )  # to the end of the round, as many games a move as before
-    assert game.asked[2] == ([1, 1, 0, 0], 4, 0.125, 0.0)  # a whole round, from the best that is kept
-    assert game.asked[3] == ([1, 1, 0, 0], 1, 0.125, 0.125 * (1 - 3 / 16))  # what is left
+    assert game.asked[0] == ([0, 1, 0, 0], 8, 0.5, 0.5 * (1 - 2 / 4))
+    assert game.asked[1] == ([1, 1, 0, 0], 3, 0.5 * (1 - 3 / 4), 0.0)  # to the end of the round of 4 games
+    assert game.asked[2] == ([1, 1, 0, 0], 5, 0.5, 0.5 * (1 - 5 / 8))  # one of 8, from the best that is kept
     assert player.tried == 3 * len(game.asked)
 
 
 def test_some_rounds_begin_with_the_best_game_played_since_the_last():
     game = Counting()
-    player, elites = reviser(game, moves=4.0, round=0.5, fresh=1.0)
+    player, elites = reviser(game, moves=4.0, round=0.5 / FIRST, fresh=1.0)
     elites.keep(finished(1, 1, 0, 0))
     for played in (finished(0, 0, 0, 1), finished(0, 0, 1, 1), finished(0, 1, 0, 0)):
         player.note(played)
