@@ -28,7 +28,7 @@ from egrl.types import Setting
 from hwsim.problem import Mapping16
 from hwsim.stepwise import Game, Revisable, Revised
 
-FIRST = 1 / 16
+FIRST, COOL = 1 / 16, 1 / 5
 REVISE = 15
 """Stream of keys."""
 NO_SLOT = -1
@@ -42,7 +42,7 @@ class ReviseConfig:
     Attributes:
         moves: played again for each move that is planned; 0: nothing is revised.
         round: games begun in a round, for each decision; in the first one `FIRST` of it, then twice as many each time.
-        hot: first temperature of a round, in returns of the average decision.
+        hot: first temperature of every second round, in returns of the average decision; the others have `COOL` of it.
         fresh: share of rounds that begin with the best game played since the last one.
     """
 
@@ -129,7 +129,8 @@ class Reviser:
         length = config.round * decisions * min(1.0, FIRST * 2.0 ** min(walk.rounds - 1, 60))
         moves = math.ceil((length - walk.done) / walk.rate)
         ends = length if moves <= quota else walk.done + quota * walk.rate
-        hot, cold = (config.hot / decisions * (1 - done / length) for done in (walk.done, ends))
+        first = config.hot / decisions * (COOL if walk.rounds % 2 else 1.0)
+        hot, cold = (first * (1 - done / length) for done in (walk.done, ends))
         key = run_keys(self._setting.seed, np.array([walk.number * len(self._games) + g]), REVISE)[0]
         found = game.revised(walk.wish, key, min(moves, quota), hot, cold)
         walk.number += 1

@@ -10,7 +10,7 @@ from players import agent, games, settings
 
 from egrl.archive import Archive
 from egrl.play.elites import Elites
-from egrl.play.reviser import FIRST, NO_SLOT, ReviseConfig, Reviser
+from egrl.play.reviser import COOL, FIRST, NO_SLOT, ReviseConfig, Reviser
 from egrl.play.shown import Shown
 from egrl.play.table import Finished
 from egrl.types import Setting
@@ -62,9 +62,14 @@ def test_the_best_game_is_revised_step_by_step_and_what_it_has_come_to_is_propos
     player.note(finished(1, 1, 1, 0))
     (present,) = player.work(4, elites)  # 3, as well as one that was played
     assert (present.returned, present.actions) == (2.0, (1, 1, 0, 0))
-    assert game.asked[0] == ([0, 1, 0, 0], 8, 0.5, 0.5 * (1 - 2 / 4))
-    assert game.asked[1] == ([1, 1, 0, 0], 3, 0.5 * (1 - 3 / 4), 0.0)  # to the end of the round of 4 games
-    assert game.asked[2] == ([1, 1, 0, 0], 5, 0.5, 0.5 * (1 - 5 / 8))  # one of 8, from the best that is kept
+    assert game.asked[0] == ([0, 1, 0, 0], 8, 0.5 * COOL, 0.5 * COOL * (1 - 2 / 4))
+    assert game.asked[1] == (
+        [1, 1, 0, 0],
+        3,
+        0.5 * COOL * (1 - 3 / 4),
+        0.0,
+    )  # to the end of the round of 4 games
+    assert game.asked[2] == ([1, 1, 0, 0], 5, 0.5, 0.5 * (1 - 5 / 8))  # one of 8, hotter, from the best
     assert player.tried == 3 * len(game.asked)
 
 
