@@ -4,7 +4,8 @@ Source: Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing" (S
 `hwsim.mmap.moves.play_proposal` plays them: what replaces an illegal wish is played, and the wish stays.
 
 A change gives one buffer another wish, or a run of neighbours (all the same one or each its own), or those of a kind
-(outputs, first inputs or later inputs of tensors of one size or of a range of sizes; all of them or some from one on),
+(outputs, first inputs or later inputs, alike in their size, their distance from the use before or what they save for
+their room, or in a range of one of these; all of them or some from one on),
 or the uses of one tensor, all or a run of them. What was played before the first change is not planned again: a game
 begins at a mark, a state of the kept game. One that is `PATIENCE` buffers past a change is expected to end as far above
 or below the kept one as it is then, and given up where that is not enough. One that is past its last change and was
@@ -42,7 +43,7 @@ LONGEST = 1000.0
 
 _KEEP, _SECOND, _DRAWS = np.uint64(0), np.uint64(1), np.uint64(2)
 _PLACE, _KIND, _WISH, _FIRST, _END, _LED = (np.uint64(k) for k in range(6))
-_RUN = np.uint64(6)
+_RUN, _TRAIT = np.uint64(6), np.uint64(7)
 
 
 class Uses(NamedTuple):
@@ -51,7 +52,9 @@ class Uses(NamedTuple):
     Attributes:
         decision: int64 [D], buffers that have one; tensor: int64 [D], whose, counted among tensors with decisions.
         begins: int64 [U + 1], of each tensor's run in `use`; use: int64 [D], buffers tensor by tensor.
-        role, granules: int64 [D], an output, a tensor's first input or a later one; its room.
+        role: int64 [D], an output, a tensor's first input or a later one.
+        traits: int64 [3, D], the buffer's room; its distance in steps, from the use before or, where there is none and
+            of outputs, to the last one; its rank by what it saves alone for its room.
     """
 
     decision: NDArray[np.int64]
@@ -59,7 +62,7 @@ class Uses(NamedTuple):
     begins: NDArray[np.int64]
     use: NDArray[np.int64]
     role: NDArray[np.int64]
-    granules: NDArray[np.int64]
+    traits: NDArray[np.int64]
 
 
 def uses_of(tables: Tables) -> Uses:
@@ -73,8 +76,20 @@ def uses_of(tables: Tables) -> Uses:
     role = np.full(len(decision), 2)
     role[first] = 1
     role[row["is_output"]] = 0
-    numbers = (tensor, begins, decision[order], role, row["granules"])
-    return Uses(decision, *(part.astype(np.int64) for part in numbers))
+    same = tensor[order[1:]] == tensor[order[:-1]]
+    distance = row["last"] - row["step"]
+    distance[order[1:][same]] = (row["step"][order[1:]] - row["step"][order[:-1]])[same]
+    distance = np.where(row["is_output"], row["last"] - row["step"], distance)
+    step = tables.step[row["step"]]
+    rates = (tables.hbm_Bps, tables.read_Bps, tables.write_Bps)
+    slow = (step["traffic_bytes"] - row["read_bytes"] - row["write_bytes"]) / rates[0]
+    alone = slow + row["read_bytes"] / rates[1] + row["write_bytes"] / rates[2]
+    none = np.maximum(step["compute_s"], step["traffic_bytes"] / rates[0])
+    saved = (none - np.maximum(step["compute_s"], alone)) / row["granules"]
+    _, rank = np.unique(saved.astype(np.float32), return_inverse=True)
+    traits = np.stack([row["granules"], distance, rank]).astype(np.int64)
+    tensor, begins, use, role = (part.astype(np.int64) for part in (tensor, begins, decision[order], role))
+    return Uses(decision, tensor, begins, use, role, traits)
 
 
 def walk(
@@ -125,9 +140,10 @@ def change(uses: Uses, wish: NDArray[np.int16], key: np.uint64) -> int:
             own = action if alike else int(uniform(key, _RUN + np.uint64(j - k)) * ACTIONS)
             wish[uses.decision[j]] = own
     elif kind < ONE + RUN + KIND:
-        role, low, high = uses.role[k], uses.granules[k], uses.granules[k]
+        trait = uses.traits[int(uniform(key, _TRAIT) * len(uses.traits))]
+        role, low, high = uses.role[k], trait[k], trait[k]
         if uniform(key, _RUN) < 0.5:
-            other = uses.granules[int(uniform(key, _LED) * number)]
+            other = trait[int(uniform(key, _LED) * number)]
             low, high = min(low, other), max(high, other)
         left = number
         if uniform(key, _FIRST) < 0.5:
@@ -136,7 +152,7 @@ def change(uses: Uses, wish: NDArray[np.int16], key: np.uint64) -> int:
             k = 0
         first = -1
         while k < number and left > 0:
-            if uses.role[k] == role and low <= uses.granules[k] <= high:
+            if uses.role[k] == role and low <= trait[k] <= high:
                 wish[uses.decision[k]] = action
                 left -= 1
                 if first < 0:

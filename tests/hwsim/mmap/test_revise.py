@@ -15,6 +15,7 @@ from hwsim.keys import bits, uniform
 from hwsim.mmap import revise
 from hwsim.mmap.board import Board, board_of, new_boards
 from hwsim.mmap.chip import load_chip
+from hwsim.mmap.cost import roofline_s
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.revise import ENDED, change, go_to, mark, marks_for, play_from, uses_of, walk
 from hwsim.mmap.room import new_words
@@ -38,10 +39,28 @@ class Plain:
         self.make = lambda: Twin(program, chip, literal, drop_backup)
         self.decisions = [n for n in range(len(program)) if self.make().size(n) > 0]
         self.program, self.chip = program, chip
+        self.tables = build_tables(program, chip, literal, drop_backup)
 
     def rooms(self, b: int) -> int:
         size, room = self.make().size(b), self.chip.cmem
         return -(-size // GRANULE) if size <= room.capacity_bytes else room.capacity_bytes // GRANULE + 1
+
+    def distance(self, b: int) -> int:
+        uses = self.program.buffers
+        before = [c for c in self.decisions if c < b and uses[c].tensor == uses[b].tensor]
+        if uses[b].is_output or not before:
+            return self.program.live_range(uses[b].tensor)[1] - uses[b].instruction
+        return uses[b].instruction - uses[before[-1]].instruction
+
+    def saved(self, b: int) -> np.float32:
+        buffer, tables = self.tables.buffer[b], self.tables
+        step = tables.step[buffer["step"]]
+        rates = (tables.hbm_Bps, tables.read_Bps, tables.write_Bps)
+        seconds = [
+            roofline_s(step["compute_s"], step["traffic_bytes"], read, write, *rates)
+            for read, write in ((0, 0), (buffer["read_bytes"], buffer["write_bytes"]))
+        ]
+        return np.float32((seconds[0] - seconds[1]) / buffer["granules"])
 
     def role(self, b: int) -> str:
         buffers = self.program.buffers
@@ -61,14 +80,15 @@ class Plain:
             for j, b in enumerate(run):
                 wish[b] = action if alike else int(3 * share(key, 6 + j))
         elif kind < 0.6 + 0.2:
-            sizes = [self.rooms(self.decisions[k])] * 2
+            trait = (self.rooms, self.distance, self.saved)[int(share(key, 7) * 3)]
+            ends = [trait(self.decisions[k])] * 2
             if share(key, 6) < 0.5:
-                sizes[1] = self.rooms(self.decisions[int(share(key, 5) * len(self.decisions))])
+                ends[1] = trait(self.decisions[int(share(key, 5) * len(self.decisions))])
             begins, most = 0, len(self.decisions)
             if share(key, 3) < 0.5:
                 begins, most = k, int(min(1000, 1 / (1 - share(key, 4))))
             same = [b for b in self.decisions[begins:] if self.role(b) == self.role(self.decisions[k])]
-            for b in [b for b in same if min(sizes) <= self.rooms(b) <= max(sizes)][:most]:
+            for b in [b for b in same if min(ends) <= trait(b) <= max(ends)][:most]:
                 wish[b] = action
         else:
             tensor = self.program.buffers[self.decisions[k]].tensor
