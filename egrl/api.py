@@ -29,7 +29,7 @@ from egrl.evaluator import Function, name_of, open_boards
 from egrl.past_run import with_own_inputs
 from egrl.prepare import Prepared, build_problem, copies_of, prepare
 from egrl.resuming import check_only, larger, nothing_left
-from egrl.stopping import FIRST, Interrupted, StopSignal
+from egrl.stopping import HINT, Interrupted, StopSignal
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
@@ -256,7 +256,7 @@ def _run(
     done = 0 if state is None else state.generation
     stopped = False
     try:
-        hint = "" if quiet else FIRST
+        hint = "" if quiet else HINT
         with StopSignal(hint) as stop, progress.observer(title, budget, done, quiet) as observer:
             reached = loop.search(
                 prepared.method,

@@ -22,7 +22,7 @@ from egrl.pretrain_options import (
     method_settings_of,
     to_toml,
 )
-from egrl.stopping import FIRST, Interrupted, StopSignal
+from egrl.stopping import HINT, Interrupted, StopSignal
 from egrl.types import Setting
 from hwsim.problem import Problem
 from workloads.errors import InputError
@@ -71,7 +71,7 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
         title = f"pre-training on {len(training)} workloads"
         done = 0 if state is None else state.generation
         try:
-            hint = "" if quiet else FIRST
+            hint = "" if quiet else HINT
             with StopSignal(hint) as stop, progress.observer(title, budget, done, quiet) as observer:
                 state = loop.search(
                     method,

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-FIRST = "stopping after this generation; Ctrl-C again stops at once"
+HINT = "stopping after this generation; Ctrl-C again stops at once"
 STDERR = 2
 
 

@@ -208,17 +208,15 @@ class Agent:
         count = max(1, round(played * config.reanalyse / (1 - config.reanalyse) / unroll))
         time, slot = self._draw(window, count)
         when, where = valued(self.ring, window.end, time, slot, unroll - 1, config.learner.steps)
-        row = when % self.ring.rows
-        scalars, legal = self.ring.scalars, self.ring.legal
-        seen, place = self.ring.seen(when, where), scalars["place"][row, where]
-        scalars["value"][row, where] = self.chooser.values(seen, legal[row, where], place)
+        values = self.ring.scalars["value"]
+        values[when % self.ring.rows, where] = self.chooser.values(*self.ring.remembered(when, where))
         times = time[:, None] + np.arange(unroll)
         known = times < window.end
         when, where = times[known], np.broadcast_to(slot[:, None], times.shape)[known]
         row = when % self.ring.rows
-        seen, place = self.ring.seen(when, where), scalars["place"][row, where]
-        _, self.ring.policy[row, where], value = self.chooser.again(seen, legal[row, where], place)
-        scalars["value"][row, where] = value
+        _, self.ring.policy[row, where], values[row, where] = self.chooser.again(
+            *self.ring.remembered(when, where)
+        )
         return time, slot
 
     def train(self, window: Window, fresh: tuple[NDArray[np.int64], NDArray[np.int64]] | None) -> None:
@@ -291,7 +289,7 @@ class Agent:
         self.chooser.load(state["chooser"])
         self.reviser.load(state["reviser"])
         self.shown.load(state["shown"])
-        self._metrics, self.played = dict(state["metrics"]), int(state.get("played", 0))
+        self._metrics, self.played = dict(state["metrics"]), int(state["played"])
         self.finished = [
             Finished(**{**game, "actions": tuple(game["actions"].tolist())}) for game in state["finished"]
         ]

@@ -200,8 +200,8 @@ def play_from(
     Args:
         sofar: float64 [N], the return after each buffer, seconds; written where this game plays.
         kept, kept_wish, kept_s, kept_sofar: the game that this one is to replace.
-        exact: the buffer from which on its moves follow from its wishes and the moves before, N for none: what a dead
-            end forces does not.
+        exact: the buffer from which on its moves follow from its wishes and the moves before, more than N for none:
+            what a dead end forces does not.
         least_s: the return from which on it will.
 
     Returns:
