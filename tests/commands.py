@@ -1,7 +1,8 @@
-"""What tests of the command line ask of a command: how it refuses, what a figure says."""
+"""What tests of the command line ask of a command: how it refuses, what a figure says, what a run leaves."""
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +12,13 @@ import pytest
 
 from egrl.cli import main
 from egrl.comparison_runs import Job
+
+FAST = ["--method", "annealing", "--quiet"]
+TINY = [
+    "--set", "method.network.width=8", "--set", "method.network.depth=2", "--set", "method.network.attention_heads=2",
+    "--set", "method.critic.width=8",
+]  # fmt: skip
+"""Networks small enough for tests."""
 
 
 def refuse(capsys: pytest.CaptureFixture[str], argv: list[str], *words: str, code: int = 2) -> str:
@@ -56,3 +64,16 @@ def run_here(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> t
         assert main(list(job.argv)) == 0
         say(f"{number + 1}/{len(jobs)} {job.label}")
     return {}, False
+
+
+def metrics(run: Path) -> list[dict[str, str]]:
+    """The rows of a run's metrics without their seconds."""
+    with open(run / "metrics.csv") as stream:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(stream)]
+
+
+def outcome(run: Path) -> tuple[list[dict[str, str]], str, dict[str, Any]]:
+    """What two equal runs have in common: metrics, best mapping, summary, without seconds."""
+    summary = json.loads((run / "summary.json").read_text())
+    del summary["seconds"], summary["bound_seconds"]
+    return metrics(run), (run / "best_mapping.json").read_text(), summary
