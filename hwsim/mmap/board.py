@@ -89,6 +89,16 @@ def new_boards(tables: Tables, batch: int) -> Board:
 
 
 @kernel
+def copy_board(given: Board, out: Board) -> None:
+    """Make one game what another is."""
+    out.game[:] = given.game
+    out.step[:] = given.step
+    out.buffer[:] = given.buffer
+    out.tensor[:] = given.tensor
+    out.group[:] = given.group
+
+
+@kernel
 def board_of(boards: Board, row: int) -> Board:
     """One game of a batch: views, not copies."""
     return Board(

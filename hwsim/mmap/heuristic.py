@@ -30,9 +30,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwsim.mmap.cost import roofline_s
 from hwsim.mmap.heuristic_place import Placing, Ratios
 from hwsim.mmap.layout import Layout
+from hwsim.mmap.savings import begins_s, savings_s
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Floats
 from workloads.program import Program
@@ -63,32 +63,13 @@ def heuristic_layout(
     taken of the game's supply. Its `action` is also the proposal with which the game comes near to it.
     """
     settings = config or HeuristicConfig()
-    rates = (tables.hbm_Bps, tables.read_Bps, tables.write_Bps)
-    begin = np.zeros(len(tables.step) + 1)
-    for t, step in enumerate(tables.step):
-        begin[t + 1] = begin[t] + roofline_s(
-            float(step["compute_s"]), int(step["traffic_bytes"]), 0, 0, *rates
-        )
-    saved = benefits_s(tables)
+    saved = savings_s(tables)
     ratios = Ratios(settings.min_ratio, settings.preferred_ratio, settings.max_ratio)
     longest_s = settings.max_ratio * tables.capacity * granule_bytes / tables.hbm_Bps
-    placing = Placing(program, tables, begin, saved, ratios, longest_s)
+    placing = Placing(program, tables, begins_s(tables), saved, ratios, longest_s)
     for block in _blocks(tables, _order(program, tables, saved)):
         placing.place(block, settings.retries)
     return placing.layout(granule_bytes)
-
-
-def benefits_s(tables: Tables) -> Floats:
-    """float64 [N], what each buffer saves its instruction when it lies in fast memory alone, seconds."""
-    rates = (tables.hbm_Bps, tables.read_Bps, tables.write_Bps)
-    saved = np.zeros(len(tables.buffer))
-    for b, buffer in enumerate(tables.buffer):
-        step = tables.step[buffer["step"]]
-        compute_s, traffic = float(step["compute_s"]), int(step["traffic_bytes"])
-        moved = int(buffer["read_bytes"]), int(buffer["write_bytes"])
-        saved[b] = roofline_s(compute_s, traffic, 0, 0, *rates)
-        saved[b] -= roofline_s(compute_s, traffic, *moved, *rates)
-    return saved
 
 
 def _order(program: Program, tables: Tables, saved: Floats) -> list[int]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.mmap.cost import roofline_s
+from hwsim.mmap.savings import savings_s
 from hwsim.mmap.tables import Tables
 from workloads.program import NO_ALIAS, Program
 
@@ -58,7 +58,7 @@ def features(program: Program, tables: Tables) -> NDArray[np.float32]:
         "size": own["size_bytes"],
         "traffic": np.array([use.traffic_bytes for use in uses]),
         "demand": own["demand_s"] * 1e9,
-        "benefit": _first_benefit_s(tables) * 1e9,
+        "benefit": savings_s(tables) * 1e9,
         "supply": tables.step["supply_s"][step] * 1e9,
         "since_live": step - spans[:, 0],
         "until_dead": spans[:, 1] - step,
@@ -96,18 +96,6 @@ def edges(program: Program) -> NDArray[np.int64]:
                 found.add((last_member[use.alias_id], number))
             last_member[use.alias_id] = number
     return np.array(sorted(found), np.int64).reshape(-1, 2).T.copy()
-
-
-def _first_benefit_s(tables: Tables) -> NDArray[np.float64]:
-    """float64 [N]: what each buffer saves if nothing else of its instruction lies in fast memory."""
-    rates = (tables.hbm_Bps, tables.read_Bps, tables.write_Bps)
-    saved = np.empty(len(tables.buffer))
-    for n, buffer in enumerate(tables.buffer):
-        step = tables.step[buffer["step"]]
-        here = step["compute_s"], step["traffic_bytes"]
-        placed = roofline_s(*here, buffer["read_bytes"], buffer["write_bytes"], *rates)
-        saved[n] = roofline_s(*here, 0, 0, *rates) - placed
-    return saved
 
 
 def _uses_before(tensor: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.mmap.board import COPY, DROP, NO_COPY, Board, board_of, new_boards
-from hwsim.mmap.cost import roofline_s
+from hwsim.mmap.board import COPY, DROP, NO_COPY, Board, board_of, copy_board, new_boards
 from hwsim.mmap.game import MmapGame, Played
 from hwsim.mmap.moves import dead_end, over, play, restart
 from hwsim.mmap.plans import Plan, plan
 from hwsim.mmap.room import Words, new_words
+from hwsim.mmap.savings import begins_s, savings_s, seconds
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Floats, Mapping16
 
@@ -97,41 +97,19 @@ class Worth(NamedTuple):
 
 
 def _worth(tables: Tables, config: GreedyConfig) -> Worth:
-    saved, begin, following = _alone(tables)
-    whole = tables.capacity * max(tables.none_s, 1e-300)
-    return Worth(saved, following, begin, config.room_price * tables.most_s / whole, config.copy_price)
+    room_s = config.room_price * tables.most_s / (tables.capacity * max(tables.none_s, 1e-300))
+    return Worth(savings_s(tables), _following(tables), begins_s(tables), room_s, config.copy_price)
 
 
 @kernel
-def _alone(tables: Tables) -> tuple[Floats, Floats, NDArray[np.int32]]:
-    buffers, steps = len(tables.buffer), len(tables.step)
-    saved, begin = np.empty(buffers), np.zeros(steps + 1)
-    none = np.empty(steps)
-    for t in range(steps):
-        none[t] = _seconds(tables, t, 0, 0)
-        begin[t + 1] = begin[t] + none[t]
-    following = np.full(buffers, -1, np.int32)
+def _following(tables: Tables) -> NDArray[np.int32]:
+    following = np.full(len(tables.buffer), -1, np.int32)
     later = np.full(len(tables.ready), -1, np.int32)
-    for b in range(buffers - 1, -1, -1):
-        buffer = tables.buffer[b]
-        saved[b] = none[buffer.step] - _seconds(tables, buffer.step, buffer.read_bytes, buffer.write_bytes)
-        following[b] = later[buffer.tensor]
-        later[buffer.tensor] = b
-    return saved, begin, following
-
-
-@kernel
-def _seconds(tables: Tables, step: int, read_bytes: int, write_bytes: int) -> float:
-    row = tables.step[step]
-    return roofline_s(
-        row.compute_s,
-        row.traffic_bytes,
-        read_bytes,
-        write_bytes,
-        tables.hbm_Bps,
-        tables.read_Bps,
-        tables.write_Bps,
-    )
+    for b in range(len(following) - 1, -1, -1):
+        tensor = tables.buffer[b].tensor
+        following[b] = later[tensor]
+        later[tensor] = b
+    return following
 
 
 @kernel
@@ -164,8 +142,8 @@ def _value(tables: Tables, board: Board, worth: Worth, action: int, planned: Pla
     b = game.cursor
     buffer = tables.buffer[b]
     read, write = game.fast_read_bytes, game.fast_write_bytes
-    value = _seconds(tables, buffer.step, read, write)
-    value -= _seconds(tables, buffer.step, read + buffer.read_bytes, write + buffer.write_bytes)
+    value = seconds(tables, buffer.step, read, write)
+    value -= seconds(tables, buffer.step, read + buffer.read_bytes, write + buffer.write_bytes)
     _, first, last, copy_first, _, _ = planned
     if first < 0:
         return value
@@ -195,15 +173,6 @@ def _best(tables: Tables, board: Board, worth: Worth, words: Words) -> tuple[int
 
 
 @kernel
-def _copy(source: Board, target: Board) -> None:
-    target.game[:] = source.game
-    target.step[:] = source.step
-    target.buffer[:] = source.buffer
-    target.tensor[:] = source.tensor
-    target.group[:] = source.group
-
-
-@kernel
 def _ahead(
     tables: Tables, board: Board, other: Board, worth: Worth, moves: int, words: Words
 ) -> tuple[int, Plan]:
@@ -214,7 +183,7 @@ def _ahead(
         if not planned[0]:
             continue
         value = _value(tables, board, worth, action, planned)
-        _copy(board, other)
+        copy_board(board, other)
         play(tables, other, action, planned)
         for _ in range(moves):
             if over(tables, other):

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 from hwsim.keys import bits, uniform
-from hwsim.mmap.board import COPY, NO_COPY, Board, board_of, new_boards
+from hwsim.mmap.board import COPY, NO_COPY, Board, board_of, copy_board, new_boards
 from hwsim.mmap.moves import dead_end, find_legal, over, play, restart, settle
 from hwsim.mmap.room import Words, new_words
+from hwsim.mmap.savings import savings_s
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Floats
 from hwsim.stepwise import Revised
@@ -80,12 +81,7 @@ def uses_of(tables: Tables) -> Uses:
     distance = row["last"] - row["step"]
     distance[order[1:][same]] = (row["step"][order[1:]] - row["step"][order[:-1]])[same]
     distance = np.where(row["is_output"], row["last"] - row["step"], distance)
-    step = tables.step[row["step"]]
-    rates = (tables.hbm_Bps, tables.read_Bps, tables.write_Bps)
-    slow = (step["traffic_bytes"] - row["read_bytes"] - row["write_bytes"]) / rates[0]
-    alone = slow + row["read_bytes"] / rates[1] + row["write_bytes"] / rates[2]
-    none = np.maximum(step["compute_s"], step["traffic_bytes"] / rates[0])
-    saved = (none - np.maximum(step["compute_s"], alone)) / row["granules"]
+    saved = savings_s(tables)[decision] / row["granules"]
     _, rank = np.unique(saved.astype(np.float32), return_inverse=True)
     traits = np.stack([row["granules"], distance, rank]).astype(np.int64)
     tensor, begins, use, role = (part.astype(np.int64) for part in (tensor, begins, decision[order], role))
@@ -234,15 +230,6 @@ def play_from(
     return board.game[0].total_s, ENDED, played
 
 
-@kernel
-def _copy(given: Board, out: Board) -> None:
-    out.game[:] = given.game
-    out.step[:] = given.step
-    out.buffer[:] = given.buffer
-    out.tensor[:] = given.tensor
-    out.group[:] = given.group
-
-
 def marks_for(tables: Tables) -> Board:
     """Room for the marks of a game."""
     return new_boards(tables, min(MARKS, len(tables.buffer) // APART))
@@ -261,7 +248,7 @@ def go_to(tables: Tables, board: Board, kept: Board, marks: Board, keep: int) ->
     if passed == 0:
         restart(tables, board)
     else:
-        _copy(board_of(marks, passed - 1), board)
+        copy_board(board_of(marks, passed - 1), board)
     _follow(tables, board, kept, keep)
 
 
@@ -288,7 +275,7 @@ def mark(tables: Tables, board: Board, kept: Board, marks: Board, keep: int) -> 
         if (m + 1) * spacing > kept.game[0].cursor:
             break
         _follow(tables, board, kept, (m + 1) * spacing)
-        _copy(board, board_of(marks, m))
+        copy_board(board, board_of(marks, m))
 
 
 @kernel
