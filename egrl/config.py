@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 from annotated_types import Ge, Gt, Le
 
+from egrl.keys import MOST_SEED
 from egrl.problems import find
 from egrl.types import GENERATION
 from workloads.errors import InputError
@@ -156,7 +157,7 @@ def check_options(options: RunOptions) -> RunOptions:
     Budget.of(options)
     if not options.workload:
         raise InputError(f"--workload: expected {find(options.problem).workloads}, found none")
-    for name, least, most in (("seed", 0, 2**128), ("workers", 1, 1024), ("threads", 1, 1024)):
+    for name, least, most in (("seed", 0, MOST_SEED), ("workers", 1, 1024), ("threads", 1, 1024)):
         if not least <= getattr(options, name) <= most:
             expected = f"at least {least}" if getattr(options, name) < least else f"at most {most}"
             raise InputError(f"--{name}: expected {expected}, found {getattr(options, name)}")

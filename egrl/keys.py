@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from hwsim.keys import derive
 from hwsim.problem import Keys
 
+MOST_SEED = 2**64 - 1
 EVALUATION = 0
 SAMPLE = 1
 REPAIR = 2
@@ -15,5 +16,5 @@ REPAIR = 2
 
 def run_keys(seed: int, numbers: NDArray[np.int64], stream: int) -> Keys:
     """uint64 [B]: a key for each number (a ticket, say), another for each seed and stream."""
-    base = derive(np.array([seed & 0xFFFF_FFFF_FFFF_FFFF], dtype=np.uint64), stream)
+    base = derive(np.array([seed], dtype=np.uint64), stream)
     return derive(base + numbers.astype(np.uint64), 0)

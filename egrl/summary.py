@@ -174,7 +174,7 @@ def _reward(summary: Mapping[str, Any]) -> str:
     if summary["reward_gap"] > PROVED:
         text += f" of {reward_up(bound)} at most"
     if best["speedup"] < 1:
-        text += " (the reward chose it; --set problem.reward=latency searches for latency)"
+        text += " (the reward chose it; --set problem.reward=latency chooses by latency)"
     return text
 
 

@@ -58,6 +58,22 @@ class HasGame(Protocol):
     game: Game
 
 
+@runtime_checkable
+class HasView(Protocol):
+    """Optional view of a game that shows as much as settings of its own say."""
+
+    def seen_by(self, view: Any) -> Game:
+        """The same game, shown otherwise."""
+
+
+@runtime_checkable
+class Advancing(Protocol):
+    """Optional view of a game that can change a state in place."""
+
+    def advance(self, state: Any, action: NDArray[np.int16]) -> tuple[Floats, NDArray[np.bool_]]:
+        """`step` without a copy: (reward [B], done [B])."""
+
+
 class Revised(NamedTuple):
     """What became of a game that was revised.
 

@@ -18,14 +18,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import torch
 from annotated_types import Ge, Gt, Le
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from policies.categorical import Support
+from workloads.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,11 @@ class MuZeroConfig:
     frequencies: Annotated[int, Ge(0), Le(16)] = 8
     bins: Annotated[int, Ge(3), Le(4001)] = 61
     support: Annotated[float, Gt(0), Le(1e6)] = 15.0
+
+    def __post_init__(self) -> None:
+        """Raises InputError where no bin stands for 0."""
+        if self.bins % 2 == 0:
+            raise InputError(f"bins: expected an odd number, found {self.bins}")
 
 
 @dataclass(frozen=True)
@@ -184,3 +192,8 @@ class MuZeroNet(nn.Module):
         """Policy, value and reward side by side: logits [B, A + bins + bins]; the reward is that of coming here."""
         out: Tensor = self.heads(F.relu(self.head(embedding)))
         return out
+
+
+def tensors(seen: Mapping[str, NDArray[Any]], device: torch.device) -> dict[str, Tensor]:
+    """What is seen, as `MuZeroNet.represent` takes it: arrays as tensors on a device."""
+    return {name: torch.from_numpy(np.ascontiguousarray(array)).to(device) for name, array in seen.items()}

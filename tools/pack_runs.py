@@ -4,8 +4,8 @@
     mkdir reproduce-mmap; tar xf docs/results/data/mmap-runs.tar.xz -C reproduce-mmap    # and back
 
 Checkpoints, policies and single evaluations stay behind: these runs can be reported, and not be gone on with. Of
-metrics.csv the lines are kept on which the best reward changed, and at least one in 300. Runs of `suite` keep their
-evaluations, from which correlations are made.
+metrics.csv the lines are kept on which the best reward changed, and some 300 at even distances. Runs of `suite`
+keep their evaluations, from which correlations are made.
 """
 
 from __future__ import annotations

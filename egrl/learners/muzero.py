@@ -21,9 +21,7 @@ from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from egrl.learners.adam import adam_state, load_adam_state
-from egrl.play.model import tensors
-from egrl.play.targets import Targets
-from policies.muzero import MuZeroNet
+from policies.muzero import MuZeroNet, tensors
 from policies.weights import assign, flatten
 
 TRUST = 0.2
@@ -56,6 +54,24 @@ class MuZeroLearnerConfig:
     clip: Annotated[float, Gt(0), Le(1e6)] = 5.0
     entropy: Annotated[float, Ge(0), Le(10)] = 0.05
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Of M segments of K moves from each of M times and slots on; position 0 is the root.
+
+    Attributes:
+        action: int64 [M, K], what was done.
+        alive: bool [M, K + 1], whether the game was still going on there, and the ring remembers it.
+        value: float32 [M, K + 1]; policy: float32 [M, K + 1, A].
+        reward: float32 [M, K], of each action; learnt where `alive[:, :K]`.
+    """
+
+    action: NDArray[np.int64]
+    alive: NDArray[np.bool_]
+    value: NDArray[np.float32]
+    policy: NDArray[np.float32]
+    reward: NDArray[np.float32]
 
 
 class MuZeroLearner:

@@ -9,41 +9,25 @@ something else than its game does, the best by that reward is crowned all the sa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from egrl import config as tables
 from egrl import policy_fit
 from egrl.learners.muzero import METRICS
 from egrl.methods import Definition
 from egrl.play.agent import Agent
 from egrl.play.config import PAPER, PlayConfig
+from egrl.play.fitting import check_names, game_of, policy_of, weights_of, whole
 from egrl.types import Proposals, Setting, proposals
 from hwsim.problem import Evaluation, Mapping16, Problem
 from hwsim.stepwise import HasGame
-from policies.layout import layout_of
 from policies.store import StoredPolicy
-from policies.weights import flatten
 from workloads.errors import InputError
 
-KIND = "muzero"
 RETURNED = {"self-play": "returned", "greedy": "greedy_returned"}
 """Sources of games and the metrics that follow their rewards, each new one counting `RATE`."""
 RATE = 0.1
-
-
-SEARCH = (
-    "simulations",
-    "search",
-    "dynamics",
-    "ablation",
-    "value_scale",
-    "maxvisit_init",
-    "least_span",
-)
-"""Settings that a policy is kept with, so that it is placed elsewhere as it was trained."""
 
 
 class MuZero:
@@ -80,7 +64,10 @@ class MuZero:
         """Begin with saved networks."""
         for problem in self._problems:
             policy_fit.check(policy, problem, "--init")
-        self._agent.begin_with(weights_of(policy, self._agent, self._config))
+        weights = weights_of(policy, self._agent.net, self._config, "--init")
+        for problem in self._problems:
+            check_names(policy, problem, self._config.network.ids, "--init")
+        self._agent.begin_with(weights)
 
     def ask(self, room: int) -> Proposals | None:
         """Games that are over, of one problem; no rows where a slice of play ended none."""
@@ -121,20 +108,9 @@ class MuZero:
 
     def policy(self) -> StoredPolicy | None:
         """The networks."""
-        net, discount = self._agent.net, self._agent.potential.discount
-        flat, layout = flatten(net), layout_of(net.named_parameters())
-        arrays = {s.name: flat[s.offset : s.end].reshape(s.shape) for s in layout.segments}
-        metadata = {
-            "kind": KIND,
-            **policy_fit.common_demands(self._problems),
-            "seed": self._setting.seed,
-            "config": {"network": asdict(self._config.network), "view": asdict(self._config.view)},
-            "search": {
-                **{name: getattr(self._config, name) for name in SEARCH},
-                "discount": {"first": discount, "last": discount},
-            },
-        }
-        return StoredPolicy(arrays, metadata)
+        agent, common = self._agent, policy_fit.common_demands(self._problems)
+        metadata = {**common, "seed": self._setting.seed, "workload": self._problems[0].workload}
+        return policy_of(agent.net, self._config, agent.potential.discount, metadata)
 
     def state_dict(self) -> dict[str, Any] | None:
         """The agent, and what has been told."""
@@ -153,39 +129,6 @@ class MuZero:
         self._under_way, self._known = [dict(each) for each in state["under_way"]], dict(state["known"])
 
 
-def game_of(problem: Problem, config: PlayConfig) -> Any:
-    """The game of a problem, seen as the settings say."""
-    assert isinstance(problem, HasGame)
-    game = problem.game
-    return game.seen_by(config.view) if hasattr(game, "seen_by") else game
-
-
-def whole(mapping: Mapping16, problem: Problem) -> Mapping16:
-    """Mappings [..., N, H] in which decisions that a lost game never came to have their first choice."""
-    return np.where((mapping < 0) & (problem.size_bytes > 0), 0, mapping).astype(np.int16)
-
-
-def weights_of(policy: StoredPolicy, agent: Agent, config: PlayConfig, where: str = "--init") -> Any:
-    """The weights float32 [P] of a saved policy. InputError naming `where` where it does not fit the settings."""
-    if policy.metadata["kind"] != KIND:
-        raise InputError(f"{where}: kind: expected {KIND!r}, found {policy.metadata['kind']!r}")
-    expected = {"network": asdict(config.network), "view": asdict(config.view)}
-    wanted, found = tables.dotted(expected), tables.dotted(policy.metadata["config"])
-    for key in sorted({*wanted, *found}):
-        if wanted.get(key) != found.get(key):
-            raise InputError(
-                f"{where}: {key}: expected {wanted.get(key)!r} as method.{key} has it, found {found.get(key)!r};"
-                f" --set method.{key}={found.get(key)} goes on from it"
-            )
-    layout = layout_of(agent.net.named_parameters())
-    shapes = {segment.name: segment.shape for segment in layout.segments}
-    held = {name: array.shape for name, array in policy.weights.items()}
-    if shapes != held:
-        name = next(n for n in sorted({*shapes, *held}) if shapes.get(n) != held.get(n))
-        raise InputError(f"{where}: {name}: expected shape {shapes.get(name)}, found {held.get(name)}")
-    return np.concatenate([np.asarray(policy.weights[n], np.float32).reshape(-1) for n in shapes])
-
-
 def serves(problem: Problem) -> str | None:
     """A game is needed, and a graph for the policy's metadata."""
     if not isinstance(problem, HasGame):
@@ -199,6 +142,12 @@ def _check(config: PlayConfig, problems: int) -> None:
         raise InputError(
             f"method.slots: expected at least {least} for {problems} workloads with"
             f" {config.demonstrations} demonstrations each, found {config.slots}"
+        )
+    moves = config.replay * config.learner.unroll
+    if config.ablation != "no-learning" and config.updates and moves <= config.chunk * config.slots:
+        raise InputError(
+            f"method.replay: expected room for more than a slice, {config.chunk * config.slots} moves in segments of"
+            f" {config.learner.unroll}, found {config.replay}"
         )
     if problems > 1 and config.network.ids:
         raise InputError(

@@ -16,6 +16,7 @@ from egrl import config
 from egrl.archive import Archive
 from egrl.play.agent import Agent
 from egrl.play.config import PlayConfig
+from egrl.play.fitting import check_names, game_of, weights_of, whole
 from egrl.types import Setting
 from hwsim.problem import Mapping16, Problem
 from hwsim.stepwise import HasGame
@@ -67,18 +68,11 @@ class MuZeroPlayer:
 
     def _play(self, k: int, problem: Problem) -> Mapping16:
         """int16 [N, H], one game."""
-        from egrl.methods.muzero import game_of, weights_of, whole
-
         path, policy, play = str(self._paths[k]), self._stored[k], self._configs[k]
-        own = policy.metadata.get("workload")
-        if play.network.ids and own != problem.workload:
-            raise InputError(
-                f"{path}: network.ids: expected 0, found {play.network.ids}: this agent knows the tensors of {own} by"
-                f" their numbers; one for {problem.workload} is trained with --set method.network.ids=0"
-            )
+        check_names(policy, problem, play.network.ids, path)
         setting = Setting([problem], Archive([problem]), 0, [None])
         agent = Agent([game_of(problem, play)], play, setting)
-        agent.begin_with(weights_of(policy, agent, play, path))
+        agent.begin_with(weights_of(policy, agent.net, play, path))
         while not agent.finished:
             agent.play()
         return whole(agent.finished[0].mapping, problem)

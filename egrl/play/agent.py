@@ -6,12 +6,19 @@ paper, section 4.3 and Table 6.
 
     slice: `chunk` moves in every slot, a search each
            beside it: remembered moves are searched anew, gradient steps
+
+    then the best games so far are revised
     then what plays is given what was learned
 
 Both halves of a slice begin with the same networks and know nothing of each other, so that they can run at once
 (`--threads 2`) or one after the other, for the same result.
 
-Deviations: those of `egrl.play.potential`, `egrl.play.config` and `egrl.learners.muzero`.
+Deviations:
+- The best games are revised by the rules (`egrl.play.reviser`); some slots imitate the best one (`egrl.play.shown`).
+- Rewards and values are relative to a potential (`egrl.play.potential`), which makes the penalty of a backup local.
+- The discount grows, noise has many strengths, searches are Gumbel MuZero's (`egrl.play.config`; `PAPER` undoes that).
+- Remembered moves are drawn evenly, not by priority; nothing is learned beyond the end of a game.
+- No-learning uses the schedules of discount and temperature as they end.
 """
 
 from __future__ import annotations
@@ -31,17 +38,18 @@ from egrl.learners.muzero import MuZeroLearner
 from egrl.play.chooser import Chooser
 from egrl.play.config import PlayConfig
 from egrl.play.elites import Elites
+from egrl.play.fitting import shapes
 from egrl.play.potential import Potential
 from egrl.play.reviser import NO_SLOT, Reviser
 from egrl.play.ring import Ring, Window
 from egrl.play.shown import Shown
-from egrl.play.table import Finished, Seen, Table
+from egrl.play.table import Finished, Table
 from egrl.play.targets import targets, valued
 from egrl.types import Setting
 from hwsim.problem import Mapping16
 from hwsim.stepwise import Game
 from policies.layout import Weights
-from policies.muzero import MuZeroNet, Shapes
+from policies.muzero import MuZeroNet
 from policies.weights import assign
 
 RECENT = 4
@@ -85,13 +93,14 @@ class Agent:
         draws = rng.random((config.slots, max(len(game.following) for game in games)))
         self.table.scatter(draws, self.shown.demonstrating)
         seen, actions = self.table.observe(), games[0].num_actions
+        rows = -(-config.replay * config.learner.unroll // config.slots)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(setting.generator("muzero weights").integers(2**62)))
             self.net = MuZeroNet(config.network, shapes(seen, actions)).to(setting.device)
         self._acting = copy.deepcopy(self.net).requires_grad_(False)
         self.chooser = Chooser(config, self._games, self.table, self._acting, self.potential, setting)
         self.learner = MuZeroLearner(config.learner, self.net, advantage=config.ablation == "no-search")
-        self.ring = Ring(seen, -(-config.replay * config.learner.unroll // config.slots), actions)
+        self.ring = Ring(*((seen, rows) if self._teaching else ({}, 1)), config.slots, actions)
         self._rng = setting.generator("muzero replay")
         self._blas = ThreadpoolController()
         self.elites = Elites(len(games), config.elites, setting.generator("muzero openings"))
@@ -123,7 +132,8 @@ class Agent:
     def work(self) -> None:
         """One slice."""
         window = self.ring.window(self._config.chunk)
-        self.chooser.steps = self.learner.steps  # of the beginning, for both halves
+        # of the beginning, for both halves
+        self.chooser.steps = self.learner.steps if self._teaching else self._config.temperature.steps
         with self._blas.limit(limits=1, user_api="blas"):
             if self._setting.threads > 1:
                 with ThreadPoolExecutor(1) as beside:
@@ -155,7 +165,8 @@ class Agent:
 
     def play(self) -> None:
         """One move in every slot."""
-        seen, legal, place = self.table.observe(), self.table.legal(), self.table.place()
+        seen = self.table.observe() if self._teaching else {}
+        legal, place = self.table.legal(), self.table.place()
         action, policy, value = self.chooser.choose(seen, legal, place)
         drawn, strayed = self.chooser.stray(action, legal)
         action = self.shown.actions(drawn, legal, place)
@@ -202,7 +213,7 @@ class Agent:
         What their returns end in is valued anew by the networks, too.
         """
         config, unroll = self._config, self._config.learner.unroll + 1
-        if not config.searches_anew or config.dynamics != "learned":
+        if not config.searches_anew:
             return None
         played = config.chunk * config.slots
         count = max(1, round(played * config.reanalyse / (1 - config.reanalyse) / unroll))
@@ -293,19 +304,3 @@ class Agent:
         self.finished = [
             Finished(**{**game, "actions": tuple(game["actions"].tolist())}) for game in state["finished"]
         ]
-
-
-IMAGE, ROWS, NAMES, PROGRESS = "memory_map", "buffers", "buffer_ids", "progress"
-
-
-def shapes(seen: Seen, actions: int) -> Shapes:
-    """How the networks read what is seen, arrays [B, …]: an image, rows, names of rows; all else as numbers."""
-    flat = {
-        name: int(np.prod(array.shape[1:], dtype=np.int64))
-        for name, array in seen.items()
-        if name not in (IMAGE, ROWS, NAMES, PROGRESS)
-    }
-    height, width = seen[IMAGE].shape[1:] if IMAGE in seen else (0, 0)
-    rows, columns = seen[ROWS].shape[1:] if ROWS in seen else (0, 0)
-    names = seen[NAMES].shape[2] if NAMES in seen else 0
-    return Shapes((height, width), (rows, columns), names, flat, actions)

@@ -5,6 +5,7 @@ Rewards and values are shaped by a `Potential`: what the networks say of a state
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from egrl.mcts import Root, Step
+from egrl.mcts import Root, Step, game_dynamics, unguided
 from egrl.play import compiled
 from egrl.play.potential import Potential
 from egrl.play.table import Seen, Table
 from hwsim.problem import Floats
 from hwsim.stepwise import Game
-from policies.muzero import MuZeroNet
-
-
-def tensors(seen: Seen, device: torch.device) -> dict[str, Tensor]:
-    """Arrays as tensors on a device."""
-    return {name: torch.from_numpy(np.ascontiguousarray(array)).to(device) for name, array in seen.items()}
+from policies.muzero import MuZeroNet, tensors
 
 
 def priors(logits: NDArray[Any], legal: NDArray[np.bool_]) -> Floats:
@@ -101,34 +97,31 @@ class TrueModel:
     ) -> None:
         self._game, self._problem, self._table, self._net = game, problem, table, net
         self._potential = potential
+        evaluate = unguided(game) if net is None else self._evaluate
+        self._root, self._recurrent = game_dynamics(game, evaluate)
         self.rows = np.flatnonzero(table.problem == problem)
 
     def root(self) -> Root:
         """Where searches of the games in `rows` begin."""
-        state = self._table.state_of(self._problem)
-        logits, value = self._evaluate(state)
-        return Root(logits, value, state, self._game.legal(state))
+        return self._root(self._table.state_of(self._problem))
 
     def recurrent(self, state: Any, action: NDArray[np.int64]) -> Step:
         """What follows actions int64 [R]."""
-        base = int(self._potential.base[self._problem])
-        place = self._game.place(state) + base
-        after, reward, done = self._game.step(state, action.astype(np.int16))
-        reward = reward * self._table.unit[self._problem]
+        step = self._recurrent(state, action)
+        reward = step.reward * self._table.unit[self._problem]
         if self._net is not None:
-            reward = self._potential.shaped(place, reward, self._game.place(after) + base)
-        logits, value = self._evaluate(after)
-        discount = np.where(done, 0.0, self._potential.discount)
-        return Step(reward, discount, logits, value, after, self._game.legal(after))
+            base = int(self._potential.base[self._problem])
+            place, after = (self._game.place(each) + base for each in (state, step.embedding))
+            reward = self._potential.shaped(place, reward, after)
+        return replace(step, reward=reward, discount=step.discount * self._potential.discount)
 
     def _evaluate(self, state: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        rows = len(self._game.place(state))
-        if self._net is None:
-            return np.zeros((rows, self._game.num_actions)), np.zeros(rows)
+        net = self._net
+        assert net is not None
         seen = self._table.seen(self._problem, state)
-        device = next(self._net.parameters()).device
-        actions, bins = self._net.shapes.actions, self._net.config.bins
+        device = next(net.parameters()).device
+        actions, bins = net.shapes.actions, net.config.bins
         with torch.inference_mode():
-            out = self._net.read(self._net.represent(tensors(seen, device)))
-            value = self._net.support.mean(out[:, actions : actions + bins])
+            out = net.read(net.represent(tensors(seen, device)))
+            value = net.support.mean(out[:, actions : actions + bins])
         return out[:, :actions].cpu().numpy(), value.cpu().numpy()

@@ -43,10 +43,6 @@ class Potential:
         self._seen = np.zeros(len(self.following))
         self.value: Floats = np.zeros(len(self.following))
 
-    def end(self, game: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The places at which games are over."""
-        return self.base[game + 1] - 1
-
     def learn(self, place: NDArray[np.int64], reward: Floats, after: NDArray[np.int64]) -> None:
         """Rewards [R] of moves from places to places; those that went elsewhere than on are left out."""
         on = after == self.following[place]

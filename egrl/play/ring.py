@@ -52,10 +52,9 @@ class Ring:
         legal: bool [T, B, A].
     """
 
-    def __init__(self, seen: Seen, rows: int, actions: int) -> None:
-        """Room for moves of which `seen` [B, …] is an example."""
-        self.rows, self.end = rows, 0
-        self.slots = len(next(iter(seen.values())))
+    def __init__(self, seen: Seen, rows: int, slots: int, actions: int) -> None:
+        """Room for moves of which `seen` [B, …] is an example; what it lacks is not kept."""
+        self.rows, self.end, self.slots = rows, 0, slots
         self._images = {n: a.shape[1:] for n, a in seen.items() if a.dtype == np.uint8 and a.ndim == 3}
         packed = self._pack(seen)
         self._seen = {n: np.zeros((rows, *a.shape), a.dtype) for n, a in packed.items()}
@@ -79,7 +78,7 @@ class Ring:
 
     def write_seen(self, time: int, seen: Seen, slots: slice = slice(None)) -> None:
         """What was seen before the move at a time, [B', …] of some slots."""
-        for name, array in self._pack(seen).items():
+        for name, array in self._pack({n: seen[n] for n in self._seen}).items():
             self._seen[name][time % self.rows, slots] = array
 
     def write(

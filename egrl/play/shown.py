@@ -38,7 +38,7 @@ class Shown:
         first = slots - (demonstrations * problems if demonstrated else 0)
         self._problem, self._base = problem, base
         self.demonstrating = np.arange(slots) >= first
-        # Half of the slots play themselves, and one of each problem's.
+        # Of the slots that show no demonstration half play themselves, and one of each problem's.
         start = max(first - imitations * problems, (first + 1) // 2, problems)
         self.imitating = ~self.demonstrating & (np.arange(slots) >= start)
         self.led = self.demonstrating.copy()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from egrl.mcts.embeddings import map_leaves
 from egrl.play.potential import order
 from hwsim.problem import Floats, Mapping16
-from hwsim.stepwise import Game
+from hwsim.stepwise import Advancing, Game
 
 Seen = dict[str, NDArray[Any]]
 
@@ -244,7 +244,7 @@ class Table:
 def _advance(game: Game, state: Any, action: NDArray[np.int64]) -> tuple[Any, Floats, NDArray[np.bool_]]:
     """A step, in the state itself where the game can do that."""
     taken = action.astype(np.int16)
-    if hasattr(game, "advance"):
+    if isinstance(game, Advancing):
         reward, done = game.advance(state, taken)
         return state, reward, done
     after, reward, done = game.step(state, taken)

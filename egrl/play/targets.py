@@ -6,36 +6,18 @@ value. With a potential (`egrl.play.potential`) both are relative to what is usu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from egrl.learners.muzero import Targets
 from egrl.play.potential import Potential
 from egrl.play.ring import Ring
 from hwsim.jit import kernel
 from hwsim.problem import Floats
 
 NO_VALUE = -1
-
-
-@dataclass(frozen=True)
-class Targets:
-    """Of M segments of K moves from each of M times and slots on; position 0 is the root.
-
-    Attributes:
-        action: int64 [M, K], what was done.
-        alive: bool [M, K + 1], whether the game was still going on there, and the ring remembers it.
-        value: float32 [M, K + 1]; policy: float32 [M, K + 1, A].
-        reward: float32 [M, K], of each action; learnt where `alive[:, :K]`.
-    """
-
-    action: NDArray[np.int64]
-    alive: NDArray[np.bool_]
-    value: NDArray[np.float32]
-    policy: NDArray[np.float32]
-    reward: NDArray[np.float32]
 
 
 def targets(

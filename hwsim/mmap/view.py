@@ -20,6 +20,8 @@ from numpy.typing import DTypeLike
 
 from workloads.errors import InputError
 
+SCHEMA_VERSION = 1
+"""Of what is seen: another one wherever a column, a scale or an order means something else than before."""
 LIMIT = 4.0
 """Scaled sizes, seconds and distances are clipped here: bytes beyond 10^27, times beyond 10^12 s or 10^13 steps."""
 
@@ -82,11 +84,11 @@ class View:
             unlimited = value is None and each.name in ("profile_cells", "offsets")
             if not unlimited and (type(value) is not int or not least <= value <= most):
                 raise InputError(
-                    f"view: {each.name}: expected a whole number from {least} to {most}, found {value!r}"
+                    f"{each.name}: expected a whole number from {least} to {most}, found {value!r}"
                 )
         if self.map_steps % self.map_cells:
             raise InputError(
-                f"view: map_steps: expected a multiple of map_cells ({self.map_cells}), found {self.map_steps}"
+                f"map_steps: expected a multiple of map_cells ({self.map_cells}), found {self.map_steps}"
             )
 
 

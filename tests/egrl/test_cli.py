@@ -226,6 +226,7 @@ def test_curves_are_drawn_and_the_same_each_time(run, tmp_path, capsys):
         (["run", "--workload", "bert", "--gens", "1", "--evals", "50"], ["--gens", "--evals"]),
         (["run", "--workload", "bert", "--workers", "0"], ["--workers", "at least 1"]),
         (["run", "--workload", "bert", "--seed", "-1"], ["--seed", "at least 0"]),
+        (["run", "--workload", "bert", "--seed", str(2**64)], ["--seed", f"at most {2**64 - 1}", str(2**64)]),
         (["run", "--workload", "bert", "--start", "nowhere.json"], ["nowhere.json"]),
         (["run", "--workload", "bert", "--init", "nowhere.safetensors"], ["nowhere.safetensors", "policy"]),
         (["run", "--workload", "bert", "--preset", "x"], ["--preset", "paper"]),

@@ -91,13 +91,3 @@ def test_commands_interrupted_in_machine_code_end_in_one_line(stopped, code, mon
     else:
         assert cli.main([]) == code
         assert capsys.readouterr().err == "egrl: error: interrupted\n"
-
-
-def test_every_part_that_an_agent_can_do_without_is_a_choice():
-    from typing import get_args, get_type_hints
-
-    from egrl.commands.run import command
-    from egrl.play.config import PlayConfig
-
-    (option,) = [option for option in command.params if option.name == "ablation"]
-    assert {"none", *option.type.choices} == set(get_args(get_type_hints(PlayConfig)["ablation"]))  # type: ignore[attr-defined]

@@ -95,6 +95,23 @@ def test_an_agent_that_knows_tensors_by_number_is_refused_elsewhere_only(tmp_pat
         "--set method.network.ids=0",
     )
     assert main(["transfer", str(out), "--workload", "alexnet"]) == 0
+    policy = str(out / "policies" / "generation-00000001.safetensors")
+    named = [word.replace("network.ids=0", "network.ids=512") for word in SETTINGS]
+    argv = ["run", *MMAP[:2], "--method", "muzero", "--init", policy, "--gens", "1", "--quiet", *named]
+    refuse(capsys, [*argv, "--workload", "vgg16"], "--init: network.ids: expected 0, found 512", "of alexnet")
+    assert main([*argv, "--workload", "alexnet", "--out", str(tmp_path / "on")]) == 0
+
+
+def test_a_policy_that_saw_games_otherwise_is_refused(trained, tmp_path, capsys):
+    stored = load_policy(trained / "policies" / "generation-00000002.safetensors")
+    old = tmp_path / "old.safetensors"
+    argv = ["run", "--workload", "vgg16", "--method", "muzero", "--init", str(old), *MMAP[:2], *SETTINGS]
+    save_policy(old, stored.weights, {**stored.metadata, "view_schema": 99})
+    refuse(capsys, argv, "--init: view_schema: expected 1", "found 99")
+    given = stored.metadata["config"]
+    view = {key: value for key, value in given["view"].items() if key != "held"}
+    save_policy(old, stored.weights, {**stored.metadata, "config": {**given, "view": view}})
+    refuse(capsys, argv, "--init: view.held: expected the settings of this version")
 
 
 def test_a_policy_of_another_network_or_kind_is_refused_with_the_setting_that_differs(

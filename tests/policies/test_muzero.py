@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from policies.muzero import MuZeroConfig, MuZeroNet, Shapes
+from workloads.errors import InputError
 
 CONFIG = MuZeroConfig(width=8, hidden=12, row_width=4, map_channels=2, ids=4, bins=11, support=5.0)
 SHAPES = Shapes((32, 16), (3, 5), 2, {"actions": 6, "global": 4}, 3)
@@ -67,3 +68,8 @@ def test_actions_lead_to_different_embeddings():
     after = net.step(root, torch.arange(3))
     assert (after[0] - after[1]).abs().max() > 1e-3
     assert (after[1] - after[2]).abs().max() > 1e-3
+
+
+def test_without_a_bin_for_zero_there_are_no_networks():
+    with pytest.raises(InputError, match=r"^bins: expected an odd number, found 60"):
+        MuZeroConfig(bins=60)

@@ -151,7 +151,21 @@ def test_coherent_noise_is_another_policy_for_a_whole_game_and_the_rest_is_drawn
     assert (other[strong] != first[strong]).any()
 
 
-def test_stray_moves_are_legal_last_and_cut_returns():
+def test_a_slot_that_strays_does_one_and_the_same():
+    chooser = agent(ToyGame(), settings(stray=2.0, greedy=0.0, slots=64)).chooser
+    legal = np.ones((64, ToyGame().game.num_actions), np.bool_)
+    lasted = 0
+    for _ in range(200):
+        left, same = chooser.state()["left"].copy(), chooser.state()["same"].copy()
+        action, astray = chooser.stray(np.zeros(64, np.int64), legal)
+        going = left > 0
+        assert np.array_equal(action[going], same[going])
+        assert np.array_equal(astray, action != 0)
+        lasted += int(going.sum())
+    assert lasted > 100
+
+
+def test_stray_moves_are_legal_and_only_where_there_is_noise():
     player = agent(ToyGame(), settings(stray=20.0, greedy=0.5))
     for _ in range(4):
         player.work()
@@ -180,6 +194,7 @@ def test_lost_games_are_proposed_whole_and_are_invalid():
     ("changes", "said"),
     [
         ({"slots": 1, "demonstrations": 1}, "method.slots: expected at least 2 for 1 workloads"),
+        ({"slots": 8, "chunk": 8, "replay": 12}, "method.replay: expected room for more than .* 64 moves"),
         ({"dynamics": "true"}, "method.reanalyse: expected 0 with method.dynamics=true"),
     ],
 )

@@ -1,6 +1,9 @@
+from typing import get_args, get_type_hints
+
 import pytest
 
-from egrl.play.config import Discount, Temperature
+from egrl.commands.run import command
+from egrl.play.config import Discount, PlayConfig, Temperature
 
 
 def test_the_horizon_grows_evenly_in_its_logarithm_and_then_stays():
@@ -13,3 +16,8 @@ def test_the_horizon_grows_evenly_in_its_logarithm_and_then_stays():
 def test_the_temperature_falls_in_a_straight_line_and_then_stays():
     temperature = Temperature(initial=1.0, final=0.2, steps=4)
     assert [temperature.at(step) for step in (0, 1, 4, 9)] == pytest.approx([1.0, 0.8, 0.2, 0.2])
+
+
+def test_every_part_that_an_agent_can_do_without_is_a_choice_of_the_command():
+    (option,) = [option for option in command.params if option.name == "ablation"]
+    assert {"none", *option.type.choices} == set(get_args(get_type_hints(PlayConfig)["ablation"]))  # type: ignore[attr-defined]

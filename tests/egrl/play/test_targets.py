@@ -17,7 +17,7 @@ def remembered(rows: int, moves: int = 40) -> tuple[Ring, Potential, list[dict]]
     rng = np.random.default_rng(1)
     table = Table([CoinGame()], 3)
     potential = Potential([CoinGame()], GAMMA, 0.3)
-    ring = Ring(table.observe(), rows, 4)
+    ring = Ring(table.observe(), rows, len(table), 4)
     log = []
     for _ in range(moves):
         seen, legal = table.observe(), table.legal()
@@ -88,6 +88,6 @@ def test_what_was_seen_is_given_back():
 
 def test_images_come_back_bit_by_bit():
     image = np.random.default_rng(0).integers(0, 2, (2, 3, 5)).astype(np.uint8)
-    ring = Ring({"memory_map": image}, 4, 3)
+    ring = Ring({"memory_map": image}, 4, len(image), 3)
     ring.write_seen(1, {"memory_map": image})
     assert np.array_equal(ring.seen(np.array([1, 1]), np.array([0, 1]))["memory_map"], image)

@@ -128,11 +128,11 @@ def test_what_is_beyond_every_scale_is_clipped():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"map_steps": 200}, r"view: map_steps: expected a multiple of map_cells \(128\), found 200"),
-        ({"supply_steps": 0}, r"view: supply_steps: expected a whole number from 1 to 65536, found 0"),
-        ({"next_buffers": -1}, r"view: next_buffers: expected a whole number from 0 to 65536, found -1"),
-        ({"offsets": 1.5}, r"view: offsets: expected a whole number from 1 to 65536, found 1\.5"),
-        ({"profile_cells": "all"}, r"view: profile_cells: expected a whole number .* found 'all'"),
+        ({"map_steps": 200}, r"^map_steps: expected a multiple of map_cells \(128\), found 200"),
+        ({"supply_steps": 0}, r"^supply_steps: expected a whole number from 1 to 65536, found 0"),
+        ({"next_buffers": -1}, r"^next_buffers: expected a whole number from 0 to 65536, found -1"),
+        ({"offsets": 1.5}, r"^offsets: expected a whole number from 1 to 65536, found 1\.5"),
+        ({"profile_cells": "all"}, r"^profile_cells: expected a whole number .* found 'all'"),
     ],
 )
 def test_a_view_that_cannot_be_is_refused(wrong, message):
