@@ -99,6 +99,11 @@ class Plan:
     held_out: tuple[str, ...] = ("dlrm_train", "mnasnet_b1_batch_128", "rnn_6", "vit_b16_inference_bf16")
     held_out_seconds: float = 300.0
 
+    def __post_init__(self) -> None:
+        """Raises ValueError where a setting changes the rules, which bounds and baselines would not know."""
+        if rules := [setting for setting in self.settings if setting.startswith("problem.")]:
+            raise ValueError(f"settings: expected settings of methods, received {rules[0]}")
+
     @property
     def others(self) -> tuple[str, ...]:
         """Programs of Table 2 that are not `ablated`."""
@@ -170,7 +175,7 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
 
     atomic.make_folder(out / "figures")
     remember(plan, out)
-    own = tuple(setting for setting in plan.settings if setting.startswith((f"{AGENT}.", "problem.")))
+    own = tuple(setting for setting in plan.settings if setting.startswith(f"{AGENT}."))
 
     def run(
         folder: str,

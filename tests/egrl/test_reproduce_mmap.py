@@ -276,6 +276,11 @@ def test_the_full_plan_is_the_one_that_was_asked_for():
         assert not set(each.held_out) & {*each.training, *each.validation}
 
 
+def test_a_plan_does_not_change_the_rules():
+    with pytest.raises(ValueError, match=r"settings: expected settings of methods, received problem\.x=1"):
+        Plan(settings=("es.scouts=20", "problem.x=1"))
+
+
 def test_the_estimate_grows_with_the_plan():
     assert seconds(Plan.quick(), 1) < seconds(Plan(), 3) < seconds(Plan(), 1)
     assert seconds(Plan.quick(), 1) < 30 * 60
