@@ -137,7 +137,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "ppo-ragged-rounds": ("ppo", {**SMALL["ppo"], "rollouts": 7, "draw": "problem", "credit": "ran"}),
     "muzero-puct-demonstrated": ("muzero", {**SMALL["muzero"], "search": "puct", "demonstrations": 1}),
-    "muzero-true-dynamics": ("muzero", {**SMALL["muzero"], "dynamics": "true", "reanalyse": 0.0}),
+    "muzero-rules": ("muzero", {**SMALL["muzero"], "dynamics": "rules", "reanalyse": 0.0}),
     "muzero-no-learning": ("muzero", {**SMALL["muzero"], "ablation": "no-learning"}),
     "muzero-no-search": ("muzero", {**SMALL["muzero"], "ablation": "no-search"}),
     "ea-boltzmann": ("ea", {**SMALL["ea"], "evolution.boltzmann_fraction": 1.0}),

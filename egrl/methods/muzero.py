@@ -154,9 +154,9 @@ def _check(config: PlayConfig, problems: int) -> None:
             f"method.network.ids: expected 0 for {problems} workloads (numbers of tensors mean something else in each),"
             f" found {config.network.ids}"
         )
-    if config.dynamics == "true" and config.searches_anew:
+    if config.dynamics == "rules" and config.searches_anew:
         raise InputError(
-            "method.reanalyse: expected 0 with method.dynamics=true (states of remembered moves are not kept),"
+            "method.reanalyse: expected 0 with method.dynamics=rules (states of remembered moves are not kept),"
             f" found {config.reanalyse:g}"
         )
 

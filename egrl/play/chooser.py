@@ -58,7 +58,7 @@ class Chooser:
         self.steps = 0
         self._model = LearnedModel(net, potential)
         learned = net if config.ablation != "no-learning" else None
-        self._by_rules = config.dynamics == "true" or learned is None
+        self._by_rules = config.dynamics == "rules" or learned is None
         self._rules = [TrueModel(game, g, table, learned, potential) for g, game in enumerate(games)]
         quiet = round(config.greedy * config.slots)
         slots = np.arange(config.slots)

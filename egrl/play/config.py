@@ -88,7 +88,7 @@ class PlayConfig:
     slots: Annotated[int, Ge(1), Le(65536)] = 32
     simulations: Annotated[int, Ge(1), Le(100_000)] = 32
     search: Literal["gumbel", "puct"] = "gumbel"
-    dynamics: Literal["learned", "true"] = "learned"
+    dynamics: Literal["learned", "rules"] = "learned"
     ablation: Literal["none", "no-learning", "no-search", "no-revision"] = "none"
     discount: Discount = field(default_factory=Discount)
     chunk: Annotated[int, Ge(1), Le(100_000)] = 16

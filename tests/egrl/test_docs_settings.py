@@ -35,6 +35,8 @@ def test_the_settings_of_the_agent_exist_and_have_the_defaults_in_brackets():
     for first, meaning in rows[1:]:
         keys = [part.split("=")[0] for part in re.findall(r"[\w.]+(?:=\S+)?", first.replace("`", ""))]
         assert set(keys) <= set(defaults), first
+        given_as = [f"method.{part}" for part in first.replace("`", "").split() if "=" in part]
+        config.build(PlayConfig, config.parse_set(given_as)["method"], first)
         said = re.findall(r"\[([\d.,]+)", meaning)
         for key, default in zip(keys, said, strict=False):
             assert defaults[key] == float(default.replace(",", "")), key

@@ -195,7 +195,7 @@ def test_lost_games_are_proposed_whole_and_are_invalid():
     [
         ({"slots": 1, "demonstrations": 1}, "method.slots: expected at least 2 for 1 workloads"),
         ({"slots": 8, "chunk": 8, "replay": 12}, "method.replay: expected room for more than .* 64 moves"),
-        ({"dynamics": "true"}, "method.reanalyse: expected 0 with method.dynamics=true"),
+        ({"dynamics": "rules"}, "method.reanalyse: expected 0 with method.dynamics=rules"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(changes, said):
