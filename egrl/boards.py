@@ -100,6 +100,7 @@ class Boards:
         self._under_way: dict[str, _Job] = {}
         self._done: list[tuple[Proposals, Evaluation]] = []
         self._failure: RunFailure | None = None
+        self._resting = False
         self._threads: list[threading.Thread] = []
         self._started, self._busy_before = time.monotonic(), 0.0
         self._baseline_request = self.request(self.baseline)
@@ -225,6 +226,17 @@ class Boards:
             done, self._done = self._done, []
         return done
 
+    def rest(self) -> None:
+        """Measure nothing that is queued, and wait for what is being measured: from then on the stations are the
+        caller's, and nothing that is submitted is measured.
+        """
+        with self._lock:
+            self._resting = True
+            self._queue.clear()
+            self._lock.notify_all()
+        for thread in self._threads:
+            thread.join()
+
     def close(self) -> None:
         """End the stations; what they are measuring is given up, what they have measured is kept."""
         self._closed.set()
@@ -260,7 +272,7 @@ class Boards:
             thread.start()
 
     def _over(self) -> bool:
-        return self._closed.is_set() or self._failure is not None
+        return self._resting or self._closed.is_set() or self._failure is not None
 
     def _serve(self, keeper: Keeper) -> None:
         """Measure what is queued until closed; the job of a station that is given up goes to another."""

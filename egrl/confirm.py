@@ -51,11 +51,14 @@ def choose(boards: Boards, archive: Archive, tickets: Sequence[int]) -> Named | 
     """Measure mappings again, in turn, on the first station that still measures, and name the best of them.
 
     `tickets` are evaluations of different mappings, best first. None where there are none, or one can no longer be
-    measured.
+    measured. Nothing else is measured from then on.
     """
     config = boards.config
     mappings = [archive.mappings(np.array([ticket]))[0] for ticket in tickets]
     if not mappings:
+        return None
+    boards.rest()
+    if not boards.living:
         return None
     race = Practice(0, min(LEAST_ROUNDS, config.rounds), config.rounds, config.width, config.statistic)
     try:
@@ -165,7 +168,7 @@ def name_the_best(boards: Boards, archive: Archive, state: SearchState, complete
     """What the summary says of a run that was measured. Where the run is complete and the evaluator noisy, its best
     mappings are measured again first, and the champion of `state` becomes the one that holds.
     """
-    usage, begun, baseline_cost, found = boards.usage(), time.monotonic(), boards.baseline_cost, None
+    busy, begun, baseline_cost, found = boards.usage().busy, time.monotonic(), boards.baseline_cost, None
     if complete and boards.noise and boards.config.contenders:
         found = choose(boards, archive, contenders(archive, boards.noise, boards.config.contenders))
     champion = state.champions[0]
@@ -181,6 +184,7 @@ def name_the_best(boards: Boards, archive: Archive, state: SearchState, complete
             ticket=found.ticket,
             mapping=found.mapping,
         )
+    usage = boards.usage()
     return Measured(
         baseline_cost,
         {
@@ -188,7 +192,7 @@ def name_the_best(boards: Boards, archive: Archive, state: SearchState, complete
             "requests": usage.requests,
             "failures": usage.failures,
             "restarts": usage.restarts,
-            "busy": round(usage.busy, 4),
+            "busy": round(busy, 4),
             "noise": boards.noise,
             "contenders": 0 if found is None else found.contenders,
             "speedup_interval": None if found is None else list(_speedup_interval(found)),

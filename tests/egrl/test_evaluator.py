@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import itertools
 import json
 import sys
 import threading
@@ -312,6 +313,43 @@ def test_the_best_is_named_by_a_board_that_lives_and_by_none_where_the_last_one_
             boards.living[0]._station.left = 0
         found = choose(boards, archive, contenders(archive, 0.5, 5))
         assert (found is not None) == named
+    finally:
+        boards.close()
+
+
+def test_the_best_is_named_while_nothing_else_is_measured():
+    """A run of so many seconds ends with proposals under way, which must not share a station with the naming."""
+    at_once, shared = threading.Lock(), []
+
+    class Slow(FunctionStation):
+        def measure(self, request, timeout_s):
+            if not at_once.acquire(blocking=False):
+                shared.append(request)
+                raise BoardDied("asked twice at once")
+            try:
+                time.sleep(0.01)
+                return super().measure(request, timeout_s)
+            finally:
+                at_once.release()
+
+    problem, archive = ToyRagged(), Archive([ToyRagged()])
+    costs = itertools.cycle([1.0, 1.1, 0.9])
+    boards = Boards(
+        problem, [Slow(lambda rows: next(costs))], EvaluatorConfig(rounds=3), Measurements(), EvaluatorLog()
+    )
+    try:
+        boards.measure_baseline()
+        keys = np.arange(60, dtype=np.uint64)
+        mapping = problem.sample(np.ones((60, *problem.num_choices.shape, 4)), keys)
+        boards.submit(proposals(mapping, "test").numbered(0), keys)
+        rows: list = []
+        while len(rows) < 5:
+            rows += boards.ready(0.2)
+        for row, evaluation in sorted(rows, key=lambda pair: int(pair[0].tickets[0]))[:5]:
+            archive.append(row, evaluation)
+        assert choose(boards, archive, contenders(archive, 0.5, 5)) is not None
+        assert not shared
+        assert boards.usage().failures == 0
     finally:
         boards.close()
 
