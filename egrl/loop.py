@@ -23,6 +23,7 @@ from egrl.progress import Observer
 from egrl.run_folder import RunFolder, policy_is_due
 from egrl.types import GENERATION, Executor, Method, Proposals
 from hwsim.problem import Evaluation, Problem, Status
+from workloads.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,15 @@ def resume(method: Method, folder: RunFolder, archive: Archive, problems: Sequen
 
 
 def replay(method: Method, archive: Archive) -> None:
-    """Ask a fresh method again for every archived evaluation and tell it the archived result."""
+    """Ask a fresh method again for every archived evaluation and tell it the archived result.
+
+    Raises InputError where the archive has let the first of them go.
+    """
+    if len(archive) > archive.window:
+        raise InputError(
+            f"--resume: expected at most {archive.window} evaluations, from which this method is brought back,"
+            f" found {len(archive)}"
+        )
     asked = 0
     while asked < len(archive):
         room = GENERATION - asked % GENERATION

@@ -5,7 +5,8 @@ choices; the start mapping (or the problem's initial one) as the first point, me
 the negative reward of what ran for its point, the same that every other method sees. It is told of its own point, not
 of the repaired one. A measurement that failed has the loss `FAILED`.
 
-They are deterministic given the seed, and resumed by replaying the archive: none can say what its state is.
+They are deterministic given the seed, and none can say what its state is: a checkpoint keeps all losses so far, and an
+optimiser is brought back by asking and telling it again.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class Peer:
         self._optimiser = build(Task(self._problem.num_choices[self._open].astype(np.int64), point, seed))
         self._batch: Mapping16 = np.zeros((0, *first.shape), np.int16)
         self._loss = np.zeros(0)
+        self._losses: list[NDArray[np.float64]] = []
         self._asked = self._told = self._proposed = 0
 
     def ask(self, room: int) -> Proposals | None:
@@ -106,6 +108,7 @@ class Peer:
         usable = (evaluation.status <= Status.INVALID) & np.isfinite(evaluation.reward)
         self._loss[rows] = np.where(usable, -evaluation.reward, FAILED)
         self._told = rows.stop
+        self._losses.append(self._loss[rows].copy())
         if self._told == len(self._batch):
             self._optimiser.tell(self._loss)
 
@@ -118,12 +121,23 @@ class Peer:
         return None
 
     def state_dict(self) -> dict[str, Any] | None:
-        """None: resumed by replaying the archive."""
-        return None
+        """How many rows were proposed, and the losses told."""
+        return {"proposed": self._proposed, "losses": np.concatenate([np.zeros(0), *self._losses])}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """ValueError: there is no state to load."""
-        raise ValueError("state: expected none (resumed by replaying the archive), received one")
+        """The inverse of `state_dict`, for a method that has not been asked yet."""
+        losses, proposed = np.array(state["losses"], np.float64), int(state["proposed"])
+        self._losses = [losses]
+        while self._proposed < proposed:
+            points = self._optimiser.ask()
+            left = losses[self._proposed :]
+            if len(left) >= len(points):
+                self._optimiser.tell(left[: len(points)])
+                self._proposed += len(points)
+                continue
+            self._batch, self._loss = self._mappings(points), np.zeros(len(points))
+            self._loss[: len(left)], self._told = left, len(left)
+            self._asked, self._proposed = proposed - self._proposed, proposed
 
 
 def _open(problem: Problem) -> NDArray[np.bool_]:

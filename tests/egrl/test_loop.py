@@ -1,11 +1,18 @@
-"""When the loop ends: what a budget leaves room for."""
+"""When the loop ends: what a budget leaves room for. How a method without a state is resumed."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from egrl import config
+from egrl.archive import Archive
 from egrl.config import Budget
-from egrl.loop import SearchState, _spent
+from egrl.loop import SearchState, _spent, replay
+from egrl.methods import find
+from egrl.types import Method, Setting
+from toys import ToyRagged
+from workloads.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -29,3 +36,34 @@ def test_a_generation_that_is_not_expected_to_fit_is_not_begun(generation, secon
 def test_a_budget_in_generations_never_looks_at_the_clock():
     budget = Budget(3, None)
     assert [_spent(budget, SearchState(n), 1e9, [1e9]) for n in range(5)] == [False] * 3 + [True] * 2
+
+
+def annealing(archive: Archive) -> Method:
+    definition = find("annealing")
+    setting = Setting([ToyRagged()], archive, 0, [None])
+    return definition.build(setting, config.build(definition.config, {}, "method"))
+
+
+def test_a_method_without_a_state_is_asked_and_told_again():
+    problem, archive = ToyRagged(), Archive([ToyRagged()])
+    first = annealing(archive)
+    for _ in range(8):
+        batch = first.ask(9)
+        assert batch is not None
+        batch = batch.numbered(len(archive))
+        evaluation = problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64))
+        archive.append(batch, evaluation)
+        first.tell(batch, evaluation)
+    again = annealing(archive)
+    replay(again, archive)
+    one, other = first.ask(21), again.ask(21)
+    assert one is not None
+    assert other is not None
+    np.testing.assert_array_equal(one.mapping, other.mapping)
+
+
+def test_what_the_archive_has_let_go_cannot_be_told_again():
+    archive = Archive([ToyRagged()])
+    archive.skip(archive.window + 1)
+    with pytest.raises(InputError, match=r"--resume: expected at most \d+ evaluations"):
+        replay(annealing(archive), archive)

@@ -77,6 +77,23 @@ def test_it_begins_at_the_start_and_repeats_with_its_seed(name):
     assert name == "optuna:QMCSampler" or (first != other).any()  # its points know no seed
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("evaluations", [30, 33])
+def test_it_is_brought_back_by_what_it_was_told(name, evaluations):
+    problem = ToyRagged()
+    small = {"population": 10} if name.startswith("pymoo") else {}
+    method = build(name, problem, **small)
+    play(method, problem, evaluations)
+    under_way = method.ask(4)
+    assert under_way is not None
+    again = build(name, problem, **small)
+    again.load_state_dict(method.state_dict())
+    for each in (method, again):
+        evaluation = problem.evaluate(under_way.mapping, np.zeros(len(under_way), np.uint64))
+        each.tell(under_way.numbered(evaluations), evaluation)
+    np.testing.assert_array_equal(play(method, problem, 25)[0], play(again, problem, 25)[0])
+
+
 TASK = Task(np.array([3, 2, 3, 4, 2]), np.array([2, 0, 1, 3, 1]), 7)
 
 
