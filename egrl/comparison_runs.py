@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -35,7 +34,6 @@ class Job:
     """One run: its folder, and the arguments of the `egrl run` that it still needs (none: it is finished)."""
 
     label: str
-    method: str
     path: Path
     argv: tuple[str, ...]
 
@@ -63,7 +61,8 @@ def plan(
         _settings_of(methods, methods[0], setting)
     subjects: list[Subject] = []
     for workload in workloads:
-        name, jobs, problem, start = Path(workload).stem, [], None, ""
+        name = Path(workload).stem if "/" in workload or Path(workload).is_file() else workload
+        jobs, problem, start = list[Job](), None, ""
         if any(subject.name == name for subject in subjects):
             raise InputError(f"--workload: expected workloads of different names, found {name!r} twice")
         for method in methods:
@@ -85,7 +84,7 @@ def plan(
                 path = folder / name / f"{method}-s{seed}".replace(":", "-")
                 run = dataclasses.replace(resolved, run=dataclasses.replace(resolved.run, seed=seed))
                 argv = _arguments(path, run, problem, settings, options["preset"])
-                jobs.append(Job(f"{name} {method} seed {seed}", method, path, argv))
+                jobs.append(Job(f"{name} {method} seed {seed}", path, argv))
         assert problem is not None
         subjects.append(Subject(name, problem, start, tuple(methods), tuple(jobs)))
     return subjects
@@ -201,13 +200,12 @@ def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tu
 
     waiting, failures, done = deque(jobs), dict[Path, str](), 0
     running: list[tuple[Job, subprocess.Popen[bytes], IO[bytes]]] = []
-    with StopSignal() as stop, ExitStack() as files:
+    with StopSignal() as stop:
         told = False
         try:
             while running or (waiting and not stop()):
                 while waiting and len(running) < workers and not stop():
-                    stderr = files.enter_context(tempfile.TemporaryFile())
-                    running.append(_started(waiting.popleft(), stderr))
+                    running.append(_started(waiting.popleft()))
                 if stop() and not told:
                     told = True
                     say(STOPPING)
@@ -222,16 +220,19 @@ def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tu
                     elif not stop():
                         failures[job.path] = f"{job.label} failed: {_last_line(errors, process.returncode)}"
                         say(f"{done}/{len(jobs)} {failures[job.path]}")
+                    errors.close()
                 time.sleep(POLL_S)
         finally:
-            for _, process, _ in running:
+            for _, process, errors in running:
                 process.kill()
                 process.wait()
+                errors.close()
         return failures, stop()
 
 
-def _started(job: Job, errors: IO[bytes]) -> tuple[Job, subprocess.Popen[bytes], IO[bytes]]:
-    """A run in a session of its own, so that Ctrl-C reaches it once, from here."""
+def _started(job: Job) -> tuple[Job, subprocess.Popen[bytes], IO[bytes]]:
+    """A run in a session of its own, so that Ctrl-C reaches it once, from here; what it says on stderr."""
+    errors = tempfile.TemporaryFile()  # noqa: SIM115
     argv = [sys.executable, "-m", "egrl", *job.argv]
     process = subprocess.Popen(
         argv,

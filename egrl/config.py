@@ -31,6 +31,8 @@ BUDGETS = ("gens", "evals", "seconds")
 EXECUTORS = ("local", "ray")
 MOST_LISTED = 4
 """Keys that a message lists."""
+MOST_WORKERS = 1024
+"""Processes, or threads, of a run."""
 T = TypeVar("T")
 
 
@@ -157,7 +159,11 @@ def check_options(options: RunOptions) -> RunOptions:
     Budget.of(options)
     if not options.workload:
         raise InputError(f"--workload: expected {find(options.problem).workloads}, found none")
-    for name, least, most in (("seed", 0, MOST_SEED), ("workers", 1, 1024), ("threads", 1, 1024)):
+    for name, least, most in (
+        ("seed", 0, MOST_SEED),
+        ("workers", 1, MOST_WORKERS),
+        ("threads", 1, MOST_WORKERS),
+    ):
         if not least <= getattr(options, name) <= most:
             expected = f"at least {least}" if getattr(options, name) < least else f"at most {most}"
             raise InputError(f"--{name}: expected {expected}, found {getattr(options, name)}")
@@ -266,18 +272,19 @@ def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
         raise InputError(f"{where}: {location}: {message}{found}") from error
 
 
-def parse_set(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
+def parse_set(settings: Sequence[str], *names: str) -> dict[str, dict[str, Any]]:
     """{"problem": {key: value}, "method": {…}, "evaluator": {…}} from `--set problem.invalid=penalise …`.
 
-    A value is TOML or, where it is not, a plain word. Raises InputError where a setting is not of that form.
+    A value is TOML or, where it is not, a plain word. Raises InputError where a setting is not of that form, or of
+    another table than those in `names` (none: of all).
     """
-    tables: dict[str, dict[str, Any]] = {name: {} for name in TABLES}
+    tables: dict[str, dict[str, Any]] = {name: {} for name in names or TABLES}
     for setting in settings:
         path, equals, text = setting.partition("=")
         table, dot, key = path.strip().partition(".")
         if not equals or not dot or table not in tables or not key:
             raise InputError(
-                f"--set {setting}: expected problem.KEY=VALUE, method.KEY=VALUE or evaluator.KEY=VALUE"
+                f"--set {setting}: expected {' or '.join(f'{name}.KEY=VALUE' for name in tables)}"
             )
         try:
             value = tomllib.loads(f"value = {text}")["value"]

@@ -14,6 +14,7 @@ from typing import Any
 
 from egrl import atomic, checkpoint, config, executor, loop, methods, problems, progress, run_folder
 from egrl.archive import Archive
+from egrl.config import MOST_WORKERS
 from egrl.keys import MOST_SEED
 from egrl.pretrain_choice import choose
 from egrl.pretrain_options import (
@@ -110,8 +111,9 @@ def _check(options: PretrainOptions) -> methods.Definition:
     ):
         if (value := getattr(options, name)) is not None and value < least:
             raise InputError(f"--{name.replace('_', '-')}: expected at least {least}, found {value}")
-    if options.seed > MOST_SEED:
-        raise InputError(f"--seed: expected at most {MOST_SEED}, found {options.seed}")
+    for name, most in (("seed", MOST_SEED), ("workers", MOST_WORKERS), ("threads", MOST_WORKERS)):
+        if getattr(options, name) > most:
+            raise InputError(f"--{name}: expected at most {most}, found {getattr(options, name)}")
     if options.seconds is not None and not 0 <= options.seconds < math.inf:
         raise InputError(f"--seconds: expected a finite number from 0, found {options.seconds:g}")
     if options.seconds is not None and options.gens is not None:

@@ -51,7 +51,8 @@ def nothing_left(options: RunOptions, finished: bool, folder: Path) -> str:
     if finished:
         return "nothing was left to do: the method has no more to propose"
     kind, value = next(iter(_budget_of(options).items()))
+    spent, more = (f"{v:g}" if isinstance(v, float) else str(v) for v in (value, 2 * value))
     return (
-        f"nothing was left to do: the run has spent its budget, --{kind} {value:g}; a larger one goes on:"
-        f" egrl run --resume {folder} --{kind} {2 * value:g}"
+        f"nothing was left to do: the run has spent its budget, --{kind} {spent}; a larger one goes on:"
+        f" egrl run --resume {folder} --{kind} {more}"
     )

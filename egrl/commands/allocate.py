@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from egrl.commands.output import output_file
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def command(
             "--align, --seconds, --seed: expected a number of bytes from 1 to 2^40, a time and a number not below 0,"
             f" found {align}, {seconds:g} and {seed}"
         )
+    if output is not None:
+        output_file(output)
     others = {"--workload": workload, "--mapping": mapping, "--problem": problem, "--chip": chip}
     given = [flag for flag, value in others.items() if value is not None] + ["--set"] * bool(settings)
     if run is not None and given:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
+from egrl.commands.output import output_file
 from hwsim.problem import Bound, Mapping16, Problem
 from hwsim.views import HasBestKnown, HasModel, HasProvedBound, HasRewardBound
 from workloads.errors import InputError
@@ -59,13 +59,14 @@ def command(
     """
     from egrl import atomic, config, mapping_file, problems, reward_certificate
 
+    written = None if output is None else output_file(output)
     limit_s = DEFAULT_SECONDS if seconds is None else seconds
     if not (limit_s > 0 and math.isfinite(limit_s)) or (seed or 0) < 0:
         raise InputError(
             f"--seconds, --seed: expected a positive number and a seed >= 0, found {limit_s}, {seed or 0}"
         )
     definition = problems.find(problem).load()
-    tables = config.parse_set(settings)
+    tables = config.parse_set(settings, "problem")
     settled: Any = config.build(definition.config, tables["problem"], "--set problem")
     subject = definition.build(workload, chip or definition.chips()[0], settled)
     given = {name: mapping_file.read(name, subject) for name in mappings}
@@ -82,10 +83,12 @@ def command(
     else:
         report, best = bound_report(subject, limit_s, seed or 0, given, shipped)
         text = text_of
-    if output is not None:
-        atomic.write(Path(output), mapping_file.dumps(subject, best))
-        report["written"] = output
-    click.echo(json.dumps(report, allow_nan=False) if as_json else text(report))
+    try:
+        if written is not None:
+            atomic.write(written, mapping_file.dumps(subject, best))
+            report["written"] = output
+    finally:  # a disk that refuses takes the file and not the bound
+        click.echo(json.dumps(report, allow_nan=False) if as_json else text(report))
     return 0
 
 

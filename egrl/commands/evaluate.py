@@ -47,9 +47,7 @@ def subject_of(workload: str, problem: str, chip: str, settings: Sequence[str]) 
     from egrl import config, problems
 
     definition = problems.find(problem).load()
-    tables = config.parse_set(settings)
-    if tables["method"]:
-        raise InputError(f"--set: expected problem.KEY=VALUE, found method.{next(iter(tables['method']))}")
+    tables = config.parse_set(settings, "problem")
     settled: Any = config.build(definition.config, tables["problem"], "--set problem")
     return definition.build(workload, chip or definition.chips()[0], settled)
 

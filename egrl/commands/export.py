@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from egrl.commands.output import output_file
 from workloads.errors import InputError
 
 
@@ -43,10 +44,7 @@ def command(
         raise InputError(
             f"--model: expected {wanted}, found {'none' if model is None else f'--format {form}'}"
         )
-    if not path.parent.is_dir():
-        raise InputError(
-            f"--output {output}: expected a file in a folder that exists, found no {path.parent}"
-        )
+    output_file(output)
     past = PastRun.read(Path(run))
     mapping = past.best_mapping()
     outside: list[str] = []
@@ -59,7 +57,7 @@ def command(
         assert model is not None
         if not model.lower().endswith((".onnx", ".onnx.gz")):
             raise InputError(f"--model {model}: expected a file ending in .onnx or .onnx.gz")
-        if path.exists() and path.samefile(model):
+        if path.exists() and Path(model).exists() and path.samefile(model):
             raise InputError(f"--output {output}: expected another file than --model, found the same")
         data, outside = mapping_export.to_onnx(
             past.problem, mapping, model, dimensions.parse(dims), not no_fuse

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from egrl.commands.output import output_file
 from workloads.errors import InputError
 
 
@@ -68,12 +69,7 @@ def command(
             f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2 (a model), in {', '.join(HLO)} (HLO text)"
             f" or in {' or '.join(ENDINGS)} (a placement instance)"
         )
-    if not output.lower().endswith(".json"):
-        raise InputError(f"--output {output}: expected a file ending in .json")
-    if not Path(output).parent.is_dir():
-        raise InputError(
-            f"--output {output}: expected a file in a folder that exists, found no {Path(output).parent}"
-        )
+    output_file(output, ".json")
     if placement:
         unfit = [
             flag

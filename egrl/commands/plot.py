@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from egrl.commands.output import output_file
 from egrl.figures import FIGURES, Drawing
 from workloads.errors import InputError
 
@@ -35,13 +36,7 @@ def command(figure: str, runs: tuple[str, ...], output: str, as_json: bool) -> i
     from analysis import style
     from egrl.past_run import PastRun
 
-    path = Path(output)
-    if path.suffix not in style.FORMATS:
-        raise InputError(f"--output {output}: expected a file ending in {', '.join(style.FORMATS)}")
-    if not path.parent.is_dir():
-        raise InputError(
-            f"--output {output}: expected a file in a folder that exists, found no {path.parent}"
-        )
+    path = output_file(output, *style.FORMATS)
     module = importlib.import_module(FIGURES[figure][1])
     read = getattr(module, "read", PastRun.read)
     drawing: Drawing = module.draw([read(Path(run)) for run in runs])

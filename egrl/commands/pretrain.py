@@ -91,7 +91,7 @@ def command(
     from egrl.problems import rival
     from egrl.stopping import Interrupted
 
-    tables = config.parse_set(settings)
+    tables = config.parse_set(settings, "problem", "method")
     options = PretrainOptions(
         tuple(several_workloads(workloads, "--workloads")),
         tuple(several_workloads(validation, "--validation")) if validation is not None else (),

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from egrl.methods import Definition
 from egrl.methods.peers import Points, Task, definition, known, load
+from workloads.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,18 @@ def nevergrad(name: str) -> Definition:
     """The method `nevergrad:NAME`. InputError where the extra or the name is missing."""
     package = load("nevergrad", f"nevergrad:{name}")
     chosen = known("nevergrad", name or "DiscreteLenglerOnePlusOne", sorted(package.optimizers.registry))
+    _try(package, chosen)
     return definition("nevergrad", NevergradConfig, lambda task, own: NevergradOptimiser(task, chosen, own))
+
+
+def _try(package: Any, name: str) -> None:
+    """InputError where the optimiser is a wrapper around something that is not installed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            package.optimizers.registry[name](2, budget=4, num_workers=1).ask()
+        except (ImportError, RuntimeError) as error:
+            raise InputError(f"--method nevergrad:{name}: this optimiser needs more: {error}") from error
 
 
 class NevergradOptimiser:

@@ -144,6 +144,7 @@ def test_wrong_input_is_one_line(run, tmp_path, capsys):
     refuse(capsys, ["allocate", str(run), "--set", "problem.invalid=repair"], "--set")
     refuse(capsys, ["allocate", str(tmp_path)], "summary.json")
     refuse(capsys, ["allocate", str(run), "--align", "0"], "--align")
+    refuse(capsys, ["allocate", str(run), "-o", str(tmp_path / "no" / "a.json")], "--output", "found no")
     refuse(capsys, ["allocate", str(run), "--seconds", "nan"], "--seconds")
     refuse(capsys, ["allocate", "--workload", "alexnet", "--mapping", "none.json"], "none.json")
     assert not (run / "allocation.json").exists()

@@ -140,7 +140,16 @@ def test_the_method_exact_proposes_the_solution_and_finishes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "argv", [["--seconds", "0"], ["--seconds", "nan"], ["--workload", "brt"], ["--mapping", "nowhere.json"]]
+    "argv",
+    [
+        ["--seconds", "0"],
+        ["--seconds", "nan"],
+        ["--workload", "brt"],
+        ["--mapping", "nowhere.json"],
+        ["--output", "nowhere/best.json"],
+        ["--set", "method.x=1"],
+        ["--set", "evaluator.x=1"],
+    ],
 )
 def test_wrong_arguments_end_in_one_line(argv, capsys):
     assert main(["bound", "--workload", "alexnet", *argv]) == 2

@@ -326,6 +326,8 @@ def test_wrong_input_is_refused_before_anything_runs(tmp_path, capsys):
     refuse(capsys, arguments(out, "--workload", "alexnet,x/alexnet.json"), "different names")
     refuse(capsys, arguments(out, "--workload", "nonsense"), "nonsense")
     assert not out.exists()
+    pair = "mobilenet_v2:width=1.4,mobilenet_v2:width=1.25"
+    refuse(capsys, arguments(out, "--workload", pair, "--set", "random.t0=1"), "unknown key 't0'")
     out.write_text("")
     refuse(capsys, arguments(out), "--out")
 

@@ -69,8 +69,14 @@ def test_a_wrong_setting_is_named_with_what_was_expected_and_found(table, messag
 
 @pytest.mark.parametrize("setting", ["alpha=1", "method.alpha", "other.alpha=1", "method.=1", ""])
 def test_a_malformed_set_is_refused(setting):
-    with pytest.raises(InputError, match=r"expected problem\.KEY=VALUE, method\.KEY=VALUE or evaluator"):
+    with pytest.raises(InputError, match=r"expected problem\.KEY=VALUE or method\.KEY=VALUE or evaluator"):
         config.parse_set([setting])
+
+
+def test_a_table_that_a_command_does_not_use_is_refused():
+    assert config.parse_set(["problem.x=1"], "problem") == {"problem": {"x": 1}}
+    with pytest.raises(InputError, match=r"--set method\.x=1: expected problem\.KEY=VALUE$"):
+        config.parse_set(["method.x=1"], "problem")
 
 
 def test_a_message_lists_few_of_many_keys():

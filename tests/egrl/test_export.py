@@ -75,6 +75,9 @@ def test_the_json_is_a_mapping_file_that_can_be_evaluated(run, tmp_path, capsys)
 def test_what_is_wrong_with_an_export_is_said_in_one_line(run, tmp_path, capsys):
     given, out = str(tmp_path / "m.onnx"), str(tmp_path / "o.onnx")
     refuse(capsys, ["export", str(run), "-o", out], "--model: expected with --format onnx the model")
+    there = tmp_path / "there.onnx"
+    there.write_bytes(b"")
+    refuse(capsys, ["export", str(run), "-o", str(there), "--model", "missing.onnx"], "missing.onnx")
     refuse(
         capsys,
         ["export", str(run), "-o", str(tmp_path / "o.csv"), "--model", given],

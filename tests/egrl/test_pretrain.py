@@ -151,6 +151,8 @@ def test_what_is_wrong_with_a_pretraining_is_said_in_one_line(finished, tmp_path
     argv = ["pretrain", "--workloads", "alexnet,unet", "--out", out]
     refuse(capsys, [*argv, "--validation", "unet"], "--validation", "not trained on", "unet")
     refuse(capsys, [*argv, "--gens", "0"], "--gens: expected at least 1, found 0")
+    refuse(capsys, [*argv, "--threads", "99999999999"], "--threads: expected at most 1024, found 99999999999")
+    refuse(capsys, [*argv, "--set", "evaluator.x=1"], "expected problem.KEY=VALUE or method.KEY=VALUE")
     refuse(capsys, [*argv, "--set", "method.scout=3"], "scout", "did you mean scouts")
     assert not Path(out).exists()
     copy = shutil.copytree(finished, tmp_path / "copy")

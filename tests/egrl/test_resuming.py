@@ -7,12 +7,15 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from commands import TINY, metrics, outcome, refuse
 from filelock import FileLock
 
 from egrl.cli import main
+from egrl.config import RunOptions
+from egrl.resuming import nothing_left
 from egrl.stopping import HINT
 
 
@@ -45,6 +48,12 @@ def test_resuming_a_finished_run_changes_nothing_and_says_so(run, capsys):
     assert outcome(run) == before
     assert main(["run", "--resume", str(run), "--gens", "3"]) == 0
     assert "nothing was left" not in capsys.readouterr().err
+
+
+def test_a_larger_budget_is_named_as_it_is_typed():
+    options = RunOptions(workload="alexnet", evals=1_234_569)
+    assert nothing_left(options, False, Path("r")).endswith("egrl run --resume r --evals 2469138")
+    assert nothing_left(RunOptions(seconds=0.5), False, Path("r")).endswith("--seconds 1")
 
 
 def test_a_second_control_c_names_the_generation_that_is_saved(run, capsys, monkeypatch):

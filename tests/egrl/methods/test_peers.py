@@ -251,3 +251,8 @@ def test_a_missing_extra_says_what_to_install():
         "egrl: error: --method nevergrad:PSO: expected the extra: pip install 'egrl[peers]'"
     )
     assert done.stderr.count("\n") == 1
+
+
+def test_an_optimiser_whose_library_is_missing_is_refused_when_it_is_named():
+    with pytest.raises(InputError, match=r"nevergrad:AXP: this optimiser needs more: .*'ax'"):
+        find("nevergrad:AXP")
