@@ -22,7 +22,7 @@ from egrl.flow import Flow
 from egrl.progress import Observer
 from egrl.run_folder import RunFolder, policy_is_due
 from egrl.types import GENERATION, Executor, Method, Proposals
-from hwsim.problem import Evaluation, Problem, Status
+from hwsim.problem import Evaluation, Floats, Problem, Status
 from workloads.errors import InputError
 
 
@@ -184,13 +184,19 @@ def metrics_row(state: SearchState, archive: Archive, first: int, method: Method
         "seconds": round(state.seconds, 3),
         "best_speedup": best,
         "best_reward": float(np.mean([np.nan if c is None else c.reward for c in state.champions])),
-        "mean_reward": float(np.mean(archive.column("reward")[rows])),
+        "mean_reward": _mean(archive.column("reward")[rows]),
         "mean_speedup": float(np.mean(archive.column("speedup")[rows])),
         "valid_fraction": float(np.mean(ok)),
         "mean_epsilon": float(np.mean(archive.column("epsilon")[rows])),
         "champion_source": max(crowned, key=lambda c: c.ticket).source if crowned else "",
         **{name: float(method.metrics()[name]) for name in method.metric_names},
     }
+
+
+def _mean(rewards: Floats) -> float:
+    """Of what was measured: a measurement that failed has no reward. NaN where all did."""
+    known = rewards[np.isfinite(rewards)]
+    return float(known.mean()) if len(known) else math.nan
 
 
 def resume(method: Method, folder: RunFolder, archive: Archive, problems: Sequence[Problem]) -> SearchState:

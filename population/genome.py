@@ -10,7 +10,6 @@ Deviations:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -130,14 +129,3 @@ def boltzmann_from_mapping(
     others = np.maximum(legal.sum(axis=-1) - 1, 1)
     temperature = 1.0 / np.log(np.maximum(others * certainty / (1 - certainty), 1 + 1e-6))
     return Boltzmann(prior.astype(np.float32), np.minimum(temperature, HOTTEST_INIT).astype(np.float32))
-
-
-def numbered(start: int) -> Callable[[], int]:
-    """A counter: start, start + 1, …"""
-    state = [start - 1]
-
-    def following() -> int:
-        state[0] += 1
-        return state[0]
-
-    return following

@@ -28,8 +28,6 @@ from hwsim.stepwise import Derivation
 class GraphSearch:
     """The search for one problem (`Searcher` of egrl/bandits/rounds.py)."""
 
-    metric_names = ("vertices", "arrows", "reused")
-
     def __init__(
         self,
         derivation: Derivation,

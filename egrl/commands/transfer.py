@@ -79,8 +79,9 @@ def command(
                 source.folder / transfer.DOCUMENT, json.dumps(whole, indent=1, allow_nan=False) + "\n"
             )
             documents.append({**new, "folder": str(source.folder)})
-    except Interrupted as stop:
-        click.echo(f"egrl: {stop}", err=True)
+    except Interrupted:
+        if not quiet:
+            click.echo("egrl: interrupted; the same command goes on", err=True)
         return 130
     if as_json:
         click.echo(json.dumps({"kind": "transfers", "version": 1, "transfers": documents}))

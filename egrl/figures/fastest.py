@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from egrl.figures.repetitions import together
+from egrl.figures.repetitions import check_comparable, distinct, plotted
 from egrl.past_run import PastRun
 from egrl.problems import rival
 from hwsim.problem import Mapping16
@@ -50,10 +50,12 @@ class Fastest:
 
 def fastest(runs: Sequence[PastRun]) -> Fastest:
     """The fastest of at least one run. InputError where they are not of one problem."""
-    kept, remarks = together(runs)
-    run = max(kept, key=_speedup)
+    given = [plotted(run) for run in runs]
+    check_comparable(given)
+    kept, remarks = distinct(given)
+    run = max((each.run for each in kept), key=_speedup)
     if len(kept) > 1:
-        remarks = [f"shown is {run.path}, the fastest of {len(kept)} runs"]
+        remarks = [*remarks, f"shown is {run.path}, the fastest of {len(kept)} runs"]
     return Fastest(run, _speedup(run), tuple(remarks))
 
 

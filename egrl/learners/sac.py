@@ -168,15 +168,13 @@ class Sac:
         self.critic_adam = torch.optim.Adam(self.critic.parameters(), lr=config.critic_lr, foreach=True)
         self.updates = 0
 
-    def update(
-        self, batch: Transitions, rng: np.random.Generator, task: Task | None = None
-    ) -> dict[str, float]:
+    def update(self, batch: Transitions, rng: np.random.Generator) -> dict[str, float]:
         """One gradient step of critic and actor, then of the targets; all randomness comes from `rng`.
 
-        `task` is the constructor's unless given (same H and C). Returns the losses and what they are made of.
-        Raises ValueError where shapes do not fit or a reward is not finite.
+        Returns the losses and what they are made of. Raises ValueError where shapes do not fit or a reward is not
+        finite.
         """
-        task = task or self.task
+        task = self.task
         self._check(batch, task)
         target = self._target(batch, rng, task)
         critic_loss, value = self._step_critic(batch, target, rng, task)

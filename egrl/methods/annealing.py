@@ -54,7 +54,7 @@ class AnnealingConfig:
         t0: first temperature, in units of log cost (half a log reward).
         tau: evaluations of one chain after which the temperature has halved.
         moves: what a step is made of (flips and swaps in equal parts).
-        chains: independent walks.
+        chains: independent walks, which take turns.
         space: what a step changes, "mappings" or the "distributions" that mappings are drawn from.
         redrawn: mean share of the decisions that a step gives a new distribution, at least one.
     """
@@ -109,8 +109,8 @@ class Annealing:
     def _chain(self, number: int) -> tuple[int, _Chain]:
         """The problem and the chain that the evaluation with this number belongs to."""
         turn, row = divmod(number, GENERATION)
-        problem = turn % len(self._chains)
-        return problem, self._chains[problem][row % self._config.chains]
+        before, problem = divmod(turn, len(self._chains))
+        return problem, self._chains[problem][(before * GENERATION + row) % self._config.chains]
 
     def ask(self, room: int) -> Proposals | None:
         """The next step of every chain up to the first that waits for a result."""

@@ -111,7 +111,10 @@ def _codelets(entry: Entry) -> str:
 
 
 def _count(digits: str) -> str:
-    return f"{int(digits):,}" if len(digits) < 10 else f"{digits[0]}.{digits[1]}e{len(digits) - 1}"
+    if len(digits) < 10:
+        return f"{int(digits):,}"
+    mantissa, exponent = f"{float(digits):.1e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
 
 
 def _reached(hit: Mapping[str, Any] | None) -> str:

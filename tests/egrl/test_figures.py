@@ -72,6 +72,10 @@ def test_bands_are_of_the_fastest_run_which_is_named(runs, tmp_path, capsys):
     }
     assert document["speedup"] == max(speedups.values()) == speedups[document["run"]]
     assert remarks == [f"egrl plot: shown is {document['run']}, the fastest of 3 runs"]
+    cold = [runs["cold0"], runs["cold0"], runs["warm"]]
+    _, remarks = drawn(capsys, tmp_path / "b.svg", "bands", *cold)
+    assert remarks[0] == f"egrl plot: {runs['cold0']} is left out: named twice"
+    assert remarks[1].endswith("the fastest of 2 runs")
     run = PastRun.read(Path(document["run"]))
     assert document["ops"] == list(run.problem.nodes)
     for column, head in enumerate(document["heads"]):

@@ -161,9 +161,16 @@ def test_verdicts_follow_the_numbers(results):
         against = turned[where]["against"]
         against["rl - random"] = {"mean": 0.2, "low": 0.1, "high": 0.3}
         against["rl - sa"] = {"mean": -0.2, "low": -0.3, "high": -0.1}
+    turned["models"]["invalid"] = 0.0
     lines = report(turned).splitlines()
-    assert all(line.endswith("| yes |") for line in lines if "`rl` above `random`" in line)
-    assert all(line.endswith("| no |") for line in lines if "`rl` above `sa`" in line)
+    for words, verdict in (
+        ("`rl` above `random`", "yes"),
+        ("`rl` above `sa`", "no"),
+        ("some do not run on the device", "no"),
+    ):
+        told = [line for line in lines if words in line]
+        assert told
+        assert all(line.endswith(f"| {verdict} |") for line in told)
     goals = [{"goal": 0.9, "scratch": 100, "tuned": 10}, {"goal": 1.0, "scratch": 120, "tuned": 60}]
     for tuned, words in (
         (goals, "(100 and 10 to 0.9000, 120 and 60 to 1.0000) | up to"),

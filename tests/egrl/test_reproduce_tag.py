@@ -13,7 +13,7 @@ import pytest
 from egrl.cli import main
 from egrl.reproduce.tag_numbers import best_by, compared, quality, reached
 from egrl.reproduce.tag_paper import Plan, reproduce, runs_of, seconds
-from egrl.reproduce.tag_report import report
+from egrl.reproduce.tag_report import _count, report
 from egrl.reproduce.tag_runs import named
 from hwsim.fft import measured
 from workloads.errors import InputError
@@ -191,3 +191,10 @@ def test_every_method_has_every_size_and_seed():
     largest = {run.label: run for run in runs_of(Plan()) if run.size == 1 << 20}
     assert largest["tag"].seconds == largest["uct"].seconds > largest["random"].seconds
     assert largest["tag"].evaluations > largest["random"].evaluations == Plan().evaluations
+
+
+@pytest.mark.parametrize(
+    ("digits", "text"), [("39354228", "39,354,228"), ("80988525804", "8.1e10"), ("9" * 28, "1.0e28")]
+)
+def test_large_numbers_of_plans_are_rounded(digits, text):
+    assert _count(digits) == text

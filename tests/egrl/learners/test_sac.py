@@ -210,14 +210,10 @@ def test_an_actor_started_from_a_policy_gives_its_probabilities():
     assert np.array_equal(first.probabilities(states(NODES)), second.probabilities(states(NODES)))
 
 
-def test_one_learner_serves_tasks_with_other_graphs():
+def test_one_actor_serves_other_graphs():
     sac, nodes = learner(), 4
     counts = np.full((nodes, HEADS), 3, dtype=np.int16)
-    task = Task(chain(nodes), counts, np.ones((nodes, HEADS), dtype=bool))
-    x = states(nodes)
-    rows = Transitions(x, np.zeros((5, nodes, HEADS), np.int16), np.ones(5, np.float32), x, np.ones(5, bool))
-    assert np.isfinite(sac.update(rows, np.random.default_rng(0), task)["critic_loss"])
-    assert sac.probabilities(x, task.graph, counts).shape == (nodes, HEADS, CHOICES)
+    assert sac.probabilities(states(nodes), chain(nodes), counts).shape == (nodes, HEADS, CHOICES)
 
 
 def test_training_leaves_the_global_generator_alone():

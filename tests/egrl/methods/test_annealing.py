@@ -74,3 +74,12 @@ def test_on_the_mmapgame_it_raises_the_return():
         method.tell(asked, found)
         best += found.reward.tolist()
     assert np.mean(best[-200:]) > np.mean(best[:200])
+
+
+def test_every_chain_takes_its_turn_however_many_there_are():
+    problem = ToyRagged()
+    method = annealing(problem, chains=50)
+    for _ in range(105):
+        asked = method.ask(1)
+        method.tell(asked, problem.evaluate(asked.mapping, np.zeros(1, np.uint64)))
+    assert sorted({chain.steps for chain in method._chains[0]}) == [2, 3]
