@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict
 from importlib.resources.abc import Traversable
@@ -26,6 +27,12 @@ C = TypeVar("C")
 def packaged_names(folder: Traversable) -> tuple[str, ...]:
     """Names of the chips in a folder of the package, sorted."""
     return tuple(sorted(p.name.removesuffix(".toml") for p in folder.iterdir() if p.name.endswith(".toml")))
+
+
+def renamed(folder: Traversable, like: str, name: str) -> str:
+    """The commented text of a chip in a folder of the package, under another name."""
+    text = (folder / f"{like}.toml").read_text(encoding="utf-8")
+    return re.sub(r"(?m)^name = .*$", lambda _: f'name = "{name}"', text, count=1)
 
 
 def load(name_or_file: str | Path, folder: Traversable, parse: Callable[[str, str], C]) -> C:

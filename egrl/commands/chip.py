@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -18,19 +18,29 @@ def command() -> None:
 @command.command(name="new", short_help="write a commented chip file to change")
 @click.argument("file")
 @click.option(
-    "--like", default="nnpi", help="the chip whose values it begins with; see `egrl list chips` [nnpi]"
+    "--problem",
+    type=click.Choice(("nnpi", "mcm", "mmap")),
+    help="what it is a chip of [that of the chip it is like; of two, nnpi]",
 )
-def new(file: str, like: str) -> int:
+@click.option(
+    "--like", help="the chip whose values it begins with; see `egrl list chips` [the problem's own]"
+)
+def new(file: str, problem: str | None, like: str | None) -> int:
     """Write a commented chip file, named after the file.
 
+    \b
     egrl chip new mine.toml --like edge
+    egrl chip new mine.toml --problem mmap
     """
+    from egrl import problems
     from hwsim.mcm.package import package_names
 
     path = Path(file)
     if path.suffix != ".toml":
         raise InputError(f"FILE {file}: expected a file ending in .toml")
-    text, parse, use = _package(like, path.stem) if like in package_names() else _chip(like, path.stem)
+    kind = problem or ("mcm" if like in package_names() else "nnpi")
+    text, parse = TEMPLATES[kind](like or problems.find(kind).load().chips()[0], path.stem)
+    use = "" if kind == "nnpi" else f"--problem {kind} "
     try:
         parse(text, file)
     except InputError:
@@ -49,23 +59,37 @@ def new(file: str, like: str) -> int:
     return 0
 
 
-Template = tuple[str, Callable[[str, str], object], str]
-"""The text of a file, what reads it, and the flags that a run needs for it."""
+Template = tuple[str, Callable[[str, str], object]]
+"""The text of a file, and what reads it."""
 
 
-def _chip(like: str, name: str) -> Template:
+def _nnpi(like: str, name: str) -> Template:
     from hwsim.mcm.package import package_names
     from hwsim.nnpi.chip import chip_names, load_chip, parse_chip
     from hwsim.nnpi.chip_template import template
 
-    if like not in chip_names() and not like.endswith(".toml"):
-        raise InputError(
-            f"--like {like}: expected one of {', '.join((*chip_names(), *package_names()))} or a chip file (.toml)"
-        )
-    return template(load_chip(like), name), parse_chip, ""
+    if not like.endswith(".toml"):
+        _check(like, (*chip_names(), *package_names()), " or a chip file (.toml)")
+    return template(load_chip(like), name), parse_chip
 
 
-def _package(like: str, name: str) -> Template:
-    from hwsim.mcm.package import parse_package, template
+def _mcm(like: str, name: str) -> Template:
+    from hwsim.mcm.package import package_names, parse_package, template
 
-    return template(like, name), parse_package, "--problem mcm "
+    _check(like, package_names())
+    return template(like, name), parse_package
+
+
+def _mmap(like: str, name: str) -> Template:
+    from hwsim.mmap.chip import chip_names, parse_chip, template
+
+    _check(like, chip_names())
+    return template(like, name), parse_chip
+
+
+def _check(like: str, names: Sequence[str], more: str = "") -> None:
+    if like not in names:
+        raise InputError(f"--like {like}: expected one of {', '.join(names)}{more}")
+
+
+TEMPLATES = {"nnpi": _nnpi, "mcm": _mcm, "mmap": _mmap}

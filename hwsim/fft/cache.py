@@ -25,12 +25,16 @@ DIGEST_BYTES = 32
 
 
 def wisdom_path() -> Path:
-    """Where the user's wisdom lies."""
+    """Where the user's wisdom lies. FileNotFoundError where there is no home folder."""
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named)
     cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "egrl" / file_name() / "fft-wisdom.json"
+    try:
+        folder = Path(cache) if cache else Path.home() / ".cache"
+    except RuntimeError as error:
+        raise FileNotFoundError(f"{error}; {VARIABLE} may name a file") from error
+    return folder / "egrl" / file_name() / "fft-wisdom.json"
 
 
 def costs_path(size: int) -> Path:

@@ -42,7 +42,11 @@ def _lines(file: Path) -> list[str] | None:
 def known(size: int) -> dict[str, float]:
     """Seconds of a DFT by the plans (text) that searches for `size` points have measured, the latest counting."""
     found: dict[str, float] = {}
-    for line in _lines(cache.costs_path(size)) or ():
+    try:
+        file = cache.costs_path(size)
+    except OSError:
+        return {}
+    for line in _lines(file) or ():
         document = _document(line)
         if not isinstance(document, dict):
             continue
@@ -54,9 +58,9 @@ def known(size: int) -> dict[str, float]:
 
 def keep(size: int, plan: str, seconds: float) -> None:
     """Keep what a plan was measured to take; where that is not possible nothing happens."""
-    file = cache.costs_path(size)
     line = json.dumps({"plan": plan, "seconds": seconds}) + "\n"
     with contextlib.suppress(OSError):
+        file = cache.costs_path(size)
         if _first_is_ours(file):
             with open(file, "a", encoding="utf-8") as stream:
                 stream.write(line)

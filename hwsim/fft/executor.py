@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -30,11 +29,11 @@ class Fft:
         size: N.
     """
 
-    def __init__(self, plan: Plan | str) -> None:
-        """Compile.
+    def __init__(self, plan: Plan | str, most: int = MOST) -> None:
+        """Compile; `most` points, of which a convolution inside another transform may have more.
 
         Raises:
-            InputError: a text that is no plan, an open sub-problem, or a size above 2^24.
+            InputError: a text that is no plan, an open sub-problem, or a size above `most`.
         """
         self.plan = parse(plan) if isinstance(plan, str) else plan
         self.size = self.plan.size
@@ -42,9 +41,9 @@ class Fft:
             raise InputError(
                 f"plan: expected a complete one, found an open sub-problem in {str(self.plan)[:80]}"
             )
-        if not 1 <= self.size <= MOST:
-            raise InputError(f"plan: expected a DFT of 1 to {MOST} points, found {self.size}")
-        writer = lower(self.plan, lambda plan, x: Fft(plan)(x))
+        if not 1 <= self.size <= most:
+            raise InputError(f"plan: expected a DFT of 1 to {most} points, found {self.size}")
+        writer = lower(self.plan, lambda plan, x: Fft(plan, 4 * MOST)(x))
         deepest = _deepest(writer.code)
         if deepest > machine.DEPTH:
             raise InputError(
@@ -64,11 +63,6 @@ class Fft:
 
     def __repr__(self) -> str:
         return f"<Fft of {self.size} points: {self.plan}>"
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Of intermediate results, without factors."""
-        return sum(array.nbytes for array in self._memory)
 
     def __call__(
         self, x: NDArray[np.complex128], out: NDArray[np.complex128] | None = None
@@ -146,9 +140,3 @@ def _aligned(count: int) -> NDArray[np.complex128]:
     raw = np.zeros(count * 16 + LINE_BYTES, np.uint8)
     at = -raw.ctypes.data % LINE_BYTES
     return raw[at : at + count * 16].view(np.complex128)
-
-
-@functools.lru_cache(maxsize=64)
-def compiled(text: str) -> Fft:
-    """The plan written by a text, compiled once and kept while it is among the last 64."""
-    return Fft(text)

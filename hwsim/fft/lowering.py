@@ -187,7 +187,7 @@ def _loop(
     kept = []
     if loops:
         loop = loops[near]
-        size = max(d for d in range(1, block + 1) if loop.count % d == 0)
+        size = max(d for d in range(1, min(block, loop.count) + 1) if loop.count % d == 0)
         others.append(Loop(loop.count // size, loop.source * size, loop.target * size))
         kept = [Loop(size, loop.source, loop.target)]
     source, target = writer.outside(others, (source, "source"), (target, "target"))

@@ -19,7 +19,8 @@ from hwsim.fft.grammar import (
 from workloads.errors import InputError
 
 _TOKEN = re.compile(
-    r"(?P<codelet>\d+)|(?P<open>\?(\d+)(!?))|(?P<split>[ft]s?)\(|(?P<loop>[lc]\d+)\(|(?P<rader>r)\(|(?P<z>z\d+)\("
+    r"(?P<codelet>\d{1,15})|(?P<open>\?(\d{1,15})(!?))|(?P<split>[ft]s?)\(|(?P<loop>[lc]\d{1,15})\(|(?P<rader>r)\(|"
+    r"(?P<z>z\d{1,15})\("
 )
 DEEPEST = 200
 

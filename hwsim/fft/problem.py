@@ -23,7 +23,7 @@ from hwsim.fft.judge import judge
 from hwsim.fft.notation import parse
 from hwsim.problem import Baseline, Bound, Evaluation, Floats, Keys, Mapping16, Observation, Status, Violation
 from workloads.errors import InputError
-from workloads.files import read_text
+from workloads.files import parse_toml, read_text
 from workloads.json_text import parse_document
 
 KIND, VERSION = "dft", 1
@@ -69,8 +69,13 @@ def load_size(name: str) -> int:
 
 def check_chip(name: str) -> None:
     """InputError unless it is this machine, "host", or the file that a run keeps of it."""
-    if name != "host" and Path(name).name != "machine.toml":
+    if name == "host":
+        return
+    if Path(name).name != "machine.toml":
         raise InputError(f"--chip: expected host (plans are measured on this machine), found {name!r}")
+    table = parse_toml(read_text(name, "the machine of a run (machine.toml)"), name)
+    if table.get("kind") != "machine":
+        raise InputError(f"{name}: kind: expected 'machine', found {table.get('kind')!r}")
 
 
 class FftProblem:
@@ -113,6 +118,10 @@ class FftProblem:
         plan = default_plan(size)
         self.initial: Mapping16 = self.derivation.encode(plan)
         self.baseline = Baseline(self.initial, self.seconds(plan), "default plan")
+        if not math.isfinite(self.baseline.cost):
+            raise InputError(
+                f"workload {self.workload}: expected a size whose default plan can be run, found {plan}"
+            )
 
     def seconds(self, plan: Plan) -> float:
         """The cost of a complete plan of any size; NaN where it cannot be run."""
@@ -120,7 +129,8 @@ class FftProblem:
         if text not in self._seconds:
             self._seconds[text] = self._price(plan, text)
         found = self._seconds[text]
-        self._best[plan.size] = min(found, self._best.get(plan.size, math.inf))
+        if math.isfinite(found):
+            self._best[plan.size] = min(found, self._best.get(plan.size, math.inf))
         return found
 
     def _kept(self) -> dict[str, float]:
@@ -257,8 +267,11 @@ class FftProblem:
         """
         from hwsim.fft import wisdom
 
-        file = wisdom.path()
-        found = wisdom.read(file).get(self.size) if file.exists() else None
+        try:
+            file = wisdom.path()
+            found = wisdom.read(file).get(self.size) if file.exists() else None
+        except OSError as error:
+            raise InputError(f"FFT wisdom cannot be read: {error}") from error
         if found is None:
             return None, f"wisdom ({file}) has no plan for {self.size} points"
         try:

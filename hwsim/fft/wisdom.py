@@ -97,12 +97,10 @@ def known() -> dict[int, Known]:
 
 def _known() -> tuple[dict[int, Known], str]:
     """The user's wisdom, and why it is of no use here ("" where it is of use, or there is none)."""
-    file = path()
-    if not file.exists():
-        return {}, ""
     try:
-        return read(file), ""
-    except InputError as error:
+        file = path()
+        return (read(file), "") if file.exists() else ({}, "")
+    except (InputError, OSError) as error:
         return {}, str(error)
 
 
@@ -127,7 +125,10 @@ def remember(plan: Plan, seconds: float, raced: bool = False) -> Outcome:
         "library": LIBRARY_VERSION,
         "plans": rows,
     }
-    file, aside = path(), None
+    try:
+        file, aside = path(), None
+    except OSError as error:
+        raise InputError(f"cannot write FFT wisdom: {error}") from error
     try:
         if reason:
             aside = set_aside(file)

@@ -6,7 +6,6 @@ file is TOML with the tables of `Package`'s fields; `packages/mcm36.toml` is the
 
 from __future__ import annotations
 
-import re
 from dataclasses import field
 from importlib.resources import files
 from pathlib import Path
@@ -117,8 +116,7 @@ def package_names() -> tuple[str, ...]:
 
 def template(like: str, name: str) -> str:
     """The commented text of the package file with that name, under another name; `parse_package` reads it."""
-    text = (_PACKAGED / f"{like}.toml").read_text(encoding="utf-8")
-    return re.sub(r"(?m)^name = .*$", lambda _: f'name = "{name}"', text, count=1)
+    return toml_file.renamed(_PACKAGED, like, name)
 
 
 def load_package(name_or_file: str | Path) -> Package:

@@ -95,6 +95,11 @@ def chip_names() -> tuple[str, ...]:
     return toml_file.packaged_names(_PACKAGED)
 
 
+def template(like: str, name: str) -> str:
+    """The commented text of the package's chip with that name, under another name; `parse_chip` reads it."""
+    return toml_file.renamed(_PACKAGED, like, name)
+
+
 def load_chip(name_or_file: str | Path) -> Chip:
     """A chip by its name in `chip_names()` or from a TOML file.
 

@@ -15,8 +15,8 @@ _COMPUTE = {
 _EFFECTS = {
     "cross": "the slowest memory's traffic also crosses prefetch.via",
     "prefetch": "weights in the slowest memory are fetched ahead of time",
-    "contention": "operands in one memory share its bandwidth",
-    "moves": "an activation read from another memory than the op's own is moved first",
+    "contention": "what is fetched ahead uses no more than the op that runs leaves idle",
+    "moves": "what is read or written outside crosses the slowest memory; views move nothing",
     "overhead": "launch_s an op",
     "noise": "measurements vary by noise.sigma",
 }

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -207,10 +208,13 @@ class NnpiProblem:
         from hwsim.nnpi.exact import solve
         from hwsim.nnpi.polish import polish
 
-        tables = self._noise_free()
+        tables, begun = self._noise_free(), time.monotonic()
         found = solve(tables, time_limit_s=time_limit_s)
+        left_s = max(time_limit_s / 4, time_limit_s - (time.monotonic() - begun))
         first = self.baseline.mapping if found.mapping is None else found.mapping
-        mapping, cost = polish(tables, first, steps=POLISH_STEPS, key=seed % 2**64, restarts=2)
+        mapping, cost = polish(
+            tables, first, steps=POLISH_STEPS, seconds=left_s, key=seed % 2**64, restarts=2
+        )
         bound, before = found.as_bound(), self.proved_bound()
         return Solution(mapping, cost, before if before is not None and before.cost > bound.cost else bound)
 

@@ -33,6 +33,21 @@ def test_a_new_chip_file_is_commented_and_named_after_the_file(tmp_path, capsys)
     assert path.read_text().count("#") > 20
 
 
+@pytest.mark.parametrize(("problem", "workload"), [("mmap", "alexnet"), ("mcm", "resnet18")])
+def test_a_new_chip_file_is_of_its_problem(tmp_path, capsys, problem, workload):
+    path = str(tmp_path / "mine.toml")
+    assert main(["chip", "new", path, "--problem", problem]) == 0
+    assert f"--problem {problem}" in capsys.readouterr().out
+    argv = ["evaluate", "--problem", problem, "--workload", workload, "--mapping", "compiler"]
+    assert main([*argv, "--chip", path]) == 0
+    assert "on mine" in capsys.readouterr().out
+    refuse(
+        capsys,
+        ["chip", "new", str(tmp_path / "x.toml"), "--problem", problem, "--like", "edge"],
+        "--like edge",
+    )
+
+
 def test_what_is_wrong_with_a_new_chip_file_is_said_in_one_line(tmp_path, capsys):
     path = tmp_path / "mine.toml"
     path.write_text("mine")

@@ -14,6 +14,7 @@ from hwsim.fft import cache, codelets, costs, measured, wisdom
 from hwsim.fft.executor import Fft
 from hwsim.fft.notation import parse
 from hwsim.fft.problem import FftConfig, FftProblem
+from workloads.errors import InputError, Notice
 
 X = np.random.default_rng(0).normal(size=(16, 2)).view(np.complex128)[:, 0]
 
@@ -75,6 +76,35 @@ def test_a_folder_that_cannot_be_written_is_no_hindrance(tmp_path, monkeypatch, 
     problem = FftProblem(16)
     assert math.isfinite(problem.seconds(parse("fs(4,4)")))
     assert compiled
+
+
+def test_without_a_home_or_leave_to_read_it_nothing_is_known(monkeypatch, compiled):
+    def none(*_):
+        raise RuntimeError("Could not determine home directory.")
+
+    def forbidden(*_):
+        raise PermissionError(13, "Permission denied")
+
+    for name in (cache.VARIABLE, "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with monkeypatch.context() as context:
+        context.setattr(Path, "home", none)
+        with pytest.warns(Notice, match="passed over: Could not determine home"):
+            assert wisdom.known() == {}
+        assert math.isfinite(FftProblem(16).seconds(parse("fs(4,4)")))
+        with pytest.raises(InputError, match="cannot write FFT wisdom"):
+            wisdom.remember(parse("fs(4,4)"), 1.0)
+    monkeypatch.setattr(Path, "exists", forbidden)
+    with pytest.warns(Notice, match="passed over: .*Permission denied"):
+        assert wisdom.known() == {}
+
+
+def test_a_plan_that_fails_is_not_the_best_so_far(folder, monkeypatch):
+    calls = timed(monkeypatch, {"16": 2.0, "fs(4,4)": math.nan, "ts(4,4)": 3.0, "f(4,4)": 2.5})
+    problem = FftProblem(16, FftConfig(give_up=2.0))
+    for text in ("fs(4,4)", "ts(4,4)", "f(4,4)"):
+        problem.seconds(parse(text))
+    assert [limit for _, limit in calls] == [math.inf, 4.0, 4.0, 4.0]
 
 
 def timed(monkeypatch, seconds: dict[str, float]) -> list[tuple[str, float]]:

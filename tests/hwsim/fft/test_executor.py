@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hwsim.fft import codelets, plan
+from hwsim.fft import codelets, executor, plan
 from hwsim.fft.default import default_plan
 from hwsim.fft.executor import Fft
 from hwsim.fft.grammar import LARGEST_CODELET, Codelet, Loop, Open, Plan, Split, expand, has_codelet, rules
@@ -164,6 +164,20 @@ def test_open_and_enormous_plans_are_refused():
         Fft("f(2,?4)")
     with pytest.raises(InputError, match="1 to 16777216 points"):
         Fft("f(64,f(64,f(64,f(64,2))))")
+
+
+def test_a_convolution_inside_may_have_more_points_than_a_transform(monkeypatch):
+    monkeypatch.setattr(executor, "MOST", 1019)
+    fft, x = Fft(f"z1019({default_plan(2048)})", 1019), numbers(1019)
+    assert np.abs(fft(x) - np.fft.fft(x)).max() < 1e-9
+    with pytest.raises(InputError, match="1 to 1019 points, found 2048"):
+        Fft(default_plan(2048), 1019)
+
+
+def test_plans_of_absurd_numbers_end():
+    assert error("t(8,l1000000000000(8))") < 1e-12
+    with pytest.raises(InputError, match="expected"):
+        Fft("9" * 5000)
 
 
 @pytest.mark.parametrize("size", [0, -1, 2**24 + 1, 1.5, "8", True])

@@ -27,6 +27,8 @@ def test_a_wrong_workload_is_refused_in_one_line(name):
 def test_a_chip_other_than_this_machine_is_refused():
     with pytest.raises(InputError, match="--chip: expected host"):
         check_chip("nnpi")
+    with pytest.raises(InputError, match=r"/nowhere/machine\.toml: expected the machine"):
+        check_chip("/nowhere/machine.toml")
 
 
 def test_a_run_s_file_names_its_size(tmp_path):
