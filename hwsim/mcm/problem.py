@@ -142,7 +142,9 @@ class McmProblem:
         return Pipeline(t.compute_s, np.ascontiguousarray(t.edges.T), held, 1 if rules.triangle else None)
 
     def stage_heat(self, mapping: Mapping16) -> NDArray[np.float64]:
-        """By the problem's own model: how near chips are to being the busiest, or to having no memory left."""
+        """How near chips are to being the busiest, or to having no memory left: by computing alone with the analytical
+        model, whatever else its cost counts.
+        """
         place, room = np.ascontiguousarray(mapping[:, :, 0]), self.package.chip.sram_bytes
         if self.config.model == "analytical":
             busy = fullness(place, self.tables.compute_s, self.tables.chips)

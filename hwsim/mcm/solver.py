@@ -224,6 +224,8 @@ class Solver:
         low = max(self.package.chip.sram_bytes, least - 1)
         while high - low > max(high // 100, 1) and time.monotonic() < until:
             middle = (low + high) // 2
+            if middle > MAX_SRAM:
+                break
             chip = replace(self.package.chip, sram_bytes=middle)
             if _status(solver(self.graph, replace(self.package, chip=chip)), backtracks, until) == VALID:
                 high = middle

@@ -5,12 +5,10 @@ A chip file is TOML with the tables of `Chip`'s fields; `chips/nnpi.toml` is the
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
-import tomli_w
 from pydantic import ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
 
@@ -172,11 +170,6 @@ def parse_chip(text: str, where: str) -> Chip:
     return toml_file.parse(text, where, KIND, VERSION, _ADAPTER)
 
 
-def chip_toml(chip: Chip) -> str:
-    """TOML text of a chip's values alone, from which `parse_chip` makes an equal chip."""
-    return tomli_w.dumps(asdict(chip))
-
-
 def chip_file(chip: Chip) -> str:
-    """`chip_toml` with the kind and version that a file carries."""
+    """TOML text of a chip, from which `parse_chip` makes an equal one."""
     return toml_file.text_of(chip, KIND, VERSION)

@@ -19,6 +19,7 @@ from hwsim.nnpi.chip import Chip, Compute
 from workloads.errors import InputError
 from workloads.graph import Gemm, Op, Workload
 
+MOST_BYTES = 2**62
 REARRANGING = frozenset({"reshape", "concat", "split"})
 """Kinds of op that only rearrange bytes, so that what already lies in the right memory need not move."""
 
@@ -172,8 +173,14 @@ def _scale(chip: float, workload: float) -> Fraction:
 
 
 def _rescaled(sizes: list[int], scale: Fraction) -> Ints:
-    """Sizes at the chip's width, rounded up."""
-    return np.array([ceil(size * scale) for size in sizes], np.int64)
+    """Sizes at the chip's width, rounded up. InputError where sums of them could overflow."""
+    found = [ceil(size * scale) for size in sizes]
+    if sum(found) >= MOST_BYTES:
+        raise InputError(
+            f"element_bytes: expected tensors of less than {MOST_BYTES:,} bytes in all at the chip's widths,"
+            f" found {sum(found):,}"
+        )
+    return np.array(found, np.int64)
 
 
 def _up(value: int, step: int) -> int:
