@@ -204,6 +204,24 @@ def test_functions_of_the_model_are_written_out(tmp_path):
     assert [(op.kind, op.parameters, op.vector_ops) for op in found.workload] == [("matmul", 64, 32)]
 
 
+def test_outputs_that_are_left_out_are_nobodys(tmp_path):
+    net = Net(x=[5, 1, 8])
+    net.add("LSTM", "x", net.weight(1, 16, 8), net.weight(1, 16, 4), outputs=2, hidden_size=4)
+    net.nodes[-1].output[0] = ""
+    (op,) = read(net.save(tmp_path / "lstm.onnx", "t0_1")).workload.ops
+    assert (op.kind, op.is_output) == ("recurrent", True)
+    net = Net(x=[4, 4])
+    net.add("Mystery", "x", outputs=2, domain="own")
+    net.nodes[-1].output[0] = ""
+    (op,) = read(net.save(tmp_path / "own.onnx", "t0_1")).workload.ops
+    assert (op.kind, op.output_bytes) == ("other", 64)
+    net = Net(x=[1, 4, 8, 8])
+    y = net.add("MaxPool", "x", outputs=2, kernel_shape=[2, 2], strides=[2, 2])
+    net.nodes[-1].output[1] = ""
+    found = read(net.save(tmp_path / "pool.onnx", net.add("Clip", y, "", net.value(np.float32(6)))))
+    assert [op.ofm for op in found.workload.ops] == [(4, 4, 4)] * len(found.workload.ops)
+
+
 def test_a_shared_weight_counts_once_and_is_held_by_each_reader(tmp_path):
     net = Net()
     table = net.weight(100, 8)
