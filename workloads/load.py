@@ -86,18 +86,27 @@ def _variant(name: str, text: str, given: str) -> Workload:
                 f"workload {given!r}: expected each of {', '.join(f'{k}=NUMBER' for k in known)} at most once, found"
                 f" {part!r}"
             )
-        try:
-            found[key] = type(known[key])(value)
-        except ValueError:
-            kind = "a whole number" if isinstance(known[key], int) else "a number"
-            raise InputError(f"workload {given!r}: {key}: expected {kind}, found {value!r}") from None
-    wrong = next((key for key, value in found.items() if not 0 < value < MAX_PARAMETER), None)
-    if wrong is not None:
-        raise InputError(f"workload {given!r}: {wrong}: expected above 0, found {found[wrong]:g}")
+        found[key] = _parameter(value, known[key], f"workload {given!r}: {key}")
     try:
         return build(**found)
     except ValueError as error:
         raise InputError(f"workload {given!r}: {error}") from error
+
+
+def _parameter(text: str, default: float, where: str) -> float:
+    """A parameter of a variant, of its default's type: a switch is 0 or 1."""
+    if isinstance(default, bool):
+        if text not in ("0", "1"):
+            raise InputError(f"{where}: expected 0 or 1, found {text!r}")
+        return text == "1"
+    try:
+        value = type(default)(text)
+    except ValueError:
+        kind = "a whole number" if isinstance(default, int) else "a number"
+        raise InputError(f"{where}: expected {kind}, found {text!r}") from None
+    if not 0 < value < MAX_PARAMETER:
+        raise InputError(f"{where}: expected above 0 and below {MAX_PARAMETER:,}, found {text}")
+    return value
 
 
 def _unknown(name: str) -> str:

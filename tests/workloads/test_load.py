@@ -110,6 +110,11 @@ def test_a_variant_is_another_size_of_a_network_in_the_zoo(given, name, ops):
     assert (found.name, len(found)) == (name, ops)
 
 
+def test_a_switch_of_a_variant_is_0_or_1():
+    assert load("unet:padded=0") == load("unet")
+    assert load("unet:padded=1:resolution=64").name == "unet-resolution64-paddedTrue"
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -119,6 +124,10 @@ def test_a_variant_is_another_size_of_a_network_in_the_zoo(given, name, ops):
         ("resnet50:batch=x", ["batch: expected a whole number", "'x'"]),
         ("resnet50:batch=-1", ["batch: expected above 0", "-1"]),
         ("mobilenet_v2:width=nan", ["width: expected above 0", "nan"]),
+        ("bert:length=2000000", ["length: expected above 0 and below 1,000,000, found 2000000"]),
+        (f"bert:length={'9' * 400}", ["length: expected above 0 and below 1,000,000"]),
+        ("unet:padded=2", ["padded: expected 0 or 1, found '2'"]),
+        ("unet:padded=False", ["padded: expected 0 or 1, found 'False'"]),
         ("bert:hidden=100", ["heads: expected a divisor of hidden = 100"]),
         ("resnet18:depth=34", ["'depth=34'"]),
         ("resnot:batch=2", ["expected a name"]),
