@@ -21,6 +21,7 @@ from workloads.errors import InputError
 from workloads.files import read_bytes
 from workloads.importers.read import unpacked
 from workloads.json_text import describe
+from workloads.names import FILE_NAME, encodes, is_file_name
 
 MAX_FILE_BYTES = 256 << 20
 
@@ -101,11 +102,11 @@ def parse(document: Any, name: str, where: str) -> PlacementGraph:
                 raise InputError(f"{where}: edges[{i}].{key}: expected the id of a node, found {number}")
         ends.append([at[number] for number in pair])
     own = document.get("name", name)
-    if not isinstance(own, str) or not own:
-        raise InputError(f"{where}: name: expected a name, found {describe(own)}")
+    if not is_file_name(own):
+        raise InputError(f"{where}: name: expected {FILE_NAME}, found {describe(own)}")
     return PlacementGraph(
         own,
-        tuple(str(node.get("name", node["id"])) for node in nodes),
+        tuple(_label(node, f"{where}: nodes[{i}]") for i, node in enumerate(nodes)),
         np.array(ends, np.int64).reshape(-1, 2),
         np.array([_number(node, "fpgaLatency", f"{where}: nodes[{i}]") for i, node in enumerate(nodes)]),
         np.array([_bytes(node, f"{where}: nodes[{i}]") for i, node in enumerate(nodes)], np.int64),
@@ -166,6 +167,14 @@ def _objects(document: dict[str, Any], key: str, where: str) -> list[dict[str, A
     for i, item in enumerate(value):
         if not isinstance(item, dict):
             raise InputError(f"{where}: {key}[{i}]: expected an object, found {describe(item)}")
+    return value
+
+
+def _label(node: dict[str, Any], where: str) -> str:
+    """A node's name: its id where it has none."""
+    value = node.get("name", str(node["id"]))
+    if not isinstance(value, str) or not encodes(value):
+        raise InputError(f"{where}.name: expected text, found {describe(value)}")
     return value
 
 

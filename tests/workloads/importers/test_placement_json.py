@@ -11,6 +11,7 @@ import pytest
 
 from workloads.errors import InputError
 from workloads.importers.placement_json import parse, read
+from workloads.load_partition import read_instance
 
 NODES = [
     {"id": 7, "name": "a", "fpgaLatency": 1.5, "size": 10.0, "colorClass": 1, "supportedOnFpga": 1},
@@ -53,12 +54,31 @@ def test_an_instance_is_read_from_gzip(tmp_path):
             {"nodes": [{**NODES[0], "colorClass": "x"}], "edges": []},
             r"f: nodes\[0\].colorClass: expected a whole number from 0, found \"x\"",
         ),
+        ({"name": "../../evil"}, "f: name: expected a printable name of at most 200 characters without path"),
+        ({"name": "a\0"}, "f: name: expected a printable name"),
+        ({"name": "\ud800"}, "f: name: expected a printable name"),
+        ({"name": "n" * 201}, "f: name: expected a printable name of at most 200 characters"),
+        ({"name": 3}, "f: name: expected a printable name"),
+        (
+            {"nodes": [{**NODES[0], "name": {}}], "edges": []},
+            r"f: nodes\[0\].name: expected text, found an object",
+        ),
+        (
+            {"nodes": [{**NODES[0], "name": "\ud800"}], "edges": []},
+            r"f: nodes\[0\].name: expected text, found",
+        ),
         ({"maxFPGAs": None}, "f.maxFPGAs: expected a whole number from 0, found null"),
     ],
 )
 def test_a_wrong_instance_is_refused_with_its_field(change, match):
     with pytest.raises(InputError, match=match):
         parse({**FILE, **change}, "f", "f")
+
+
+def test_the_name_of_a_file_is_made_one_that_an_instance_may_have(tmp_path):
+    file = tmp_path / "a\nb.json"
+    file.write_text(json.dumps(FILE))
+    assert read_instance(str(file)).name == "a-b"
 
 
 @pytest.mark.skipif(not REAL.exists(), reason="the instances are not here")
