@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import lzma
 import re
 import time
@@ -141,6 +142,19 @@ def test_files_of_programs_are_loaded(tmp_path):
     (tmp_path / "a.json.xz").write_bytes(lzma.compress(to_json(program).encode()))
     assert load_program(str(tmp_path / "a.json")) == program == load_program(str(tmp_path / "a.json.xz"))
     assert load_program(str(HLO)).name == "decode"
+
+
+def test_a_program_is_known_by_its_kind_wherever_that_stands(tmp_path, chain):
+    file = tmp_path / "sorted.json"
+    document = json.loads(to_json(load_program("rnn_2")))
+    file.write_text(json.dumps(document, sort_keys=True, indent=2))
+    assert file.read_text().index('"program"') > 4096
+    assert load_program(str(file)) == load_program("rnn_2")
+    document = json.loads(workload_json(chain))
+    document["ops"][0]["kind"] = "program"
+    file.write_text(json.dumps(document))
+    with pytest.raises(InputError, match=r"ops\[0\].*kind: expected one of"):
+        load_program(str(file))
 
 
 @pytest.mark.parametrize(
