@@ -117,6 +117,7 @@ def test_each_kind_of_instruction_has_its_count(instruction, expected):
         ("%r = f32[8,8]{1,0} dot(%x, %x), lhs_contracting_dims={2}", "lhs_contracting_dims: expected an axis below 2"),
         ("%r = f32[8,8]{1,0} convolution(%x, %x), dim_labels=b01f_01io->b01f", "r: expected dim_labels of its shapes"),
         ("%r = f32[8,8]{1,0} convolution(%x), dim_labels=bf_io->bf", "r: expected at least 2 operands of convolution"),
+        ("%r = f32[8,8]{1,0} scatter(), to_apply=%sum", "r: expected at least 1 operands of scatter, found 0"),
         ("%r = f32[8,8]{1,0} reduce-window(%x, %z), window={size=3}, to_apply=%sum", "window: expected 2 numbers of"),
         ("%r = f32[8,8]{1,0} reduce-window(%x, %z), window={size=0x1}", "window: expected size of at least 1"),
     ],
