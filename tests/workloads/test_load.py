@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from workloads.errors import InputError
+from workloads.graph import Op
 from workloads.load import load, names
 from workloads.serialize import to_json
 from workloads.zoo import resnet
@@ -108,6 +109,17 @@ def test_listing_names_imports_neither_a_parser_nor_a_learning_framework():
 def test_a_variant_is_another_size_of_a_network_in_the_zoo(given, name, ops):
     found = load(given)
     assert (found.name, len(found)) == (name, ops)
+
+
+def test_a_variant_of_too_many_ops_is_refused_before_they_are_made(monkeypatch):
+    builder = sys.modules["workloads.zoo.builder"]
+    monkeypatch.setattr(builder, "MAX_OPS", 76)
+    assert len(load("bert:layers=2")) == 76
+    made = []
+    monkeypatch.setattr(builder, "Op", lambda **fields: made.append(Op(**fields)) or made[-1])
+    with pytest.raises(InputError, match="'bert:layers=900': ops: expected at most 76 ops"):
+        load("bert:layers=900")
+    assert len(made) == 76
 
 
 def test_a_switch_of_a_variant_is_0_or_1():
