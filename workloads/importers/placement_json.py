@@ -190,11 +190,7 @@ def _whole(item: dict[str, Any], key: str, where: str, default: int | None = Non
 
 def _number(item: dict[str, Any], key: str, where: str) -> float:
     value = item.get(key)
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not (math.isfinite(value) and 0 <= value < 2**53)
-    ):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
         found = describe(value) if key in item else "nothing"
         raise InputError(f"{where}.{key}: expected a number from 0, found {found}")
     return float(value)

@@ -284,6 +284,13 @@ def test_an_axis_of_size_0_costs_nothing_and_stops_nothing(tmp_path):
     assert (op.gemm, op.output_bytes, op.weight_bytes) == (None, 0, 128)
 
 
+def test_a_recurrent_op_without_gates_has_no_products(tmp_path):
+    net = Net(x=[5, 1, 8])
+    y = net.add("LSTM", "x", net.weight(0, 8), net.weight(0, 4), hidden_size=4)
+    (op,) = read(net.save(tmp_path / "net.onnx", y)).workload.ops
+    assert (op.kind, op.gemm) == ("recurrent", None)
+
+
 def test_a_packed_file_is_read_too(tmp_path):
     plain = Path(onnx_models.tiny(tmp_path / "net.onnx")).read_bytes()
     (tmp_path / "net.ONNX.gz").write_bytes(gzip.compress(plain))

@@ -54,6 +54,14 @@ def test_an_instance_is_read_from_gzip(tmp_path):
             {"nodes": [{**NODES[0], "colorClass": "x"}], "edges": []},
             r"f: nodes\[0\].colorClass: expected a whole number from 0, found \"x\"",
         ),
+        (
+            {"edges": [{**EDGES[0], "cost": float("nan")}]},
+            r"f: edges\[0\].cost: expected a number from 0, found NaN",
+        ),
+        (
+            {"edges": [{**EDGES[0], "cost": 10**400}]},
+            r"f: edges\[0\].cost: expected a number from 0, found 1000",
+        ),
         ({"name": "../../evil"}, "f: name: expected a printable name of at most 200 characters without path"),
         ({"name": "a\0"}, "f: name: expected a printable name"),
         ({"name": "\ud800"}, "f: name: expected a printable name"),
