@@ -44,5 +44,5 @@ def read_instance(file: str) -> PlacementGraph | None:
         name = PurePath(file).name.removesuffix(".gz").removesuffix(".json")
         return parse(document, as_file_name(name, "instance"), file)
     if file.lower().endswith(".gz"):
-        raise InputError(f"{file}: expected a placement instance (nodes, edges, maxFPGAs), found none in it")
+        raise InputError(f"{file}: expected a placement instance (nodes, edges), found none in it")
     return None

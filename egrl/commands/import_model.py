@@ -136,18 +136,15 @@ def _instance(file: str, output: str, as_json: bool) -> int:
 
     instance = read_instance(file)
     if instance is None:
-        raise InputError(
-            f"{file}: expected a placement instance (nodes, edges, maxFPGAs), found something else"
-        )
+        raise InputError(f"{file}: expected a placement instance (nodes, edges), found something else")
     atomic.write(Path(output), to_json(instance))
     sizes = {"nodes": len(instance.nodes), "edges": len(instance.edges), "devices": instance.devices}
     if as_json:
         document = {"kind": "import", "version": 1, "model": file, "instance": output, "name": instance.name}
         click.echo(json.dumps({**document, **sizes}, allow_nan=False))
     else:
-        click.echo(
-            f"{instance.name}: {sizes['nodes']} nodes, {sizes['edges']} edges, made for {instance.devices} devices"
-        )
+        made = "" if instance.devices is None else f", made for {instance.devices} devices"
+        click.echo(f"{instance.name}: {sizes['nodes']} nodes, {sizes['edges']} edges{made}")
         click.echo(f"instance file: {output}")
     return 0
 

@@ -3,7 +3,7 @@
 Source: Tarnawski et al., NeurIPS 2020, whose inputs are MIT-licensed. Read of a node: `id`, `name`, `fpgaLatency` (time
 on an accelerator), `size` (bytes held there), `colorClass` (nodes of one class must share a device), `supportedOnFpga`,
 `isBackwardNode`; of an edge: `sourceId`, `destId`, `cost` (time to transfer, in the unit of the latencies), `size`.
-The file does not name the unit of its times.
+The file does not name the unit of its times. `maxFPGAs` and `maxSizePerFPGA` are kept and decide nothing.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class PlacementGraph:
         group: int64 [N], nodes of one number must share a device.
         transfer_time: float64 [E], in the unit of latency.
         transfer_bytes: int64 [E].
-        devices: accelerators that the file asks for.
-        device_bytes: memory of one.
+        devices: accelerators that the file asks for, None where it does not say; a package decides, not the file.
+        device_bytes: memory of one, likewise.
     """
 
     name: str
@@ -51,8 +51,8 @@ class PlacementGraph:
     group: NDArray[np.int64]
     transfer_time: NDArray[np.float64]
     transfer_bytes: NDArray[np.int64]
-    devices: int
-    device_bytes: int
+    devices: int | None
+    device_bytes: int | None
 
 
 def read(file: str) -> PlacementGraph:
@@ -116,8 +116,8 @@ def parse(document: Any, name: str, where: str) -> PlacementGraph:
             [_bytes(link, f"{where}: edges[{i}]") if "size" in link else 0 for i, link in enumerate(links)],
             np.int64,
         ),
-        _whole(document, "maxFPGAs", where),
-        int(_number(document, "maxSizePerFPGA", where)),
+        _whole(document, "maxFPGAs", where) if "maxFPGAs" in document else None,
+        int(_number(document, "maxSizePerFPGA", where)) if "maxSizePerFPGA" in document else None,
     )
 
 
@@ -149,10 +149,10 @@ def to_json(instance: PlacementGraph) -> str:
             strict=True,
         )
     ]
+    asked = {"maxFPGAs": instance.devices, "maxSizePerFPGA": instance.device_bytes}
     document = {
         "name": instance.name,
-        "maxFPGAs": instance.devices,
-        "maxSizePerFPGA": instance.device_bytes,
+        **{key: value for key, value in asked.items() if value is not None},
         "nodes": nodes,
         "edges": edges,
     }

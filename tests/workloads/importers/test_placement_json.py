@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from workloads.errors import InputError
-from workloads.importers.placement_json import parse, read
+from workloads.importers.placement_json import parse, read, to_json
 from workloads.load_partition import read_instance
 
 NODES = [
@@ -81,6 +81,14 @@ def test_an_instance_is_read_from_gzip(tmp_path):
 def test_a_wrong_instance_is_refused_with_its_field(change, match):
     with pytest.raises(InputError, match=match):
         parse({**FILE, **change}, "f", "f")
+
+
+def test_what_the_package_decides_may_be_left_out():
+    found = parse({"nodes": NODES, "edges": EDGES}, "tiny", "f")
+    assert (found.devices, found.device_bytes) == (None, None)
+    text = to_json(found)
+    assert "max" not in text
+    assert to_json(parse(json.loads(text), "", "f")) == text
 
 
 def test_the_name_of_a_file_is_made_one_that_an_instance_may_have(tmp_path):
