@@ -82,6 +82,29 @@ def test_bias_batch_norm_activation_and_residual_add_run_in_the_convolution(tmp_
     assert (two.inputs, two.vector_ops, two.is_output) == ((Edge("conv0", 1024),), 512, True)
 
 
+@pytest.mark.parametrize(
+    ("op", "weight", "constant", "vector_ops"),
+    [
+        ("MatMul", (8, 6), (6,), 0),
+        ("MatMul", (8, 6), (5, 6), 30),
+        ("MatMul", (8, 6), (5, 1), 0),
+        ("MatMul", (8, 2), (5, 1), 10),
+        ("Conv", (3, 5, 1), (3, 1), 0),
+        ("Conv", (3, 5, 1), (3, 8), 24),
+        ("blk,kho->blho", (8, 2, 3), (2, 3), 0),
+        ("blk,kho->blho", (8, 2, 3), (5, 2, 3), 30),
+    ],
+)
+def test_an_added_constant_is_a_bias_where_it_has_at_most_a_number_a_feature(
+    tmp_path, op, weight, constant, vector_ops
+):
+    net = Net(x=[1, 5, 8])
+    given = {"equation": op} if "->" in op else {}
+    y = net.add("Einsum" if given else op, "x", net.weight(*weight), **given)
+    (op,) = read(net.save(tmp_path / "net.onnx", net.add("Add", y, net.weight(*constant)))).workload.ops
+    assert (op.vector_ops, op.parameters) == (vector_ops, np.prod(weight) + np.prod(constant))
+
+
 def test_a_batch_norm_without_a_convolution_is_a_gain_and_a_shift(tmp_path):
     net = Net(x=[1, 4, 8, 8])
     y = net.add("BatchNormalization", "x", *(net.weight(4) for _ in range(4)))
