@@ -11,15 +11,12 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workloads.errors import InputError
-from workloads.files import read_bytes
-from workloads.importers.read import unpacked
 from workloads.json_text import describe
 from workloads.names import FILE_NAME, encodes, is_file_name
 
@@ -55,26 +52,14 @@ class PlacementGraph:
     device_bytes: int | None
 
 
-def read(file: str) -> PlacementGraph:
-    """The instance in a .json or .json.gz file.
-
-    Raises:
-        InputError: unreadable, not JSON, a field missing or impossible, an edge to no node, or a node that accelerators
-            do not support; one line with the file and the field.
-    """
-    data = unpacked(read_bytes(file, "a placement instance (.json or .json.gz)", MAX_FILE_BYTES), file)
-    name = PurePath(file).name.removesuffix(".gz").removesuffix(".json")
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file}: expected JSON, found: {error}") from None
-    return parse(document, name, file)
-
-
 def parse(document: Any, name: str, where: str) -> PlacementGraph:
-    """The instance in a JSON object; `where` (a file name) opens the message of an error. InputError as `read`.
+    """The instance in a JSON object; `where` (a file name) opens the message of an error.
 
     `name` is its name where the document has none of its own.
+
+    Raises:
+        InputError: a field missing or impossible, an edge to no node, or a node that accelerators do not support; one
+            line with the file and the field.
     """
     if not isinstance(document, dict):
         raise InputError(f"{where}: expected a JSON object, found {describe(document)}")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from workloads.errors import InputError
-from workloads.importers.placement_json import parse, read, to_json
+from workloads.importers.placement_json import parse, to_json
 from workloads.load_partition import read_instance
 
 NODES = [
@@ -26,7 +26,7 @@ REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "placement"
 def test_an_instance_is_read_from_gzip(tmp_path):
     file = tmp_path / "tiny.json.gz"
     file.write_bytes(gzip.compress(json.dumps(FILE).encode()))
-    found = read(str(file))
+    found = read_instance(str(file))
     assert (found.name, found.nodes, found.devices, found.device_bytes) == ("tiny", ("a", "b", "c"), 2, 100)
     assert found.edges.tolist() == [[0, 1], [1, 2]]
     assert found.group.tolist() == [1, 1, 2]
@@ -99,9 +99,9 @@ def test_the_name_of_a_file_is_made_one_that_an_instance_may_have(tmp_path):
 
 @pytest.mark.skipif(not REAL.exists(), reason="the instances are not here")
 def test_the_instances_have_the_sums_that_are_published_with_their_optima():
-    bert = read(str(REAL / "LayerGraphs-bert24_inference.json.gz"))
+    bert = read_instance(str(REAL / "LayerGraphs-bert24_inference.json.gz"))
     assert bert.latency.sum() == pytest.approx(92.406, abs=5e-4)
-    operators = read(str(REAL / "OperatorGraphs-bert_l-3_inference.json.gz"))
+    operators = read_instance(str(REAL / "OperatorGraphs-bert_l-3_inference.json.gz"))
     assert operators.latency.sum() == pytest.approx(49.353, abs=5e-4)
     heaviest = np.bincount(operators.group, operators.latency).max()
     assert heaviest >= operators.latency.max() == pytest.approx(11.684, abs=5e-4)
