@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 from pathlib import PurePath
 
+from workloads.endings import HLO, PACKED
 from workloads.errors import InputError
 from workloads.files import read_bytes
 from workloads.load import all_names, load
@@ -19,9 +20,6 @@ from workloads.zoo import canonical_name
 
 FOLDER = "programs"
 """Package data: NAME.json.xz, one a shipped program."""
-PACKED = ".json.xz"
-HLO = (".hlo", ".hlo.gz", ".txt")
-"""How the names of files with HLO text end."""
 MAX_TEXT = 1 << 30
 """Largest program file in bytes, unpacked."""
 _IS_PROGRAM = re.compile(rb'"kind"\s*:\s*"program"')

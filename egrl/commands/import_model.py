@@ -57,10 +57,11 @@ def command(
     egrl import step.hlo -o step.json
     """
     from egrl import atomic
+    from workloads.endings import HLO
     from workloads.importers import dimensions
     from workloads.importers.read import is_model, read
     from workloads.load_partition import ENDINGS
-    from workloads.load_program import HLO, is_hlo
+    from workloads.load_program import is_hlo
     from workloads.serialize import to_json
 
     placement = model.lower().endswith(ENDINGS)

@@ -168,7 +168,7 @@ def test_a_program_is_known_by_its_kind_wherever_that_stands(tmp_path, chain):
         ("none.hlo", "none.hlo: expected HLO text"),
         ("none.json", "none.json: expected a program file"),
         ("none.json.xz", "none.json.xz: expected a program file"),
-        ("there/none", "expected a .json file, found no such file"),
+        ("there/none", "there/none: expected a workload file (.json): No such file"),
         ("", "program '': expected the name"),
     ],
 )
@@ -196,6 +196,12 @@ def test_damaged_packed_files_are_refused_in_one_line(tmp_path):
 def test_a_program_is_not_a_workload_and_the_refusal_says_what_it_is_for():
     with pytest.raises(InputError, match="a program, which --problem mmap takes"):
         load("rnn_2")
+
+
+@pytest.mark.parametrize("ending", [".hlo", ".HLO.gz", ".txt", ".json.xz"])
+def test_a_program_file_is_not_a_workload_whatever_its_ending(ending):
+    with pytest.raises(InputError, match="a program, which --problem mmap takes"):
+        load(f"step{ending}")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")
