@@ -19,6 +19,13 @@ def parse_document(text: str, where: str, kind: str, version: int) -> dict[str, 
     Raises:
         InputError: naming the file and the line and column, or the field, expected and found.
     """
+    document = parse_object(text, where, kind)
+    judge(document, where, kind, version)
+    return document
+
+
+def parse_object(text: str, where: str, kind: str) -> dict[str, Any]:
+    """The JSON object in `text`, expected to be a `kind`. InputError as `parse_document`, but for kind and version."""
     try:
         document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
@@ -33,12 +40,16 @@ def parse_document(text: str, where: str, kind: str, version: int) -> dict[str, 
         raise InputError(f"{where}: expected numbers of few digits, found one of thousands") from None
     if not isinstance(document, dict):
         raise InputError(f"{where}: expected a JSON object, found {describe(document)}")
+    return document
+
+
+def judge(document: dict[str, Any], where: str, kind: str, version: int) -> None:
+    """Raise InputError unless the document is of this kind and version."""
     for field, expected in (("kind", kind), ("version", version)):
         found = document.get(field)
         if type(found) is not type(expected) or found != expected:
             given = describe(found) if field in document else "nothing"
             raise InputError(f"{where}: {field}: expected {json.dumps(expected)}, found {given}")
-    return document
 
 
 def describe(value: object) -> str:

@@ -7,7 +7,9 @@ import inspect
 import logging
 from pathlib import Path
 
+from workloads.endings import PROGRAMS
 from workloads.errors import InputError
+from workloads.files import read_text
 from workloads.graph import Workload
 from workloads.importers.read import is_model
 from workloads.sets import is_set, members
@@ -15,8 +17,6 @@ from workloads.zoo import MCM87, ZOO, builder, canonical_name
 
 MAX_FILE_BYTES = 512 * 2**20
 """Largest workload file that is read."""
-PROGRAMS = (".hlo", ".hlo.gz", ".json.xz")
-"""Endings of files that hold programs, see `workloads.load_program`."""
 MAX_PARAMETER = 1_000_000
 """Parameters of a variant are below this."""
 
@@ -86,18 +86,27 @@ def _variant(name: str, text: str, given: str) -> Workload:
                 f"workload {given!r}: expected each of {', '.join(f'{k}=NUMBER' for k in known)} at most once, found"
                 f" {part!r}"
             )
-        try:
-            found[key] = type(known[key])(value)
-        except ValueError:
-            kind = "a whole number" if isinstance(known[key], int) else "a number"
-            raise InputError(f"workload {given!r}: {key}: expected {kind}, found {value!r}") from None
-    wrong = next((key for key, value in found.items() if not 0 < value < MAX_PARAMETER), None)
-    if wrong is not None:
-        raise InputError(f"workload {given!r}: {wrong}: expected above 0, found {found[wrong]:g}")
+        found[key] = _parameter(value, known[key], f"workload {given!r}: {key}")
     try:
         return build(**found)
     except ValueError as error:
         raise InputError(f"workload {given!r}: {error}") from error
+
+
+def _parameter(text: str, default: float, where: str) -> float:
+    """A parameter of a variant, of its default's type: a switch is 0 or 1."""
+    if isinstance(default, bool):
+        if text not in ("0", "1"):
+            raise InputError(f"{where}: expected 0 or 1, found {text!r}")
+        return text == "1"
+    try:
+        value = type(default)(text)
+    except ValueError:
+        kind = "a whole number" if isinstance(default, int) else "a number"
+        raise InputError(f"{where}: expected {kind}, found {text!r}") from None
+    if not 0 < value < MAX_PARAMETER:
+        raise InputError(f"{where}: expected above 0 and below {MAX_PARAMETER:,}, found {text}")
+    return value
 
 
 def _unknown(name: str) -> str:
@@ -132,30 +141,4 @@ def _from_model(file: str) -> Workload:
 def _from_file(file: str) -> Workload:
     from workloads.serialize import from_json  # pydantic is slow to import, and names need none of it
 
-    return from_json(_read_text(file), file)
-
-
-def _read_text(file: str) -> str:
-    path = Path(file)
-    try:
-        if path.is_dir():
-            raise InputError(f"workload {file!r}: expected a .json file, found a directory")
-        if path.exists() and not path.is_file():
-            raise InputError(f"workload {file!r}: expected a .json file, found a special file")
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise InputError(f"workload {file!r}: expected at most {MAX_FILE_BYTES} bytes, found {size}")
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"workload {file!r}: expected JSON in UTF-8, found other bytes at offset {error.start}"
-        ) from None
-    except FileNotFoundError:
-        raise InputError(f"workload {file!r}: expected a .json file, found no such file") from None
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise InputError(f"workload {file!r}: expected a readable file, found: {reason}") from None
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError(f"workload {file!r}: expected a path, found: {error}") from None
+    return from_json(read_text(file, "a workload file (.json)", MAX_FILE_BYTES), file)

@@ -11,6 +11,7 @@ from workloads.graph import Workload
 from workloads.importers.placement_json import MAX_FILE_BYTES, PlacementGraph, is_instance, parse
 from workloads.importers.read import unpacked
 from workloads.load import load
+from workloads.names import as_file_name
 
 ENDINGS = (".json", ".json.gz")
 
@@ -41,7 +42,7 @@ def read_instance(file: str) -> PlacementGraph | None:
         document = None
     if is_instance(document):
         name = PurePath(file).name.removesuffix(".gz").removesuffix(".json")
-        return parse(document, name, file)
+        return parse(document, as_file_name(name, "instance"), file)
     if file.lower().endswith(".gz"):
-        raise InputError(f"{file}: expected a placement instance (nodes, edges, maxFPGAs), found none in it")
+        raise InputError(f"{file}: expected a placement instance (nodes, edges), found none in it")
     return None

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 from pathlib import PurePath
 
+from workloads.endings import HLO, PACKED
 from workloads.errors import InputError
 from workloads.files import read_bytes
 from workloads.load import all_names, load
@@ -19,12 +20,10 @@ from workloads.zoo import canonical_name
 
 FOLDER = "programs"
 """Package data: NAME.json.xz, one a shipped program."""
-PACKED = ".json.xz"
-HLO = (".hlo", ".hlo.gz", ".txt")
-"""How the names of files with HLO text end."""
 MAX_TEXT = 1 << 30
 """Largest program file in bytes, unpacked."""
 _IS_PROGRAM = re.compile(rb'"kind"\s*:\s*"program"')
+"""Every program has this, quotes inside strings being escaped, but not in every place where it occurs."""
 _BACKWARD = ("backward=0", "backward=1")
 
 
@@ -63,9 +62,9 @@ def load_program(name_or_file: str) -> Program:
         return _from_text(_unpack(_read(name_or_file), name_or_file), name_or_file)
     base, backward = _split(name_or_file)
     if lower.endswith(".json"):
-        data = _read(name_or_file)
-        if _IS_PROGRAM.search(data[:4096]):
-            return _from_text(data, name_or_file)
+        program = _from_json(_read(name_or_file), name_or_file)
+        if program is not None:
+            return program
     elif not _is_workload(base):
         raise InputError(_unknown(name_or_file))
     from workloads.program_of_workload import program_of
@@ -152,13 +151,27 @@ def _unpack(data: bytes, where: str) -> bytes:
 def _from_text(data: bytes, where: str) -> Program:
     from workloads.program_json import from_json
 
+    return from_json(_decoded(data, where), where)
+
+
+def _from_json(data: bytes, where: str) -> Program | None:
+    """The program in JSON; None where it is something else. Only what may be a program is parsed."""
+    from workloads.json_text import parse_object
+    from workloads.program_json import KIND, from_document
+
+    if _IS_PROGRAM.search(data) is None:
+        return None
+    document = parse_object(_decoded(data, where), where, KIND)
+    return from_document(document, where) if document.get("kind") == KIND else None
+
+
+def _decoded(data: bytes, where: str) -> str:
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{where}: expected JSON in UTF-8, found other bytes at offset {error.start}"
         ) from None
-    return from_json(text, where)
 
 
 def _from_hlo(file: str) -> Program:

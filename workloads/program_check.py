@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from workloads.errors import InputError
+from workloads.names import FILE_NAME, encodes, is_file_name, is_name
 from workloads.program import NO_ALIAS, Buffer, Program, Tensor
 
 MAX_ROWS = 1_000_000
@@ -13,8 +14,6 @@ MAX_COUNT = 2**50
 """Exclusive bound of one size or traffic in bytes (a pebibyte) and of one instruction's operations."""
 MAX_TOTAL = 2**60
 """Exclusive bound of sums, so that int64 arithmetic never overflows."""
-MAX_NAME = 200
-"""Characters in a program's name (it becomes part of file names)."""
 
 
 def check(program: Program) -> Program:
@@ -57,17 +56,10 @@ def _fault(field: str, expected: str, found: object) -> _Fault:
     return _Fault(f"{field}: expected {expected}, found {_short(found)}")
 
 
-def _is_name(value: object) -> bool:
-    return type(value) is str and bool(value) and value.isprintable()
-
-
 def _check_header(program: Program) -> None:
-    name = program.name
-    if not _is_name(name) or len(name) > MAX_NAME or "/" in name or "\\" in name or name in (".", ".."):
-        raise _fault(
-            "name", f"a printable name of at most {MAX_NAME} characters without path separators", name
-        )
-    if type(program.source) is not str or not _encodes(program.source):
+    if not is_file_name(program.name):
+        raise _fault("name", FILE_NAME, program.name)
+    if not encodes(program.source):
         raise _fault("source", "text", program.source)
     for field in ("instructions", "tensors", "buffers"):
         count = len(getattr(program, field))
@@ -75,19 +67,10 @@ def _check_header(program: Program) -> None:
             raise _Fault(f"{field}: expected 1 to {MAX_ROWS} of them, found {count}")
 
 
-def _encodes(text: str) -> bool:
-    """Whether the text can be written to a file (it holds no lone surrogate)."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _check_names(field: str, names: Sequence[str]) -> None:
     at: dict[str, int] = {}
     for i, name in enumerate(names):
-        if not _is_name(name):
+        if not is_name(name):
             raise _fault(f"{field}[{i}].name", "a non-empty printable name", name)
         if name in at:
             raise _Fault(
@@ -104,7 +87,7 @@ def _integer(value: object, low: int, high: int, field: str, name: object, attri
 
 def _check_instructions(program: Program) -> None:
     for i, each in enumerate(program.instructions):
-        if not _is_name(each.opcode):
+        if not is_name(each.opcode):
             raise _fault(
                 f"instructions[{i}] ({_short(each.name)}).opcode", "a non-empty printable name", each.opcode
             )

@@ -15,7 +15,7 @@ from dataclasses import fields
 from typing import Any
 
 from workloads.errors import InputError
-from workloads.json_text import describe, parse_document
+from workloads.json_text import describe, judge, parse_object
 from workloads.program import Buffer, Instruction, Program, Tensor
 from workloads.program_check import MAX_ROWS, check
 
@@ -52,7 +52,12 @@ def from_json(text: str, where: str) -> Program:
     Raises:
         InputError: one line naming file, field, what was expected and what was found.
     """
-    document = parse_document(text, where, KIND, VERSION)
+    return from_document(parse_object(text, where, KIND), where)
+
+
+def from_document(document: dict[str, Any], where: str) -> Program:
+    """The program in a JSON object that is parsed already, checked. InputError as `from_json`."""
+    judge(document, where, KIND, VERSION)
     known = ("kind", "version", "name", "source", *_TABLES)
     for field in document:
         if field not in known:
@@ -117,4 +122,4 @@ def _check_column(values: object, kind: str, field: str) -> None:
             raise InputError(f"{field}[{i}]: expected {words}, found {describe(value)}")
 
 
-__all__ = ["KIND", "VERSION", "check", "from_json", "to_json"]
+__all__ = ["KIND", "VERSION", "check", "from_document", "from_json", "to_json"]

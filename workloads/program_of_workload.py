@@ -13,6 +13,8 @@ Backward, from the last op to the first:
 - OP.grad_weight gives the gradient of a weight from inputs and gradient: as many bytes as the op reads of the weight,
   so that an embedding's has the rows that were gathered;
 - OP.update replaces the weight (gradient descent: two operations a parameter), in place.
+
+A name of these that an op of the workload has already gets a number behind it.
 """
 
 from __future__ import annotations
@@ -64,20 +66,29 @@ class _Step:
 
     def __post_init__(self) -> None:
         self.at = self.workload.index()
+        self.tensor_names = {op.name for op in self.workload.ops}
+        self.instruction_names = set(self.tensor_names)
+
+    def tensor(self, name: str, size_bytes: int) -> int:
+        """A new tensor beside the ops' own activations."""
+        return self.builder.tensor(_unique(name, self.tensor_names), size_bytes)
+
+    def named(self, name: str) -> str:
+        """The name of a new instruction beside the ops' own."""
+        return _unique(name, self.instruction_names)
 
     def results(self) -> list[int]:
         """Positions of the ops whose activations are results: those marked, or the last one where none is."""
         return [i for i, op in enumerate(self.workload.ops) if op.is_output] or [len(self.workload) - 1]
 
     def forward(self, i: int, op: Op) -> None:
-        new = self.builder.tensor
         reads = {self.activations[self.at[e.source]]: e.read_bytes for e in op.inputs}
         if op.weight_bytes:
-            self.weights[i] = new(f"{op.name}.weight", op.weight_bytes)
+            self.weights[i] = self.tensor(f"{op.name}.weight", op.weight_bytes)
             reads[self.weights[i]] = op.weight_read_bytes
         if op.external_bytes:
-            reads[new(f"{op.name}.outside", op.external_bytes)] = op.external_bytes
-        self.activations.append(new(op.name, op.output_bytes))
+            reads[self.tensor(f"{op.name}.outside", op.external_bytes)] = op.external_bytes
+        self.activations.append(self.builder.tensor(op.name, op.output_bytes))
         self.learns.append(bool(op.weight_bytes) or any(self.learns[self.at[e.source]] for e in op.inputs))
         flops = 2 * _macs(op) + op.vector_ops
         self.builder.instruction(op.name, op.kind, flops, reads, {self.activations[i]: op.output_bytes})
@@ -86,9 +97,9 @@ class _Step:
         for i in self.results():
             op = self.workload.ops[i]
             size = op.output_bytes
-            gradient = self.builder.tensor(f"{op.name}.loss.gradient", size)
+            gradient = self.tensor(f"{op.name}.loss.gradient", size)
             self.builder.instruction(
-                f"{op.name}.loss",
+                self.named(f"{op.name}.loss"),
                 "loss",
                 int(size / self.workload.element_bytes.activation),
                 {self.activations[i]: size},
@@ -110,11 +121,13 @@ class _Step:
         parts = self.contributions[i]
         if len(parts) == 1:
             return parts[0]
-        total = self.builder.tensor(f"{op.name}.gradient", op.output_bytes)
+        total = self.tensor(f"{op.name}.gradient", op.output_bytes)
         elements = int(op.output_bytes / self.workload.element_bytes.activation)
         reads = dict.fromkeys(parts, op.output_bytes)
         writes = {total: op.output_bytes}
-        self.builder.instruction(f"{op.name}.sum", "add", elements * (len(parts) - 1), reads, writes)
+        self.builder.instruction(
+            self.named(f"{op.name}.sum"), "add", elements * (len(parts) - 1), reads, writes
+        )
         return total
 
     def _grad_input(self, i: int, op: Op, gradient: int) -> None:
@@ -131,23 +144,23 @@ class _Step:
             source = self.at[edge.source]
             if self.learns[source]:
                 size = self.workload.ops[source].output_bytes
-                part = self.builder.tensor(f"{op.name}.gradient_of.{edge.source}", size)
+                part = self.tensor(f"{op.name}.gradient_of.{edge.source}", size)
                 self.contributions.setdefault(source, []).append(part)
                 writes[part] = edge.read_bytes
         factors = len(op.inputs) if product and i not in self.weights else 1
         flops = 2 * _macs(op) * factors + op.vector_ops
-        self.builder.instruction(f"{op.name}.grad_input", op.kind, flops, reads, writes)
+        self.builder.instruction(self.named(f"{op.name}.grad_input"), op.kind, flops, reads, writes)
 
     def _grad_weight(self, i: int, op: Op, gradient: int, in_place: bool) -> None:
         build, size = self.builder, op.weight_read_bytes
         reads = {self.activations[self.at[e.source]]: e.read_bytes for e in op.inputs}
-        found = build.tensor(f"{op.name}.weight.gradient", size)
+        found = self.tensor(f"{op.name}.weight.gradient", size)
         reads[gradient] = op.output_bytes
-        build.instruction(f"{op.name}.grad_weight", op.kind, 2 * _macs(op), reads, {found: size})
-        new = build.tensor(f"{op.name}.weight.new", op.weight_bytes)
+        build.instruction(self.named(f"{op.name}.grad_weight"), op.kind, 2 * _macs(op), reads, {found: size})
+        new = self.tensor(f"{op.name}.weight.new", op.weight_bytes)
         written = size if in_place else op.weight_bytes
         build.instruction(
-            f"{op.name}.update",
+            self.named(f"{op.name}.update"),
             "update",
             2 * op.parameters,
             {found: size, self.weights[i]: written},
@@ -155,6 +168,16 @@ class _Step:
             in_place=[(self.weights[i], new)] if in_place else (),
         )
         build.result(new)
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """The name, with a number behind it where another has it already; it is taken then."""
+    found, number = name, 1
+    while found in taken:
+        number += 1
+        found = f"{name}_{number}"
+    taken.add(found)
+    return found
 
 
 def _macs(op: Op) -> int:

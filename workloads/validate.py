@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from workloads.errors import InputError
 from workloads.graph import KINDS, Op, Workload
+from workloads.names import FILE_NAME, encodes, is_file_name, is_name
 
 MAX_OPS = 100_000
 """Ops in a workload."""
@@ -21,8 +22,6 @@ MAX_DIMENSION = 2**31
 """Exclusive bound of one axis of a feature map and of a convolution attribute."""
 MAX_TOTAL = 2**60
 """Exclusive bound of sums over the ops, so that int64 arithmetic never overflows."""
-MAX_NAME = 200
-"""Characters in a workload's name (it becomes part of file names)."""
 
 _KINDS = frozenset(KINDS)
 _COUNTS = ("output_bytes", "external_bytes", "weight_bytes", "weight_read_bytes", "parameters", "vector_ops")
@@ -81,18 +80,14 @@ def _integer(value: object, field: str, low: int, high: int) -> None:
 
 
 def _text(value: object, field: str) -> None:
-    if type(value) is not str or not value or not value.isprintable():
+    if not is_name(value):
         raise _fault(field, "a non-empty printable name", value)
 
 
 def _check_header(workload: Workload) -> None:
-    name = workload.name
-    _text(name, "name")
-    if len(name) > MAX_NAME:
-        raise _fault("name", f"at most {MAX_NAME} characters", name)
-    if "/" in name or "\\" in name or name in (".", ".."):
-        raise _fault("name", "a name without path separators", name)
-    if type(workload.source) is not str or not _encodes(workload.source):
+    if not is_file_name(workload.name):
+        raise _fault("name", FILE_NAME, workload.name)
+    if not encodes(workload.source):
         raise _fault("source", "text", workload.source)
     for field in ("weight", "activation"):
         width = getattr(workload.element_bytes, field)
@@ -102,15 +97,6 @@ def _check_header(workload: Workload) -> None:
         raise _fault("ops", "at least one op", "none")
     if len(workload.ops) > MAX_OPS:
         raise _fault("ops", f"at most {MAX_OPS} ops", len(workload.ops))
-
-
-def _encodes(text: str) -> bool:
-    """Whether the text can be written to a file (it holds no lone surrogate)."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _is_positive(value: object) -> bool:

@@ -57,10 +57,11 @@ def command(
     egrl import step.hlo -o step.json
     """
     from egrl import atomic
+    from workloads.endings import HLO
     from workloads.importers import dimensions
     from workloads.importers.read import is_model, read
     from workloads.load_partition import ENDINGS
-    from workloads.load_program import HLO, is_hlo
+    from workloads.load_program import is_hlo
     from workloads.serialize import to_json
 
     placement = model.lower().endswith(ENDINGS)
@@ -136,18 +137,15 @@ def _instance(file: str, output: str, as_json: bool) -> int:
 
     instance = read_instance(file)
     if instance is None:
-        raise InputError(
-            f"{file}: expected a placement instance (nodes, edges, maxFPGAs), found something else"
-        )
+        raise InputError(f"{file}: expected a placement instance (nodes, edges), found something else")
     atomic.write(Path(output), to_json(instance))
     sizes = {"nodes": len(instance.nodes), "edges": len(instance.edges), "devices": instance.devices}
     if as_json:
         document = {"kind": "import", "version": 1, "model": file, "instance": output, "name": instance.name}
         click.echo(json.dumps({**document, **sizes}, allow_nan=False))
     else:
-        click.echo(
-            f"{instance.name}: {sizes['nodes']} nodes, {sizes['edges']} edges, made for {instance.devices} devices"
-        )
+        made = "" if instance.devices is None else f", made for {instance.devices} devices"
+        click.echo(f"{instance.name}: {sizes['nodes']} nodes, {sizes['edges']} edges{made}")
         click.echo(f"instance file: {output}")
     return 0
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from hwsim.nnpi.chip import Chip, Compute
 from workloads.errors import InputError
 from workloads.graph import Gemm, Op, Workload
+from workloads.validate import last_consumer
 
 MOST_BYTES = 2**62
 REARRANGING = frozenset({"reshape", "concat", "split"})
@@ -101,9 +102,7 @@ def build_tables(workload: Workload, chip: Chip) -> Tables:
     held = _rescaled([op.weight_bytes for op in workload], weight_scale)
     read = _rescaled([op.weight_read_bytes if op.weight_bytes else 0 for op in workload], weight_scale)
     edges = workload.edges()
-    last_use = np.arange(len(workload), dtype=np.int64)
-    for source, consumer, _ in edges:
-        last_use[source] = max(last_use[source], consumer)
+    last_use = last_consumer(workload)
     activation = _rescaled([op.output_bytes for op in workload], activation_scale)
     dying = np.array([i for i in np.argsort(last_use, kind="stable") if activation[i] > 0], np.int64)
     steps = np.arange(len(workload) + 1)

@@ -71,6 +71,15 @@ def test_an_imported_instance_keeps_its_name_and_nodes(instance, tmp_path, capsy
     assert json.loads(out.read_text())["name"] == "chain"
 
 
+def test_importing_says_what_an_instance_was_made_for_where_it_says_so(instance, tmp_path, capsys):
+    bare, out = tmp_path / "bare.json", tmp_path / "again.json"
+    bare.write_text(json.dumps({key: value for key, value in CHAIN.items() if not key.startswith("max")}))
+    assert main(["import", str(instance), "-o", str(out)]) == 0
+    assert "chain: 6 nodes, 5 edges, made for 6 devices\n" in capsys.readouterr().out
+    assert main(["import", str(bare), "-o", str(out)]) == 0
+    assert "bare: 6 nodes, 5 edges\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

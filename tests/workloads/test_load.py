@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from workloads.errors import InputError
+from workloads.graph import Op
 from workloads.load import load, names
 from workloads.serialize import to_json
 from workloads.zoo import resnet
@@ -57,11 +58,11 @@ def test_an_unknown_name_is_answered_with_close_ones_and_with_how_to_list_all():
 
 
 def test_a_missing_file_is_named():
-    assert "'no/such.json': expected a .json file, found no such file" in refusal("no/such.json")
+    assert "no/such.json: expected a workload file (.json): No such file" in refusal("no/such.json")
 
 
 def test_a_directory_is_no_workload(tmp_path):
-    assert "found a directory" in refusal(str(tmp_path))
+    assert "found a folder" in refusal(str(tmp_path))
 
 
 def test_a_pipe_is_refused_without_waiting_for_it(tmp_path):
@@ -88,7 +89,7 @@ def test_an_oversized_file_is_refused_before_it_is_read(tmp_path):
 
 @pytest.mark.parametrize("name", ["", "\n", "a\0b.json", "x" * 5000 + ".json", "x" * 5000])
 def test_strange_names_are_refused_in_one_line(name):
-    assert refusal(name).startswith("workload ")
+    assert ": expected " in refusal(name)
 
 
 def test_listing_names_imports_neither_a_parser_nor_a_learning_framework():
@@ -110,6 +111,22 @@ def test_a_variant_is_another_size_of_a_network_in_the_zoo(given, name, ops):
     assert (found.name, len(found)) == (name, ops)
 
 
+def test_a_variant_of_too_many_ops_is_refused_before_they_are_made(monkeypatch):
+    builder = sys.modules["workloads.zoo.builder"]
+    monkeypatch.setattr(builder, "MAX_OPS", 76)
+    assert len(load("bert:layers=2")) == 76
+    made = []
+    monkeypatch.setattr(builder, "Op", lambda **fields: made.append(Op(**fields)) or made[-1])
+    with pytest.raises(InputError, match="'bert:layers=900': ops: expected at most 76 ops"):
+        load("bert:layers=900")
+    assert len(made) == 76
+
+
+def test_a_switch_of_a_variant_is_0_or_1():
+    assert load("unet:padded=0") == load("unet")
+    assert load("unet:padded=1:resolution=64").name == "unet-resolution64-paddedTrue"
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -119,6 +136,10 @@ def test_a_variant_is_another_size_of_a_network_in_the_zoo(given, name, ops):
         ("resnet50:batch=x", ["batch: expected a whole number", "'x'"]),
         ("resnet50:batch=-1", ["batch: expected above 0", "-1"]),
         ("mobilenet_v2:width=nan", ["width: expected above 0", "nan"]),
+        ("bert:length=2000000", ["length: expected above 0 and below 1,000,000, found 2000000"]),
+        (f"bert:length={'9' * 400}", ["length: expected above 0 and below 1,000,000"]),
+        ("unet:padded=2", ["padded: expected 0 or 1, found '2'"]),
+        ("unet:padded=False", ["padded: expected 0 or 1, found 'False'"]),
         ("bert:hidden=100", ["heads: expected a divisor of hidden = 100"]),
         ("resnet18:depth=34", ["'depth=34'"]),
         ("resnot:batch=2", ["expected a name"]),

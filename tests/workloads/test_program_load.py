@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import lzma
 import re
 import time
@@ -143,6 +144,19 @@ def test_files_of_programs_are_loaded(tmp_path):
     assert load_program(str(HLO)).name == "decode"
 
 
+def test_a_program_is_known_by_its_kind_wherever_that_stands(tmp_path, chain):
+    file = tmp_path / "sorted.json"
+    document = json.loads(to_json(load_program("rnn_2")))
+    file.write_text(json.dumps(document, sort_keys=True, indent=2))
+    assert file.read_text().index('"program"') > 4096
+    assert load_program(str(file)) == load_program("rnn_2")
+    document = json.loads(workload_json(chain))
+    document["ops"][0]["kind"] = "program"
+    file.write_text(json.dumps(document))
+    with pytest.raises(InputError, match=r"ops\[0\].*kind: expected one of"):
+        load_program(str(file))
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -154,7 +168,7 @@ def test_files_of_programs_are_loaded(tmp_path):
         ("none.hlo", "none.hlo: expected HLO text"),
         ("none.json", "none.json: expected a program file"),
         ("none.json.xz", "none.json.xz: expected a program file"),
-        ("there/none", "expected a .json file, found no such file"),
+        ("there/none", "there/none: expected a workload file (.json): No such file"),
         ("", "program '': expected the name"),
     ],
 )
@@ -182,6 +196,12 @@ def test_damaged_packed_files_are_refused_in_one_line(tmp_path):
 def test_a_program_is_not_a_workload_and_the_refusal_says_what_it_is_for():
     with pytest.raises(InputError, match="a program, which --problem mmap takes"):
         load("rnn_2")
+
+
+@pytest.mark.parametrize("ending", [".hlo", ".HLO.gz", ".txt", ".json.xz"])
+def test_a_program_file_is_not_a_workload_whatever_its_ending(ending):
+    with pytest.raises(InputError, match="a program, which --problem mmap takes"):
+        load(f"step{ending}")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from workloads.graph import Edge, Op, Workload
 from workloads.load import load, names
 from workloads.program import NO_ALIAS, Program
 from workloads.program_json import check
 from workloads.program_of_workload import program_of
+from workloads.validate import check as check_workload
 
 
 def reads(program: Program, instruction: str) -> set[str]:
@@ -107,3 +109,25 @@ def test_the_gradient_of_a_table_has_the_rows_that_were_read():
     sizes = {t.name: t.size_bytes for t in program.tensors}
     assert sizes[f"{table.name}.weight.gradient"] == table.weight_read_bytes
     assert sizes[f"{table.name}.weight.new"] == table.weight_bytes
+
+
+def test_ops_that_are_called_like_what_is_made_of_others_are_no_clash():
+    """Every name that the program of a chain has is an op's name in the next one."""
+    made = ["op"]
+    for _ in range(2):
+        net = chain_of(made)
+        program = program_of(net, backward=True)
+        assert set(made) < {each.name for each in program.tensors}
+        assert set(made) < {each.name for each in program.instructions}
+        names = [each.name for each in (*program.tensors, *program.instructions)]
+        made = list(dict.fromkeys(names))
+    assert {"op.weight", "op.outside", "op.loss", "op.weight_2", "op.outside_2", "op.loss_2"} < set(made)
+
+
+def chain_of(names: list[str]) -> Workload:
+    """Ops with weights, each of which reads all before it and is a result."""
+    ops: list[Op] = []
+    for name in names:
+        edges = tuple(Edge(op.name, 4) for op in ops)
+        ops.append(Op(name, "other", edges, (1, 1, 4), (1, 1, 4), 4, 4, 8, 8, is_output=True))
+    return check_workload(Workload("chain", tuple(ops)))

@@ -27,7 +27,7 @@ def test_every_generated_workload_is_sound(any_workload, data):
 
 FAULTS: dict[str, tuple[Callable[[Workload], Workload], list[str]]] = {
     "no ops": (lambda w: replace(w, ops=()), ["ops", "at least one"]),
-    "empty name": (lambda w: replace(w, name=""), ["name", "non-empty"]),
+    "empty name": (lambda w: replace(w, name=""), ["name", "printable"]),
     "separator in the name": (lambda w: replace(w, name="../x"), ["name", "separators"]),
     "backslash in the name": (lambda w: replace(w, name="a\\b"), ["name", "separators"]),
     "parent as name": (lambda w: replace(w, name=".."), ["name", "separators"]),

@@ -13,7 +13,8 @@ from workloads.importers.fuse import clusters
 from workloads.importers.ir import Graph
 from workloads.importers.lower import lower
 from workloads.importers.vocabulary import LEAST_INPUTS, RECURRENT, is_known
-from workloads.validate import MAX_NAME, check
+from workloads.names import as_file_name
+from workloads.validate import check
 
 NAMED = 3
 """Tensors or ops that a remark names before it counts the others."""
@@ -55,7 +56,7 @@ def convert(graph: Graph, name: str, source: str, element_bytes: float | None, f
         raise InputError(
             f"{source}: expected an op that computes or moves data, found only views and constants"
         )
-    lowered = lower(folded, clusters(folded, fuse), _named(name), source)
+    lowered = lower(folded, clusters(folded, fuse), as_file_name(name, "model"), source)
     remarks = [*graph.remarks, *_strangers(folded.graph)]
     if unknown:
         remarks.append(
@@ -90,12 +91,6 @@ def _strangers(graph: Graph) -> list[str]:
     return [
         f"op {op} ({count}x): not known, priced as a mover of its data" for op, count in sorted(found.items())
     ]
-
-
-def _named(name: str) -> str:
-    """A name that a workload may have."""
-    text = "".join(c if c.isprintable() and c not in "/\\" else "-" for c in name)[:MAX_NAME]
-    return text if text not in ("", ".", "..") else "model"
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -118,7 +118,8 @@ def _is_view(node: Node, tensors: Mapping[str, Tensor]) -> bool:
         return False
     if node.op in VIEWS or node.op in PARTS:
         return True
-    source, output = tensors[node.inputs[0]], tensors[node.outputs[0]]
+    source = tensors[node.inputs[0]]
+    output = tensors[next(name for name in node.outputs if name)]
     if node.op == "Cast":
         return (source.element_bytes, source.is_float) == (output.element_bytes, output.is_float)
     if node.op == "Transpose":

@@ -44,7 +44,7 @@ def images(graph: Graph) -> frozenset[str]:
     found: set[str] = set()
     for node in graph.nodes:
         if node.op in _IMAGE_OPS and node.input(0):
-            found |= {node.inputs[0], *node.outputs}
+            found |= {node.inputs[0], *(name for name in node.outputs if name)}
         elif node.op in _KEEPING and found.intersection(node.inputs):
             rank = max(len(graph.tensors[name].shape or ()) for name in node.inputs if name in found)
             found |= {name for name in node.outputs if name and len(graph.tensors[name].shape or ()) == rank}

@@ -3,7 +3,7 @@
 Source: Tarnawski et al., NeurIPS 2020, whose inputs are MIT-licensed. Read of a node: `id`, `name`, `fpgaLatency` (time
 on an accelerator), `size` (bytes held there), `colorClass` (nodes of one class must share a device), `supportedOnFpga`,
 `isBackwardNode`; of an edge: `sourceId`, `destId`, `cost` (time to transfer, in the unit of the latencies), `size`.
-The file does not name the unit of its times.
+The file does not name the unit of its times. `maxFPGAs` and `maxSizePerFPGA` are kept and decide nothing.
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workloads.errors import InputError
-from workloads.files import read_bytes
-from workloads.importers.read import unpacked
 from workloads.json_text import describe
+from workloads.names import FILE_NAME, encodes, is_file_name
 
 MAX_FILE_BYTES = 256 << 20
 
@@ -38,8 +36,8 @@ class PlacementGraph:
         group: int64 [N], nodes of one number must share a device.
         transfer_time: float64 [E], in the unit of latency.
         transfer_bytes: int64 [E].
-        devices: accelerators that the file asks for.
-        device_bytes: memory of one.
+        devices: accelerators that the file asks for, None where it does not say; a package decides, not the file.
+        device_bytes: memory of one, likewise.
     """
 
     name: str
@@ -50,30 +48,18 @@ class PlacementGraph:
     group: NDArray[np.int64]
     transfer_time: NDArray[np.float64]
     transfer_bytes: NDArray[np.int64]
-    devices: int
-    device_bytes: int
-
-
-def read(file: str) -> PlacementGraph:
-    """The instance in a .json or .json.gz file.
-
-    Raises:
-        InputError: unreadable, not JSON, a field missing or impossible, an edge to no node, or a node that accelerators
-            do not support; one line with the file and the field.
-    """
-    data = unpacked(read_bytes(file, "a placement instance (.json or .json.gz)", MAX_FILE_BYTES), file)
-    name = PurePath(file).name.removesuffix(".gz").removesuffix(".json")
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file}: expected JSON, found: {error}") from None
-    return parse(document, name, file)
+    devices: int | None
+    device_bytes: int | None
 
 
 def parse(document: Any, name: str, where: str) -> PlacementGraph:
-    """The instance in a JSON object; `where` (a file name) opens the message of an error. InputError as `read`.
+    """The instance in a JSON object; `where` (a file name) opens the message of an error.
 
     `name` is its name where the document has none of its own.
+
+    Raises:
+        InputError: a field missing or impossible, an edge to no node, or a node that accelerators do not support; one
+            line with the file and the field.
     """
     if not isinstance(document, dict):
         raise InputError(f"{where}: expected a JSON object, found {describe(document)}")
@@ -101,11 +87,11 @@ def parse(document: Any, name: str, where: str) -> PlacementGraph:
                 raise InputError(f"{where}: edges[{i}].{key}: expected the id of a node, found {number}")
         ends.append([at[number] for number in pair])
     own = document.get("name", name)
-    if not isinstance(own, str) or not own:
-        raise InputError(f"{where}: name: expected a name, found {describe(own)}")
+    if not is_file_name(own):
+        raise InputError(f"{where}: name: expected {FILE_NAME}, found {describe(own)}")
     return PlacementGraph(
         own,
-        tuple(str(node.get("name", node["id"])) for node in nodes),
+        tuple(_label(node, f"{where}: nodes[{i}]") for i, node in enumerate(nodes)),
         np.array(ends, np.int64).reshape(-1, 2),
         np.array([_number(node, "fpgaLatency", f"{where}: nodes[{i}]") for i, node in enumerate(nodes)]),
         np.array([_bytes(node, f"{where}: nodes[{i}]") for i, node in enumerate(nodes)], np.int64),
@@ -115,8 +101,8 @@ def parse(document: Any, name: str, where: str) -> PlacementGraph:
             [_bytes(link, f"{where}: edges[{i}]") if "size" in link else 0 for i, link in enumerate(links)],
             np.int64,
         ),
-        _whole(document, "maxFPGAs", where),
-        int(_number(document, "maxSizePerFPGA", where)),
+        _whole(document, "maxFPGAs", where) if "maxFPGAs" in document else None,
+        int(_number(document, "maxSizePerFPGA", where)) if "maxSizePerFPGA" in document else None,
     )
 
 
@@ -148,10 +134,10 @@ def to_json(instance: PlacementGraph) -> str:
             strict=True,
         )
     ]
+    asked = {"maxFPGAs": instance.devices, "maxSizePerFPGA": instance.device_bytes}
     document = {
         "name": instance.name,
-        "maxFPGAs": instance.devices,
-        "maxSizePerFPGA": instance.device_bytes,
+        **{key: value for key, value in asked.items() if value is not None},
         "nodes": nodes,
         "edges": edges,
     }
@@ -169,6 +155,14 @@ def _objects(document: dict[str, Any], key: str, where: str) -> list[dict[str, A
     return value
 
 
+def _label(node: dict[str, Any], where: str) -> str:
+    """A node's name: its id where it has none."""
+    value = node.get("name", str(node["id"]))
+    if not isinstance(value, str) or not encodes(value):
+        raise InputError(f"{where}.name: expected text, found {describe(value)}")
+    return value
+
+
 def _whole(item: dict[str, Any], key: str, where: str, default: int | None = None) -> int:
     if key not in item and default is not None:
         return default
@@ -181,11 +175,7 @@ def _whole(item: dict[str, Any], key: str, where: str, default: int | None = Non
 
 def _number(item: dict[str, Any], key: str, where: str) -> float:
     value = item.get(key)
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not (math.isfinite(value) and 0 <= value < 2**53)
-    ):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
         found = describe(value) if key in item else "nothing"
         raise InputError(f"{where}.{key}: expected a number from 0, found {found}")
     return float(value)

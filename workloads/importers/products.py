@@ -16,7 +16,7 @@ def gemm_of(node: Node, shape: ShapeOf) -> Gemm | None:
     """The products of a node, `shape` giving a tensor's shape by name; None where it has none or they are empty."""
     try:
         found = _sizes(node, shape)
-    except (IndexError, KeyError, ValueError):
+    except (IndexError, KeyError, ValueError, ZeroDivisionError):
         return None
     return Gemm(*found) if found is not None and min(found) > 0 else None
 

@@ -8,6 +8,7 @@ from math import prod
 
 from workloads.importers.fold import Folded
 from workloads.importers.ir import Node
+from workloads.importers.products import gemm_of
 from workloads.importers.vocabulary import (
     ACTIVATIONS,
     CONVOLUTIONS,
@@ -73,7 +74,7 @@ def vector_ops(node: Node, head: Node, folded: Folded) -> int:
     inputs = max((tensors[name].elements for name in node.inputs if name), default=0)
     if op in CONVOLUTIONS or op in ("MatMul", "Gemm", "Einsum"):
         return 0
-    if node is not head and head.op in CONVOLUTIONS | PRODUCTS and is_bias(node, folded):
+    if node is not head and head.op in CONVOLUTIONS | PRODUCTS and is_bias(node, head, folded):
         return 0
     for table in (ELEMENTWISE, ACTIVATIONS, NORMS):
         if op in table:
@@ -95,15 +96,28 @@ def vector_ops(node: Node, head: Node, folded: Folded) -> int:
     return VECTOR_OPS["copy"] * (outputs if op in MOVERS else max(inputs, outputs))
 
 
-def is_bias(node: Node, folded: Folded) -> bool:
-    """Whether a node adds a constant of fewer elements than what it is added to, or is a batch norm."""
+def is_bias(node: Node, head: Node, folded: Folded) -> bool:
+    """Whether a node in the tail of a convolution or product is a batch norm, or adds a constant of at most a number a
+    feature. A larger constant (a table of positions, say) is one that the accumulators cannot hold."""
     if node.op == "BatchNormalization":
         return True
     if node.op != "Add":
         return False
-    tensors = folded.graph.tensors
-    size = tensors[node.outputs[0]].elements
-    return any(tensors[name].constant and tensors[name].kept <= size for name in node.inputs if name)
+    tensors, most = folded.graph.tensors, _features(head, folded)
+    return any(tensors[name].constant and tensors[name].kept <= most for name in node.inputs if name)
+
+
+def _features(head: Node, folded: Folded) -> int:
+    """Channels of a convolution; of a product, places along the axes that its result has of its weight, or along the
+    last axis where it has none."""
+    shape = folded.graph.tensors[head.outputs[0]].shape or ()
+    if head.op in CONVOLUTIONS:
+        return prod(shape[1:2])
+    gemm = gemm_of(head, lambda name: folded.graph.tensors[name].shape or ())
+    constant = [folded.is_constant(name) for name in head.inputs[:2] if name]
+    if gemm is None or True not in constant:
+        return prod(shape[-1:])
+    return gemm.groups * (gemm.cols if constant[-1] else gemm.rows)
 
 
 def window_of(node: Node, folded: Folded) -> Window:

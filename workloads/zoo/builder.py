@@ -11,7 +11,7 @@ from math import prod
 from types import MappingProxyType
 
 from workloads.graph import Edge, Gemm, Op, Shape3, Workload
-from workloads.validate import check
+from workloads.validate import MAX_OPS, check
 
 ID_BYTES = 4
 """Bytes of a token id, token type or mask entry that the host hands over (int32)."""
@@ -133,7 +133,11 @@ class Builder:
         `weights` elements are held, `weights_read` of them read (all unless stated), `parameters` of them
         counted (all unless stated). `vector_ops` is for the whole batch. With several `outputs`, `ofm` is the
         shape of each. Returns one output.
+
+        Raises ValueError where there are as many ops as a workload may have, before millions more are made.
         """
+        if len(self.ops) >= MAX_OPS:
+            raise ValueError(f"ops: expected at most {MAX_OPS} ops, received more")
         batch = self.batch if batch is None else batch
         read = weights if weights_read is None else weights_read
         w = window if window is not None else Window((0, 0), 0, 0, 0, 0)

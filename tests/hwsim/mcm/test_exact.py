@@ -18,8 +18,8 @@ from hwsim.mcm.problem import McmConfig, McmProblem
 from hwsim.mcm.rules import misplaced
 from hwsim.mcm.thin import filled, thinned, thinner
 from workloads.errors import InputError
-from workloads.importers.placement_json import read
 from workloads.load import load
+from workloads.load_partition import read_instance
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "placement"
 OPTIMA = [
@@ -116,7 +116,7 @@ def test_copies_of_widely_read_nodes_do_not_spoil_the_bound():
 @pytest.mark.skipif(not SHARED.is_dir(), reason="needs the published instances")
 @pytest.mark.parametrize(("name", "chips", "optimum"), OPTIMA)
 def test_published_optima_are_found_and_proved(name, chips, optimum):
-    instance = read(str(SHARED / f"{name}_inference.json.gz"))
+    instance = read_instance(str(SHARED / f"{name}_inference.json.gz"))
     problem = McmProblem(instance, load_package("profiled"), McmConfig(chips=chips))
     found = problem.solve(60.0, 0)
     assert found.cost == pytest.approx(optimum, rel=1e-5)

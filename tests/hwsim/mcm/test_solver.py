@@ -15,8 +15,8 @@ from hwsim.mcm.graph import contracted, of_placement, of_workload
 from hwsim.mcm.package import Constraints, load_package
 from hwsim.mcm.solver import INFEASIBLE, solver
 from workloads.errors import InputError
-from workloads.importers.placement_json import read
 from workloads.load import load
+from workloads.load_partition import read_instance
 
 
 @pytest.mark.parametrize("rules", RULES)
@@ -142,7 +142,7 @@ INSTANCES = Path(__file__).resolve().parents[4] / "shared" / "data" / "placement
 @pytest.mark.skipif(not INSTANCES.exists(), reason="the instances are not here")
 @pytest.mark.parametrize("name", ["LayerGraphs-bert24_inference", "OperatorGraphs-bert_l-3_inference"])
 def test_profiled_instances_are_partitioned_with_colour_classes_together(name):
-    instance = read(str(INSTANCES / f"{name}.json.gz"))
+    instance = read_instance(str(INSTANCES / f"{name}.json.gz"))
     whole = of_placement(instance)
     small, member = contracted(whole, instance.group)
     given = solver(small, load_package("profiled"))

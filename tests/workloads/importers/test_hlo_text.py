@@ -111,6 +111,9 @@ def test_scalars_are_arrays_of_one_element():
         (("  x = f32[4]{0:T(256)}", "  y = f32[4]"), "expected a new name of an instruction, found 'y' again"),
         (("    1, 1})", "    1, 1)"), "line 11: expected a closing bracket of a constant, found the end"),
         (("add(%p", "add(%p %p"), "line 13: expected ')'"),
+        (("true", "true, input_output_alias={ {0 1}: (0, {}) }"), "line 1: input_output_alias: expected a path"),
+        (("true", f"true, input_output_alias={{ {{}}: (0, {{{'9' * 5000}}}) }}"), "input_output_alias: expected a"),
+        (("kind=kLoop", "output_to_operand_aliasing={{0 1}: (0, {})}"), "y: output_to_operand_aliasing: expected a"),
     ],
 )  # fmt: skip
 def test_a_wrong_module_is_refused_in_one_line(change, says):

@@ -82,6 +82,29 @@ def test_bias_batch_norm_activation_and_residual_add_run_in_the_convolution(tmp_
     assert (two.inputs, two.vector_ops, two.is_output) == ((Edge("conv0", 1024),), 512, True)
 
 
+@pytest.mark.parametrize(
+    ("op", "weight", "constant", "vector_ops"),
+    [
+        ("MatMul", (8, 6), (6,), 0),
+        ("MatMul", (8, 6), (5, 6), 30),
+        ("MatMul", (8, 6), (5, 1), 0),
+        ("MatMul", (8, 2), (5, 1), 10),
+        ("Conv", (3, 5, 1), (3, 1), 0),
+        ("Conv", (3, 5, 1), (3, 8), 24),
+        ("blk,kho->blho", (8, 2, 3), (2, 3), 0),
+        ("blk,kho->blho", (8, 2, 3), (5, 2, 3), 30),
+    ],
+)
+def test_an_added_constant_is_a_bias_where_it_has_at_most_a_number_a_feature(
+    tmp_path, op, weight, constant, vector_ops
+):
+    net = Net(x=[1, 5, 8])
+    given = {"equation": op} if "->" in op else {}
+    y = net.add("Einsum" if given else op, "x", net.weight(*weight), **given)
+    (op,) = read(net.save(tmp_path / "net.onnx", net.add("Add", y, net.weight(*constant)))).workload.ops
+    assert (op.vector_ops, op.parameters) == (vector_ops, np.prod(weight) + np.prod(constant))
+
+
 def test_a_batch_norm_without_a_convolution_is_a_gain_and_a_shift(tmp_path):
     net = Net(x=[1, 4, 8, 8])
     y = net.add("BatchNormalization", "x", *(net.weight(4) for _ in range(4)))
@@ -204,6 +227,24 @@ def test_functions_of_the_model_are_written_out(tmp_path):
     assert [(op.kind, op.parameters, op.vector_ops) for op in found.workload] == [("matmul", 64, 32)]
 
 
+def test_outputs_that_are_left_out_are_nobodys(tmp_path):
+    net = Net(x=[5, 1, 8])
+    net.add("LSTM", "x", net.weight(1, 16, 8), net.weight(1, 16, 4), outputs=2, hidden_size=4)
+    net.nodes[-1].output[0] = ""
+    (op,) = read(net.save(tmp_path / "lstm.onnx", "t0_1")).workload.ops
+    assert (op.kind, op.is_output) == ("recurrent", True)
+    net = Net(x=[4, 4])
+    net.add("Mystery", "x", outputs=2, domain="own")
+    net.nodes[-1].output[0] = ""
+    (op,) = read(net.save(tmp_path / "own.onnx", "t0_1")).workload.ops
+    assert (op.kind, op.output_bytes) == ("other", 64)
+    net = Net(x=[1, 4, 8, 8])
+    y = net.add("MaxPool", "x", outputs=2, kernel_shape=[2, 2], strides=[2, 2])
+    net.nodes[-1].output[1] = ""
+    found = read(net.save(tmp_path / "pool.onnx", net.add("Clip", y, "", net.value(np.float32(6)))))
+    assert [op.ofm for op in found.workload.ops] == [(4, 4, 4)] * len(found.workload.ops)
+
+
 def test_a_shared_weight_counts_once_and_is_held_by_each_reader(tmp_path):
     net = Net()
     table = net.weight(100, 8)
@@ -264,6 +305,13 @@ def test_an_axis_of_size_0_costs_nothing_and_stops_nothing(tmp_path):
     y = net.add("Relu", net.add("MatMul", "x", net.weight(8, 4)))
     (op,) = read(net.save(tmp_path / "net.onnx", y)).workload.ops
     assert (op.gemm, op.output_bytes, op.weight_bytes) == (None, 0, 128)
+
+
+def test_a_recurrent_op_without_gates_has_no_products(tmp_path):
+    net = Net(x=[5, 1, 8])
+    y = net.add("LSTM", "x", net.weight(0, 8), net.weight(0, 4), hidden_size=4)
+    (op,) = read(net.save(tmp_path / "net.onnx", y)).workload.ops
+    assert (op.kind, op.gemm) == ("recurrent", None)
 
 
 def test_a_packed_file_is_read_too(tmp_path):

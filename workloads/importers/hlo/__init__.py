@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+from workloads.endings import HLO
 from workloads.errors import InputError
 from workloads.files import read_bytes
 from workloads.importers.hlo.lower import Imported, lower
 from workloads.importers.hlo.parse import parse
 from workloads.importers.read import unpacked
-
-SUFFIXES = (".hlo", ".hlo.gz", ".txt")
-"""How the names of files with HLO text end."""
 
 
 def read(file: str, boundary_aliases: bool = False) -> Imported:
@@ -32,7 +30,7 @@ def read(file: str, boundary_aliases: bool = False) -> Imported:
             f"{file}: expected HLO text in UTF-8, found other bytes at offset {error.start}"
         ) from None
     name = PurePath(file).name
-    ending = max((s for s in SUFFIXES if name.lower().endswith(s)), key=len, default="")
+    ending = max((s for s in HLO if name.lower().endswith(s)), key=len, default="")
     return of_text(text, name[: len(name) - len(ending)] or name, name, file, boundary_aliases)
 
 
@@ -41,4 +39,4 @@ def of_text(text: str, name: str, source: str, where: str, boundary_aliases: boo
     return lower(parse(text, where), name, source, where, boundary_aliases)
 
 
-__all__ = ["SUFFIXES", "Imported", "of_text", "read"]
+__all__ = ["Imported", "of_text", "read"]

@@ -39,9 +39,9 @@ def dimension(node: Node, shape: Array, axis: int, key: str) -> int:
 
 
 def operand(node: Node, operands: list[Node], position: int) -> Node:
-    if position >= len(operands):
+    if not 0 <= position < len(operands):
         raise Fault(
-            f"{node.name}: expected at least {position + 1} operands of {node.opcode}, found {len(operands)}"
+            f"{node.name}: expected at least {max(position, 0) + 1} operands of {node.opcode}, found {len(operands)}"
         )
     return operands[position]
 

@@ -1,7 +1,8 @@
 """Floating-point operations of single instructions, by shape.
 
 A multiply-accumulate is two operations, an element of an element-wise instruction one whatever it computes, and
-moving, converting and selecting positions none. A sort compares n log2 n times, an FFT takes 5 n log2 n.
+moving, converting and selecting positions none. A sort compares n log2 n times (log2 rounded up), an FFT takes
+5 n log2 n.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def _scatter(node: Node, operands: list[Node], applied: Applied) -> int:
 def _sort(node: Node, operands: list[Node], applied: Applied) -> int:
     shape = array(node)
     length = dimension(node, shape, (numbers(node, "dimensions") or [0])[0], "dimensions")
-    return shape.elements * max(1, length.bit_length()) * applied(node)
+    return shape.elements * max(1, (length - 1).bit_length()) * applied(node)
 
 
 def _fft(node: Node, operands: list[Node], applied: Applied) -> int:

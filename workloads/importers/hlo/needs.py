@@ -6,7 +6,7 @@ import re
 
 from workloads.importers.hlo.attributes import array, operand
 from workloads.importers.hlo.flops import ELEMENTWISE
-from workloads.importers.hlo.parse import Node
+from workloads.importers.hlo.parse import Node, path_of
 from workloads.importers.hlo.shapes import Array, leaves
 
 _FROM_FIRST = frozenset(("slice", "dynamic-slice", "pad", "broadcast", "gather"))
@@ -44,8 +44,10 @@ def updates(node: Node, operands: list[Node]) -> list[tuple[int, int]]:
 def stated_aliases(node: Node, operands: list[Node]) -> list[tuple[int, int, int]]:
     """What `output_to_operand_aliasing` says, for results and operands of at most one level of tuples."""
     found = []
-    for out, number, path in _ALIASING.findall(node.attributes.get("output_to_operand_aliasing", "")):
-        leaf, position, source = int(out.split(",")[0] or 0), int(number), int(path.split(",")[0] or 0)
+    key = "output_to_operand_aliasing"
+    for out, number, path in _ALIASING.findall(node.attributes.get(key, "")):
+        leaf, source = ((*path_of(text, f"{node.name}: {key}"), 0)[0] for text in (out, path))
+        position = int(number)
         if (
             position < len(operands)
             and leaf < len(leaves(node.shape))

@@ -21,6 +21,7 @@ _COMPUTATION = re.compile(r"(ENTRY\s+)?%?([A-Za-z_][\w.\-]*)\s*(?:\(|\{)")
 _SCHEDULED = re.compile(r"[,\s]is_scheduled=true\b")
 _INSTRUCTION = re.compile(r"\s*(?:ROOT\s+)?%?[A-Za-z_][\w.\-]*\s*=\s")
 _ALIAS = re.compile(r"\{\s*([\d,\s]*)\}:\s*\(\s*(\d{1,9})\s*,\s*\{\s*([\d,\s]*)\}")
+_PATH = re.compile(r"\s*(?:\d{1,9}\s*(?:,\s*\d{1,9}\s*)*)?")
 _OPERAND_SHAPE = re.compile(r"\(|[a-z][a-z0-9]*\[")
 _UNREAD = ("metadata", "sharding", "frontend_attributes", "statistics")
 MAX_LITERAL = 40
@@ -134,6 +135,7 @@ class _Reader:
                 "expected a scheduled module (is_scheduled=true), found one that is not: take the text after "
                 "compilation, jax.jit(f).lower(…).compile().as_text()"
             )
+        aliases = _aliases(header)
         computations: dict[str, Computation] = {}
         entry: Computation | None = None
         while (line := self.line()) is not None:
@@ -161,7 +163,7 @@ class _Reader:
                 entry = computation
         if entry is None:
             raise Fault("expected an ENTRY computation, found the end: the text is cut off")
-        return Module(found[1], computations, entry, _aliases(header))
+        return Module(found[1], computations, entry, aliases)
 
     def _table(self) -> None:
         """Skip a table of source locations: up to an empty line."""
@@ -259,10 +261,15 @@ def _aliases(header: str) -> tuple[Alias, ...]:
     table = Line(header, header.index("=", at) + 1)
     if table.peek() != "{":
         raise Fault(f"input_output_alias: expected a table, found {table.here()}")
+    where = "input_output_alias"
     return tuple(
-        (_path(out), int(number), _path(path)) for out, number, path in _ALIAS.findall(table.group())
+        (path_of(out, where), int(number), path_of(path, where))
+        for out, number, path in _ALIAS.findall(table.group())
     )
 
 
-def _path(text: str) -> tuple[int, ...]:
+def path_of(text: str, where: str) -> tuple[int, ...]:
+    """The numbers of a path into tuples, "0, 1". Raises Fault, which `where` begins, where it is none."""
+    if _PATH.fullmatch(text) is None:
+        raise Fault(f"{where}: expected a path of numbers and commas, found {text.strip()[:40]!r}")
     return tuple(int(part) for part in text.split(",") if part.strip())
