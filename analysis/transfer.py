@@ -54,7 +54,7 @@ def transfer_curves(transfers: Sequence[Transfer], title: str, rival: str = "the
     rows = -(-len(transfers) // columns)
     figure = new_figure(7.0 if columns == 1 else 9.0, 0.6 + 3.4 * rows)
     panels = figure.subplots(rows, columns, sharey=True, squeeze=False)
-    lowest = min(float(np.min(t.speedup)) for t in transfers)
+    lowest = min(1.0, *(float(np.min(t.speedup)) for t in transfers))
     for number, axes in enumerate(panels.flat):
         if number >= len(transfers):
             axes.set_visible(False)

@@ -116,8 +116,10 @@ def read(folder: Path) -> dict[str, Any] | None:
         steps = len(found["generations"])
         sizes = [len(found["evaluations"]), *(len(target["speedup"]) for target in found["targets"])]
         numbers = [float(s) for target in found["targets"] for s in target["speedup"]]
+        numbers += [float(int(number)) for key in ("generations", "evaluations") for number in found[key]]
         names = [str(target["workload"]) + target["fingerprint"] for target in found["targets"]]
         tuned = [str(row["workload"]) for row in found["finetuned"]]
+        names += [str(found["policies"]), *map(str, found["trained_on"])]
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: damaged: {type(error).__name__}: {error}") from error
     if any(size != steps for size in sizes) or not all(map(math.isfinite, numbers)) or not steps:

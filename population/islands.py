@@ -63,7 +63,11 @@ class Islands:
         return [m for island in self._islands for m in island.pool]
 
     def open(self) -> None:
-        """Open a new island; where there are too many, the one with the worst best goes (never the best or newest)."""
+        """Open a new island; where there are too many, the one with the worst best goes (never the best or newest).
+        The only one that there may be stays.
+        """
+        if self._count == 1:
+            return
         self._islands.append(Island(self._opened))
         self._opened += 1
         if len(self._islands) > self._count:

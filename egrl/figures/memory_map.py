@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.memory_map import MemoryMap, allocations, map_use, memory_map_figure, most_visits, visits
+from analysis.utilisation import size_text
 from egrl.figures import Drawing, plain
 from egrl.figures.repetitions import check_comparable, labels, plotted
 from egrl.past_run import PastRun
@@ -34,13 +35,15 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         )
     given = [plotted(run) for run in runs]
     check_comparable(given)
-    problem = runs[0].problem
-    assert isinstance(problem, MmapProblem)
-    layouts = [problem.layout(run.best_mapping()) for run in runs]
+    played = [_game(run) for run in runs]  # their rules may differ
+    problem = played[0]
+    layouts = [each.layout(run.best_mapping()) for each, run in zip(played, runs, strict=True)]
     speedups = [float(run.summary["best"]["speedup"]) for run in runs]
     maps = [
-        _map(problem, layout, f"{run.path.name} ({label}): {speedup:.4f}x {rival(problem.name)}")
-        for run, label, layout, speedup in zip(runs, labels(given), layouts, speedups, strict=True)
+        _map(each, layout, f"{run.path.name} ({label}): {speedup:.4f}x {rival(problem.name)}")
+        for each, run, label, layout, speedup in zip(
+            played, runs, labels(given), layouts, speedups, strict=True
+        )
     ]
     names: list[str | None] = [str(run.path) for run in runs]
     if len(runs) == 1:
@@ -51,7 +54,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     figure = memory_map_figure(
         maps,
         tensor_colours(len(problem.program.tensors)),
-        f"{problem.workload} on {problem.chip}: {maps[0].capacity_bytes // 2**20} MiB of CMEM",
+        f"{problem.workload} on {problem.chip}: {size_text(maps[0].capacity_bytes)} of CMEM",
         None if tensor is None else (tensor, _shortened(name)),
     )
     numbers = {
@@ -74,6 +77,11 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     }
     remarks = [f"{shown.label}: nothing lies in fast memory" for shown in maps if not len(shown.tensor)]
     return Drawing(figure, plain(numbers), remarks)
+
+
+def _game(run: PastRun) -> MmapProblem:
+    assert isinstance(run.problem, MmapProblem)
+    return run.problem
 
 
 def _map(problem: MmapProblem, layout: Layout, label: str) -> MemoryMap:

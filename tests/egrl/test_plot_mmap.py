@@ -84,3 +84,34 @@ def test_layouts_that_cannot_be_compared_are_refused_in_a_line(runs, tmp_path, c
     assert "expected runs of one workload, found" in line
     line = refused_figure(capsys, out, "layout", *[runs["random"]] * 3)
     assert line == "egrl: error: plot layout: expected one run of the MMapGame or two to compare, found 3"
+
+
+def test_every_run_is_laid_out_by_its_own_rules(runs, tmp_path, capsys):
+    literal = tmp_path / "literal"
+    argv = [
+        "run",
+        "--problem",
+        "mmap",
+        "--quiet",
+        "--bound-seconds",
+        "0",
+        "--gens",
+        "1",
+        "--method",
+        "random",
+    ]
+    argv += [
+        "--workload",
+        "alexnet:backward=1",
+        "--set",
+        "problem.literal_copies=true",
+        "--out",
+        str(literal),
+    ]
+    assert main(argv) == 0
+    _, found = drawn(capsys, tmp_path / "l.svg", runs["random"], literal)["layouts"]
+    run = PastRun.read(literal)
+    assert isinstance(run.problem, MmapProblem)
+    layout = run.problem.layout(run.best_mapping())
+    assert found["copy_use_s"] == layout.copy_use_s.tolist()
+    assert found["boxes"] == int((layout.first >= 0).sum())

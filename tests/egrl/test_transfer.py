@@ -210,6 +210,8 @@ def test_a_damaged_document_is_refused(run, capsys):
         {"targets": [{"workload": "vgg16", "fingerprint": "x", "baseline": 1.0, "speedup": [1.0]}]},
         {"targets": [{"workload": "vgg16"}]},
         {"generations": []},
+        {"policies": None, "trained_on": None},
+        {"evaluations": ["many"] * len(whole["evaluations"])},
     ):
         (run / "transfer.json").write_text(json.dumps({**whole, **damage}))
         refuse(capsys, ["transfer", str(run), "--workload", "unet"], "transfer.json", "damaged")

@@ -219,6 +219,14 @@ def test_the_worst_island_goes_but_never_the_best_or_the_newest():
     assert [i.number for i in islands._islands] == [0, 3, 4]
 
 
+def test_the_only_island_stays():
+    islands = Islands(size=2, count=1, exploit=1.0)
+    islands.settle([individual(1, 5.0)], [0])
+    islands.open()
+    assert [m.score for m in islands.individuals()] == [5.0]
+    assert islands.newest == 0
+
+
 def test_children_come_from_the_best_island_or_the_newest():
     rng = np.random.default_rng(0)
     islands = Islands(size=5, count=4, exploit=0.7)

@@ -208,6 +208,8 @@ class Builder:
         elif isinstance(pad, int):
             pad = (pad, pad)
         width, height, depth = x.shape
+        if channels < 1 or groups < 1:
+            raise ValueError(f"channels: expected at least 1 at {name}, received {min(channels, groups)}")
         if depth % groups or channels % groups:
             raise ValueError(
                 f"groups: expected a divisor of {depth} and {channels} channels at {name}, received {groups}"

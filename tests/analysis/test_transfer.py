@@ -1,0 +1,16 @@
+"""Figures of policies on other workloads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from analysis.transfer import Transfer, transfer_curves
+
+
+@pytest.mark.parametrize(("speedups", "lowest"), [((1.3, 1.46), 1.0), ((0.4, 1.2), 0.4)])
+def test_the_rival_at_1_is_always_in_the_frame(speedups, lowest):
+    given = Transfer("r", ("a",), np.array([0, 21]), ("b",), np.array([speedups]), 1)
+    low, high = transfer_curves([given], "title").axes[0].get_ylim()
+    assert low < lowest
+    assert high > max(speedups)
