@@ -24,7 +24,7 @@ HIGHLIGHT, COPIES, SPARE = "#000000", "#444444", "#D4D4D4"
 PALE = 0.3
 """How far colours go towards white where a tensor is highlighted."""
 BINS = 250
-"""The strip sums up neighbouring steps, so that there are at most this many."""
+"""The strip has means of neighbouring steps, so that there are at most this many."""
 LEGIBLE = 1 / 64
 """Share of the capacity from which on a box can be seen well."""
 NARROW = 1 / 160
@@ -187,7 +187,7 @@ def memory_map_figure(
         for axes in (above, below):
             axes.tick_params(labelsize=8)
     grid[0, 0].set_ylabel(f"offset ({unit})", fontsize=8)
-    grid[1, 0].set_ylabel("copy time (ms)", fontsize=8)
+    grid[1, 0].set_ylabel("copy time (ms a step)", fontsize=8)
     figure.suptitle(title, fontsize=11, parse_math=False)
     handles = [
         Patch(facecolor="white", edgecolor="black", linewidth=0.5, label="a buffer (a colour a tensor)"),
@@ -235,7 +235,9 @@ def _draw_boxes(
 def _draw_copies(axes: Axes, shown: MemoryMap) -> None:
     steps = len(shown.supply_s)
     edges = np.unique(np.linspace(0, steps, min(steps, BINS) + 1).astype(np.int64))
-    supply, used = (1e3 * np.add.reduceat(part, edges[:-1]) for part in (shown.supply_s, shown.used_s))
+    supply, used = (
+        1e3 * np.add.reduceat(part, edges[:-1]) / np.diff(edges) for part in (shown.supply_s, shown.used_s)
+    )
     axes.stairs(supply, edges, fill=True, color=SPARE)
     axes.stairs(used, edges, fill=True, color=COPIES)
     axes.set_ylim(bottom=0)

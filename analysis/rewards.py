@@ -74,7 +74,9 @@ def reward_at(curve: RewardCurve, seconds: NDArray[np.float64]) -> NDArray[np.fl
 
 
 def reward_bands(curves: Sequence[RewardCurve]) -> list[RewardBand]:
-    """A band a label in the order of first appearance. ValueError where there is no curve or an empty one."""
+    """A band a label in the order of first appearance; a run that ended early keeps what it had to the end of the
+    longest. ValueError where there is no curve or an empty one.
+    """
     if not curves or any(not len(curve.seconds) for curve in curves):
         raise ValueError("curves: expected at least one, none of them empty")
     first = min(float(curve.seconds[0]) for curve in curves)

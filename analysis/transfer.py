@@ -40,11 +40,14 @@ class Transfer:
     deployed: int
 
 
+FAILED = 0.01
+"""The speedup that stands for a mapping that does not run, where a geometric mean is taken."""
+
+
 def means(transfer: Transfer, targets: Sequence[str]) -> Floats:
-    """Float64 [S], the geometric mean of each policy's speedups on some targets; 0 where one does not run."""
+    """Float64 [S], the geometric mean of each policy's speedups on some targets."""
     rows = transfer.speedup[[transfer.targets.index(name) for name in targets]]
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.exp(np.log(rows).mean(axis=0)))
+    return np.asarray(np.exp(np.log(np.maximum(rows, FAILED)).mean(axis=0)))
 
 
 def transfer_curves(transfers: Sequence[Transfer], title: str, rival: str = "the compiler") -> Figure:

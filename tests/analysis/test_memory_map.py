@@ -137,7 +137,13 @@ def test_a_memory_with_nothing_in_it_and_one_with_thousands_of_boxes_can_be_draw
     strip = [patch for axes in figure.axes for patch in axes.patches]
     assert len(strip) == 4
     assert {len(patch.get_data().values) for patch in strip} == {250}
-    assert {round(float(patch.get_data().values.sum()), 6) for patch in strip} == {6e6, 1.5e6}
+    assert {round(float(value), 6) for patch in strip for value in patch.get_data().values} == {2000.0, 500.0}
+
+
+def test_the_strip_of_even_copies_is_even_whatever_the_number_of_steps():
+    figure = memory_map_figure([made([], steps=300), made([], steps=300)], COLOURS, "even")
+    strip = [patch for axes in figure.axes for patch in axes.patches]
+    assert {round(float(value), 6) for patch in strip for value in patch.get_data().values} == {2000.0, 500.0}
 
 
 @pytest.mark.parametrize(

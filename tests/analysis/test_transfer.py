@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.transfer import Transfer, transfer_curves
+from analysis.transfer import FAILED, Transfer, means, transfer_curves
+from egrl import transfer
 
 
 @pytest.mark.parametrize(("speedups", "lowest"), [((1.3, 1.46), 1.0), ((0.4, 1.2), 0.4)])
@@ -14,3 +15,9 @@ def test_the_rival_at_1_is_always_in_the_frame(speedups, lowest):
     low, high = transfer_curves([given], "title").axes[0].get_ylim()
     assert low < lowest
     assert high > max(speedups)
+
+
+def test_means_are_those_of_the_table():
+    given = Transfer("r", (), np.array([0]), ("a", "b"), np.array([[0.0], [1.2]]), 0)
+    assert FAILED == transfer.FAILED
+    assert means(given, ("a", "b"))[0] == pytest.approx(transfer.geometric_mean([0.0, 1.2]))
