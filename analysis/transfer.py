@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import ScalarFormatter
 from numpy.typing import NDArray
 
+from analysis.means import geometric_mean
 from analysis.style import COLOURS, LINES, MARKERS, legend_below, new_figure
 
 Floats = NDArray[np.float64]
@@ -40,14 +41,9 @@ class Transfer:
     deployed: int
 
 
-FAILED = 0.01
-"""The speedup that stands for a mapping that does not run, where a geometric mean is taken."""
-
-
 def means(transfer: Transfer, targets: Sequence[str]) -> Floats:
     """Float64 [S], the geometric mean of each policy's speedups on some targets."""
-    rows = transfer.speedup[[transfer.targets.index(name) for name in targets]]
-    return np.asarray(np.exp(np.log(np.maximum(rows, FAILED)).mean(axis=0)))
+    return geometric_mean(transfer.speedup[[transfer.targets.index(name) for name in targets]])
 
 
 def transfer_curves(transfers: Sequence[Transfer], title: str, rival: str = "the compiler") -> Figure:

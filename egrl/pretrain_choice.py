@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from analysis.means import geometric_mean
 from egrl import atomic, problems, run_folder, transfer, validation
 from egrl.pretrain_options import GOES_ON, PretrainOptions, method_settings_of, plain
 from egrl.saved_policies import Step
@@ -45,7 +46,7 @@ def choose(
         for problem in dict.fromkeys([*training, *judged_on])
     }
     means = [
-        transfer.geometric_mean([found[problem.workload][k] for problem in judged_on])
+        float(geometric_mean([found[problem.workload][k] for problem in judged_on]))
         for k in range(len(steps))
     ]
     best = max(range(len(steps)), key=lambda k: means[k])
@@ -54,7 +55,7 @@ def choose(
     if options.finetune:
         trial = {**goes_on, "evaluations": options.finetune, "seed": options.seed}
         tuned = validation.finetuned(steps, judged_on, trial, out, options.workers, quiet)
-    tuned_means = [transfer.geometric_mean(list(reached.values())) for reached in tuned]
+    tuned_means = [float(geometric_mean(list(reached.values()))) for reached in tuned]
     best_tuned = max(range(len(tuned)), key=lambda k: tuned_means[k], default=best)
     document = {
         "kind": "pretraining",

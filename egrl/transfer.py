@@ -28,8 +28,6 @@ from workloads.json_text import parse_document
 
 DOCUMENT = "transfer.json"
 KIND, VERSION = "transfer", 1
-FAILED = 0.01
-"""The speedup that stands for a mapping that does not run, where a geometric mean is taken."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +80,6 @@ def zero_shot(
             f"{source.name} -> {problem.workload}: {target.speedup[-1]:.4f}x {problems.rival(problem.name)} at the end"
         )
     return found
-
-
-def geometric_mean(speedups: Sequence[float]) -> float:
-    """Of speedups; a mapping that does not run counts as `FAILED`."""
-    return math.exp(sum(math.log(max(s, FAILED)) for s in speedups) / len(speedups))
 
 
 def document(

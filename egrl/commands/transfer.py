@@ -120,7 +120,7 @@ def table(documents: Sequence[Mapping[str, Any]], over: str) -> str:
 
     `over` is what speedups are over, for people.
     """
-    from egrl.transfer import geometric_mean
+    from analysis.means import geometric_mean
 
     names = [target["workload"] for target in documents[0]["targets"]]
     lines = [
@@ -136,7 +136,7 @@ def table(documents: Sequence[Mapping[str, Any]], over: str) -> str:
     }
     for document in documents:
         columns = [target["speedup"] for target in document["targets"]]
-        means = [geometric_mean(row) for row in zip(*columns, strict=True)]
+        means = geometric_mean(columns).tolist()
         best = max(range(len(means)), key=means.__getitem__)
         chosen = document["generations"].index(document["chosen"])
         for what, step in (("first", 0), ("best here", best), ("deployed", chosen)):

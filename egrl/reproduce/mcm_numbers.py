@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.means import geometric_mean
 from egrl import chunks, problems, run_folder
 from egrl.comparison import paired_interval
 from egrl.reproduce.folder import save_figure
 from egrl.reproduce.mcm_paper import ON_HELD_OUT, ON_TEST, TUNED, VARIANTS, Plan
-from egrl.transfer import FAILED
 from hwsim.problem import Status
 from workloads.errors import InputError
 
@@ -66,7 +66,7 @@ def searches(plan: Plan, folder: Path, graphs: Sequence[str], evaluations: int) 
     """What the variants reached on some graphs: curves, final values, samples to throughputs, the fixed budget.
 
     Speedups are over the greedy heuristic; `over_random` is what to multiply them with for those over the random
-    partition. Means over graphs are geometric (what does not run counts `FAILED`), over seeds arithmetic.
+    partition. Means over graphs are geometric (`analysis.means`), over seeds arithmetic.
     """
     where = folder.name
     curves = {label: _curves(plan, folder / label, label, graphs, evaluations) for label in plan.variants}
@@ -142,7 +142,7 @@ def _over_graphs(curves: NDArray[np.float64]) -> NDArray[np.float64]:
     """Geometric means over graphs of [S, G, E] -> [S, E]; of one graph its own values."""
     if curves.shape[1] == 1:
         return curves[:, 0]
-    return np.asarray(np.exp(np.log(np.maximum(curves, FAILED)).mean(axis=1)))
+    return geometric_mean(curves, axis=1)
 
 
 def samples_to(curve: NDArray[np.float64], goal: float) -> int | None:

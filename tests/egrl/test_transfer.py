@@ -12,6 +12,7 @@ import pytest
 import torch
 from commands import refuse
 
+from analysis.means import FAILED, geometric_mean
 from egrl import finetune, saved_policies, transfer
 from egrl.cli import main
 from hwsim.nnpi.chip import load_chip
@@ -111,8 +112,8 @@ def test_transfer_leaves_a_document_that_later_targets_join(run, capsys):
 
 
 def test_a_mean_over_workloads_is_geometric_and_a_map_that_does_not_run_counts(run):
-    assert transfer.geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
-    assert transfer.geometric_mean([0.0, 1.0]) == pytest.approx(math.sqrt(transfer.FAILED))
+    assert geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
+    assert geometric_mean([0.0, 1.0]) == pytest.approx(math.sqrt(FAILED))
 
 
 def test_finetuning_counts_the_evaluations_until_it_is_as_good_as_from_scratch(tmp_path):
