@@ -14,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 
+from egrl.stopping import leave_to_parent
 from egrl.types import Executor, Proposals, RunFailure
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem
 
@@ -62,7 +63,7 @@ def _sigint_ignored() -> Iterator[None]:
 
 def _hold(problems: Sequence[Problem]) -> None:
     global _held
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    leave_to_parent()
     if sys.platform == "linux":  # a parent killed by SIGKILL cannot stop its workers
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -39,6 +39,11 @@ class Interrupted(Exception):
         self.folder, self.generation = folder, generation
 
 
+def leave_to_parent() -> None:
+    """Ignore Ctrl-C, which reaches all processes of a terminal: the first of them decides."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 class StopSignal:
     """Turns the first Ctrl-C (or SIGTERM) into a wish to stop after this generation; the second one ends at once.
 

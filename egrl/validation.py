@@ -11,7 +11,6 @@ Deviations:
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from egrl.archive import Archive
 from egrl.executor import InProcess
 from egrl.flow import Flow
 from egrl.saved_policies import Step
-from egrl.stopping import Interrupted
+from egrl.stopping import Interrupted, leave_to_parent
 from egrl.types import RunFailure, Setting
 from hwsim.problem import Problem, Status
 from workloads.errors import InputError
@@ -119,7 +118,7 @@ def _searched(
         for one, name in missing:
             yield one, name, best_speedup(one, problems[name])
         return
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_ignore_ctrl_c) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=leave_to_parent) as pool:
         waiting = {pool.submit(best_speedup, one, problems[name]): (one, name) for one, name in missing}
         try:
             while waiting:
@@ -128,11 +127,6 @@ def _searched(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _ignore_ctrl_c() -> None:
-    """Ctrl-C reaches all processes of a terminal; the first of them decides."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _append(path: Path, trial: Trial, fingerprint: str, speedup: float) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
+
+from egrl.stopping import leave_to_parent
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,7 @@ def in_processes(calls: Sequence[Call], workers: int) -> Iterator[tuple[str, str
 
 
 def _called(speaker: Connection, call: Call) -> None:
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches all processes of a terminal; the first of them decides
+    leave_to_parent()
     try:
         call.function(*call.arguments)
     except Exception as error:
