@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
 from policies.graphsage import GraphSage, GraphSageConfig
 from policies.layout import Weights
-from policies.store import StoredPolicy, check_network
-from workloads.errors import InputError
+from policies.store import StoredPolicy, check_network, vector_of
 
 KIND = "graphsage"
 
@@ -22,7 +19,7 @@ def graphsage_policy(
     """A `GraphSage` with weights float32 [P]; `free` goes to the metadata (`choices` and `feature_schema` must)."""
     layout = GraphSage(config, features, len(heads)).layout
     layout.check(weights)
-    arrays = {s.name: weights[s.offset : s.end].reshape(s.shape) for s in layout.segments}
+    arrays = layout.arrays(weights)
     metadata = {**free, "kind": KIND, "features": features, "heads": list(heads), "config": asdict(config)}
     return StoredPolicy(arrays, metadata)
 
@@ -32,9 +29,4 @@ def graphsage_weights(policy: StoredPolicy, config: GraphSageConfig, where: str)
     meta = policy.metadata
     check_network(policy, KIND, asdict(config), where)
     layout = GraphSage(config, meta["features"], len(meta["heads"])).layout
-    shapes = {segment.name: segment.shape for segment in layout.segments}
-    found = {name: array.shape for name, array in policy.weights.items()}
-    if shapes != found:
-        name = next(n for n in sorted({*shapes, *found}) if shapes.get(n) != found.get(n))
-        raise InputError(f"{where}: {name}: expected shape {shapes.get(name)}, found {found.get(name)}")
-    return np.concatenate([np.asarray(policy.weights[n], np.float32).reshape(-1) for n in shapes])
+    return vector_of(policy, layout, where)

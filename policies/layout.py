@@ -64,6 +64,10 @@ class Layout:
                 f"received {weights.dtype} {list(weights.shape)}"
             )
 
+    def arrays(self, weights: Weights) -> dict[str, Weights]:
+        """Every segment of [P] as an array [*shape], by name: views."""
+        return {s.name: weights[s.offset : s.end].reshape(s.shape) for s in self.segments}
+
     def views(self, vectors: Tensor) -> dict[str, Tensor]:
         """Every segment of [M, P] as a view [M, *shape], by name."""
         return {s.name: vectors[:, s.offset : s.end].view(-1, *s.shape) for s in self.segments}

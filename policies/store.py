@@ -133,6 +133,16 @@ def check_network(policy: StoredPolicy, kind: str, config: Mapping[str, Any], wh
             )
 
 
+def vector_of(policy: StoredPolicy, layout: Layout, where: str) -> Weights:
+    """The weights float32 [P] of a policy. InputError naming `where` where its arrays are not those of the layout."""
+    shapes = {segment.name: segment.shape for segment in layout.segments}
+    found = {name: array.shape for name, array in policy.weights.items()}
+    if shapes != found:
+        name = next(n for n in sorted({*shapes, *found}) if shapes.get(n) != found.get(n))
+        raise InputError(f"{where}: {name}: expected shape {shapes.get(name)}, found {found.get(name)}")
+    return np.concatenate([np.asarray(policy.weights[n], np.float32).reshape(-1) for n in shapes])
+
+
 def actor_policy(
     weights: Weights,
     config: GraphUNetConfig,
@@ -146,7 +156,7 @@ def actor_policy(
     """A `GraphUNet` with weights float32 [P] as a policy of kind "gnn"; `free` goes to the metadata."""
     layout = GraphUNet(config, features, len(heads), choices).layout
     layout.check(weights)
-    arrays = {s.name: weights[s.offset : s.end].reshape(s.shape) for s in layout.segments}
+    arrays = layout.arrays(weights)
     metadata = {
         **free,
         "kind": "gnn",

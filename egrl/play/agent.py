@@ -93,14 +93,16 @@ class Agent:
         draws = rng.random((config.slots, max(len(game.following) for game in games)))
         self.table.scatter(draws, self.shown.demonstrating)
         seen, actions = self.table.observe(), games[0].num_actions
-        rows = -(-config.replay * config.learner.unroll // config.slots)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(setting.generator("muzero weights").integers(2**62)))
             self.net = MuZeroNet(config.network, shapes(seen, actions)).to(setting.device)
         self._acting = copy.deepcopy(self.net).requires_grad_(False)
         self.chooser = Chooser(config, self._games, self.table, self._acting, self.potential, setting)
         self.learner = MuZeroLearner(config.learner, self.net, advantage=config.ablation == "no-search")
-        self.ring = Ring(*((seen, rows) if self._teaching else ({}, 1)), config.slots, actions)
+        rows = -(-config.replay * config.learner.unroll // config.slots)
+        if not self._teaching:  # nothing of what is remembered is asked for
+            seen, rows = {}, 1
+        self.ring = Ring(seen, rows, config.slots, actions)
         self._rng = setting.generator("muzero replay")
         self._blas = ThreadpoolController()
         self.elites = Elites(len(games), config.elites, setting.generator("muzero openings"))

@@ -15,7 +15,7 @@ from hwsim.problem import Mapping16, Problem
 from hwsim.stepwise import Game, HasGame, HasView
 from policies.layout import Weights, layout_of
 from policies.muzero import MuZeroNet, Shapes
-from policies.store import StoredPolicy
+from policies.store import StoredPolicy, vector_of
 from policies.weights import flatten
 from workloads.errors import InputError
 
@@ -99,19 +99,12 @@ def weights_of(policy: StoredPolicy, net: MuZeroNet, config: PlayConfig, where: 
                 f"{where}: {key}: expected {wanted[key]!r} as method.{key} has it, found {found[key]!r};"
                 f" --set method.{key}={found[key]} goes on from it"
             )
-    layout = layout_of(net.named_parameters())
-    shapes = {segment.name: segment.shape for segment in layout.segments}
-    held = {name: array.shape for name, array in policy.weights.items()}
-    if shapes != held:
-        name = next(n for n in sorted({*shapes, *held}) if shapes.get(n) != held.get(n))
-        raise InputError(f"{where}: {name}: expected shape {shapes.get(name)}, found {held.get(name)}")
-    return np.concatenate([np.asarray(policy.weights[n], np.float32).reshape(-1) for n in shapes])
+    return vector_of(policy, layout_of(net.named_parameters()), where)
 
 
 def policy_of(net: MuZeroNet, config: PlayConfig, discount: float, metadata: dict[str, Any]) -> StoredPolicy:
     """Networks as they are kept, with their settings, those of their search, and other `metadata`."""
-    flat, layout = flatten(net), layout_of(net.named_parameters())
-    arrays = {s.name: flat[s.offset : s.end].reshape(s.shape) for s in layout.segments}
+    arrays = layout_of(net.named_parameters()).arrays(flatten(net))
     search = {name: getattr(config, name) for name in SEARCH}
     search["discount"] = {"first": discount, "last": discount}
     return StoredPolicy(arrays, {"kind": KIND, **metadata, **demands(config), "search": search})
