@@ -174,11 +174,10 @@ class Sac:
         Returns the losses and what they are made of. Raises ValueError where shapes do not fit or a reward is not
         finite.
         """
-        task = self.task
-        self._check(batch, task)
-        target = self._target(batch, rng, task)
-        critic_loss, value = self._step_critic(batch, target, rng, task)
-        actor_loss, entropy = self._step_actor(batch, rng, task)
+        self._check(batch)
+        target = self._target(batch, rng)
+        critic_loss, value = self._step_critic(batch, target, rng)
+        actor_loss, entropy = self._step_actor(batch, rng)
         with torch.no_grad():
             for net, slow in ((self.actor, self.target_actor), (self.critic, self.target_critic)):
                 torch._foreach_lerp_(list(slow.parameters()), list(net.parameters()), self.config.tau)
@@ -234,15 +233,15 @@ class Sac:
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
-    def _graph(self, task: Task) -> Graph:
-        return task.graph.on(self.device)
+    def _graph(self) -> Graph:
+        return self.task.graph.on(self.device)
 
     def _copy_to_targets(self) -> None:
         assign(self.target_actor, flatten(self.actor))
         assign(self.target_critic, flatten(self.critic))
 
-    def _check(self, batch: Transitions, task: Task) -> None:
-        size = (len(batch.action), *task.num_choices.shape)
+    def _check(self, batch: Transitions) -> None:
+        size = (len(batch.action), *self.task.num_choices.shape)
         if batch.action.shape != size:
             raise ValueError(f"action: expected shape {list(size)}, received {list(batch.action.shape)}")
         if batch.reward.shape != size[:1] or not np.isfinite(batch.reward).all():
@@ -255,11 +254,11 @@ class Sac:
             raise ValueError(
                 f"elite: expected shape {[*size[1:], self.choices]}, received {list(batch.elite.shape)}"
             )
-        legal = batch.action < np.maximum(task.num_choices, 1)
+        legal = batch.action < np.maximum(self.task.num_choices, 1)
         if not legal.all() or batch.action.min(initial=0) < -1:
             raise ValueError("action: expected -1 or a choice below num_choices, received another number")
 
-    def _target(self, batch: Transitions, rng: np.random.Generator, task: Task) -> Tensor:
+    def _target(self, batch: Transitions, rng: np.random.Generator) -> Tensor:
         """y [B]."""
         config = self.config
         target = self._tensor(batch.reward).float() * config.reward_scale
@@ -270,36 +269,36 @@ class Sac:
             next_x = self._tensor(batch.next_x)
             next_x = next_x if next_x.dim() == 2 else next_x[self._tensor(going)]
             log_probs = masked_log_probs(
-                self.target_actor(next_x, self._graph(task)), self._tensor(task.num_choices)
+                self.target_actor(next_x, self._graph()), self._tensor(self.task.num_choices)
             )
-            drawn = _draw(log_probs, rng, int(going.sum())) * self._tensor(task.live).unsqueeze(-1)
-            q = self.target_critic(next_x, self._graph(task), drawn.flatten(2)).amin(dim=0)
-            soft = q + config.alpha * mean_entropy(log_probs, self._tensor(task.live))
+            drawn = _draw(log_probs, rng, int(going.sum())) * self._tensor(self.task.live).unsqueeze(-1)
+            q = self.target_critic(next_x, self._graph(), drawn.flatten(2)).amin(dim=0)
+            soft = q + config.alpha * mean_entropy(log_probs, self._tensor(self.task.live))
             target[self._tensor(going)] += config.gamma * soft
         return target
 
     def _step_critic(
-        self, batch: Transitions, target: Tensor, rng: np.random.Generator, task: Task
+        self, batch: Transitions, target: Tensor, rng: np.random.Generator
     ) -> tuple[float, float]:
         """One step on the Bellman error. Returns the loss and the mean value."""
-        action = self.noisy_one_hot(batch.action, rng, task)
-        value = self.critic(self._tensor(batch.x), self._graph(task), action)
+        action = self.noisy_one_hot(batch.action, rng)
+        value = self.critic(self._tensor(batch.x), self._graph(), action)
         loss = (value - target).square().mean(dim=1).sum()
         self._step(self.critic, self.critic_adam, loss)
         return float(loss.detach()), float(value.detach().mean())
 
-    def noisy_one_hot(self, action: NDArray[np.int16], rng: np.random.Generator, task: Task) -> Tensor:
+    def noisy_one_hot(self, action: NDArray[np.int16], rng: np.random.Generator) -> Tensor:
         """Actions [B, N, H] as noisy one-hots float32 [B, N, H*C]; unused rows and illegal choices are 0."""
-        used = (action >= 0)[..., None] & legal_choices(task.num_choices, self.choices)
+        used = (action >= 0)[..., None] & legal_choices(self.task.num_choices, self.choices)
         clip, sigma = self.config.noise_clip, np.float32(self.config.noise_sigma)
         noise = np.clip(rng.standard_normal(used.shape, dtype=np.float32) * sigma, -clip, clip)
         one_hot = action[..., None] == np.arange(self.choices)
         return self._tensor(((one_hot + noise) * used).astype(np.float32)).flatten(2)
 
-    def _step_actor(self, batch: Transitions, rng: np.random.Generator, task: Task) -> tuple[float, float]:
+    def _step_actor(self, batch: Transitions, rng: np.random.Generator) -> tuple[float, float]:
         """One step on the soft value. Returns the loss and the mean entropy."""
-        x, live = self._tensor(batch.x), self._tensor(task.live)
-        log_probs = masked_log_probs(self.actor(x, self._graph(task)), self._tensor(task.num_choices))
+        x, live = self._tensor(batch.x), self._tensor(self.task.live)
+        log_probs = masked_log_probs(self.actor(x, self._graph()), self._tensor(self.task.num_choices))
         action = log_probs.exp()
         if self.config.actor_gradient == "straight-through":
             drawn = _draw(log_probs.detach(), rng, len(batch.action))
@@ -308,7 +307,7 @@ class Sac:
             action = action.unsqueeze(0)
         action = (action * live.unsqueeze(-1)).flatten(2)
         frozen = {name: p.detach() for name, p in self.critic.named_parameters()}
-        value = torch.func.functional_call(self.critic, frozen, (x, self._graph(task), action)).amin(dim=0)
+        value = torch.func.functional_call(self.critic, frozen, (x, self._graph(), action)).amin(dim=0)
         entropy = mean_entropy(log_probs, live).mean()
         loss = -value.mean() - self.config.alpha * entropy
         if batch.elite is not None and self.config.imitation > 0:

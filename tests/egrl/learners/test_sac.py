@@ -50,7 +50,7 @@ def test_in_one_step_episodes_the_target_is_the_scaled_reward_and_no_network_is_
 
     monkeypatch.setattr(sac.target_actor, "forward", forbidden)
     monkeypatch.setattr(sac.target_critic, "forward", forbidden)
-    target = sac._target(rows, np.random.default_rng(0), TASK)
+    target = sac._target(rows, np.random.default_rng(0))
     assert np.allclose(target.numpy(), 5 * rows.reward)
     sac.update(rows, np.random.default_rng(0))
     with pytest.raises(AssertionError, match="a target network was evaluated"):
@@ -63,7 +63,7 @@ def test_rows_that_go_on_earn_the_entropy_of_the_live_decisions():
         for p in (*sac.target_actor.parameters(), *sac.target_critic.parameters()):
             p.zero_()
     rows = replace(batch(), done=np.arange(BATCH) < 2)
-    target = sac._target(rows, np.random.default_rng(0), TASK).numpy()
+    target = sac._target(rows, np.random.default_rng(0)).numpy()
     entropy = (np.log(3) * LIVE[:, 0].sum() + np.log(2) * LIVE[:, 1].sum()) / LIVE.sum()
     assert np.allclose(target, 5 * rows.reward + np.where(rows.done, 0, 0.5 * 0.2 * entropy))
 
@@ -79,14 +79,14 @@ def test_with_certain_actions_the_bootstrapped_target_is_exact():
     action[0, :, 0, 2] = action[0, :, 1, 0] = 1
     action *= LIVE[..., None]
     q = sac.target_critic(torch.from_numpy(rows.x), TASK.graph, torch.from_numpy(action).flatten(2)).detach()
-    target = sac._target(rows, np.random.default_rng(0), TASK).numpy()
+    target = sac._target(rows, np.random.default_rng(0)).numpy()
     assert float(q[0, 0]) != float(q[1, 0])
     assert np.allclose(target, 5 * rows.reward + 0.5 * float(q.min()), atol=1e-5)
 
 
 def test_behavioural_noise_is_clipped_and_spares_unused_rows_and_illegal_choices():
     sac, rows = learner(), batch(size=200)
-    noisy = sac.noisy_one_hot(rows.action, np.random.default_rng(0), TASK).numpy()
+    noisy = sac.noisy_one_hot(rows.action, np.random.default_rng(0)).numpy()
     noisy = noisy.reshape(200, NODES, HEADS, CHOICES)
     exact = rows.action[..., None] == np.arange(CHOICES)
     legal = np.arange(CHOICES) < COUNTS[..., None]
@@ -119,7 +119,7 @@ def test_one_state_or_the_same_state_in_every_row_is_the_same_lesson(done):
 def test_the_actor_step_moves_the_actor_alone_and_every_weight_of_it(mode):
     sac = learner(replace(SETTINGS, actor_gradient=mode))
     critic, actor = flatten(sac.critic), flatten(sac.actor)
-    sac._step_actor(batch(), np.random.default_rng(0), TASK)
+    sac._step_actor(batch(), np.random.default_rng(0))
     assert np.array_equal(flatten(sac.critic), critic)
     assert (flatten(sac.actor) != actor).mean() > 0.5
 
