@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import errno
+import importlib.util
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -77,3 +80,25 @@ def outcome(run: Path) -> tuple[list[dict[str, str]], str, dict[str, Any]]:
     summary = json.loads((run / "summary.json").read_text())
     del summary["seconds"], summary["bound_seconds"]
     return metrics(run), (run / "best_mapping.json").read_text(), summary
+
+
+def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the disk refuses checkpoints."""
+    real = os.replace
+
+    def full(source: Any, target: Any) -> None:
+        if "checkpoint" in str(target):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+
+
+def module_of(path: Path) -> Any:
+    """A Python file outside the packages as a module: a benchmark, a tool, an example."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

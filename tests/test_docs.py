@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import pkgutil
@@ -19,6 +18,7 @@ from types import ModuleType
 import click
 import numpy as np
 import pytest
+from commands import module_of
 
 import onnx_models
 from egrl import api, summary
@@ -295,12 +295,7 @@ def test_the_table_of_gates_states_what_make_runs():
 
 
 def example(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(ROOT / "examples" / f"{name}.py")
 
 
 def test_the_quickstart_searches_and_shows_where_the_weights_went(tmp_path, monkeypatch, capsys):

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import TINY, metrics, outcome, refuse
+from commands import TINY, fill_disk, metrics, outcome, refuse
 from filelock import FileLock
 
 from egrl.cli import main
@@ -153,17 +153,7 @@ def test_a_damaged_chunk_of_mappings_is_named(run, capsys, damage):
 
 
 def test_a_full_disk_ends_with_one_line_and_a_good_checkpoint(run, capsys, monkeypatch):
-    import errno
-    import os
-
-    real = os.replace
-
-    def full(source, target):
-        if "checkpoint" in str(target):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        real(source, target)
-
-    monkeypatch.setattr(os, "replace", full)
+    fill_disk(monkeypatch)
     argv = ["run", "--resume", str(run), "--gens", "4", "--quiet"]
     refuse(capsys, argv, "No space left on device", "checkpoint", code=1)
     monkeypatch.undo()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import fill_disk
 
 from egrl import checkpoint, chunks, config, loop
 from egrl.archive import Archive
@@ -66,14 +67,7 @@ def test_beyond_the_window_old_chunks_go_and_a_resumed_run_is_the_same(tmp_path)
 def test_the_checkpoint_before_stays_good_when_the_disk_fills_beyond_the_window(tmp_path, monkeypatch):
     go(tmp_path / "r", 60)
     before = metrics(tmp_path / "r")
-    real = os.replace
-
-    def full(source, target):
-        if "checkpoint" in str(target):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        real(source, target)
-
-    monkeypatch.setattr(os, "replace", full)
+    fill_disk(monkeypatch)
     with pytest.raises(RunFailure, match="No space left"):
         go(tmp_path / "r", 200, resume=True, every=1e9)
     monkeypatch.undo()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from commands import module_of
 
 from hwsim.mcm.problem import McmProblem
 from workloads.zoo.mcm87 import MCM87
@@ -19,12 +19,7 @@ KEYS = 8
 
 @cache
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("mcm87_table", ROOT / "tools" / "mcm87_table.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(ROOT / "tools" / "mcm87_table.py")
 
 
 @cache

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import module_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,11 +93,7 @@ def test_a_reserve_keeps_its_share_of_the_prefetch_memory_free_at_every_step():
 
 def test_the_default_rule_has_the_best_geometric_mean_latency_over_the_zoo(capsys):
     file = Path(__file__).resolve().parents[3] / "benchmarks" / "baseline_rules.py"
-    spec = importlib.util.spec_from_file_location("baseline_rules", file)
-    assert spec is not None
-    assert spec.loader is not None
-    benchmark = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(benchmark)
+    benchmark = module_of(file)
     assert benchmark.main([]) == 0
     assert capsys.readouterr().out.rstrip().endswith(f"best by geometric mean: {DEFAULT_RULE}")
 
