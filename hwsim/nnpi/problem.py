@@ -41,6 +41,8 @@ SIMULATOR_VERSION = 1
 
 POLISH_STEPS = 200_000
 """Proposals of the local search that follows a solve."""
+POLISH_SHARE = 0.25
+"""Of the time of a solve that this search has at least, where the solve took all of it."""
 
 _NOISE_STREAM = 0x6E6F697365
 
@@ -210,7 +212,7 @@ class NnpiProblem:
 
         tables, begun = self._noise_free(), time.monotonic()
         found = solve(tables, time_limit_s=time_limit_s)
-        left_s = max(time_limit_s / 4, time_limit_s - (time.monotonic() - begun))
+        left_s = max(POLISH_SHARE * time_limit_s, time_limit_s - (time.monotonic() - begun))
         first = self.baseline.mapping if found.mapping is None else found.mapping
         mapping, cost = polish(
             tables, first, steps=POLISH_STEPS, seconds=left_s, key=seed % 2**64, restarts=2

@@ -21,6 +21,7 @@ from workloads.graph import Gemm, Op, Workload
 from workloads.validate import last_consumer
 
 MOST_BYTES = 2**62
+"""Sums of sizes stay below, so that int64 arithmetic never overflows."""
 REARRANGING = frozenset({"reshape", "concat", "split"})
 """Kinds of op that only rearrange bytes, so that what already lies in the right memory need not move."""
 
