@@ -14,6 +14,7 @@ from pathlib import Path
 
 import egrl
 from analysis import style
+from analysis.means import geometric_mean
 from egrl import saved_policies, transfer
 from egrl.figures.transfer import draw
 from egrl.figures.transfers import Transferred
@@ -35,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
         first, best, last = target.speedup[0], max(target.speedup), target.speedup[-1]
         print(f"{target.workload:<16}{first:>14.3f}{best:>14.3f}{last:>14.3f}")
     deployed = [target.speedup[-1] for target in placed]
-    print(f"{'geometric mean':<44}{transfer.geometric_mean(deployed):>14.3f}")
+    print(f"{'geometric mean':<44}{geometric_mean(deployed):>14.3f}")
 
     document = transfer.document(policies, placed, ())
     style.save(draw([Transferred(trained.folder, document)]).figure, Path("transfer.png"))
