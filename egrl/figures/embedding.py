@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from analysis.embedding import FEWEST, embed, embedding_figure
 from analysis.mapping_groups import BEST, COMPETITIVE, MOST, WITHIN, Groups, choose, hamming, measure
 from egrl.figures import Drawing, plain
-from egrl.figures.places import check_places
+from egrl.figures.places import check_alike
 from egrl.figures.repetitions import together
 from egrl.past_run import Evaluations, PastRun
 from workloads.errors import InputError
@@ -23,7 +23,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     """
     kept, remarks = together(runs)
     problem = kept[0].problem
-    check_places("umap", problem)
+    check_alike("umap", problem)
     live = problem.size_bytes > 0
     past = [_valid(run) for run in kept]
     searched = [(found.mapping[:, live], found.speedup) for found in past]

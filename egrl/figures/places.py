@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from hwsim.problem import Problem
+from hwsim.stepwise import HasGame
 from hwsim.views import HasPlanText
 from workloads.errors import InputError
 
 
-def check_places(figure: str, problem: Problem) -> None:
-    """InputError where the choices of a problem are the rules of a plan: their numbers say nothing by themselves."""
+def check_alike(figure: str, problem: Problem) -> None:
+    """InputError where two mappings are not alike by their numbers: where they are the rules of plans."""
     if isinstance(problem, HasPlanText):
-        raise InputError(
-            f"plot {figure}: expected a problem whose mappings say where things lie, found {problem.name!r}, whose"
-            " mappings are plans; `egrl plot curves` draws its runs"
+        raise _refusal(figure, problem, "plans; `egrl plot curves` draws its runs")
+
+
+def check_places(figure: str, problem: Problem) -> None:
+    """InputError where the choices of a problem are no places, but the rules of a plan or the actions of a game."""
+    check_alike(figure, problem)
+    if isinstance(problem, HasGame):
+        raise _refusal(
+            figure, problem, "the actions of a game; `egrl plot layout` draws where they put its buffers"
         )
+
+
+def _refusal(figure: str, problem: Problem, what: str) -> InputError:
+    return InputError(
+        f"plot {figure}: expected a problem whose mappings say where things lie, found {problem.name!r}, whose"
+        f" mappings are {what}"
+    )

@@ -23,7 +23,7 @@ class ChipUse:
         busy_s: seconds a sample that it is busy, by the model of the problem.
         weight_bytes: of its nodes.
         peak_bytes: the most that it holds on the device model.
-        link_s: seconds a sample that the link to the next chip is busy.
+        link_s: seconds a sample that the link to the next chip is busy; 0 where the chips' times hold the transfers.
         link_bytes: what passes that link a sample.
     """
 
@@ -61,6 +61,8 @@ def explain(
     t = network.tables
     ran = run(device, place[None])
     chip_s, link_s = (ran.chip_s[0], ran.link_s[0]) if on_device else busy(t, place)
+    if t.transfers and not on_device:
+        link_s = np.zeros(t.chips)
     carried = np.zeros(t.chips, np.int64)
     for k in range(len(t.source)):
         home = int(place[t.source[k]])
@@ -68,9 +70,8 @@ def explain(
         each = np.unique(hops) if on_device else [int(hops.max())]
         for far in each:
             carried[(home + np.arange(far)) % t.chips] += t.tensor_bytes[k]
-    counted = link_s if on_device or not t.transfers else np.zeros(t.chips)
-    chip, link = int(chip_s.argmax()), int(counted.argmax())
-    by_chip = bool(chip_s[chip] >= counted[link])
+    chip, link = int(chip_s.argmax()), int(link_s.argmax())
+    by_chip = bool(chip_s[chip] >= link_s[link])
     return Partition(
         tuple(
             ChipUse(
@@ -84,7 +85,7 @@ def explain(
             )
             for c in range(t.chips)
         ),
-        float(max(chip_s[chip], counted[link])),
+        float(max(chip_s[chip], link_s[link])),
         f"chip {chip}" if by_chip else f"link {link} -> {(link + 1) % t.chips}",
         sram_bytes,
         int(ran.stages[0]),

@@ -102,6 +102,14 @@ def test_the_partition_names_the_slowest_chip_or_link():
     assert problem.partition(column(0, 0)[0]).bottleneck == "chip 0"
 
 
+def test_links_have_no_times_beside_chips_whose_times_hold_the_transfers():
+    network = instance([1.0, 2.0], [(0, 1)], [9.0, 0.0])
+    shown = McmProblem(network, package("compute+transfers")).partition(column(0, 1)[0])
+    assert (shown.bottleneck, shown.cost_s) == ("chip 1", 11.0)
+    assert {chip.link_s for chip in shown.chips} == {0.0}
+    assert shown.chips[0].link_bytes == 9 * MIB
+
+
 def test_one_chip_takes_everything():
     problem = McmProblem(CHAIN, package(chips=1))
     assert problem.baseline.cost == 10.0
