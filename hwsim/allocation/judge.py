@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from hwsim.problem import Violation
 
 
@@ -38,13 +40,14 @@ def judge(
             violations.append(Violation("offset not aligned", name, offset, align_bytes, "bytes"))
         if size > 0 and offset + size > capacity_bytes:
             violations.append(Violation("buffer sticks out", name, offset + size, capacity_bytes, "bytes"))
+    numbers = [
+        (first, end, at, at + size) for (_, size, first, end), at in zip(buffers, offsets, strict=True)
+    ]
+    born, dead, low, high = np.array(numbers, np.int64).reshape(-1, 4).T
     for one in range(len(buffers)):
-        name, size, first, end = buffers[one]
-        for other in range(one):
-            other_name, other_size, other_first, other_end = buffers[other]
-            steps = min(end, other_end) - max(first, other_first)
-            shared = min(offsets[one] + size, offsets[other] + other_size) - max(offsets[one], offsets[other])
-            if steps > 0 and shared > 0:
-                where = f"{other_name} and {name}"
-                violations.append(Violation("buffers overlap", where, shared, 0, "bytes"))
+        steps = np.minimum(dead[one], dead[:one]) - np.maximum(born[one], born[:one])
+        shared = np.minimum(high[one], high[:one]) - np.maximum(low[one], low[:one])
+        for other in np.flatnonzero((steps > 0) & (shared > 0)).tolist():
+            where = f"{buffers[other][0]} and {buffers[one][0]}"
+            violations.append(Violation("buffers overlap", where, int(shared[other]), 0, "bytes"))
     return violations

@@ -27,6 +27,14 @@ def test_each_mistake_is_found(offsets, capacity, align, expected):
     assert [str(violation) for violation in judge(BUFFERS, offsets, capacity, align)] == expected
 
 
+def test_every_pair_that_overlaps_is_named_in_order():
+    buffers = [("a", 10, 0, 9), ("b", 4, 0, 9), ("c", 6, 5, 7), ("none", 0, 0, 9)]
+    found = judge(buffers, [0, 6, 8, 9], 36, 1)
+    assert [(violation.where, violation.demanded) for violation in found] == [
+        ("a and b", 4), ("a and c", 2), ("b and c", 2)
+    ]  # fmt: skip
+
+
 def test_one_offset_a_buffer_is_expected():
     with pytest.raises(ValueError, match="expected 3, received 2"):
         judge(BUFFERS, [0, 16], 36, 8)
