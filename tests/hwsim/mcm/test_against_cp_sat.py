@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from mcm_cases import RULES, broken, package, random_graph
+from ortools.sat.python import cp_model
 
 from hwsim.mcm.graph import Graph
 from hwsim.mcm.package import Constraints
 from hwsim.mcm.solver import BUDGET, INFEASIBLE, VALID, solver
-
-cp_model = pytest.importorskip("ortools.sat.python.cp_model")
 
 
 def dense_graph(rng: np.random.Generator, nodes: int) -> Graph:
