@@ -200,14 +200,16 @@ class Agent:
     # ---- learning
 
     def _draw(self, window: Window, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Times and slots [count] of remembered moves: without search of the latest, since they teach the policy that
-        played them.
+        """Times and slots [count] of remembered moves: without search of the latest that were drawn from a policy,
+        since they teach the one that played them.
         """
-        first = window.first
+        first, slots = window.first, np.arange(self.ring.slots)
         if self._config.ablation == "no-search":
             first = max(first, window.end - RECENT * self._config.chunk)
+            drawn = np.flatnonzero(~self.chooser.greedy)
+            slots = drawn if len(drawn) else slots
         last = max(first + 1, window.end - self._config.learner.unroll)
-        return self._rng.integers(first, last, count), self._rng.integers(0, self.ring.slots, count)
+        return self._rng.integers(first, last, count), slots[self._rng.integers(0, len(slots), count)]
 
     def reanalyse(self, window: Window) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Search segments of remembered moves anew, so many that they have their share; where they begin.

@@ -66,13 +66,15 @@ def test_greedy_slots_of_a_puct_search_take_the_most_visited_move_without_noise(
     assert not np.array_equal(chosen[0][~greedy], chosen[1][~greedy])
 
 
-def test_without_search_only_the_latest_moves_teach():
+def test_without_search_only_the_latest_moves_that_a_policy_was_drawn_for_teach():
     player = agent(ToyGame(), settings(ablation="no-search", replay=10_000))
     games(player, 3 * RECENT)
     window = player.ring.window(0)
     assert window.first == 0
-    time, _ = player._draw(window, 1000)
+    time, slot = player._draw(window, 1000)
     assert min(time) == window.end - RECENT * player._config.chunk
+    assert set(slot) == set(np.flatnonzero(~player.chooser.greedy))
+    assert player.chooser.greedy.any()
 
 
 @pytest.mark.parametrize(
