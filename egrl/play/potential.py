@@ -6,7 +6,7 @@ Phi, rewards r + gamma Phi(s') - Phi(s) have the same best policies, and a value
 A *place* is the decision that a game has come to. The potential of a place is what recent games were rewarded with
 from there on, so that a network need not learn how long the rest of a program is, only by how much a state is better
 or worse than usual. Going back to a backup moves to an earlier place, whose potential is greater: what is left of the
-negative reward is the local loss.
+negative reward is the local loss, and what the delay costs under the discount.
 """
 
 from __future__ import annotations

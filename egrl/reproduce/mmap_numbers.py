@@ -13,6 +13,7 @@ from egrl import problems
 from egrl.past_run import PastRun
 from egrl.reproduce.folder import save_figure
 from egrl.reproduce.mmap_paper import ABLATIONS, AGENT, FULL, UNREVISED, Plan, folder_of
+from workloads.load_program import describe
 
 if TYPE_CHECKING:
     from hwsim.mmap.problem import MmapProblem
@@ -133,12 +134,15 @@ def ablation(plan: Plan, results: Mapping[str, Any], out: Path) -> dict[str, Any
 def suite(plan: Plan, out: Path) -> dict[str, Any]:
     """Tables 3 and 4, Figure 10: the agent's speedup on every program, from the largest to the smallest."""
     from analysis.speedups import speedup_figure
+    from hwsim.mmap.problem import MmapProblem
 
     found = {}
     for name in plan.suite:
         run = PastRun.read(out / "suite" / name / f"{AGENT}-s0")
         found[name] = {key: values[0] for key, values in summed([run]).items()}
-        found[name]["buffers"] = len(run.problem.nodes)
+        assert isinstance(run.problem, MmapProblem)
+        sizes = describe(run.problem.program)
+        found[name] |= {key: sizes[key] for key in ("buffers", "alias_groups")}
     ordered = dict(sorted(found.items(), key=lambda entry: -entry[1]["speedup"]))
     speedups = {name: entry["speedup"] for name, entry in ordered.items()}
     save_figure(speedup_figure(speedups, "the heuristic"), out / "figures" / "speedups.png")

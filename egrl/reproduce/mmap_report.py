@@ -67,8 +67,12 @@ programs are of one run of {plan["suite_seconds"]:g} s each.
 game's own rules, hundreds to thousands of games a second, which the paper's agent does not do. *{UNREVISED}* is the
 agent without revisions, and without the slots that imitate what they found; the paper's claims are judged by it. It,
 too, is otherwise than the paper's agent in what `docs/muzero.md` lists: Gumbel MuZero with fewer simulations for PUCT
-with 400, a potential, a discount that grows, tensors that are held are seen. `random` wishes for each buffer what it
-likes and plays what is legal in its place, which earns a little more than the paper's even draws of legal moves.
+with 400, a potential, a discount that grows, a coarser map, tensors that are held are seen.
+
+**The rivals.** `random` wishes for each buffer what it likes and plays what is legal in its place, which earns a little
+more than the paper's even draws of legal moves. `es` perturbs the weights of one graph network that decides for all
+buffers; of the paper's evolution strategies it is known that they search the space of actions and make local changes,
+which on large programs should be a weaker rival.
 
 **What can be compared.** The paper's programs are not public: those here have their names and about their numbers of
 buffers, and are otherwise this package's own. Its rewards are normalised in a way that it does not state, its times
@@ -80,7 +84,8 @@ def _claims(results: Results) -> str:
     lines = [
         "## What holds and what does not",
         "",
-        f"The paper's claims; its agent is *{UNREVISED}*, but for speedups and layouts, which are the full agent's.",
+        f"The paper's claims; its agent is *{UNREVISED}*, but for speedups, correlations and layouts, which are the"
+        " full agent's.",
         "",
         "| claim | published | here | holds here |",
         "|---|---|---|---|",

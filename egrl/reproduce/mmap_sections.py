@@ -159,8 +159,9 @@ def correlation(results: Results) -> str:
     lines = [
         "## Table 5 and Figure 6: reward and latency",
         "",
-        "The programs with the largest and the smallest speedups. A run's games, in their order, are cut into ten equal"
-        " stages; of each the layout with the best reward is taken (the number in the figure), so that rewards differ"
+        "The programs with the largest and the smallest speedups. A run's games, revised ones among them, are cut into"
+        " ten equal stages in their order; of each the layout with the best reward is taken (the number in the"
+        " figure), so that rewards differ"
         " as the run goes on. Pearson's correlation of reward and latency; -1 is best.",
         "",
         "| program | speedups | speedup | layouts | rewards | correlation | published |",
@@ -248,6 +249,12 @@ def remarks(results: Results) -> str:
             if (played := fmean(value or 0 for value in entry["methods"][label]["games"])) < FEW
         ]
     programs = results["suite"]["programs"]
+    grouped = {name: found["alias_groups"] for name, found in programs.items() if found["alias_groups"]}
+    lines.append(
+        "- Without alias groups no play comes to a dead end, from which it would have to go back to its backup."
+        f" {len(grouped)} of the {len(programs)} programs of Table 3 have some{_counted(grouped)}. What Drop-backup is"
+        " worth is asked neither here nor in the paper."
+    )
     few = [name for name, found in programs.items() if (found["games"] or 0) < FEW]
     if few:
         lines.append(
@@ -270,6 +277,12 @@ def remarks(results: Results) -> str:
         f" the shortest of these runs has {shortest:,} games)."
     )
     return "\n".join(lines)
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    """Names with their counts in brackets, the largest first; of none nothing."""
+    ordered = sorted(counts.items(), key=lambda entry: -entry[1])
+    return f" ({', '.join(f'`{name}` {count}' for name, count in ordered)})" if ordered else ""
 
 
 def _own(returned: Sequence[float | None]) -> str:

@@ -250,6 +250,14 @@ def test_claims_about_parts_speedups_and_layouts_turn_with_the_numbers(made):
             assert line_of(text, claim).endswith(f"| {verdict} |")
 
 
+def test_the_report_says_where_games_can_come_to_a_dead_end(made):
+    found = results(made[0])
+    assert all(entry["alias_groups"] == 0 for entry in found["suite"]["programs"].values())
+    assert "0 of the 2 programs of Table 3 have some." in report(found)
+    found["suite"]["programs"]["vgg16"]["alias_groups"] = 3
+    assert "1 of the 2 programs of Table 3 have some (`vgg16` 3)." in report(found)
+
+
 def test_prod_is_never_slower_than_the_heuristic(made):
     found = results(made[0])
     for entry in found["programs"]["alexnet"]["methods"].values():
