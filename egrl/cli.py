@@ -24,13 +24,13 @@ COMMANDS: dict[str, str] = {
     "transfer": "place a trained policy on other workloads, with no training",
     "pretrain": "train one policy on many workloads",
     "bound": "prove how fast a mapping can be, and how far the best known is from that",
-    "evaluate": "score and explain one mapping, op by op",
+    "evaluate": "score and explain one mapping",
     "export": "the best mapping of a run as a table, or in a copy of the ONNX file",
     "allocate": "an address for each tensor of a mapping",
     "plot": "draw figures from run folders",
     "reproduce": "a paper's experiments again, published numbers beside ours",
     "chip": "make a chip file of your own",
-    "import": "make a workload file of a model: ONNX, or an exported PyTorch program",
+    "import": "make a workload file of a model: ONNX, an exported PyTorch program, HLO",
     "list": "list workloads, chips, methods or problems",
 }
 

@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from hwsim.problem import Mapping16, Problem, Status
-from hwsim.views import HasBestKnown, HasExplanation, HasPartition
+from hwsim.views import HasBestKnown, HasExplanation, HasPartition, HasRewardBound
 from workloads.errors import InputError
 
 
@@ -32,13 +32,17 @@ from workloads.errors import InputError
 def command(
     workload: str, mapping: str, problem: str, chip: str, settings: tuple[str, ...], as_json: bool
 ) -> int:
-    """Score one mapping and say, op by op, where its time goes.
+    """Score one mapping, and say where its time goes: op by op (nnpi) or chip by chip (mcm).
 
     egrl evaluate --workload bert --mapping runs/bert-egrl-s0-1/best_mapping.json
     """
     subject = subject_of(workload, problem, chip, settings)
     report = evaluation_report(subject, chosen(mapping, subject), mapping)
-    click.echo(json.dumps(report, allow_nan=False) if as_json else text_of(report))
+    click.echo(
+        json.dumps(report, allow_nan=False)
+        if as_json
+        else text_of(report, isinstance(subject, HasRewardBound))
+    )
     return 0
 
 
@@ -100,8 +104,9 @@ def evaluation_report(problem: Problem, mapping: Mapping16, name: str) -> dict[s
     }
 
 
-def text_of(report: Mapping[str, Any]) -> str:
-    """The report for people: the explanation as a table, then the score."""
+def text_of(report: Mapping[str, Any], rewarded: bool = False) -> str:
+    """The report for people: the explanation as a table, then the score; with the reward where that is no matter of the
+    cost alone."""
     from egrl.problems import rival
     from egrl.units import cost_text
 
@@ -126,7 +131,8 @@ def text_of(report: Mapping[str, Any]) -> str:
     lines.append(
         f"{report['workload']} on {report['chip']}, {report['mapping']}: {cost}, {report['speedup']:.4f}x"
         f" {rival(report['problem'])} ({report['baseline']['rule']}, {cost_text(report['baseline']['cost'], unit)}),"
-        f" status {report['status']}, epsilon {report['epsilon']:.4f}"
+        + (f" reward {report['reward']:.4f}," if rewarded else "")
+        + f" status {report['status']}, epsilon {report['epsilon']:.4f}"
     )
     return "\n".join(lines)
 

@@ -45,7 +45,10 @@ def ablated(method: str, ablation: str) -> str:
 @click.command(name="run", short_help="search for the best mapping of a workload")
 @options_of(RunOptions)
 @click.option("--out", help="run folder [runs/<workload>-<method>-s<seed>-<n>]")
-@click.option("--resume", help="go on with this run folder (only a larger budget may be given)")
+@click.option(
+    "--resume",
+    help="go on with this run folder (with a larger budget, say)",
+)
 @click.option(
     "--set",
     "settings",
@@ -54,7 +57,10 @@ def ablated(method: str, ablation: str) -> str:
     help="problem., method. or evaluator.KEY=VALUE",
 )
 @click.option(
-    "--preset", default="", metavar="paper", help="the paper's values, cold start, invalid maps penalised"
+    "--preset",
+    default="",
+    metavar="paper",
+    help="the paper's values, cold start, and its paper's switches of the problem",
 )
 @click.option(
     "--ablation",

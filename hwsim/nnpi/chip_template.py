@@ -25,7 +25,7 @@ _EFFECTS = {
 def template(chip: Chip, name: str) -> str:
     """TOML text with the chip's values under another name, a comment on each; `parse_chip` reads it back."""
     lines = [
-        f"# A chip like {chip.name}: change what is different. docs/nnpi.md says what each value does.",
+        f"# A chip like {chip.name}: change what is different. docs/nnpi.md has the equations.",
         'kind = "chip"',
         "version = 1",
         _line("name", f'"{name}"', "summaries, tables and figures tell chips apart by it"),
