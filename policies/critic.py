@@ -30,7 +30,12 @@ TWINS = 2
 
 @dataclass(frozen=True)
 class CriticConfig:
-    """Shape of each critic: state size of a node, number of message-passing layers."""
+    """Shape of each critic.
+
+    Attributes:
+        width: of a node's state.
+        layers: of message passing.
+    """
 
     width: int = 64
     layers: int = 3

@@ -23,6 +23,7 @@ from commands import module_of
 import onnx_models
 from egrl import api, summary
 from egrl.cli import COMMANDS, cli, main
+from egrl.commands.list import KINDS
 from egrl.config import DEFAULT_GENERATIONS, RunOptions
 from egrl.methods import METHODS
 from egrl.run_folder import policy_is_due
@@ -186,7 +187,7 @@ def test_the_page_about_evaluators_shows_the_examples_as_they_are():
 def test_the_readme_shows_every_command_and_every_kind_of_list():
     shown = commands(README)
     assert {argv[0] for argv in shown} == set(COMMANDS)
-    assert {argv[1] for argv in shown if argv[0] == "list"} == {"workloads", "chips", "methods", "problems"}
+    assert {argv[1] for argv in shown if argv[0] == "list"} == set(KINDS)
 
 
 def test_the_readme_lists_every_method():

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
-KINDS = ("workloads", "chips", "methods", "problems")
+from workloads.errors import InputError
+
+KINDS = ("workloads", "chips", "methods", "problems", "settings")
 
 
-def entries(kind: str) -> list[dict[str, object]]:
-    """Name and a line about each entry of a kind."""
+def entries(kind: str, of: str | None = None) -> list[dict[str, object]]:
+    """Name and a line about each entry of a kind; of settings those of the method or problem `of`."""
     from egrl import methods, problems
 
     if kind == "methods":
@@ -23,6 +26,8 @@ def entries(kind: str) -> list[dict[str, object]]:
             for name, definition in ((n, entry.load()) for n, entry in problems.PROBLEMS.items())
             for chip in definition.chips()
         ]
+    if kind == "settings":
+        return _settings(of)
     return [*_networks(), *_programs()]
 
 
@@ -57,12 +62,47 @@ def _programs() -> list[dict[str, object]]:
     ]
 
 
-@click.command(name="list", short_help="list workloads, chips, methods or problems")
+def _settings(of: str | None) -> list[dict[str, object]]:
+    """What `--set` can change of a method, a problem or evaluators."""
+    from egrl import methods, problems, settings
+    from egrl.config import EvaluatorConfig
+
+    if of is None:
+        names = ", ".join([*problems.PROBLEMS, *methods.METHODS, "evaluator"])
+        raise InputError(f"list settings: expected one of {names} after it, found nothing")
+    if of == "evaluator":
+        given: Any = EvaluatorConfig()
+        prefix = "evaluator"
+    elif of in problems.PROBLEMS:
+        given, prefix = problems.find(of).load().config(), "problem"
+    else:
+        given, prefix = methods.find(of).config(), "method"
+    found = list(settings.known(given, prefix))
+    lines = settings.table(found)
+    return [
+        {
+            "name": each.key,
+            "summary": line,
+            "default": each.default,
+            "allowed": each.allowed,
+            "meaning": each.meaning,
+        }
+        for each, line in zip(found, lines, strict=True)
+    ]
+
+
+@click.command(name="list", short_help="list workloads, chips, methods, problems, or settings of one")
 @click.argument("kind", type=click.Choice(KINDS))
+@click.argument("of", required=False)
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document")
-def command(kind: str, as_json: bool) -> int:
-    """List workloads, chips, methods or problems."""
-    found = entries(kind)
+def command(kind: str, of: str | None, as_json: bool) -> int:
+    """List workloads, chips, methods or problems; or what `--set` can change of a method or problem.
+
+    egrl list settings annealing
+    """
+    if of is not None and kind != "settings":
+        raise InputError(f"list {kind}: expected nothing after it, found {of!r}")
+    found = entries(kind, of)
     if as_json:
         click.echo(json.dumps({"kind": "list", "version": 1, "of": kind, "entries": found}))
     else:

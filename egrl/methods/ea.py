@@ -16,7 +16,12 @@ from population.evolve import EvolutionConfig
 
 @dataclass(frozen=True)
 class EaConfig:
-    """Settings of EA; see `egrl.methods.hybrid.Parts`."""
+    """Settings of EA.
+
+    Attributes:
+        evolution, network: as of `egrl.methods.hybrid.Parts`.
+        steps_per_episode: mappings a policy makes in turn, each seeing the last (Table 2: 1).
+    """
 
     evolution: EvolutionConfig = field(default_factory=EvolutionConfig)
     network: GraphUNetConfig = field(default_factory=GraphUNetConfig)

@@ -21,7 +21,12 @@ from population.evolve import EvolutionConfig
 
 @dataclass(frozen=True)
 class EgrlConfig:
-    """Settings of EGRL; see `egrl.methods.hybrid.Parts`."""
+    """Settings of EGRL.
+
+    Attributes:
+        evolution, learner, network: as of `egrl.methods.hybrid.Parts`.
+        steps_per_episode: mappings a policy makes in turn, each seeing the last (Table 2: 1).
+    """
 
     evolution: EvolutionConfig = field(default_factory=EvolutionConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)

@@ -19,7 +19,12 @@ from policies.graph_unet import GraphUNetConfig
 
 @dataclass(frozen=True)
 class PgConfig:
-    """Settings of PG; see `egrl.methods.hybrid.Parts`."""
+    """Settings of PG.
+
+    Attributes:
+        learner, network: as of `egrl.methods.hybrid.Parts`.
+        steps_per_episode: mappings a policy makes in turn, each seeing the last (Table 2: 1).
+    """
 
     learner: LearnerConfig = field(default_factory=lambda: LearnerConfig(rollouts=GENERATION))
     network: GraphUNetConfig = field(default_factory=GraphUNetConfig)

@@ -29,7 +29,9 @@ class UctConfig(LearnedConfig):
 
     Attributes:
         exploration: factor of the square root, for rewards of 0 .. 1.
-        parallel, vertices, order: as of TAG.
+        parallel: descents made before their results are told: as many measurements can be under way.
+        vertices: as of method `tag`.
+        order: as of method `tag`.
     """
 
     exploration: Annotated[float, Ge(0), Le(1000)] = 0.5

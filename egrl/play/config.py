@@ -34,7 +34,12 @@ class Discount:
 
 @dataclass(frozen=True)
 class Temperature:
-    """How actions are drawn by visits (PUCT only): from `initial` to `final` over `steps` gradient steps (Table 6)."""
+    """How actions are drawn by visits (PUCT only).
+
+    Attributes:
+        initial, final: temperatures (Table 6).
+        steps: gradient steps from the one to the other.
+    """
 
     initial: Annotated[float, Ge(0), Le(100)] = 1.0
     final: Annotated[float, Ge(0), Le(100)] = 0.2
@@ -71,8 +76,9 @@ class PlayConfig:
             less often, in even steps. Returns are not counted across such moves.
         coherent_scale: deviation of coherent noise in the last slot (`egrl.play.chooser`; Gumbel and learned dynamics
             only); 0: all noise is drawn anew each move.
-        restarts: share of new games, greedy ones aside, that begin with a part of one of the agent's `elites` best
-            games so far and are played on from there.
+        restarts: share of new games, greedy ones aside, that begin with a part of one of the agent's best games so far
+            and are played on from there.
+        elites: how many of the best games are kept for that.
         demonstrations: slots a problem that play the baseline's mapping; they teach, and are never proposed.
         imitations: slots a problem that play the best game so far again; they teach.
         revise: how the best games are revised (`egrl.play.reviser`).
