@@ -13,7 +13,8 @@ from egrl.figures.fastest import fastest
 from egrl.past_run import PastRun
 from hwsim.mmap.problem import MmapProblem
 from hwsim.problem import Problem
-from hwsim.views import HasPartition
+from hwsim.views import HasLifetimes, HasPartition
+from workloads.errors import InputError
 
 STEP = "op, in execution order"
 ALIGN_BYTES, SECONDS, SEED = 64, 10.0, 0
@@ -33,6 +34,10 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         return partition.draw(runs)
     shown = fastest(runs)
     problem = shown.run.problem
+    if not isinstance(problem, HasLifetimes):
+        raise InputError(
+            f"plot layout: expected a problem that can say where its tensors live and when, found {problem.name!r}"
+        )
     memories = allocate(problem, shown.run.best_mapping(), ALIGN_BYTES, SECONDS, SEED)
     layouts = [_layout(problem, memory) for memory in memories]
     steps = len(problem.nodes)

@@ -201,6 +201,7 @@ def test_curves_speak_of_plans_and_of_the_default_plan(runs, tmp_path):
 def test_pictures_of_memories_are_refused_for_plans(figure, runs, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("EGRL_FFT_WISDOM", str(tmp_path / "wisdom.json"))
     line = refused_figure(capsys, tmp_path / "f.png", figure, runs["modelled"])
+    assert line.startswith(f"egrl: error: plot {figure}: expected a problem ")
     if figure in ("shift", "bands", "umap"):
         assert line == (
             f"egrl: error: plot {figure}: expected a problem whose mappings say where things lie, found 'fft', whose"
