@@ -99,9 +99,7 @@ class MuZeroLearner:
             embedding = net.represent(tensors(seen, self._device))
             embeddings = [embedding]
             for k in range(unroll):
-                embedding = net.step(embedding, action[:, k])
-                if embedding.requires_grad:
-                    embedding.register_hook(_halve)  # type: ignore[no-untyped-call]
+                embedding = net.step(half_led(embedding), action[:, k])
                 embeddings.append(embedding)
             out = net.read(torch.cat(embeddings)).float().view(unroll + 1, rows, -1)
         actions, bins = net.shapes.actions, net.config.bins
@@ -179,8 +177,9 @@ def _among(logits: torch.Tensor, legal: torch.Tensor) -> torch.Tensor:
     return torch.log_softmax(logits.masked_fill(~legal, -torch.inf), dim=-1)
 
 
-def _halve(gradient: torch.Tensor) -> torch.Tensor:
-    return gradient * 0.5
+def half_led(embedding: torch.Tensor) -> torch.Tensor:
+    """The same values; of the gradient of what is made of them half comes back (MuZero, appendix G)."""
+    return 0.5 * embedding + 0.5 * embedding.detach()
 
 
 def _cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
