@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from analysis.style import text_on
@@ -89,6 +90,8 @@ def correlation_figure(samples: Sequence[Sample]) -> Figure:
         axes.set_title(f"{sample.title}\n{told}", fontsize=8, parse_math=False)
         axes.tick_params(labelsize=7)
         axes.margins(0.12)
+        axes.xaxis.set_major_locator(MaxNLocator(3))
+        axes.ticklabel_format(axis="both", useOffset=False, style="plain")
         axes.grid(color="0.9")
         axes.set_axisbelow(True)
         if number % columns == 0:

@@ -35,6 +35,15 @@ def test_a_panel_a_program_says_its_correlation():
         correlation_figure([])
 
 
+def test_rewards_that_hardly_differ_are_told_in_full_below_the_axis():
+    sample = Sample("p", 0.956 + 1e-5 * np.arange(4.0), 1e-3 + 1e-6 * np.arange(4.0))
+    (axes,) = correlation_figure([sample]).axes
+    axes.figure.draw_without_rendering()
+    assert axes.xaxis.get_offset_text().get_text() == ""
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert len(set(labels)) == len(labels) > 1
+
+
 def test_speedups_are_sorted_bars_from_one():
     figure = speedup_figure({"slow": 0.8, "quick": 1.3, "same": 1.0}, "the heuristic")
     [axes] = figure.axes
