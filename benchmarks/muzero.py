@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--set", dest="settings", nargs="*", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--set", dest="settings", action="extend", nargs="*", default=[], metavar="KEY=VALUE")
     given = parser.parse_args()
     settings: PlayConfig = config.build(
         DEFINITION.config, config.parse_set(["method." + pair for pair in given.settings])["method"], "--set"
