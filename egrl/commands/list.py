@@ -67,9 +67,10 @@ def _settings(of: str | None) -> list[dict[str, object]]:
     from egrl import methods, problems, settings
     from egrl.config import EvaluatorConfig
 
-    if of is None:
-        names = ", ".join([*problems.PROBLEMS, *methods.METHODS, "evaluator"])
-        raise InputError(f"list settings: expected one of {names} after it, found nothing")
+    names = (*problems.PROBLEMS, *methods.METHODS, "evaluator")
+    if of is None or of.partition(":")[0] not in names:
+        found_name = "nothing" if of is None else repr(of)
+        raise InputError(f"list settings: expected one of {', '.join(names)} after it, found {found_name}")
     if of == "evaluator":
         given: Any = EvaluatorConfig()
         prefix = "evaluator"

@@ -63,7 +63,7 @@ def test_settings_are_aligned_for_people(capsys):
 
 def test_a_name_that_is_missing_wrong_or_too_much_is_refused_in_a_line(capsys):
     refuse(capsys, ["list", "settings"], "expected one of nnpi, mmap", "evaluator", "found nothing")
-    refuse(capsys, ["list", "settings", "frobs"], "--method: expected one of", "found 'frobs'")
+    refuse(capsys, ["list", "settings", "frobs"], "list settings: expected one of nnpi", "found 'frobs'")
     refuse(capsys, ["list", "chips", "nnpi"], "list chips: expected nothing after it, found 'nnpi'")
 
 
