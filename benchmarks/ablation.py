@@ -16,7 +16,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from egrl.comparison import paired_interval
+from egrl.compare.statistics import paired_interval
 
 Row = tuple[str, str, list[str]]
 EVOLUTION: list[Row] = [

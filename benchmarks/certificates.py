@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from egrl import mapping_file
+from egrl.runs import mapping_file
 from hwsim.nnpi.best_known import best_known, record
 from hwsim.nnpi.chip import Chip, load_chip
-from hwsim.nnpi.exact import ExactResult, solve
+from hwsim.nnpi.exact.solve import ExactResult, solve
 from hwsim.nnpi.latency import trace_latency
 from hwsim.nnpi.polish import polish
 from hwsim.nnpi.problem import NnpiProblem

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from egrl import config, methods
-from egrl.archive import Archive
-from egrl.types import Setting
+from egrl.core import typed_tables
+from egrl.core.archive import Archive
+from egrl.core.method import Setting
+from egrl.methods import find_method
 from hwsim.fft.problem import FftConfig, FftProblem
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
@@ -55,9 +56,9 @@ def costs(
     problem: Problem, name: str, settings: Mapping[str, Any], seed: int, marks: Sequence[int]
 ) -> list[float]:
     """The best cost of the whole after each number of evaluations."""
-    definition = methods.find(name)
+    definition = find_method(name)
     setting = Setting([problem], Archive([problem]), seed, [None])
-    method = definition.build(setting, config.build(definition.config, settings, name))
+    method = definition.build(setting, typed_tables.build(definition.config, settings, name))
     best, told, found = math.inf, 0, []
     while told < marks[-1] and (batch := method.ask(1)) is not None:
         evaluation = problem.evaluate(batch.mapping, np.array([told + 1], np.uint64))
@@ -72,9 +73,9 @@ def costs(
 
 def first_pass(problem: FftProblem) -> float:
     """The best cost at the end of dynamic programming's first pass."""
-    definition = methods.find("greedy-dp")
+    definition = find_method("greedy-dp")
     setting = Setting([problem], Archive([problem]), 0, [None])
-    method = definition.build(setting, config.build(definition.config, {"parallel": 1}, "greedy-dp"))
+    method = definition.build(setting, typed_tables.build(definition.config, {"parallel": 1}, "greedy-dp"))
     best = math.inf
     while (batch := method.ask(1)) is not None and dict(method.metrics())["pass"] == 1.0:
         evaluation = problem.evaluate(batch.mapping, np.zeros(1, np.uint64))

@@ -19,8 +19,10 @@ from statistics import median
 
 import numpy as np
 
-from egrl.executor import InProcess, ProcessPool
-from egrl.types import GENERATION, Executor, Proposals, proposals
+from egrl.core.budget import GENERATION
+from egrl.core.executor import Executor
+from egrl.core.proposals import Proposals, proposals
+from egrl.measure.local import InProcess, ProcessPool
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.problem import Evaluation, Keys, Mapping16
@@ -49,7 +51,7 @@ class Sleepy:
 def build(kind: str, problems: Sequence[Sleepy], workers: int) -> Executor:
     """The executor of a kind."""
     if kind == "ray":
-        from egrl.ray_executor import RayCluster
+        from egrl.measure.ray.executor import RayCluster
 
         return RayCluster(problems, workers)
     return InProcess(problems) if kind == "in-process" else ProcessPool(problems, workers)

@@ -19,10 +19,10 @@ import numpy as np
 
 from hwsim.fft import measured
 from hwsim.fft.default import default_plan
-from hwsim.fft.executor import Fft
 from hwsim.fft.grammar import Plan
 from hwsim.fft.host import machine_name
 from hwsim.fft.problem import FftProblem
+from hwsim.fft.transform import Fft
 from hwsim.measure import Practice, interleave, loops
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from plain_pyg import PlainSac
 
-from egrl.learners.sac import Sac, SacConfig, Task, Transitions
+from egrl.methods.hybrid.sac import Sac, SacConfig, Task, Transitions
 from policies.critic import CriticConfig
 from policies.graph import Graph
 from policies.graph_unet import GraphUNet, GraphUNetConfig, draw_weights

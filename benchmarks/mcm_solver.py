@@ -19,7 +19,7 @@ import numpy as np
 from hwsim.mcm.clones import cloned
 from hwsim.mcm.graph import Graph, of_workload
 from hwsim.mcm.package import Package, load_package
-from hwsim.mcm.solver import solver
+from hwsim.mcm.solver.solver import solver
 from workloads.load import load
 
 

@@ -15,12 +15,13 @@ import re
 
 import numpy as np
 
-from hwsim.mmap.bound import trivial_bound, upper_bound
-from hwsim.mmap.bound_uses import uses_of
+from hwsim.mmap.bound.upper import trivial_bound, upper_bound
+from hwsim.mmap.bound.uses import uses_of
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.players import best_greedy
 from hwsim.mmap.problem import MmapConfig, MmapProblem
-from workloads.load_program import load_program, program_names
+from workloads.load_program import load_program
+from workloads.programs.names import program_names
 
 AT_ONCE = 20
 

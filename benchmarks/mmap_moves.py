@@ -21,14 +21,14 @@ from functools import partial
 import numpy as np
 
 from hwsim.jit import kernel
-from hwsim.mmap.board import board_of, new_boards
 from hwsim.mmap.chip import load_chip
-from hwsim.mmap.moves import dead_end, find_legal, over, play, restart
-from hwsim.mmap.plans import plan
 from hwsim.mmap.problem import MmapConfig, MmapProblem
-from hwsim.mmap.room import new_words
+from hwsim.mmap.rules.moves import dead_end, find_legal, over, play, restart
+from hwsim.mmap.rules.placing import plan
+from hwsim.mmap.rules.room import new_words
+from hwsim.mmap.rules.state import board_of, new_boards
 from workloads.load_program import load_program
-from workloads.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
+from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 
 SIZES = (300, 1000, 3000, 10_000)
 

@@ -20,12 +20,12 @@ from functools import partial
 import numpy as np
 from mmap_moves import made_up, seconds
 
-from hwsim.mmap.board import Board
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.gym import MmapEnv
 from hwsim.mmap.problem import MmapProblem
-from hwsim.mmap.view import View
+from hwsim.mmap.rules.state import Board
+from hwsim.mmap.view.parts import View
 from workloads.load_program import load_program
 
 VIEWS = {

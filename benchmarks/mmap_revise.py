@@ -14,15 +14,15 @@ import time
 
 import numpy as np
 
-from egrl.archive import Archive
-from egrl.play.elites import Elites
-from egrl.play.reviser import NO_SLOT, ReviseConfig, Reviser
-from egrl.play.table import Finished
-from egrl.types import Setting
-from hwsim.mmap.board import NO_COPY
-from hwsim.mmap.bound import upper_bound
+from egrl.core.archive import Archive
+from egrl.core.method import Setting
+from egrl.methods.muzero.elites import Elites
+from egrl.methods.muzero.reviser import NO_SLOT, ReviseConfig, Reviser
+from egrl.methods.muzero.table import Finished
+from hwsim.mmap.bound.upper import upper_bound
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.problem import MmapConfig, MmapProblem
+from hwsim.mmap.rules.state import NO_COPY
 from workloads.load_program import load_program
 
 PARTS = (1 / 8, 1 / 4, 1 / 2, 1)

@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from egrl import config
-from egrl.archive import Archive
+from egrl.core import typed_tables
+from egrl.core.archive import Archive
+from egrl.core.method import Setting
 from egrl.mcts import Gumbel, search
-from egrl.methods.muzero import DEFINITION, game_of
-from egrl.play.agent import Agent
-from egrl.play.config import PlayConfig
-from egrl.play.model import LearnedModel
-from egrl.types import Setting
+from egrl.methods.muzero.agent import Agent
+from egrl.methods.muzero.config import PlayConfig
+from egrl.methods.muzero.method import DEFINITION, game_of
+from egrl.methods.muzero.model import LearnedModel
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.problem import MmapProblem
 from workloads.load_program import load_program
@@ -168,8 +168,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--set", dest="settings", action="extend", nargs="*", default=[], metavar="KEY=VALUE")
     given = parser.parse_args()
-    settings: PlayConfig = config.build(
-        DEFINITION.config, config.parse_set(["method." + pair for pair in given.settings])["method"], "--set"
+    settings: PlayConfig = typed_tables.build(
+        DEFINITION.config,
+        typed_tables.parse_set(["method." + pair for pair in given.settings])["method"],
+        "--set",
     )
     torch.set_num_threads(given.threads)
     print("| games | simulations | contender | simulations a second |\n|---:|---:|---|---:|")

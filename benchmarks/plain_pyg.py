@@ -3,8 +3,8 @@ measured against.
 
 A minibatch is a `Batch` of as many copies of the graph; every network is evaluated by itself; pooling, the second
 power of the adjacency and the convolutions are the library's. Shapes, losses and step sizes are those of
-`egrl.learners.sac`, `policies.graph_unet` and `policies.critic`; both targets are moved, and evaluated only where an
-episode goes on.
+`egrl.methods.hybrid.sac`, `policies.graph_unet` and `policies.critic`; both targets are moved, and evaluated only
+where an episode goes on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch_geometric.nn import GATv2Conv, GCNConv, TopKPooling, global_mean_pool
 from torch_geometric.utils import add_self_loops, remove_self_loops, to_torch_csr_tensor, to_undirected
 from torch_geometric.utils.sparse import to_edge_index
 
-from egrl.learners.sac import SacConfig
+from egrl.methods.hybrid.sac import SacConfig
 from policies.critic import CriticConfig
 from policies.graph_unet import GraphUNetConfig
 

@@ -16,8 +16,8 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from egrl.bandits import choose
-from egrl.bandits.search import GraphSearch
+from egrl.methods.graph_search import choose
+from egrl.methods.graph_search.descent import GraphSearch
 from hwsim.problem import Mapping16
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from egrl.core.version import VERSION as __version__
+
 if TYPE_CHECKING:
     from egrl.api import Result
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "search"]
 
 

@@ -8,7 +8,7 @@ import sys
 def entry() -> None:
     """Console script."""
     try:
-        from egrl.cli import main
+        from egrl.cli.main import main
 
         code = main(sys.argv[1:])
     except KeyboardInterrupt:

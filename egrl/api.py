@@ -10,32 +10,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egrl import (
-    atomic,
-    checkpoint,
-    config,
-    executor,
-    loop,
-    measurements,
-    methods,
-    problems,
-    progress,
-    run_folder,
-    summary,
-)
-from egrl.config import Budget, EvaluatorConfig, RunConfig, RunOptions
-from egrl.confirm import name_the_best, race_the_best
-from egrl.evaluator import Function, name_of, open_boards
-from egrl.past_run import with_own_inputs
-from egrl.prepare import Prepared, build_problem, copies_of, prepare
-from egrl.resuming import check_only, larger, nothing_left
-from egrl.stopping import HINT, Interrupted, StopSignal
+from egrl.core import atomic, loop, typed_tables
+from egrl.core.budget import Budget
+from egrl.core.stopping import HINT, Interrupted, StopSignal
+from egrl.measure import executors
+from egrl.measure import records as measurements
+from egrl.measure.config import EvaluatorConfig
+from egrl.measure.evaluator import Function, name_of, open_boards
+from egrl.methods import find_method
+from egrl.problems import find_problem
+from egrl.runs import checkpoint, config, progress, summary
+from egrl.runs import folder as run_folder
+from egrl.runs.champion import name_the_best, race_the_best
+from egrl.runs.config import RunConfig, RunOptions
+from egrl.runs.past import with_own_inputs
+from egrl.runs.prepare import Prepared, build_problem, copies_of, prepare
+from egrl.runs.resume import check_only, larger, nothing_left
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
 
 if TYPE_CHECKING:
-    from egrl.boards import Boards
+    from egrl.measure.boards import Boards
 
 
 @dataclass(frozen=True)
@@ -63,12 +59,12 @@ class Result:
 
 def resolve(options: RunOptions, settings: Sequence[str] = (), preset: str = "") -> RunConfig:
     """Options, preset and --set settings as one typed config. InputError where one is wrong."""
-    entry = problems.find(options.problem)
+    entry = find_problem(options.problem)
     options = replace(options, method=options.method or entry.method)
-    problem, method = entry.load(), methods.find(options.method)
+    problem, method = entry.load(), find_method(options.method)
     if preset not in ("", "paper"):
         raise InputError(f"--preset: expected paper, found {preset!r}")
-    tables = config.parse_set(settings)
+    tables = typed_tables.parse_set(settings)
     if tables["evaluator"] and not options.evaluator:
         raise InputError(
             f"--set evaluator.{next(iter(tables['evaluator']))}: expected --evaluator, found none"
@@ -80,11 +76,13 @@ def resolve(options: RunOptions, settings: Sequence[str] = (), preset: str = "")
         options = replace(options, start="cold" if paper else "compiler")
     return RunConfig(
         config.check_options(options),
-        config.build(
+        typed_tables.build(
             problem.config, {**(problem.paper if paper else {}), **tables["problem"]}, "--set problem"
         ),
-        config.build(method.config, {**(method.paper if paper else {}), **tables["method"]}, "--set method"),
-        config.build(EvaluatorConfig, tables["evaluator"], "--set evaluator"),
+        typed_tables.build(
+            method.config, {**(method.paper if paper else {}), **tables["method"]}, "--set method"
+        ),
+        typed_tables.build(EvaluatorConfig, tables["evaluator"], "--set evaluator"),
     )
 
 
@@ -152,9 +150,9 @@ def search(
         check_only(
             {"workload": workload, "out": out, "set": tuple(settings or ()), "preset": preset, **given}
         )
-        config.build(RunOptions, given, "options")
+        typed_tables.build(RunOptions, given, "options")
         return _resume(_path(resume, "--resume"), given, function, quiet)
-    chosen = config.build(RunOptions, {"workload": workload, **given}, "options")
+    chosen = typed_tables.build(RunOptions, {"workload": workload, **given}, "options")
     resolved = resolve(chosen, settings or (), preset)
     problem = build_problem(resolved)
     prepared = prepare(resolved, problem)
@@ -184,7 +182,9 @@ def _boards(
     if not resolved.run.evaluator:
         return None
     return stack.enter_context(
-        contextlib.closing(open_boards(problem, resolved.run, resolved.evaluator, function))
+        contextlib.closing(
+            open_boards(problem, resolved.run.evaluator, resolved.run.workers, resolved.evaluator, function)
+        )
     )
 
 
@@ -208,14 +208,14 @@ def _resume(path: Path, given: Mapping[str, Any], function: Function | None, qui
         folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
         where = str(path / run_folder.CONFIG)
         tables = config.read_toml(read_text(where, "a config file"), where)
-        options = config.build(RunOptions, tables["run"], f"{where}: run")
+        options = typed_tables.build(RunOptions, tables["run"], f"{where}: run")
         old, options = options, larger(options, given)
-        entry = problems.find(options.problem)
+        entry = find_problem(options.problem)
         resolved = RunConfig(
             config.check_options(options),
-            config.build(entry.load().config, tables["problem"], f"{where}: problem"),
-            config.build(methods.find(options.method).config, tables["method"], f"{where}: method"),
-            config.build(EvaluatorConfig, tables["evaluator"], f"{where}: evaluator"),
+            typed_tables.build(entry.load().config, tables["problem"], f"{where}: problem"),
+            typed_tables.build(find_method(options.method).config, tables["method"], f"{where}: method"),
+            typed_tables.build(EvaluatorConfig, tables["evaluator"], f"{where}: evaluator"),
         )
         own = resolved
         if folder.begun:
@@ -245,10 +245,10 @@ def _run(
     boards: Boards | None,
     quiet: bool,
 ) -> Result:
-    budget = Budget.of(resolved.run)
+    budget = Budget.of(resolved.run.budget())
     options = resolved.run
     if boards is None:
-        measure = executor.build([problem], options.workers, options.executor, options.ray_address)
+        measure = executors.build([problem], options.workers, options.executor, options.ray_address)
     else:
         boards.follow(prepared.archive)
         measure = boards

@@ -2,52 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from egrl.core.registry import ProblemDefinition, ProblemEntry
 from hwsim.problem import Problem
 from workloads.errors import InputError
 
 
-@dataclass(frozen=True)
-class Definition:
-    """How the command line builds a problem.
-
-    Attributes:
-        config: dataclass of its settings.
-        build: (workload name or file, chip name or file, config) -> Problem; InputError where they are wrong.
-        chips: names of the chips that ship with it; the first is the default.
-        describe: chip name -> what `egrl list chips` shows of it, a line "summary" among it.
-        paper: the settings of `--preset paper`.
-        races: whether a config has costs measured on this machine (`HasRace`), the baseline's anew in each run.
-    """
-
-    config: type
-    build: Callable[[str, str, Any], Problem]
-    chips: Callable[[], Sequence[str]]
-    describe: Callable[[str], dict[str, Any]]
-    paper: dict[str, Any]
-    races: Callable[[Any], bool] = lambda config: False
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A problem in the registry: one line about it, its files in a run folder, how to import it, its rival, the
-    method that searches it where none is named, what an evaluation measures, and what --workload takes.
-    """
-
-    summary: str
-    workload_file: str
-    chip_file: str
-    load: Callable[[], Definition]
-    rival: str = "the compiler"
-    method: str = "egrl"
-    measured: str = "inferences"
-    workloads: str = "a name or a file; `egrl list workloads` shows the names"
-
-
-def _nnpi() -> Definition:
+def _nnpi() -> ProblemDefinition:
     from hwsim.nnpi.chip import chip_names, describe, load_chip
     from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
     from workloads.load import load
@@ -59,7 +22,7 @@ def _nnpi() -> Definition:
             "memories": [asdict(memory) for memory in chip.memories],
         }
 
-    return Definition(
+    return ProblemDefinition(
         NnpiConfig,
         lambda workload, chip, config: NnpiProblem(load(workload), load_chip(chip), config),
         lambda: sorted(chip_names(), key=lambda name: (name != "nnpi", name)),
@@ -68,7 +31,7 @@ def _nnpi() -> Definition:
     )
 
 
-def _mmap() -> Definition:
+def _mmap() -> ProblemDefinition:
     from hwsim.mmap.chip import chip_names, describe, load_chip
     from hwsim.mmap.problem import MmapConfig, MmapProblem
     from workloads.load_program import load_program
@@ -81,7 +44,7 @@ def _mmap() -> Definition:
             "hbm": asdict(chip.hbm),
         }
 
-    return Definition(
+    return ProblemDefinition(
         MmapConfig,
         lambda workload, chip, config: MmapProblem(load_program(workload), load_chip(chip), config),
         lambda: sorted(chip_names(), key=lambda name: (name != "tpuv4i", name)),
@@ -90,7 +53,7 @@ def _mmap() -> Definition:
     )
 
 
-def _mcm() -> Definition:
+def _mcm() -> ProblemDefinition:
     from hwsim.mcm.package import describe, load_package, package_names
     from hwsim.mcm.problem import McmConfig, McmProblem
     from workloads.load_partition import load_partition
@@ -99,7 +62,7 @@ def _mcm() -> Definition:
         package = load_package(name)
         return {"summary": f"problem mcm: {describe(package)}", **asdict(package)}
 
-    return Definition(
+    return ProblemDefinition(
         McmConfig,
         lambda workload, chip, config: McmProblem(load_partition(workload), load_package(chip), config),
         lambda: sorted(package_names(), key=lambda name: (name != "mcm36", name)),
@@ -108,7 +71,7 @@ def _mcm() -> Definition:
     )
 
 
-def _fft() -> Definition:
+def _fft() -> ProblemDefinition:
     from hwsim.fft.problem import FftConfig, FftProblem, check_chip, load_size
 
     def build(workload: str, chip: str, config: Any) -> Problem:
@@ -120,14 +83,14 @@ def _fft() -> Definition:
 
         return {"summary": f"problem fft: this machine ({machine_name()})"}
 
-    return Definition(FftConfig, build, lambda: ["host"], described, {}, lambda config: config.races)
+    return ProblemDefinition(FftConfig, build, lambda: ["host"], described, {}, lambda config: config.races)
 
 
-PROBLEMS: dict[str, Entry] = {
-    "nnpi": Entry(
+PROBLEMS: dict[str, ProblemEntry] = {
+    "nnpi": ProblemEntry(
         "memory placement on the NNP-I, in seconds an inference", "workload.json", "chip.toml", _nnpi
     ),
-    "mmap": Entry(
+    "mmap": ProblemEntry(
         "the MMapGame: a program's buffers in fast memory (CMEM), in simulated seconds a run",
         "program.json",
         "chip.toml",
@@ -135,7 +98,7 @@ PROBLEMS: dict[str, Entry] = {
         "the production heuristic",
         measured="programs",
     ),
-    "mcm": Entry(
+    "mcm": ProblemEntry(
         "a network split over the chips of a multi-chip module, in seconds a sample",
         "workload.json",
         "chip.toml",
@@ -143,7 +106,7 @@ PROBLEMS: dict[str, Entry] = {
         "the heuristic",
         measured="partitions",
     ),
-    "fft": Entry(
+    "fft": ProblemEntry(
         "plans of fast Fourier transforms (--workload dft-N), in measured seconds on this machine",
         "dft.json",
         "machine.toml",
@@ -156,7 +119,7 @@ PROBLEMS: dict[str, Entry] = {
 }
 
 
-def find(name: str) -> Entry:
+def find_problem(name: str) -> ProblemEntry:
     """The problem called `name`; InputError listing the names where there is none."""
     if name not in PROBLEMS:
         raise InputError(f"--problem: expected one of {', '.join(PROBLEMS)}, found {name!r}")

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 import egrl
-from egrl import mapping_export
+from egrl.runs import mapping_export
 
 
 def main(argv: Sequence[str]) -> int:

@@ -15,9 +15,10 @@ from pathlib import Path
 import egrl
 from analysis import style
 from analysis.means import geometric_mean
-from egrl import saved_policies, transfer
 from egrl.figures.transfer import draw
 from egrl.figures.transfers import Transferred
+from egrl.runs import policies as saved_policies
+from egrl.transfer import zero_shot as transfer
 
 
 def main(argv: Sequence[str]) -> int:

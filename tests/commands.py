@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from egrl.cli import main
-from egrl.comparison_runs import Job
+from egrl.cli.main import main
+from egrl.compare.runs import Job
 
 FAST = ["--method", "annealing", "--quiet"]
 TINY = [

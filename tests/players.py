@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from egrl import config
-from egrl.archive import Archive
-from egrl.play.agent import Agent
-from egrl.play.config import PlayConfig
-from egrl.types import Setting
+from egrl.core import typed_tables
+from egrl.core.archive import Archive
+from egrl.core.method import Setting
+from egrl.methods.muzero.agent import Agent
+from egrl.methods.muzero.config import PlayConfig
 from subjects import SMALL
 
 
 def settings(**changes: Any) -> PlayConfig:
-    return config.build(PlayConfig, {**SMALL["muzero"], **changes}, "test")
+    return typed_tables.build(PlayConfig, {**SMALL["muzero"], **changes}, "test")
 
 
 def agent(problem: Any, given: PlayConfig, threads: int = 1, seed: int = 0, shown: bool = False) -> Agent:

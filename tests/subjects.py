@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from egrl.methods import METHODS, find
+from egrl.methods import METHODS, find_method
 from hwsim.fft.problem import FftConfig, FftProblem
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmConfig, McmProblem
@@ -118,7 +118,7 @@ NEVER_TWICE = ("tag", "uct", "tag-parallel", "tag-printed", "uct-decisions")
 """Variants that measure no plan twice."""
 
 ONE_SHOT = ("exact",)
-"""Methods that finish before any budget is spent; `tests/egrl/test_certificates.py` has theirs."""
+"""Methods that finish before any budget is spent; `tests/egrl/runs/test_certificates.py` has theirs."""
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, SMALL.get(name, {})) for name in METHODS if name not in ONE_SHOT},
@@ -148,4 +148,4 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def served(variant: str, problem: Problem) -> bool:
     """Whether the variant's method works on the problem."""
-    return find(VARIANTS[variant][0]).serves(problem) is None
+    return find_method(VARIANTS[variant][0]).serves(problem) is None

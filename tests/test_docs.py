@@ -21,15 +21,16 @@ import pytest
 from commands import module_of
 
 import onnx_models
-from egrl import api, summary
-from egrl.cli import COMMANDS, cli, main
-from egrl.commands.list import KINDS
-from egrl.config import DEFAULT_GENERATIONS, RunOptions
+from egrl import api
+from egrl.cli.list import KINDS
+from egrl.cli.main import COMMANDS, cli, main
+from egrl.core.budget import DEFAULT_GENERATIONS, GENERATION
+from egrl.core.recorder import policy_is_due
 from egrl.methods import METHODS
-from egrl.run_folder import policy_is_due
-from egrl.types import GENERATION
+from egrl.runs import summary
+from egrl.runs.config import RunOptions
 from hwsim.fft.problem import load_size
-from hwsim.mmap.view import View, parts
+from hwsim.mmap.view.parts import View, parts
 from workloads.load import load, names
 from workloads.load_program import load_program
 
@@ -96,7 +97,8 @@ def parse(argv: list[str]) -> click.Context:
 def shortened(argv: list[str]) -> list[str]:
     """The command with small networks and a budget of one generation, or of two where a run is resumed.
 
-    Reproducing takes minutes at its smallest: here it only says how; tests/egrl/test_reproduce.py has the rest.
+    Reproducing takes minutes at its smallest: here it only says how; the rest is in
+    tests/egrl/reproduce/test_reproduce.py.
     """
     if argv[0] == "reproduce":
         return [*argv, "--help"]

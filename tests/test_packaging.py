@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ import egrl
 
 ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-PACKAGES: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
-ROOMS = sorted({package.split(".")[0] for package in PACKAGES})
+FOUND: dict[str, Any] = PYPROJECT["tool"]["setuptools"]["packages"]["find"]
+ROOMS = sorted({pattern.split(".")[0] for pattern in FOUND["include"]})
 NOT_PACKAGED = {"tests", "docs", "benchmarks", "examples", "tools", "build", "dist"}
 
 DISTRIBUTIONS = {"umap": "umap-learn", "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
@@ -98,7 +99,10 @@ def test_every_package_in_the_tree_is_installed_and_nothing_else():
         for parts in folders
         if parts[0] not in NOT_PACKAGED and not any(part.startswith(".") for part in parts)
     }
-    assert sorted(PACKAGES) == sorted(found)
+    installed = {name for name in found if any(fnmatchcase(name, pattern) for pattern in FOUND["include"])}
+    assert sorted(installed) == sorted(found)
+    assert not FOUND["namespaces"]  # folders of data are no packages
+    assert not [name for name in NOT_PACKAGED if any(fnmatchcase(name, p) for p in FOUND["include"])]
 
 
 def test_every_source_file_lies_in_a_package():
@@ -165,12 +169,12 @@ def test_the_files_that_the_project_names_exist():
 def test_the_version_is_the_same_everywhere():
     newest = re.search(r"^## (\S+?),? ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert newest is not None
-    assert PYPROJECT["project"]["version"] == egrl.__version__ == newest.group(1)
+    assert importlib.metadata.version("egrl") == egrl.__version__ == newest.group(1)
 
 
 @pytest.mark.parametrize(
     "program",
-    ["import egrl", "from egrl.cli import main\nassert main(['--help']) == 0"],
+    ["import egrl", "from egrl.cli.main import main\nassert main(['--help']) == 0"],
     ids=["import egrl", "egrl --help"],
 )
 def test_starting_loads_nothing_heavy(program):

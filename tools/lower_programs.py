@@ -26,7 +26,7 @@ FLAGS = (
     "--xla_llvm_disable_expensive_passes=true",
 )
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "workloads" / "programs"
+FOLDER = ROOT / "workloads" / "programs" / "shipped"
 _METADATA = re.compile(r', metadata=\{(?:[^"{}]|"(?:[^"\\]|\\.)*")*\}')
 _TABLES = re.compile(r"\n(?:FileNames|FunctionNames|FileLocations|StackFrames)\n(?:[^\n]+\n)*")
 
@@ -60,7 +60,7 @@ def packed(name: str, text: str) -> bytes:
     from programs.catalog import PROGRAMS
 
     from workloads.importers.hlo import of_text
-    from workloads.program_json import to_json
+    from workloads.programs.json_file import to_json
 
     source = f"{PROGRAMS[name].summary}; XLA's CPU back end, jax {jax.__version__}"
     imported = of_text(text, name, source, name)

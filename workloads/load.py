@@ -12,6 +12,7 @@ from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.graph import Workload
 from workloads.importers.read import is_model
+from workloads.programs.names import program_names
 from workloads.sets import is_set, members
 from workloads.zoo import MCM87, ZOO, builder, canonical_name
 
@@ -110,8 +111,6 @@ def _parameter(text: str, default: float, where: str) -> float:
 
 
 def _unknown(name: str) -> str:
-    from workloads.load_program import program_names
-
     if name in program_names():
         return f"workload {name!r}: expected a workload, found a program, which --problem mmap takes"
     close = difflib.get_close_matches(name.lower(), all_names(), n=3, cutoff=0.5)

@@ -7,33 +7,22 @@ import logging
 import lzma
 import re
 from functools import cache
-from importlib import resources
 from pathlib import PurePath
 
 from workloads.endings import HLO, PACKED
 from workloads.errors import InputError
 from workloads.files import read_bytes
 from workloads.load import all_names, load
-from workloads.program import NO_ALIAS, Program
+from workloads.programs.names import program_names, read_shipped
+from workloads.programs.program import NO_ALIAS, Program
 from workloads.sets import is_set
 from workloads.zoo import canonical_name
 
-FOLDER = "programs"
-"""Package data: NAME.json.xz, one a shipped program."""
 MAX_TEXT = 1 << 30
 """Largest program file in bytes, unpacked."""
 _IS_PROGRAM = re.compile(rb'"kind"\s*:\s*"program"')
 """Every program has this, quotes inside strings being escaped, but not in every place where it occurs."""
 _BACKWARD = ("backward=0", "backward=1")
-
-
-def program_names() -> tuple[str, ...]:
-    """Names of the programs that ship with the package, sorted."""
-    folder = resources.files("workloads") / FOLDER
-    if not folder.is_dir():
-        return ()
-    found = (entry.name for entry in folder.iterdir())
-    return tuple(sorted(name.removesuffix(PACKED) for name in found if name.endswith(PACKED)))
 
 
 def is_hlo(file: str) -> bool:
@@ -67,7 +56,7 @@ def load_program(name_or_file: str) -> Program:
             return program
     elif not _is_workload(base):
         raise InputError(_unknown(name_or_file))
-    from workloads.program_of_workload import program_of
+    from workloads.programs.of_workload import program_of
 
     return program_of(load(base), backward)
 
@@ -96,8 +85,7 @@ def _canonical(name: str) -> str | None:
 @cache
 def _shipped(name: str) -> Program:
     file = f"{name}{PACKED}"
-    data = (resources.files("workloads") / FOLDER / file).read_bytes()
-    return _from_text(_unpack(data, file), file)
+    return _from_text(_unpack(read_shipped(name), file), file)
 
 
 def _split(name: str) -> tuple[str, bool]:
@@ -149,7 +137,7 @@ def _unpack(data: bytes, where: str) -> bytes:
 
 
 def _from_text(data: bytes, where: str) -> Program:
-    from workloads.program_json import from_json
+    from workloads.programs.json_file import from_json
 
     return from_json(_decoded(data, where), where)
 
@@ -157,7 +145,7 @@ def _from_text(data: bytes, where: str) -> Program:
 def _from_json(data: bytes, where: str) -> Program | None:
     """The program in JSON; None where it is something else. Only what may be a program is parsed."""
     from workloads.json_text import parse_object
-    from workloads.program_json import KIND, from_document
+    from workloads.programs.json_file import KIND, from_document
 
     if _IS_PROGRAM.search(data) is None:
         return None

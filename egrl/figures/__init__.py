@@ -6,17 +6,6 @@ reads something else of a folder exports `read(path)`, too, whose results `draw`
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 FIGURES: dict[str, tuple[str, str]] = {
     "curves": ("best speedup against evaluations; repetitions as a band", "egrl.figures.curves"),
     "shift": ("where the tensors of each of the compiler's memories went", "egrl.figures.shift"),
@@ -33,32 +22,3 @@ FIGURES: dict[str, tuple[str, str]] = {
     "breakdown": ("what bounds each op, compiler and best; who gained and lost", "egrl.figures.breakdown"),
 }
 """Name -> what it shows, in one line, and the module that draws it."""
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """A figure and what it shows.
-
-    Attributes:
-        figure: to be saved by `analysis.style.save`.
-        numbers: what is behind it, as JSON can hold it (see `plain`); they must not use the keys of the document that
-            `--json` puts around them: kind, version, figure.
-        remarks: lines for people about what is not shown, or shown otherwise than they may expect.
-    """
-
-    figure: Figure
-    numbers: Mapping[str, Any]
-    remarks: Sequence[str] = ()
-
-
-def plain(value: Any) -> Any:
-    """Numbers as JSON can hold them: arrays as lists, dataclasses as objects, NaN and infinity as null."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {entry.name: plain(getattr(value, entry.name)) for entry in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

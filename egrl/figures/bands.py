@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.bands import Band, band_figure, bands
-from egrl.figures import Drawing, plain
+from egrl.figures.drawing import Drawing, plain
 from egrl.figures.fastest import fastest
 from egrl.figures.places import check_places
-from egrl.past_run import PastRun
+from egrl.runs.past import PastRun
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:

@@ -8,10 +8,10 @@ import numpy as np
 
 from analysis.breakdown import breakdown, breakdown_figure
 from analysis.changes import Inference
-from egrl.figures import Drawing, plain
+from egrl.figures.drawing import Drawing, plain
 from egrl.figures.fastest import fastest
-from egrl.past_run import PastRun
-from hwsim.views import HasExplanation
+from egrl.runs.past import PastRun
+from hwsim.capabilities import HasExplanation
 from workloads.errors import InputError
 
 

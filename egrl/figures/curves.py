@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from analysis.curves import Curve, bands, learning_curves
-from egrl.figures import Drawing, plain
+from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import check_comparable, common_start, distinct, labels, plotted
-from egrl.past_run import PastRun
 from egrl.problems import measured, rival, start_word
+from egrl.runs.past import PastRun, best_so_far
 from workloads.errors import InputError
-from workloads.files import read_text
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:
@@ -59,19 +55,6 @@ def read_curve(run: Path, summary: Mapping[str, Any], label: str | None = None) 
 
     Its label is by default the method and the start.
     """
-    path = run / "metrics.csv"
-    text = read_text(path, "the metrics of a run")
-    try:
-        rows = list(csv.DictReader(text.splitlines()))
-        evaluations = np.array([int(row["evaluations"]) for row in rows], dtype=np.int64)
-        best = np.array([float(row["best_speedup"]) for row in rows])
-        policy = [float(row["deployable_speedup"]) for row in rows if "deployable_speedup" in row]
-    except (ValueError, KeyError, TypeError, OverflowError, csv.Error) as error:
-        raise InputError(f"{path}: damaged metrics: {error}") from error
-    if not np.isfinite(best).all():
-        raise InputError(f"{path}: damaged metrics: expected finite speedups")
-    if not rows:
-        raise InputError(f"{path}: expected at least one generation, found none")
     if label is None:
         label = f"{summary['method']}, {start_word(summary['problem'], summary['start'])} start"
-    return Curve(label, evaluations, best, np.array(policy) if len(policy) == len(rows) else None)
+    return Curve(label, *best_so_far(run))

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from analysis.embedding import FEWEST, embed, embedding_figure
 from analysis.mapping_groups import BEST, COMPETITIVE, MOST, WITHIN, Groups, choose, hamming, measure
-from egrl.figures import Drawing, plain
+from egrl.figures.drawing import Drawing, plain
 from egrl.figures.places import check_alike
 from egrl.figures.repetitions import together
-from egrl.past_run import Evaluations, PastRun
+from egrl.runs.past import Evaluations, PastRun
 from workloads.errors import InputError
 
 

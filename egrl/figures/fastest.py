@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from egrl.figures.repetitions import check_comparable, distinct, plotted
-from egrl.past_run import PastRun
 from egrl.problems import rival
+from egrl.runs.past import PastRun
 from hwsim.problem import Mapping16
 
 

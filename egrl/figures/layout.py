@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.layout import Layout, layout_figure, use
-from egrl.allocation import PackedMemory, allocate
-from egrl.figures import Drawing, memory_map, partition, plain
+from egrl.figures import memory_map, partition
+from egrl.figures.drawing import Drawing, plain
 from egrl.figures.fastest import fastest
-from egrl.past_run import PastRun
+from egrl.runs.allocation import PackedMemory, allocate
+from egrl.runs.past import PastRun
+from hwsim.capabilities import HasLifetimes, HasPartition
 from hwsim.mmap.problem import MmapProblem
 from hwsim.problem import Problem
-from hwsim.views import HasLifetimes, HasPartition
 from workloads.errors import InputError
 
 STEP = "op, in execution order"

@@ -9,14 +9,14 @@ import numpy as np
 
 from analysis.memory_map import MemoryMap, allocations, map_use, memory_map_figure, most_visits, visits
 from analysis.utilisation import size_text
-from egrl.figures import Drawing, plain
+from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import check_comparable, labels, plotted
-from egrl.past_run import PastRun
 from egrl.problems import rival
+from egrl.runs.past import PastRun
 from hwsim.mmap.game import ACTIONS
 from hwsim.mmap.layout import Layout
-from hwsim.mmap.pixels import tensor_colours
 from hwsim.mmap.problem import MmapProblem
+from hwsim.mmap.view.pixels import tensor_colours
 from workloads.errors import InputError
 
 MOST = 2

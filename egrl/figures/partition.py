@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.partition import Split, shares, shares_figure, split_figure
-from egrl.figures import Drawing, plain
+from egrl.figures.drawing import Drawing, plain
 from egrl.figures.fastest import Fastest, fastest
-from egrl.past_run import PastRun
 from egrl.problems import rival
+from egrl.runs.past import PastRun
+from hwsim.capabilities import HasPartition
 from hwsim.problem import Mapping16
-from hwsim.views import HasPartition
 from workloads.errors import InputError
 
 

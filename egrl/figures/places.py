@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from hwsim.capabilities import HasPlanText
 from hwsim.problem import Problem
 from hwsim.stepwise import HasGame
-from hwsim.views import HasPlanText
 from workloads.errors import InputError
 
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egrl import config, problems, run_folder
-from egrl.past_run import PastRun
+from egrl.core import typed_tables
+from egrl.problems import find_problem, start_word
+from egrl.runs import folder as run_folder
+from egrl.runs.past import PastRun
 from workloads.errors import InputError
 from workloads.files import read_bytes
 
@@ -60,8 +62,8 @@ class PlottedRun:
     def races(self) -> bool:
         """Whether the run measured its baseline itself: its speedups are over what that took then."""
         where = f"{self.path / run_folder.CONFIG}: problem"
-        definition = problems.find(self.run.options.problem).load()
-        return definition.races(config.build(definition.config, self.run.settings["problem"], where))
+        definition = find_problem(self.run.options.problem).load()
+        return definition.races(typed_tables.build(definition.config, self.run.settings["problem"], where))
 
     @property
     def bound(self) -> float | None:
@@ -82,7 +84,7 @@ def plotted(run: PastRun) -> PlottedRun:
             digest = hashlib.sha256(read_bytes(run.path / copy, "a file of the run")).hexdigest()
             files[digest] = Path(options[key]).stem
             options[key] = digest
-    values = config.dotted({"run": options, **run.settings})
+    values = typed_tables.dotted({"run": options, **run.settings})
     settings = {key: str(value) if isinstance(value, list) else value for key, value in values.items()}
     return PlottedRun(run, settings, files)
 
@@ -90,7 +92,7 @@ def plotted(run: PastRun) -> PlottedRun:
 def check_comparable(runs: Sequence[PlottedRun]) -> None:
     """InputError naming the first two runs whose speedups are not of one problem, and what differs."""
     first = runs[0]
-    entry = problems.find(first.summary["problem"])
+    entry = find_problem(first.summary["problem"])
     for other in runs[1:]:
         for key, what in (("problem", "problem"), ("workload", "workload"), ("chip", "chip")):
             if first.summary[key] != other.summary[key]:
@@ -192,7 +194,7 @@ def common_start(runs: Sequence[PlottedRun]) -> str | None:
 
 
 def _start(run: PlottedRun, names: Mapping[str, str]) -> str:
-    return problems.start_word(run.summary["problem"], _shown(run.settings.get("run.start"), names))
+    return start_word(run.summary["problem"], _shown(run.settings.get("run.start"), names))
 
 
 def _differing(left: PlottedRun, right: PlottedRun) -> list[str]:

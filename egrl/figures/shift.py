@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.shift import shift_figure, shifts
-from egrl.figures import Drawing, plain
+from egrl.figures.drawing import Drawing, plain
 from egrl.figures.places import check_places
 from egrl.figures.repetitions import together
-from egrl.past_run import PastRun
+from egrl.runs.past import PastRun
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from egrl import saved_policies, transfer
-from egrl.config import RunOptions
 from egrl.problems import rival
+from egrl.runs import policies as saved_policies
+from egrl.runs.config import RunOptions
+from egrl.transfer import zero_shot as transfer
 from workloads.errors import InputError
 
 if TYPE_CHECKING:

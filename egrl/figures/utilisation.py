@@ -9,12 +9,12 @@ import numpy as np
 
 from analysis.changes import micro
 from analysis.utilisation import Schedule, utilisation, utilisation_figure
-from egrl.figures import Drawing, plain
+from egrl.figures.drawing import Drawing, plain
 from egrl.figures.fastest import fastest
 from egrl.figures.partition import draw_shares
-from egrl.past_run import PastRun
+from egrl.runs.past import PastRun
+from hwsim.capabilities import HasExplanation, HasOccupancy, HasPartition, Occupancy
 from hwsim.problem import Mapping16, Problem
-from hwsim.views import HasExplanation, HasOccupancy, HasPartition, Occupancy
 from workloads.errors import InputError
 
 TIME, STEP = "time since the inference began (µs)", "op, in execution order"

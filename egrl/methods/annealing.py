@@ -28,11 +28,13 @@ import numpy as np
 from annotated_types import Ge, Gt, Le
 from numpy.typing import NDArray
 
-from egrl.keys import REPAIR, SAMPLE, run_keys
-from egrl.methods import Definition, serves_all
-from egrl.types import GENERATION, Proposals, Setting, proposals
+from egrl.core.budget import GENERATION
+from egrl.core.keys import REPAIR, SAMPLE, run_keys
+from egrl.core.method import Setting
+from egrl.core.proposals import Proposals, proposals
+from egrl.core.registry import MethodDefinition, serves_all
+from hwsim.capabilities import pipeline_of
 from hwsim.problem import Evaluation, Mapping16, Status
-from hwsim.views import pipeline_of
 from population.moves import Moves, MovesConfig
 
 if TYPE_CHECKING:
@@ -221,4 +223,4 @@ class Annealing:
                 chain.waiting, chain.weights, chain.tried = saved["waiting"], saved["weights"], saved["tried"]
 
 
-DEFINITION = Definition(AnnealingConfig, Annealing, serves_all, {})
+DEFINITION = MethodDefinition(AnnealingConfig, Annealing, serves_all, {})

@@ -31,10 +31,11 @@ import torch
 from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 
-from egrl import policy_fit
-from egrl.keys import SAMPLE, run_keys
-from egrl.methods import Definition, needs_graph
-from egrl.types import Proposals, Setting, proposals
+from egrl.core.keys import SAMPLE, run_keys
+from egrl.core.method import Setting
+from egrl.core.proposals import Proposals, proposals
+from egrl.core.registry import MethodDefinition, needs_graph
+from egrl.methods import policy_fit
 from hwsim.problem import Evaluation, Mapping16, Status
 from policies.graph import prepare
 from policies.graph_unet import GraphUNetConfig, draw_weights
@@ -254,4 +255,4 @@ class Es:
         self._metrics = dict(state["metrics"])
 
 
-DEFINITION = Definition(EsConfig, Es, needs_graph, {}, takes_policy=True, several=True)
+DEFINITION = MethodDefinition(EsConfig, Es, needs_graph, {}, takes_policy=True, several=True)

@@ -15,10 +15,11 @@ import numpy as np
 from annotated_types import Gt, Le
 from numpy.typing import NDArray
 
-from egrl.methods import Definition
-from egrl.types import Proposals, Setting, proposals
+from egrl.core.method import Setting
+from egrl.core.proposals import Proposals, proposals
+from egrl.core.registry import MethodDefinition
+from hwsim.capabilities import HasModel
 from hwsim.problem import Evaluation, Problem
-from hwsim.views import HasModel
 
 if TYPE_CHECKING:
     from policies.store import StoredPolicy
@@ -93,4 +94,4 @@ def serves(problem: Problem) -> str | None:
     return None if isinstance(problem, HasModel) else "the problem has no model that can be solved"
 
 
-DEFINITION = Definition(ExactConfig, Exact, serves, {})
+DEFINITION = MethodDefinition(ExactConfig, Exact, serves, {})

@@ -29,13 +29,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from annotated_types import Ge, Le
 
-from egrl.bandits.rounds import Rounds
-from egrl.keys import REPAIR, SAMPLE, run_keys
-from egrl.methods import Definition, serves_all
+from egrl.core.budget import GENERATION
+from egrl.core.keys import REPAIR, SAMPLE, run_keys
+from egrl.core.method import Method, Setting
+from egrl.core.proposals import Proposals, proposals
+from egrl.core.registry import MethodDefinition, serves_all
 from egrl.methods.parts_dp import PartsDp
-from egrl.types import GENERATION, Method, Proposals, Setting, proposals
+from egrl.methods.rounds import Rounds
+from hwsim.capabilities import HasParts
 from hwsim.problem import Evaluation, Mapping16, Problem
-from hwsim.views import HasParts
 
 if TYPE_CHECKING:
     from policies.store import StoredPolicy
@@ -216,4 +218,4 @@ def build(setting: Setting, config: GreedyDpConfig) -> Method:
     return Rounds(setting, searchers, config.parallel, "greedy-dp", mend=False)
 
 
-DEFINITION = Definition(GreedyDpConfig, build, serves_all, {})
+DEFINITION = MethodDefinition(GreedyDpConfig, build, serves_all, {})

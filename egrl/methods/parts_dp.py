@@ -3,8 +3,9 @@
 Source: the search that TAG (de Mesmay et al., ICML 2009) is held against ("DP"), as in FFTW's planner (Frigo and
 Johnson, 2005): the plan of a part is made of the best plans of its parts.
 
-A pass measures the plans of each part (`HasParts` of hwsim/views.py) in turn and keeps the `keep` best of each; the
-last part is the whole problem. The best part need not make the best whole, which is what other searches can gain.
+A pass measures the plans of each part (`HasParts` of hwsim/capabilities.py) in turn and keeps the `keep` best of
+each; the last part is the whole problem. The best part need not make the best whole, which is what other searches
+can gain.
 
 Deviations: after a pass the next one keeps twice as many plans and measures what that adds, so that any budget is
 used. Nothing is measured twice. Within a part the plans come in an order drawn from the seed.
@@ -16,15 +17,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from hwsim.capabilities import HasParts
 from hwsim.problem import Mapping16
-from hwsim.views import HasParts
 
 MOST_KEPT = 1 << 20
 """Passes end when all plans are measured, or at the latest here."""
 
 
 class PartsDp:
-    """The search for one problem (`Searcher` of egrl/bandits/rounds.py)."""
+    """The search for one problem (`Searcher` of egrl/methods/rounds.py)."""
 
     def __init__(self, problem: HasParts, keep: int, rng: np.random.Generator) -> None:
         self._problem, self._keep, self._rng = problem, keep, rng

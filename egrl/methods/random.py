@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from egrl.bandits.completion import complete
-from egrl.keys import SAMPLE, run_keys
-from egrl.methods import Definition, serves_all
-from egrl.types import GENERATION, Proposals, Setting, proposals
+from egrl.core.budget import GENERATION
+from egrl.core.keys import SAMPLE, run_keys
+from egrl.core.method import Setting
+from egrl.core.proposals import Proposals, proposals
+from egrl.core.registry import MethodDefinition, serves_all
+from egrl.methods.graph_search.completion import complete
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem
 from hwsim.stepwise import HasDerivation
 from workloads.errors import InputError
@@ -97,4 +99,4 @@ class RandomSearch:
         self._asked = int(state["asked"])
 
 
-DEFINITION = Definition(RandomConfig, RandomSearch, serves_all, {})
+DEFINITION = MethodDefinition(RandomConfig, RandomSearch, serves_all, {})

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from egrl import comparison_report
-from egrl.stopping import Interrupted
+from egrl.compare import report as comparison_report
+from egrl.core.stopping import Interrupted
 
 DEFAULTS = {"evals": None, "chip": "", "start": "", "settings": (), "preset": ""}
 
@@ -21,7 +21,7 @@ def compared(
     say: Callable[[str], None],
     **options: Any,
 ) -> dict[str, Any]:
-    """The comparison in a folder, as `egrl.comparison_report.compare` makes it; `options` not given are `DEFAULTS`.
+    """The comparison in a folder, as `egrl.compare.report.compare` makes it; `options` not given are `DEFAULTS`.
 
     Raises:
         InputError: the folder holds something else.

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from egrl import atomic
+from egrl.core import atomic
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hwsim.fft.executor import Fft
+    from hwsim.fft.transform import Fft
 
 LARGEST = 1 << 24
 _plans: dict[int, Fft] = {}
@@ -30,7 +30,7 @@ def plan(size: int) -> Fft:
     if size not in _plans:
         from hwsim.fft import wisdom
         from hwsim.fft.default import default_plan
-        from hwsim.fft.executor import Fft
+        from hwsim.fft.transform import Fft
 
         known = wisdom.known().get(size)
         _plans[size] = Fft(known.plan if known else default_plan(size))

@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.fft.executor import Fft
 from hwsim.fft.grammar import Plan
+from hwsim.fft.transform import Fft
 from hwsim.measure import Practice, interleave, loops, repeat
 
 LIBRARY_VERSION = 1

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hwsim.mcm.cuts import greedy, random_cuts
 from hwsim.mcm.network import Network
 from hwsim.mcm.rules import misplaced
-from hwsim.mcm.solver import Solver
+from hwsim.mcm.solver.solver import Solver
 from workloads.errors import InputError
 
 FILLS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)

@@ -1,15 +1,16 @@
 """Partitions as a derivation: node after node, and the chips of a node are those that the solver's domains leave.
 
 Source: the loop of SAMPLE (MCM paper, section 4.2, algorithm 1), every outcome of a decision being a vertex instead of
-one being drawn; domains are those of `hwsim/mcm/domains.py` with the consequences of `hwsim/mcm/propagate.py`.
+one being drawn; domains are those of `hwsim/mcm/solver/domains.py` with the consequences of
+`hwsim/mcm/solver/propagate.py`.
 
 A vertex is the chips decided so far, a byte each, in the order of the graph; nodes that have one chip left are decided
 with it. Propagation does not see everything: where a domain turns out to be empty further down, that is a dead end.
 
-Completions are draws of SAMPLE (`hwsim/mcm/solver.py`) in which each decided node has its chip alone; where the solver
-has to move one of these after all, the complete search (`hwsim/mcm/search.py`) draws below the vertex, the consequences
-of its decisions being its root. Where that finds nothing within its limit of decisions taken back, there is no
-completion, as if the vertex were a dead end, although nothing is proved.
+Completions are draws of SAMPLE (`hwsim/mcm/solver/solver.py`) in which each decided node has its chip alone; where
+the solver has to move one of these after all, the complete search (`hwsim/mcm/solver/search.py`) draws below the
+vertex, the consequences of its decisions being its root. Where that finds nothing within its limit of decisions
+taken back, there is no completion, as if the vertex were a dead end, although nothing is proved.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.mcm.domains import LATEST, TOP, TRAIL, State, restrict, undo
-from hwsim.mcm.propagate import propagate
-from hwsim.mcm.relations import Relations
-from hwsim.mcm.search import VALID, rooted, search
-from hwsim.mcm.solver import Solver
+from hwsim.mcm.solver.domains import LATEST, TOP, TRAIL, State, restrict, undo
+from hwsim.mcm.solver.propagate import propagate
+from hwsim.mcm.solver.relations import Relations
+from hwsim.mcm.solver.search import VALID, rooted, search
+from hwsim.mcm.solver.solver import Solver
 from hwsim.problem import Mapping16
 
 

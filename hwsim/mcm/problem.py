@@ -23,22 +23,22 @@ from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
 from hwsim.canonical import check_keys, check_mapping, choice_columns, independent_sample
+from hwsim.capabilities import Solution
 from hwsim.keys import derive
-from hwsim.mcm import exact
 from hwsim.mcm.baseline import compiled
+from hwsim.mcm.bounds import exact
 from hwsim.mcm.cost import costs
 from hwsim.mcm.derivation import Chips
 from hwsim.mcm.device import device_tables, run
 from hwsim.mcm.explain import Partition, explain
-from hwsim.mcm.judge import judge
-from hwsim.mcm.judge_device import judge_device
+from hwsim.mcm.judge.device import judge_device
+from hwsim.mcm.judge.partition import judge
 from hwsim.mcm.network import SCHEMA_VERSION, network
 from hwsim.mcm.package import MAX_CHIPS, Package, package_file
 from hwsim.mcm.rules import misplaced
-from hwsim.mcm.solver import Answer, solver
+from hwsim.mcm.solver.solver import Answer, solver
 from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
 from hwsim.stages import Pipeline, fullness, heat
-from hwsim.views import Solution
 from workloads.errors import InputError
 from workloads.graph import Workload
 from workloads.importers.placement_json import PlacementGraph
@@ -299,7 +299,7 @@ class McmProblem:
         return explain(self.network, self.device, place, self.package.chip.sram_bytes, on_device)
 
     def bound(self, time_limit_s: float) -> Bound | None:
-        """The proofs of `hwsim/mcm/exact.py` that are done within the limit."""
+        """The proofs of `hwsim/mcm/bounds/exact.py` that are done within the limit."""
         if time_limit_s not in self._proved:
             known_s = float(costs(self.tables, self.baseline.mapping[None, :, 0])[0])
             self._proved[time_limit_s] = exact.bound_of(self.network, known_s, time_limit_s)[0]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from workloads.program import Program
+from workloads.programs.program import Program
 
 VARIED = 8
 """Buffers of an instruction whose place counts (paper, appendix A)."""

@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.mmap.board import COPY, DROP
 from hwsim.mmap.cost import roofline_s
 from hwsim.mmap.layout import Layout
+from hwsim.mmap.rules.state import COPY, DROP
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Floats
 

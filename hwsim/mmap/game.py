@@ -1,4 +1,4 @@
-"""The MMapGame as a batched, pure game, and whole games played by proposals: the rules of `hwsim.mmap.moves`."""
+"""The MMapGame as a batched, pure game, and whole games played by proposals: the rules of `hwsim.mmap.rules.moves`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.mmap.board import Board, board_of, new_boards
 from hwsim.mmap.device import simulate
 from hwsim.mmap.layout import Layout
-from hwsim.mmap.moves import dead_end, find_legal, over, play, play_proposal, restart, seconds
-from hwsim.mmap.observe import Observer
-from hwsim.mmap.plans import plan
 from hwsim.mmap.revise import walk
-from hwsim.mmap.room import new_words
+from hwsim.mmap.rules.moves import dead_end, find_legal, over, play, play_proposal, restart, seconds
+from hwsim.mmap.rules.placing import plan
+from hwsim.mmap.rules.room import new_words
+from hwsim.mmap.rules.state import Board, board_of, new_boards
 from hwsim.mmap.tables import Tables
-from hwsim.mmap.view import View
+from hwsim.mmap.view.observer import Observer
+from hwsim.mmap.view.parts import View
 from hwsim.problem import Floats, Mapping16
 from hwsim.stepwise import Revised
 

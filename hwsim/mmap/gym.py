@@ -11,15 +11,15 @@ from typing import Any, Literal, SupportsInt, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.mmap.board import Board
 from hwsim.mmap.chip import Chip, load_chip
 from hwsim.mmap.game import ACTIONS
-from hwsim.mmap.pixels import pixels
 from hwsim.mmap.problem import MmapConfig, MmapProblem
-from hwsim.mmap.view import ACTION_FEATURES, View
+from hwsim.mmap.rules.state import Board
+from hwsim.mmap.view.parts import ACTION_FEATURES, View
+from hwsim.mmap.view.pixels import pixels
 from workloads.errors import InputError
 from workloads.load_program import load_program
-from workloads.program import Program
+from workloads.programs.program import Program
 
 try:
     import gymnasium

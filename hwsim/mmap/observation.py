@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hwsim.mmap.savings import savings_s
 from hwsim.mmap.tables import Tables
-from workloads.program import NO_ALIAS, Program
+from workloads.programs.program import NO_ALIAS, Program
 
 SCHEMA_VERSION = 101
 """Changes whenever a feature, its meaning or its scale changes; other problems' schemas have other numbers."""

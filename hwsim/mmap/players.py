@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.mmap.board import COPY, DROP, NO_COPY, Board, board_of, copy_board, new_boards
 from hwsim.mmap.game import MmapGame, Played
-from hwsim.mmap.moves import dead_end, over, play, restart
-from hwsim.mmap.plans import Plan, plan
-from hwsim.mmap.room import Words, new_words
+from hwsim.mmap.rules.moves import dead_end, over, play, restart
+from hwsim.mmap.rules.placing import Plan, plan
+from hwsim.mmap.rules.room import Words, new_words
+from hwsim.mmap.rules.state import COPY, DROP, NO_COPY, Board, board_of, copy_board, new_boards
 from hwsim.mmap.savings import begins_s, savings_s, seconds
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Floats, Mapping16

@@ -14,8 +14,8 @@ from hwsim.canonical import canonical, check_mapping, choice_columns, independen
 from hwsim.mmap.chip import Chip, chip_file
 from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
 from hwsim.mmap.game import ACTIONS, MmapGame
-from hwsim.mmap.heuristic import heuristic_layout
-from hwsim.mmap.judge import Rates, judge
+from hwsim.mmap.heuristic.assignment import heuristic_layout
+from hwsim.mmap.judge.rules import Rates, judge
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.observation import SCHEMA_VERSION, edges, features
 from hwsim.mmap.tables import build_tables
@@ -31,8 +31,8 @@ from hwsim.problem import (
     Violation,
 )
 from workloads.errors import InputError
-from workloads.program import Program
-from workloads.program_json import to_json
+from workloads.programs.json_file import to_json
+from workloads.programs.program import Program
 
 ROUNDING = 1e-12
 SIMULATOR_VERSION = 3
@@ -199,7 +199,7 @@ class MmapProblem:
 
     def _return_bound(self, time_limit_s: float) -> RewardBound:
         if time_limit_s not in self._proved:
-            from hwsim.mmap.bound import upper_bound
+            from hwsim.mmap.bound.upper import upper_bound
 
             self._proved[time_limit_s] = upper_bound(self.tables, time_limit_s)
         return self._proved[time_limit_s]

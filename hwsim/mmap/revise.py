@@ -1,7 +1,7 @@
 """Whole games revised: some moves of a game are changed, it is played again from there, and kept or not.
 
 Source: Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing" (Science, 1983), over wishes as
-`hwsim.mmap.moves.play_proposal` plays them: what replaces an illegal wish is played, and the wish stays.
+`hwsim.mmap.rules.moves.play_proposal` plays them: what replaces an illegal wish is played, and the wish stays.
 
 A change gives one buffer another wish, or a run of neighbours (all the same one or each its own), or those of a kind
 (outputs, first inputs or later inputs, alike in their size, their distance from the use before or what they save for
@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 from hwsim.keys import bits, uniform
-from hwsim.mmap.board import COPY, NO_COPY, Board, board_of, copy_board, new_boards
-from hwsim.mmap.moves import dead_end, find_legal, over, play, restart, settle
-from hwsim.mmap.room import Words, new_words
+from hwsim.mmap.rules.moves import dead_end, find_legal, over, play, restart, settle
+from hwsim.mmap.rules.room import Words, new_words
+from hwsim.mmap.rules.state import COPY, NO_COPY, Board, board_of, copy_board, new_boards
 from hwsim.mmap.savings import savings_s
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Floats

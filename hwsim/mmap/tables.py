@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hwsim.mmap.chip import Chip
 from hwsim.mmap.cost import roofline_s, varied
 from workloads.errors import InputError
-from workloads.program import NO_ALIAS, Program
+from workloads.programs.program import NO_ALIAS, Program
 
 Steps = NDArray[np.int32]
 Bools = NDArray[np.bool_]

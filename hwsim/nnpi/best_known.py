@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 
 from hwsim.nnpi.chip import Chip
-from hwsim.nnpi.compiler import rectify
-from hwsim.nnpi.latency import trace_latency
-from hwsim.nnpi.problem import SIMULATOR_VERSION
+from hwsim.nnpi.latency import SIMULATOR_VERSION, trace_latency
+from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.problem import Mapping16
 from workloads.errors import InputError

@@ -24,6 +24,9 @@ from hwsim.jit import kernel
 from hwsim.nnpi.tables import Tables
 from hwsim.problem import Floats, Mapping16
 
+SIMULATOR_VERSION = 1
+"""Goes up with every change that changes a cost."""
+
 
 class Trace(NamedTuple):
     """What each op of one mapping did; every array has 0 rows where no trace is wanted.

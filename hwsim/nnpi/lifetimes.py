@@ -1,6 +1,6 @@
 """Which tensor lies where during which ops: what an address can be given to.
 
-Source: the liveness that `hwsim/nnpi/compiler.py` places by: a weight is held during the whole inference, an
+Source: the liveness that `hwsim/nnpi/rectify.py` places by: a weight is held during the whole inference, an
 activation from its op to its last consumer (closed).
 
 Deviations: none from `hwsim/nnpi/occupancy.py`, whose bytes are the sums over these tensors.
@@ -8,9 +8,9 @@ Deviations: none from `hwsim/nnpi/occupancy.py`, whose bytes are the sums over t
 
 from __future__ import annotations
 
+from hwsim.capabilities import Lifetime
 from hwsim.nnpi.tables import Tables
 from hwsim.problem import Mapping16
-from hwsim.views import Lifetime
 
 
 def lifetimes(

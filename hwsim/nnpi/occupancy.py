@@ -1,6 +1,6 @@
 """What each memory holds while each op of an inference runs.
 
-Source: the liveness that `hwsim/nnpi/compiler.py` places by: a weight is held during the whole inference, an
+Source: the liveness that `hwsim/nnpi/rectify.py` places by: a weight is held during the whole inference, an
 activation from its op to its last consumer (closed).
 
 Deviations: what the DMA prefetches into free room is not counted, because the compiler does not place it; bytes are
@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hwsim.capabilities import Occupancy
 from hwsim.nnpi.tables import Tables
 from hwsim.problem import Mapping16
-from hwsim.views import Occupancy
 
 
 def occupancy(tables: Tables, mapping: Mapping16, memories: tuple[str, ...]) -> Occupancy:

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 from hwsim.keys import uniform
-from hwsim.nnpi.compiler import rectify
 from hwsim.nnpi.latency import Trace, _latency, trace_latency
+from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.tables import Tables
 from hwsim.problem import Mapping16
 

@@ -19,25 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.canonical import canonical, check_mapping, choice_columns, independent_sample
+from hwsim.capabilities import Lifetime, Occupancy, Solution
 from hwsim.keys import derive, normals
 from hwsim.nnpi.chip import Chip, chip_file
-from hwsim.nnpi.compiler import epsilon, rectify
 from hwsim.nnpi.explain import Explanation, explain
 from hwsim.nnpi.judge import judge
-from hwsim.nnpi.latency import latencies, trace_latency
+from hwsim.nnpi.latency import SIMULATOR_VERSION, latencies, trace_latency
 from hwsim.nnpi.lifetimes import lifetimes
 from hwsim.nnpi.occupancy import occupancy
+from hwsim.nnpi.rectify import epsilon, rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
-from hwsim.views import Lifetime, Occupancy, Solution
 from workloads.errors import InputError
 from workloads.features import SCHEMA_VERSION, edge_index, static_features
 from workloads.graph import Workload
 from workloads.serialize import to_json
-
-SIMULATOR_VERSION = 1
-"""Goes up with every change that changes a cost."""
 
 POLISH_STEPS = 200_000
 """Proposals of the local search that follows a solve."""
@@ -195,7 +192,7 @@ class NnpiProblem:
         known = self.proved_bound()
         if known is not None:
             return known
-        from hwsim.nnpi.exact import solve
+        from hwsim.nnpi.exact.solve import solve
 
         return solve(self._noise_free(), time_limit_s=time_limit_s).as_bound()
 
@@ -207,7 +204,7 @@ class NnpiProblem:
 
     def solve(self, time_limit_s: float, seed: int) -> Solution:
         """Branch and cut for the bound and a first map; local search on the latency model from there."""
-        from hwsim.nnpi.exact import solve
+        from hwsim.nnpi.exact.solve import solve
         from hwsim.nnpi.polish import polish
 
         tables, begun = self._noise_free(), time.monotonic()

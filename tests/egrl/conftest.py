@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands import FAST
 
-from egrl.cli import main
+from egrl.cli.main import main
 
 
 @pytest.fixture(scope="module")

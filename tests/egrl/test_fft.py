@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from commands import refuse, refused_figure
 
-from egrl.archive import Archive
-from egrl.cli import main
-from egrl.confirm import Raced, race_the_best
-from egrl.loop import Champion, SearchState
-from egrl.types import proposals
+from egrl.cli.main import main
+from egrl.core.archive import Archive
+from egrl.core.loop import Champion, SearchState
+from egrl.core.proposals import proposals
+from egrl.runs.champion import Raced, race_the_best
 from hwsim.fft import wisdom
 from hwsim.fft.notation import parse
 from hwsim.fft.problem import FftConfig, FftProblem

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from egrl.cli import main
+from egrl.cli.main import main
 
 CHAIN = {
     "maxFPGAs": 6,

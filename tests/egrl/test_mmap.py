@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands import refuse
 
-from egrl.cli import main
+from egrl.cli.main import main
 from subjects import SMALL
 
 

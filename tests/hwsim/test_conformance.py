@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from egrl import mapping_file
+from egrl.runs import mapping_file
+from hwsim.capabilities import HasOccupancy, HasPlacement, HasRewardBound
 from hwsim.problem import Problem, Status
 from hwsim.stepwise import HasDerivation, HasGame
-from hwsim.views import HasOccupancy, HasPlacement, HasRewardBound
 from subjects import PROBLEMS
 from workloads.errors import InputError
 

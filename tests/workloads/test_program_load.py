@@ -13,10 +13,11 @@ import pytest
 
 from workloads.errors import InputError
 from workloads.load import load
-from workloads.load_program import describe, load_program, program_names
-from workloads.program import Program
-from workloads.program_json import check, from_json, to_json
-from workloads.program_of_workload import program_of
+from workloads.load_program import describe, load_program
+from workloads.programs.json_file import check, from_json, to_json
+from workloads.programs.names import program_names
+from workloads.programs.of_workload import program_of
+from workloads.programs.program import Program
 from workloads.serialize import to_json as workload_json
 
 DOCS = (Path(__file__).parents[2] / "docs" / "programs.md").read_text(encoding="utf-8")

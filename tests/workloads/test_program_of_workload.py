@@ -4,9 +4,9 @@ import pytest
 
 from workloads.graph import Edge, Op, Workload
 from workloads.load import load, names
-from workloads.program import NO_ALIAS, Program
-from workloads.program_json import check
-from workloads.program_of_workload import program_of
+from workloads.programs.json_file import check
+from workloads.programs.of_workload import program_of
+from workloads.programs.program import NO_ALIAS, Program
 from workloads.validate import check as check_workload
 
 

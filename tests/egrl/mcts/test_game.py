@@ -15,7 +15,7 @@ from hwsim.mmap.game import MmapGame
 from hwsim.mmap.tables import build_tables
 from hwsim.stepwise import Game
 from toys import CoinGame, Purse
-from workloads.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
+from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 
 STILL = Puct(dirichlet_fraction=0, temperature=0)
 EXPLORING = Puct(dirichlet_fraction=0, temperature=0, pb_c_init=4.0)

@@ -7,18 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from egrl import config
-from egrl.archive import Archive
-from egrl.methods import find
-from egrl.types import Setting
+from egrl.core import typed_tables
+from egrl.core.archive import Archive
+from egrl.core.method import Setting
+from egrl.methods import find_method
 from hwsim.problem import Evaluation, Status
 from subjects import PROBLEMS
 from toys import ToyRagged
 
 
 def annealing(problem, **changes):
-    definition = find("annealing")
-    given = config.build(definition.config, {"t0": 1e-9, **changes}, "test")
+    definition = find_method("annealing")
+    given = typed_tables.build(definition.config, {"t0": 1e-9, **changes}, "test")
     return definition.build(Setting([problem], Archive([problem]), 0, [None], None, 1), given)
 
 

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from egrl import checkpoint, config, loop
-from egrl.archive import Archive
-from egrl.config import Budget
-from egrl.executor import InProcess
-from egrl.methods import METHODS, find
-from egrl.progress import Silent
-from egrl.run_folder import RunFolder
-from egrl.types import GENERATION, Method, Proposals, Setting
+from egrl.core import loop, typed_tables
+from egrl.core.archive import Archive
+from egrl.core.budget import GENERATION, Budget
+from egrl.core.method import Method, Setting
+from egrl.core.proposals import Proposals
+from egrl.measure.local import InProcess
+from egrl.methods import METHODS, find_method
+from egrl.runs import checkpoint
+from egrl.runs.folder import RunFolder
+from egrl.runs.progress import Silent
 from hwsim.problem import Evaluation, Keys, Problem, Status
 from subjects import EXHAUSTIBLE, NEVER_TWICE, ONE_SHOT, PROBLEMS, VARIANTS, served
 
@@ -57,10 +59,10 @@ def case(request: pytest.FixtureRequest, problems: dict[str, Problem]) -> tuple[
 
 def build(variant: str, problem: Problem, archive: Archive, seed: int = 0, start: Any = None) -> Method:
     name, settings = VARIANTS[variant]
-    definition = find(name)
+    definition = find_method(name)
     return definition.build(
         Setting([problem], archive, seed, [start], None, 1),
-        config.build(definition.config, settings, variant),
+        typed_tables.build(definition.config, settings, variant),
     )
 
 
@@ -263,5 +265,5 @@ def test_failed_measurements_end_nothing_and_are_never_champions(case, tmp_path)
 
 
 def test_a_method_says_why_it_cannot_serve_a_problem(problems):
-    assert "graph" in str(find("egrl").serves(problems["toy-grammar"]))
-    assert find("random").serves(problems["toy-grammar"]) is None
+    assert "graph" in str(find_method("egrl").serves(problems["toy-grammar"]))
+    assert find_method("random").serves(problems["toy-grammar"]) is None

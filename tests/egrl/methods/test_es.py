@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from egrl import config
-from egrl.archive import Archive
-from egrl.methods import find
+from egrl.core import typed_tables
+from egrl.core.archive import Archive
+from egrl.core.budget import GENERATION
+from egrl.core.method import Setting
+from egrl.methods import find_method
 from egrl.methods.es import Es, EsConfig
-from egrl.types import GENERATION, Setting
 from hwsim.problem import Evaluation, Mapping16, Status
 from policies.store import load_policy, save_policy
 from population.walk import centred_ranks, estimate
@@ -26,8 +27,8 @@ SMALL = {"network.width": 8, "network.depth": 1, "network.attention_heads": 2}
 
 def build(start: Mapping16 | None = None, init: object = None, **settings: object) -> Es:
     problem = ToyRagged()
-    own = config.build(EsConfig, {**SMALL, **settings}, "test")
-    method = find("es").build(Setting([problem], Archive([problem]), 0, [start], init, 1), own)
+    own = typed_tables.build(EsConfig, {**SMALL, **settings}, "test")
+    method = find_method("es").build(Setting([problem], Archive([problem]), 0, [start], init, 1), own)
     assert isinstance(method, Es)
     return method
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from egrl.archive import Archive
+from egrl.core.archive import Archive
+from egrl.core.budget import GENERATION
+from egrl.core.method import Setting
 from egrl.methods.greedy_dp import GreedyDp, GreedyDpConfig, joint_choices
-from egrl.types import GENERATION, Setting
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status

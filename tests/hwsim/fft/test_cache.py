@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from hwsim.fft import cache, codelets, costs, measured, wisdom
-from hwsim.fft.executor import Fft
 from hwsim.fft.notation import parse
 from hwsim.fft.problem import FftConfig, FftProblem
+from hwsim.fft.transform import Fft
 from workloads.errors import InputError, Notice
 
 X = np.random.default_rng(0).normal(size=(16, 2)).view(np.complex128)[:, 0]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hwsim.capabilities import HasPlanText
 from hwsim.fft.derivation import PlanGraph
 from hwsim.fft.grammar import Open, count, expand
 from hwsim.fft.judge import judge
 from hwsim.fft.notation import parse
-from hwsim.views import HasPlanText
 from subjects import PROBLEMS
 from workloads.errors import InputError
 

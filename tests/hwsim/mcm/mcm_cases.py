@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 
 from hwsim.mcm.graph import Graph
-from hwsim.mcm.judge import judge
+from hwsim.mcm.judge.partition import judge
 from hwsim.mcm.package import Constraints, Package, load_package
-from hwsim.mcm.solver import Solver
+from hwsim.mcm.solver.solver import Solver
 
 RULES = [
     Constraints(acyclic, no_skip, triangle, memory)

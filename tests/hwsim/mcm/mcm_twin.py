@@ -1,6 +1,6 @@
 """The quick attempts of the MCM solver in plain Python, everything worked out anew from what is placed so far.
 
-Same random numbers, same partitions as the kernels of `hwsim/mcm/attempts.py`; the steps are specified there.
+Same random numbers, same partitions as the kernels of `hwsim/mcm/solver/attempts.py`; the steps are specified there.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from ortools.sat.python import cp_model
 
 from hwsim.mcm.graph import Graph
 from hwsim.mcm.package import Constraints
-from hwsim.mcm.solver import BUDGET, INFEASIBLE, VALID, solver
+from hwsim.mcm.solver.solver import BUDGET, INFEASIBLE, VALID, solver
 
 
 def dense_graph(rng: np.random.Generator, nodes: int) -> Graph:

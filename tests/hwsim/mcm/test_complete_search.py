@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from mcm_cases import RULES, SHAPES, broken, even, graph, package
 
-from hwsim.mcm.search import VALID, searches
-from hwsim.mcm.solver import Solver, solver
+from hwsim.mcm.solver.search import VALID, searches
+from hwsim.mcm.solver.solver import Solver, solver
 
 RUNNING = np.zeros(1, np.int64)
 RANDOM = np.zeros((0, 5), np.int64)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from mcm_cases import broken, package, random_graph
 
-from hwsim.mcm.contiguous import cut, least_ends, runs_needed
 from hwsim.mcm.package import Constraints
-from hwsim.mcm.plan import plan
-from hwsim.mcm.solver import solver
+from hwsim.mcm.solver.contiguous import cut, least_ends, runs_needed
+from hwsim.mcm.solver.positions import plan
+from hwsim.mcm.solver.solver import solver
 
 
 @pytest.mark.parametrize("rules", [Constraints(), Constraints(triangle=False), Constraints(memory=False)])

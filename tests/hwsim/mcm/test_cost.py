@@ -10,8 +10,8 @@ from mcm_instances import MIB, drawn, instance, package
 
 from hwsim.mcm.cost import busy, costs
 from hwsim.mcm.device import device_tables, run
-from hwsim.mcm.judge import judge
-from hwsim.mcm.judge_device import judge_device, peaks, stages
+from hwsim.mcm.judge.device import judge_device, peaks, stages
+from hwsim.mcm.judge.partition import judge
 from hwsim.mcm.network import network
 from hwsim.mcm.rules import misplaced
 from workloads.errors import InputError

@@ -11,7 +11,7 @@ from mcm_cases import RULES, SHAPES, broken, graph, package, random_graph
 
 from hwsim.mcm.derivation import Chips
 from hwsim.mcm.package import Constraints
-from hwsim.mcm.solver import solver
+from hwsim.mcm.solver.solver import solver
 
 
 def reached(derivation: Chips) -> tuple[list[bytes], int]:

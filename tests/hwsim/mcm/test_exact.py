@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from mcm_instances import MIB, drawn, package
 
+from hwsim.mcm.bounds.exact import bound_of, closed_bound
+from hwsim.mcm.bounds.ideals import cheapest_chain, ideals
+from hwsim.mcm.bounds.thin import filled, thinned, thinner
 from hwsim.mcm.cost import costs
 from hwsim.mcm.cuts import best_cuts, greedy
-from hwsim.mcm.exact import bound_of, closed_bound
-from hwsim.mcm.ideals import cheapest_chain, ideals
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmConfig, McmProblem
 from hwsim.mcm.rules import misplaced
-from hwsim.mcm.thin import filled, thinned, thinner
 from workloads.errors import InputError
 from workloads.load import load
 from workloads.load_partition import read_instance

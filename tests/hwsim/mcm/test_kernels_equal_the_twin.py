@@ -9,11 +9,11 @@ import pytest
 from mcm_cases import RULES, random_graph
 from mcm_twin import Twin
 
-from hwsim.mcm.attempts import DRAWN, FIRST_LIMIT, attempted
-from hwsim.mcm.bench import bench
 from hwsim.mcm.package import load_package
-from hwsim.mcm.plan import plan
-from hwsim.mcm.relations import relate
+from hwsim.mcm.solver.attempts import DRAWN, FIRST_LIMIT, attempted
+from hwsim.mcm.solver.positions import plan
+from hwsim.mcm.solver.relations import relate
+from hwsim.mcm.solver.sweep_state import bench
 
 
 @pytest.mark.parametrize("rules", RULES)

@@ -15,7 +15,7 @@ from mcm_cases import RULES, broken, even, graph, package, random_graph
 from hwsim.mcm.clones import cloned
 from hwsim.mcm.graph import of_workload
 from hwsim.mcm.package import Constraints, load_package
-from hwsim.mcm.solver import BUDGET, INFEASIBLE, solver
+from hwsim.mcm.solver.solver import BUDGET, INFEASIBLE, solver
 from workloads.errors import InputError
 from workloads.load import load
 

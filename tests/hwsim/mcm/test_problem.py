@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from mcm_instances import MIB, instance, package
 
+from hwsim.capabilities import HasModel, HasPartition, pipeline_of
 from hwsim.mcm.package import Package, load_package
 from hwsim.mcm.problem import McmConfig, McmProblem
-from hwsim.mcm.solver import BUDGET
+from hwsim.mcm.solver.solver import BUDGET
 from hwsim.problem import Status
-from hwsim.views import HasModel, HasPartition, pipeline_of
 from workloads.errors import InputError
 from workloads.importers.placement_json import to_json
 from workloads.load import load

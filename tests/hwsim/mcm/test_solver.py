@@ -13,7 +13,7 @@ from mcm_cases import RULES, SHAPES, broken, even, graph, package
 from hwsim.mcm.clones import cloned
 from hwsim.mcm.graph import contracted, of_placement, of_workload
 from hwsim.mcm.package import Constraints, load_package
-from hwsim.mcm.solver import INFEASIBLE, solver
+from hwsim.mcm.solver.solver import INFEASIBLE, solver
 from workloads.errors import InputError
 from workloads.load import load
 from workloads.load_partition import read_instance

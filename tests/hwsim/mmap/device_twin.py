@@ -6,7 +6,7 @@ from collections import deque
 
 from hwsim.mmap.chip import Chip
 from hwsim.mmap.layout import Layout
-from workloads.program import Program
+from workloads.programs.program import Program
 
 DROP, COPY, NOCOPY = 0, 1, 2
 

@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from hwsim.mmap.chip import Chip
-from workloads.program import Program
+from workloads.programs.program import Program
 
 DROP, COPY, NOCOPY = 0, 1, 2
 

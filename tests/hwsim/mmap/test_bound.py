@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from mmap_programs import chips, playable, programs
 
 from hwsim.linear_program import linear_bound
-from hwsim.mmap.bound import spread, trivial_bound, upper_bound
-from hwsim.mmap.bound_gains import ALL_SETS, cuts
-from hwsim.mmap.bound_rows import relaxation
-from hwsim.mmap.bound_uses import uses_of
+from hwsim.mmap.bound.gains import ALL_SETS, cuts
+from hwsim.mmap.bound.relaxation import relaxation
+from hwsim.mmap.bound.upper import spread, trivial_bound, upper_bound
+from hwsim.mmap.bound.uses import uses_of
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm, load_chip
 from hwsim.mmap.problem import MmapConfig, MmapProblem
 from workloads.load_program import load_program
-from workloads.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
+from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 
 MOST = 8
 SECONDS = 20.0

@@ -14,10 +14,10 @@ from mmap_programs import GRANULE, chips, playable, programs
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm
 from hwsim.mmap.device import CONTENTION_S, WAIT_S, latency_parts_s, latency_s
 from hwsim.mmap.game import MmapGame
-from hwsim.mmap.heuristic import heuristic_layout
+from hwsim.mmap.heuristic.assignment import heuristic_layout
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.tables import build_tables
-from workloads.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
+from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 
 DROP, COPY, NO_COPY = 0, 1, 2
 CHIP = Chip("c", Cmem(256, 16, 4e9, 2e9), Hbm(1e9), Compute(1e9))

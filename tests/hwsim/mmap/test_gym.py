@@ -15,11 +15,11 @@ import hwsim.mmap.gym
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm
 from hwsim.mmap.gym import MmapEnv
 from hwsim.mmap.problem import MmapConfig, MmapProblem
-from hwsim.mmap.view import View
+from hwsim.mmap.view.parts import View
 from workloads.errors import InputError
 from workloads.load_program import load_program
-from workloads.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
-from workloads.program_json import to_json
+from workloads.programs.json_file import to_json
+from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 
 NAME = "hwsim.mmap.gym:egrl/MMapGame-v0"
 DROP, COPY, NO_COPY = range(3)

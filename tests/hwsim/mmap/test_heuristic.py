@@ -12,12 +12,12 @@ from test_device import program as uses_of
 
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm, load_chip
 from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
-from hwsim.mmap.heuristic import HeuristicConfig, heuristic_layout
-from hwsim.mmap.heuristic_room import best_fit, hold, new_room
-from hwsim.mmap.judge import judge
+from hwsim.mmap.heuristic.assignment import HeuristicConfig, heuristic_layout
+from hwsim.mmap.heuristic.room import best_fit, hold, new_room
+from hwsim.mmap.judge.rules import judge
 from hwsim.mmap.problem import MmapProblem
 from workloads.load_program import load_program
-from workloads.program import Buffer
+from workloads.programs.program import Buffer
 
 DROP, COPY, NO_COPY = 0, 1, 2
 CHIP = Chip("c", Cmem(64, 16, 4e9, 2e9), Hbm(1e9), Compute(1e9))

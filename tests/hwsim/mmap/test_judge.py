@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from mmap_programs import chips, playable, programs
 
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm
-from hwsim.mmap.judge import judge
+from hwsim.mmap.judge.rules import judge
 from hwsim.mmap.problem import MmapConfig, MmapProblem
-from workloads.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
+from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 
 DROP, COPY, NO_COPY = 0, 1, 2
 

@@ -9,7 +9,7 @@ from mmap_programs import chips, playable, programs
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm
 from hwsim.mmap.observation import FEATURES, SECONDS_SCALE, edges, features
 from hwsim.mmap.tables import build_tables
-from workloads.program import Buffer, Instruction, Program, Tensor
+from workloads.programs.program import Buffer, Instruction, Program, Tensor
 
 CHIP = Chip("c", Cmem(4096, 16, 3e9, 2e9), Hbm(1e9), Compute(1e9))
 PROGRAM = Program(

@@ -10,12 +10,12 @@ from mmap_programs import GRANULE, chips, playable, programs
 from mmap_twin import Twin
 from observe_twin import ObserveTwin
 
-from hwsim.mmap.board import Board
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.problem import MmapProblem
+from hwsim.mmap.rules.state import Board
 from hwsim.mmap.tables import build_tables
-from hwsim.mmap.view import BUFFER_FEATURES, View
+from hwsim.mmap.view.parts import BUFFER_FEATURES, View
 from workloads.errors import InputError
 from workloads.load_program import load_program
 

@@ -10,16 +10,16 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from mmap_programs import GRANULE, chips, playable, programs
 
-from hwsim.mmap.board import FORCED
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm, load_chip
 from hwsim.mmap.device import latency_s
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.problem import MmapConfig, MmapProblem
+from hwsim.mmap.rules.state import FORCED
 from hwsim.mmap.tables import build_tables
 from hwsim.problem import Status
 from workloads.errors import InputError
 from workloads.load_program import load_program
-from workloads.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
+from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 
 DROP, COPY, NO_COPY = 0, 1, 2
 KEY = np.zeros(1, np.uint64)

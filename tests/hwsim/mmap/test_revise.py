@@ -13,12 +13,12 @@ from mmap_twin import COPY, DROP, NOCOPY, Twin
 
 from hwsim.keys import bits, uniform
 from hwsim.mmap import revise
-from hwsim.mmap.board import Board, board_of, new_boards
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.cost import roofline_s
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.revise import ENDED, change, go_to, mark, marks_for, play_from, uses_of, walk
-from hwsim.mmap.room import new_words
+from hwsim.mmap.rules.room import new_words
+from hwsim.mmap.rules.state import Board, board_of, new_boards
 from hwsim.mmap.tables import build_tables
 from hwsim.problem import Floats, Mapping16
 from workloads.load_program import load_program

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from hwsim.mmap.board import FORCED
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm
 from hwsim.mmap.game import MmapGame, Plans
+from hwsim.mmap.rules.state import FORCED
 from hwsim.mmap.tables import build_tables
-from workloads.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
+from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 
 DROP, COPY, NO_COPY = 0, 1, 2
 IN, OUT = False, True

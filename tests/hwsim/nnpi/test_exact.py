@@ -22,8 +22,9 @@ from hwsim.nnpi.chip import (
     Prefetch,
     load_chip,
 )
-from hwsim.nnpi.compiler import rectify
-from hwsim.nnpi.exact import (
+from hwsim.nnpi.exact.columns import columns, scope
+from hwsim.nnpi.exact.model import build
+from hwsim.nnpi.exact.solve import (
     MAX_PLACEMENTS,
     OBJECTIVE,
     PROVED,
@@ -34,10 +35,9 @@ from hwsim.nnpi.exact import (
     tabulate,
     trivial_bound,
 )
-from hwsim.nnpi.exact_columns import columns, scope
-from hwsim.nnpi.exact_model import build
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import latencies, trace_latency
+from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.problem import Mapping16
 from strategies import chips, workloads

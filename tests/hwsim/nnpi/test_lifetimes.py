@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hwsim.capabilities import HasLifetimes
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.views import HasLifetimes
 from strategies import chips, mappings, workloads
 
 

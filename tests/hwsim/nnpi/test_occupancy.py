@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hwsim.capabilities import HasOccupancy
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.views import HasOccupancy
 from strategies import chips, mappings, workloads
 from workloads.graph import Edge, Op, Workload
 from workloads.load import load

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from hwsim.nnpi import polish as module
 from hwsim.nnpi.chip import load_chip
-from hwsim.nnpi.compiler import rectify
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import trace_latency
 from hwsim.nnpi.polish import polish
+from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.tables import build_tables
 from hwsim.problem import Mapping16

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwsim.nnpi.chip import load_chip
-from hwsim.nnpi.compiler import rectify
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
+from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, RULES, Rule, Tensor, compile_map, tensors
 from hwsim.nnpi.tables import build_tables
 from strategies import chips, workloads

@@ -9,7 +9,7 @@ import pytest
 from workloads.errors import InputError
 from workloads.importers.hlo import of_text, read
 from workloads.importers.hlo.lower import Imported
-from workloads.program import NO_ALIAS, Program
+from workloads.programs.program import NO_ALIAS, Program
 
 FIXTURES = Path(__file__).parent / "hlo"
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "hlo"

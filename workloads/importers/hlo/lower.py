@@ -12,8 +12,8 @@ from workloads.importers.hlo.price import Pricer
 from workloads.importers.hlo.scan import Fault
 from workloads.importers.hlo.shapes import Array, Shape, leaves
 from workloads.importers.hlo.trace import NONE, Trace, trace
-from workloads.program import Program
-from workloads.program_builder import ProgramBuilder
+from workloads.programs.builder import ProgramBuilder
+from workloads.programs.program import Program
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,155 @@
+"""egrl allocate: an address for each tensor of a mapping."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from egrl.cli.output import output_file
+from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from hwsim.problem import Mapping16, Problem
+
+NAMED = 8
+"""Tensors that stick out are named up to this many; the file has all."""
+
+
+@click.command(name="allocate", short_help="an address for each tensor of a mapping")
+@click.argument("run", required=False)
+@click.option(
+    "--workload", help="without RUN: a workload of `egrl list workloads`, or a workload file (.json)"
+)
+@click.option("--mapping", help="without RUN: a mapping file, compiler, or best-known [compiler]")
+@click.option("--problem", help="without RUN: what a mapping costs; see `egrl list problems` [nnpi]")
+@click.option("--chip", help="without RUN: a chip of `egrl list chips`, or a chip file (.toml)")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="without RUN: problem.KEY=VALUE")
+@click.option("--align", type=int, default=64, help="every offset is a multiple of this many bytes [64]")
+@click.option("--seconds", type=float, default=10.0, help="time limit of the search, a memory [10]")
+@click.option("--seed", type=int, default=0, help="of the search [0]")
+@click.option(
+    "--format", "form", type=click.Choice(["json", "csv"]), default="json", help="of the file [json]"
+)
+@click.option("-o", "--output", help="file to write [RUN/allocation.json or .csv; without RUN none]")
+@click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
+def command(
+    run: str | None,
+    workload: str | None,
+    mapping: str | None,
+    problem: str | None,
+    chip: str | None,
+    settings: tuple[str, ...],
+    align: int,
+    seconds: float,
+    seed: int,
+    form: str,
+    output: str | None,
+    as_json: bool,
+) -> int:
+    """Give each tensor of a run's best mapping an offset in its memory, by lifetime; exit code 1 where one cannot be
+    packed.
+
+    \b
+    egrl allocate runs/bert-egrl-s0-1
+    egrl allocate --workload bert --mapping best_mapping.json --format csv -o allocation.csv
+    """
+    from egrl.core import atomic
+    from egrl.core.failure import RunFailure
+    from egrl.runs import allocation
+
+    if align < 1 or align > 2**40 or seed < 0 or not (seconds >= 0 and math.isfinite(seconds)):
+        raise InputError(
+            "--align, --seconds, --seed: expected a number of bytes from 1 to 2^40, a time and a number not below 0,"
+            f" found {align}, {seconds:g} and {seed}"
+        )
+    if output is not None:
+        output_file(output)
+    others = {"--workload": workload, "--mapping": mapping, "--problem": problem, "--chip": chip}
+    given = [flag for flag, value in others.items() if value is not None] + ["--set"] * bool(settings)
+    if run is not None and given:
+        raise InputError(f"allocate: expected a run folder or --workload, found {run} and {', '.join(given)}")
+    if run is not None:
+        subject, chosen, name = _of_run(Path(run))
+    elif workload is not None:
+        subject, chosen, name = _of_flags(
+            workload, mapping or "compiler", problem or "nnpi", chip or "", settings
+        )
+    else:
+        raise InputError("allocate: expected a run folder or --workload, found neither")
+    memories = allocation.allocate(subject, chosen, align, seconds, seed)
+    report = allocation.document(subject, name, memories, align)
+    if output is None and run is not None:
+        output = str(Path(run) / f"{allocation.FILE}.{form}")
+    if output is not None:
+        text = allocation.csv_of(report) if form == "csv" else json.dumps(report, indent=1) + "\n"
+        atomic.write(Path(output), text)
+    click.echo(json.dumps(report) if as_json else text_of(report, output))
+    if not report["packed"]:
+        raise RunFailure(failure(report, seconds))
+    return 0
+
+
+def _of_run(folder: Path) -> tuple[Problem, Mapping16, str]:
+    """A past run's problem, its best mapping [N, H], and where that lies."""
+    from egrl.runs import folder as run_folder
+    from egrl.runs.past import PastRun
+
+    run = PastRun.read(folder)
+    return run.problem, run.best_mapping(), str(folder / run_folder.BEST)
+
+
+def _of_flags(
+    workload: str, mapping: str, problem: str, chip: str, settings: tuple[str, ...]
+) -> tuple[Problem, Mapping16, str]:
+    """The problem and the mapping [N, H] that flags name."""
+    from egrl.cli.evaluate import chosen, subject_of
+
+    subject = subject_of(workload, problem, chip, settings)
+    return subject, chosen(mapping, subject), mapping
+
+
+def failure(report: Mapping[str, Any], seconds: float) -> str:
+    """Which memories could not be packed, by how many bytes, and what sticks out of them."""
+    lines = []
+    for memory in report["memories"]:
+        if memory["packed"]:
+            continue
+        names = memory["sticking_out"]
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        if memory["verdict"] == "impossible":
+            why = f"proved impossible at --align {report['align_bytes']}"
+        else:
+            why = f"no packing found in {seconds:g} s"
+        lines.append(
+            f"{memory['memory']} does not fit by {memory['over_bytes']:,} bytes ({why}):"
+            f" {', '.join(names[:NAMED])}{more}"
+        )
+    return "; ".join(lines)
+
+
+def text_of(report: Mapping[str, Any], output: str | None) -> str:
+    """The memories as a table, fastest first, and where the addresses are."""
+    head = ("memory", "tensors", "fullest step", "height", "capacity", "fits")
+    cells: list[Sequence[str]] = [head]
+    for memory in reversed(report["memories"]):
+        fits = "yes" if memory["packed"] else f"no, by {memory['over_bytes']:,} bytes: {memory['verdict']}"
+        numbers = (memory[key] for key in ("tensors", "fullest_bytes", "height_bytes", "capacity_bytes"))
+        cells.append((memory["memory"], *(f"{number:,}" for number in numbers), fits))
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    lines = []
+    for row in cells:
+        aligned = [
+            cell.ljust(width) if column in (0, len(head) - 1) else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(aligned).rstrip())
+    lines.append(
+        f"{report['workload']} on {report['chip']}, {report['mapping']}: sizes in bytes, offsets in multiples of"
+        f" {report['align_bytes']}"
+    )
+    return "\n".join(lines if output is None else [*lines, f"written: {output}"])

@@ -1,0 +1,195 @@
+"""egrl bound: how far is the best mapping known from the best possible?"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import click
+import numpy as np
+
+from egrl.cli.output import output_file
+from hwsim.capabilities import HasBestKnown, HasModel, HasProvedBound, HasRewardBound
+from hwsim.problem import Bound, Mapping16, Problem
+from workloads.errors import InputError
+
+DEFAULT_SECONDS = 60.0
+
+
+@click.command(name="bound", short_help="prove a bound, and show the best mapping known and the gap")
+@click.option(
+    "--workload", required=True, help="a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2)"
+)
+@click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
+@click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
+@click.option(
+    "--seconds", type=float, help="prove anew within this time; the bound reached by then counts [60]"
+)
+@click.option("--seed", type=int, help="prove anew with this seed of the search for a good mapping [0]")
+@click.option(
+    "--prove", is_flag=True, help="prove anew, even where bound and best mapping ship with the package"
+)
+@click.option("--mapping", "mappings", multiple=True, help="also consider this mapping file")
+@click.option("-o", "--output", help="write the best mapping known to this file")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="problem.KEY=VALUE")
+@click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
+def command(
+    workload: str,
+    problem: str,
+    chip: str,
+    seconds: float | None,
+    seed: int | None,
+    prove: bool,
+    mappings: tuple[str, ...],
+    output: str | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Prove a lower bound on the cost of every mapping, and show the best mapping known and the gap between them.
+
+    What ships with the package is shown at once; --seconds, --seed or --prove solve the problem's model anew. Of a
+    problem whose rewards are bounded instead (mmap), the upper bound on the reward is shown, the best reward known and
+    the gap; --seed is that of random mappings then.
+
+    \b
+    egrl bound --workload bert
+    egrl bound --workload bert --seconds 60
+    egrl bound --problem mmap --workload alexnet_train_batch_32
+    """
+    from egrl.core import atomic, typed_tables
+    from egrl.problems import find_problem
+    from egrl.runs import certificate as reward_certificate
+    from egrl.runs import mapping_file
+
+    written = None if output is None else output_file(output)
+    limit_s = DEFAULT_SECONDS if seconds is None else seconds
+    if not (limit_s > 0 and math.isfinite(limit_s)) or (seed or 0) < 0:
+        raise InputError(
+            f"--seconds, --seed: expected a positive number and a seed >= 0, found {limit_s}, {seed or 0}"
+        )
+    definition = find_problem(problem).load()
+    tables = typed_tables.parse_set(settings, "problem")
+    settled: Any = typed_tables.build(definition.config, tables["problem"], "--set problem")
+    subject = definition.build(workload, chip or definition.chips()[0], settled)
+    given = {name: mapping_file.read(name, subject) for name in mappings}
+    anew = prove or seconds is not None or seed is not None
+    shipped = None if anew else shipped_bound(subject)
+    if shipped is None and isinstance(subject, HasModel | HasRewardBound):
+        click.echo(
+            f"egrl bound: proving a bound for {subject.workload} on {subject.chip}, about {limit_s:g} s at most",
+            err=True,
+        )
+    if isinstance(subject, HasRewardBound) and not isinstance(subject, HasModel):
+        report, best = reward_certificate.certificate(subject, subject, limit_s, seed or 0, given)
+        text = reward_certificate.text_of
+    else:
+        report, best = bound_report(subject, limit_s, seed or 0, given, shipped)
+        text = text_of
+    try:
+        if written is not None:
+            atomic.write(written, mapping_file.dumps(subject, best))
+            report["written"] = output
+    finally:  # a disk that refuses takes the file and not the bound
+        click.echo(json.dumps(report, allow_nan=False) if as_json else text(report))
+    return 0
+
+
+def shipped_bound(problem: Problem) -> Bound | None:
+    """The bound that the package holds, where it holds a best mapping, too: then there is nothing to solve."""
+    if not isinstance(problem, HasProvedBound) or not isinstance(problem, HasBestKnown):
+        return None
+    bound = problem.proved_bound()
+    return bound if bound is not None and problem.best_known()[0] is not None else None
+
+
+def bound_report(
+    problem: Problem, seconds: float, seed: int, given: dict[str, Mapping16], shipped: Bound | None = None
+) -> tuple[dict[str, Any], Mapping16]:
+    """The certificate of a problem, and the best mapping [N, H] known.
+
+    It solves the problem's model within `seconds`, unless a `shipped` bound makes that needless. InputError where
+    there is no model.
+    """
+    if not isinstance(problem, HasModel):
+        raise InputError(
+            f"--problem {problem.name}: expected one with a model that can be solved or with bounded rewards"
+        )
+    known: dict[str, Mapping16] = {_rival(problem.name): problem.baseline.mapping}
+    remarks: list[str] = []
+    if shipped is None:
+        solution = problem.solve(seconds, seed)
+        bound = solution.bound
+        known["solver"] = solution.mapping
+    else:
+        bound = shipped
+        remarks.append("bound and best mapping are the package's; --prove solves the model anew")
+    known |= given
+    if isinstance(problem, HasBestKnown):
+        best_known, remark = problem.best_known()
+        remarks += [remark] if remark else []
+        if best_known is not None:
+            known["package"] = best_known
+    costs = {name: _cost(problem, mapping) for name, mapping in known.items()}
+    source = min(costs, key=costs.__getitem__)
+    report = {
+        "kind": "bound",
+        "version": 1,
+        "problem": problem.name,
+        "workload": problem.workload,
+        "chip": problem.chip,
+        "unit": problem.unit,
+        "bound": bound.cost,
+        "proof": bound.proof,
+        "seconds": round(bound.seconds, 3),
+        "best_known": {
+            "cost": costs[source],
+            "source": source,
+            "speedup": problem.baseline.cost / costs[source],
+        },
+        "gap": costs[source] / bound.cost - 1.0,
+        "baseline": {"cost": problem.baseline.cost, "rule": problem.baseline.name},
+        "baseline_gap": problem.baseline.cost / bound.cost - 1.0,
+        "remarks": remarks,
+    }
+    return report, known[source]
+
+
+def _rival(problem: str) -> str:
+    """What speedups of a problem are over, as a word: "compiler"."""
+    from egrl.problems import rival
+
+    return rival(problem).removeprefix("the ")
+
+
+def _cost(problem: Problem, mapping: Mapping16) -> float:
+    """The noise-free cost of what runs for a mapping [N, H]."""
+    if isinstance(problem, HasModel):
+        return problem.model_cost(mapping)
+    return float(problem.evaluate(mapping[None], np.zeros(1, np.uint64)).cost[0])
+
+
+def text_of(report: dict[str, Any]) -> str:
+    """The certificate for people."""
+    from egrl.problems import rival
+    from egrl.runs.summary import OPTIMAL, percent_up
+    from egrl.runs.units import cost_text
+
+    best, baseline, unit = report["best_known"], report["baseline"], report["unit"]
+    faster = f"{best['speedup']:.4f}x {rival(report['problem'])}"
+    above = f"{report['baseline_gap']:.2%} above the bound"
+    took = f", {report['seconds']:.1f} s" if report["seconds"] > 0 else ""
+    if abs(report["gap"]) <= OPTIMAL:
+        gap = "none: the best known is proven to be the best possible"
+    else:
+        gap = f"{percent_up(report['gap'])}: the best known is at most this far above the best possible"
+    lines = [
+        f"{report['workload']} on {report['chip']}: no mapping is faster than {cost_text(report['bound'], unit)}",
+        f"  proof       {report['proof']}{took}",
+        f"  best known  {cost_text(best['cost'], unit)} ({best['source']}), {faster}",
+        f"  {_rival(report['problem']):<12}{cost_text(baseline['cost'], unit)}, {above} ({baseline['rule']})",
+        f"  gap         {gap}",
+    ]
+    if "written" in report:
+        lines.append(f"  written     {report['written']}: the best mapping known")
+    return "\n".join([*lines, *(f"  note        {remark}" for remark in report["remarks"])])

@@ -1,0 +1,193 @@
+"""egrl evaluate: score and explain one mapping."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from hwsim.capabilities import HasBestKnown, HasExplanation, HasPartition, HasRewardBound
+from hwsim.problem import Mapping16, Problem, Status
+from workloads.errors import InputError
+
+
+@click.command(name="evaluate", short_help="score and explain one mapping, op by op")
+@click.option(
+    "--workload", required=True, help="a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2)"
+)
+@click.option(
+    "--mapping",
+    default="compiler",
+    help="a mapping file (best_mapping.json), compiler, or best-known: the best that ships, or wisdom's [compiler]",
+)
+@click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
+@click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="problem.KEY=VALUE")
+@click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
+def command(
+    workload: str, mapping: str, problem: str, chip: str, settings: tuple[str, ...], as_json: bool
+) -> int:
+    """Score one mapping, and say where its time goes: op by op (nnpi) or chip by chip (mcm).
+
+    egrl evaluate --workload bert --mapping runs/bert-egrl-s0-1/best_mapping.json
+    """
+    subject = subject_of(workload, problem, chip, settings)
+    report = evaluation_report(subject, chosen(mapping, subject), mapping)
+    click.echo(
+        json.dumps(report, allow_nan=False)
+        if as_json
+        else text_of(report, isinstance(subject, HasRewardBound))
+    )
+    return 0
+
+
+def subject_of(workload: str, problem: str, chip: str, settings: Sequence[str]) -> Problem:
+    """The problem that flags name; the default chip where `chip` is empty. InputError where they are wrong."""
+    from egrl.core import typed_tables
+    from egrl.problems import find_problem
+
+    definition = find_problem(problem).load()
+    tables = typed_tables.parse_set(settings, "problem")
+    settled: Any = typed_tables.build(definition.config, tables["problem"], "--set problem")
+    return definition.build(workload, chip or definition.chips()[0], settled)
+
+
+def chosen(mapping: str, problem: Problem) -> Mapping16:
+    """The mapping [N, H] that --mapping names. InputError where there is none, or its file is not of the problem."""
+    from egrl.runs import mapping_file
+
+    if mapping == "compiler":
+        return problem.baseline.mapping
+    if mapping == "best-known":
+        found, remark = problem.best_known() if isinstance(problem, HasBestKnown) else (None, "")
+        if found is None:
+            why = remark or f"none ships for {problem.workload} on {problem.chip}"
+            raise InputError(
+                f"--mapping best-known: expected a best mapping that ships with the package or is wisdom: {why}"
+            )
+        return found
+    if not Path(mapping).exists():
+        raise InputError(
+            f"--mapping {mapping}: expected compiler, best-known or a mapping file (best_mapping.json of a run),"
+            " found no such file"
+        )
+    return mapping_file.read(mapping, problem)
+
+
+def evaluation_report(problem: Problem, mapping: Mapping16, name: str) -> dict[str, Any]:
+    """What one mapping [N, H] costs, what it breaks as given, and where the cost of what runs comes from."""
+    found = problem.evaluate(mapping[None], np.zeros(1, np.uint64))
+    ran = found.status[0] == Status.OK
+    explanation: Any = problem.explain(mapping) if isinstance(problem, HasExplanation) else None
+    if isinstance(problem, HasPartition):
+        explanation = problem.partition(mapping)
+    return {
+        "kind": "evaluation",
+        "version": 1,
+        "problem": problem.name,
+        "workload": problem.workload,
+        "chip": problem.chip,
+        "mapping": name,
+        "status": Status(int(found.status[0])).name.lower(),
+        "cost": float(found.cost[0]) if ran else None,
+        "unit": problem.unit,
+        "speedup": float(found.speedup[0]),
+        "reward": float(found.reward[0]),
+        "epsilon": float(found.epsilon[0]),
+        "baseline": {"cost": problem.baseline.cost, "rule": problem.baseline.name},
+        "violations": [str(violation) for violation in problem.judge(mapping)],
+        "explanation": None if explanation is None else dataclasses.asdict(explanation),
+    }
+
+
+def text_of(report: Mapping[str, Any], rewarded: bool = False) -> str:
+    """The report for people: the explanation as a table, then the score; with the reward where that is no matter of the
+    cost alone."""
+    from egrl.problems import rival
+    from egrl.runs.units import cost_text
+
+    lines: list[str] = []
+    explanation, unit = report["explanation"], report["unit"]
+    if explanation is not None and "chips" in explanation:
+        lines += _chips(explanation, unit)
+    elif explanation is not None:
+        lines += [*_table([_op_row(op) for op in explanation["ops"]]), ""]
+        parts = sorted(explanation["seconds_bound_by"].items(), key=lambda part: (-part[1], part[0]))
+        total = sum(seconds for _, seconds in parts)
+        lines += _table(
+            [
+                {"bound by": name, "us": f"{s * 1e6:.2f}", "share": f"{s / total:.1%}" if total else "-"}
+                for name, s in parts
+            ]
+        )
+        lines.append("")
+    for violation in report["violations"]:
+        lines.append(f"not valid as given: {violation}")
+    cost = "did not run" if report["cost"] is None else cost_text(report["cost"], unit)
+    lines.append(
+        f"{report['workload']} on {report['chip']}, {report['mapping']}: {cost}, {report['speedup']:.4f}x"
+        f" {rival(report['problem'])} ({report['baseline']['rule']}, {cost_text(report['baseline']['cost'], unit)}),"
+        + (f" reward {report['reward']:.4f}," if rewarded else "")
+        + f" status {report['status']}, epsilon {report['epsilon']:.4f}"
+    )
+    return "\n".join(lines)
+
+
+def _chips(partition: Mapping[str, Any], unit: str) -> list[str]:
+    """The chips in use, and what takes the time."""
+    from egrl.runs.units import scaled, shown
+
+    rows = [
+        {
+            "chip": chip["name"],
+            "nodes": f"{chip['nodes']}",
+            f"busy {shown(unit)}": f"{scaled(chip['busy_s'], unit):.2f}",
+            "weights KiB": f"{chip['weight_bytes'] / 1024:.1f}",
+            "peak KiB": f"{chip['peak_bytes'] / 1024:.1f}",
+            f"link {shown(unit)}": f"{scaled(chip['link_s'], unit):.2f}",
+            "link KiB": f"{chip['link_bytes'] / 1024:.1f}",
+        }
+        for chip in partition["chips"]
+        if chip["nodes"] or chip["link_bytes"]
+    ]
+    unused = len(partition["chips"]) - sum(chip["nodes"] > 0 for chip in partition["chips"])
+    return [
+        *_table(rows),
+        "",
+        f"slowest: {partition['bottleneck']}; {partition['stages']} stages, {unused} chips unused,"
+        f" {partition['capacity_bytes'] / 1024:.0f} KiB a chip; a link leads to the next chip",
+        "",
+    ]
+
+
+def _op_row(op: Mapping[str, Any]) -> dict[str, str]:
+    row = {
+        "op": op["name"],
+        "weight": op["weight"] or "-",
+        "activation": op["activation"] or "-",
+        "start us": f"{op['start_s'] * 1e6:.2f}",
+        "us": f"{op['duration_s'] * 1e6:.2f}",
+        "bound by": op["bound_by"],
+    }
+    row |= {f"{memory} KiB": f"{size / 1024:.1f}" for memory, size in op["traffic_bytes"].items()}
+    return row | {"prefetched KiB": f"{op['prefetched_bytes'] / 1024:.1f}"}
+
+
+def _table(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """Lines of aligned columns; numbers to the right."""
+    names = list(rows[0])
+    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in names]
+    words = {"op", "weight", "activation", "bound by"}
+    lines = []
+    for row in [dict(zip(names, names, strict=True)), *rows]:
+        cells = [
+            row[name].ljust(width) if name in words else row[name].rjust(width)
+            for name, width in zip(names, widths, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines

@@ -1,0 +1,73 @@
+"""egrl export: the best mapping of a run, for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from egrl.cli.output import output_file
+from workloads.errors import InputError
+
+
+@click.command(
+    name="export", short_help="the best mapping of a run as a table, or in a copy of the ONNX file"
+)
+@click.argument("run")
+@click.option("-o", "--output", required=True, help="file to write")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "csv", "onnx"]),
+    help="json: a mapping file; csv: a row a tensor; onnx: metadata in a copy of the model [the output's ending]",
+)
+@click.option("--model", help="the .onnx file that the run's workload was made of (format onnx)")
+@click.option("--dim", "dims", multiple=True, metavar="NAME=NUMBER", help="as it was imported with")
+@click.option("--no-fuse", is_flag=True, help="it was imported with --no-fuse")
+def command(
+    run: str, output: str, form: str | None, model: str | None, dims: tuple[str, ...], no_fuse: bool
+) -> int:
+    """Write the best mapping of a run, by the names of the ops.
+
+    egrl export runs/model-egrl-s0-1 --format onnx --model model.onnx -o mapped.onnx
+    """
+    from egrl.core import atomic
+    from egrl.runs import mapping_export, mapping_file
+    from egrl.runs.past import PastRun
+    from workloads.importers import dimensions
+
+    path = Path(output)
+    form = form or path.suffix.lstrip(".").lower()
+    if form not in ("json", "csv", "onnx"):
+        raise InputError(f"--output {output}: expected a file ending in .json, .csv or .onnx, or --format")
+    if (form == "onnx") != (model is not None):
+        wanted = "with --format onnx the model, --model FILE.onnx" if form == "onnx" else "--format onnx"
+        raise InputError(
+            f"--model: expected {wanted}, found {'none' if model is None else f'--format {form}'}"
+        )
+    output_file(output)
+    past = PastRun.read(Path(run))
+    mapping = past.best_mapping()
+    outside: list[str] = []
+    data: str | bytes
+    if form == "json":
+        data = mapping_file.dumps(past.problem, mapping)
+    elif form == "csv":
+        data = mapping_export.to_csv(past.problem, mapping)
+    else:
+        assert model is not None
+        if not model.lower().endswith((".onnx", ".onnx.gz")):
+            raise InputError(f"--model {model}: expected a file ending in .onnx or .onnx.gz")
+        if path.exists() and Path(model).exists() and path.samefile(model):
+            raise InputError(f"--output {output}: expected another file than --model, found the same")
+        data, outside = mapping_export.to_onnx(
+            past.problem, mapping, model, dimensions.parse(dims), not no_fuse
+        )
+    atomic.write(path, data)
+    if outside:
+        click.echo(
+            f"egrl export: {len(outside)} nodes of the model are views or constants and have no place",
+            err=True,
+        )
+    click.echo(f"{path}: {past.problem.workload} on {past.problem.chip}, {len(past.problem.nodes)} ops")
+    return 0

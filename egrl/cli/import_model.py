@@ -1,0 +1,180 @@
+"""egrl import: a workload file from a model of another framework, a program file from HLO text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from egrl.cli.output import output_file
+from workloads.errors import InputError
+
+
+@click.command(name="import", short_help="make a workload file of a model, a program file of HLO")
+@click.argument("model")
+@click.option("-o", "--output", required=True, help="workload or program file to write (.json)")
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    help="size of a dimension that the model leaves open; several times",
+)
+@click.option(
+    "--bytes",
+    "element_bytes",
+    default=0.0,
+    help="bytes an element of weights and activations, whatever the file says [the file's]",
+)
+@click.option(
+    "--no-fuse", is_flag=True, help="every node an op: no element-wise tails in the ops before them"
+)
+@click.option(
+    "--boundary-aliases",
+    is_flag=True,
+    help="HLO: a donated parameter and the result in its memory share a place in the game, too",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="print one JSON document: sizes, remarks, nodes of each op"
+)
+def command(
+    model: str,
+    output: str,
+    dims: tuple[str, ...],
+    element_bytes: float,
+    no_fuse: bool,
+    boundary_aliases: bool,
+    as_json: bool,
+) -> int:
+    """Make a workload file of a model: ONNX (.onnx, .onnx.gz) or an exported PyTorch program (.pt2); or a program file,
+    for the problem mmap, of scheduled HLO text (.hlo, .hlo.gz, .txt); or an instance file, for the problem mcm, of a
+    profiled placement instance (.json, .json.gz).
+
+    egrl import model.onnx -o model.json --dim batch=1
+
+    egrl import step.hlo -o step.json
+    """
+    from egrl.core import atomic
+    from workloads.endings import HLO
+    from workloads.importers import dimensions
+    from workloads.importers.read import is_model, read
+    from workloads.load_partition import ENDINGS
+    from workloads.load_program import is_hlo
+    from workloads.serialize import to_json
+
+    placement = model.lower().endswith(ENDINGS)
+    if not is_model(model) and not is_hlo(model) and not placement:
+        raise InputError(
+            f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2 (a model), in {', '.join(HLO)} (HLO text)"
+            f" or in {' or '.join(ENDINGS)} (a placement instance)"
+        )
+    output_file(output, ".json")
+    if placement:
+        unfit = [
+            flag
+            for flag, on in (
+                ("--dim", dims),
+                ("--bytes", element_bytes),
+                ("--no-fuse", no_fuse),
+                ("--boundary-aliases", boundary_aliases),
+            )
+            if on
+        ]
+        if unfit:
+            raise InputError(f"{unfit[0]}: expected with a model, found with a placement instance")
+        return _instance(model, output, as_json)
+    if is_hlo(model):
+        for flag, given in (("--dim", dims), ("--bytes", element_bytes), ("--no-fuse", no_fuse)):
+            if given:
+                raise InputError(
+                    f"{flag}: expected with a model, found with HLO text, whose sizes are as compiled"
+                )
+        return _program(model, output, boundary_aliases, as_json)
+    if boundary_aliases:
+        raise InputError(f"--boundary-aliases: expected with HLO text ({', '.join(HLO)}), found with {model}")
+    if element_bytes and not 1 / 64 <= element_bytes <= 64:
+        raise InputError(f"--bytes {element_bytes:g}: expected a number of bytes an element from 1/64 to 64")
+    imported = read(model, dimensions.parse(dims), element_bytes or None, not no_fuse)
+    atomic.write(Path(output), to_json(imported.workload))
+    for remark in imported.remarks:
+        click.echo(f"egrl import: {remark}", err=True)
+    net = imported.workload
+    document: dict[str, Any] = {
+        "kind": "import",
+        "version": 1,
+        "model": model,
+        "workload": output,
+        "name": net.name,
+        "ops": len(net),
+        "parameters": net.parameters,
+        "macs": net.macs,
+        "weight_bytes": sum(op.weight_bytes for op in net),
+        "activation_bytes": sum(op.output_bytes for op in net),
+        "element_bytes": {"weight": net.element_bytes.weight, "activation": net.element_bytes.activation},
+        "remarks": list(imported.remarks),
+        "unknown_shapes": list(imported.unknown),
+        "nodes": {name: list(nodes) for name, nodes in imported.nodes.items()},
+    }
+    if as_json:
+        click.echo(json.dumps(document, allow_nan=False))
+    else:
+        nodes = sum(map(len, imported.nodes.values()))
+        click.echo(
+            f"{net.name}: {len(net)} ops from {nodes} nodes, {net.parameters / 1e6:.2f} M parameters,"
+            f" {net.macs / 1e9:.3f} GMAC, {document['weight_bytes'] / 1e6:.2f} MB of weights,"
+            f" {document['activation_bytes'] / 1e6:.2f} MB of activations"
+        )
+        click.echo(f"workload file: {output}")
+    return 0
+
+
+def _instance(file: str, output: str, as_json: bool) -> int:
+    from egrl.core import atomic
+    from workloads.importers.placement_json import to_json
+    from workloads.load_partition import read_instance
+
+    instance = read_instance(file)
+    if instance is None:
+        raise InputError(f"{file}: expected a placement instance (nodes, edges), found something else")
+    atomic.write(Path(output), to_json(instance))
+    sizes = {"nodes": len(instance.nodes), "edges": len(instance.edges), "devices": instance.devices}
+    if as_json:
+        document = {"kind": "import", "version": 1, "model": file, "instance": output, "name": instance.name}
+        click.echo(json.dumps({**document, **sizes}, allow_nan=False))
+    else:
+        made = "" if instance.devices is None else f", made for {instance.devices} devices"
+        click.echo(f"{instance.name}: {sizes['nodes']} nodes, {sizes['edges']} edges{made}")
+        click.echo(f"instance file: {output}")
+    return 0
+
+
+def _program(model: str, output: str, boundary_aliases: bool, as_json: bool) -> int:
+    from egrl.core import atomic
+    from workloads.importers.hlo import read
+    from workloads.load_program import describe
+    from workloads.programs.json_file import to_json
+
+    imported = read(model, boundary_aliases)
+    atomic.write(Path(output), to_json(imported.program))
+    for remark in imported.remarks:
+        click.echo(f"egrl import: {remark}", err=True)
+    sizes = describe(imported.program)
+    if as_json:
+        document = {
+            "kind": "import",
+            "version": 1,
+            "model": model,
+            "program": output,
+            "name": imported.program.name,
+        }
+        click.echo(json.dumps({**document, **sizes, "remarks": list(imported.remarks)}, allow_nan=False))
+    else:
+        click.echo(
+            f"{imported.program.name}: {sizes['buffers']} buffers of {sizes['tensors']} tensors,"
+            f" {sizes['instructions']} instructions, {sizes['flops'] / 1e9:.3f} GFLOP,"
+            f" {sizes['bytes'] / 1e6:.2f} MB of traffic, {sizes['alias_groups']} alias groups"
+        )
+        click.echo(f"program file: {output}")
+    return 0

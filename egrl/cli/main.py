@@ -1,0 +1,141 @@
+"""The command line. Each command is a file in `commands/`, imported only when it is used.
+
+Exit codes: 0 done; 1 the board, the disk or the program failed, or a memory cannot be packed;
+2 the input is wrong; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+import click
+
+from egrl.core.version import VERSION
+
+COMMANDS: dict[str, str] = {
+    "run": "search for the best mapping of a workload",
+    "compare": "compare methods: a table and curves over seeds",
+    "transfer": "place a trained policy on other workloads, with no training",
+    "pretrain": "train one policy on many workloads",
+    "bound": "prove how fast a mapping can be, and how far the best known is from that",
+    "evaluate": "score and explain one mapping",
+    "export": "the best mapping of a run as a table, or in a copy of the ONNX file",
+    "allocate": "an address for each tensor of a mapping",
+    "plot": "draw figures from run folders",
+    "reproduce": "a paper's experiments again, published numbers beside ours",
+    "chip": "make a chip file of your own",
+    "import": "make a workload file of a model: ONNX, an exported PyTorch program, HLO",
+    "list": "list workloads, chips, methods or problems",
+}
+
+MODULES: dict[str, str] = {"import": "import_model"}
+"""Commands whose file has another name, because theirs is a word of Python."""
+
+
+class _Lazy(click.Group):
+    """A group whose commands are imported on use, so that `egrl --help` is quick."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        return importlib.import_module(f"egrl.cli.{MODULES.get(name, name)}").command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(VERSION, prog_name="egrl")
+def cli() -> None:
+    """Map neural networks onto accelerators by evolution, reinforcement learning, search and proof.
+
+    egrl run --workload bert --gens 200 searches where each tensor of BERT should live on the NNP-I.
+    """
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command; returns the exit code and never shows a traceback for the user's mistakes."""
+    from egrl.core.stopping import heard
+
+    with heard() as interrupted:
+        try:
+            return _main(argv)
+        except Exception:
+            if interrupted():
+                return _fail("interrupted", 130)
+            raise
+
+
+def _main(argv: Sequence[str]) -> int:
+    from egrl.core.failure import RunFailure
+    from workloads.errors import InputError
+
+    try:
+        with _notices_as_lines():
+            result = cli.main(list(argv), prog_name="egrl", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 2
+    except click.ClickException as error:
+        return _fail(error.format_message(), 2)
+    except InputError as error:
+        return _fail(str(error), 2)
+    except RunFailure as error:
+        return _fail(str(error), 1)
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("interrupted", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        return _fail(f"{error.filename or 'output'}: {error.strerror or error}", 1)
+    except MemoryError:
+        return _fail("out of memory", 1)
+    return result if isinstance(result, int) else 0
+
+
+@contextlib.contextmanager
+def _notices_as_lines() -> Iterator[None]:
+    """Each `Notice` is one line on stderr, once, and none where the command is quiet; other warnings are Python's."""
+    from workloads.errors import Notice
+
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if not issubclass(category, Notice):
+                others(message, category, filename, lineno, file, line)
+                return
+            context, text = click.get_current_context(silent=True), " ".join(str(message).split())
+            if text not in said and not (context and context.params.get("quiet")):
+                said.add(text)
+                with contextlib.suppress(OSError):
+                    click.echo(f"egrl: {text}", err=True)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", Notice)
+        yield
+
+
+def _fail(message: str, code: int) -> int:
+    with contextlib.suppress(OSError):
+        click.echo("egrl: error: " + " ".join(message.split()), err=True)
+    return code

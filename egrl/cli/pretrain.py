@@ -1,0 +1,133 @@
+"""egrl pretrain: one policy on many workloads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command(name="pretrain", short_help="train one policy on many workloads")
+@click.option(
+    "--workloads",
+    required=True,
+    metavar="W,W2…",
+    help="workloads, sets of them (mcm87:training) or workload files to train on",
+)
+@click.option(
+    "--validation",
+    metavar="W[,W2…]",
+    help="workloads that choose among the policies saved on the way [those trained on]",
+)
+@click.option(
+    "--method", default="es", help="how to train: es, ppo, or muzero (problems that are games, as mmap) [es]"
+)
+@click.option(
+    "--gens", type=int, default=None, help="generations of 21 evaluations, over all workloads [1000]"
+)
+@click.option("--seconds", type=float, default=None, help="seconds of training, instead of --gens")
+@click.option(
+    "--save-every",
+    type=int,
+    default=10,
+    help="generations between the policies that validation chooses among [10]",
+)
+@click.option(
+    "--finetune",
+    type=int,
+    default=0,
+    help="evaluations with which each saved policy also goes on on each validation workload [0: none]",
+)
+@click.option("--seed", type=int, default=0, help="of everything random [0]")
+@click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
+@click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
+@click.option("--init", default="", help="policy file to begin with")
+@click.option("--workers", type=int, default=1, help="processes that measure [1]")
+@click.option("--threads", type=int, default=1, help="of the networks [1]")
+@click.option("--device", default="cpu", help="torch device of the networks [cpu]")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="problem.KEY=VALUE or method.KEY=VALUE (muzero: network.ids is 0 here, as other workloads need it)",
+)
+@click.option("--out", required=True, help="folder of the pre-training; goes on where it is")
+@click.option("--quiet", is_flag=True, help="print nothing")
+@click.option("--json", "as_json", is_flag=True, help="print pretraining.json on stdout")
+def command(
+    workloads: str,
+    validation: str | None,
+    method: str,
+    gens: int | None,
+    seconds: float | None,
+    save_every: int,
+    finetune: int,
+    seed: int,
+    problem: str,
+    chip: str,
+    init: str,
+    workers: int,
+    threads: int,
+    device: str,
+    settings: tuple[str, ...],
+    out: str,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Train one policy on many workloads; the best on the validation workloads is kept as OUT/policy.safetensors.
+
+    egrl pretrain --workloads resnet50,bert,unet --validation resnet18 --out pretrained
+
+    egrl run --workload gpt2 --init pretrained/policy.safetensors goes on from it (of muzero: --method muzero
+    --set method.network.ids=0).
+    """
+    from egrl.cli.names import several_workloads
+    from egrl.core import typed_tables
+    from egrl.core.stopping import Interrupted
+    from egrl.problems import rival
+    from egrl.runs.prepare import check_device
+    from egrl.transfer.pretrain.options import PretrainOptions
+    from egrl.transfer.pretrain.run import pretrain
+
+    tables = typed_tables.parse_set(settings, "problem", "method")
+    options = PretrainOptions(
+        tuple(several_workloads(workloads, "--workloads")),
+        tuple(several_workloads(validation, "--validation")) if validation is not None else (),
+        gens,
+        seed,
+        problem,
+        chip,
+        tables["problem"],
+        tables["method"],
+        init,
+        workers,
+        threads,
+        check_device(device),
+        method,
+        seconds,
+        save_every,
+        finetune,
+    )
+    try:
+        found = pretrain(options, Path(out), quiet)
+    except Interrupted as stop:
+        if not quiet:
+            click.echo(f"egrl: {stop}", err=True)
+        return 130
+    if as_json:
+        click.echo(json.dumps(found, allow_nan=False))
+    elif not quiet:
+        chosen, first = found["chosen"], found["steps"][0]
+        click.echo(
+            f"{chosen['speedup']:.4f}x {rival(problem)} on {', '.join(found['chosen_on'])} (geometric mean), by the"
+            f" policy of generation {chosen['generation']}; the first had {first['chosen_on']:.4f}x\n"
+            f"{found['evaluations']} evaluations, {found['seconds']:.0f} s\npolicy: {Path(out) / 'policy.safetensors'}"
+        )
+        if tuned := found.get("chosen_finetuned"):
+            click.echo(
+                f"{tuned['speedup']:.4f}x after {tuned['evaluations']} evaluations there, from the policy of generation"
+                f" {tuned['generation']}\nto go on from: {Path(out) / 'policy-finetune.safetensors'}"
+            )
+    return 0

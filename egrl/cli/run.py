@@ -1,0 +1,112 @@
+"""egrl run: one search."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any, get_args, get_type_hints
+
+import click
+
+from egrl.runs.config import RunOptions
+from workloads.errors import InputError
+
+
+def options_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that gives a click command a flag for each field of a dataclass (default None: not given)."""
+    hints = get_type_hints(kind)
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for entry in reversed(dataclasses.fields(kind)):
+            hint = hints[entry.name]
+            value_type = next((t for t in get_args(hint) if t is not type(None)), hint)
+            shown = f"{entry.metadata['help']}" + (
+                f" [{entry.default}]" if entry.default not in (None, "") else ""
+            )
+            flag = "--" + entry.name.replace("_", "-")
+            function = click.option(flag, entry.name, type=value_type, default=None, help=shown)(function)
+        return function
+
+    return decorate
+
+
+def ablated(method: str, ablation: str) -> str:
+    """What `--set` takes for a method without a part of it. InputError where the method has no such part."""
+    from egrl.core import typed_tables
+    from egrl.methods import find_method
+
+    if "ablation" not in dict(typed_tables.leaves(find_method(method).config)):
+        raise InputError(
+            f"--ablation {ablation}: expected a method with parts to leave out (muzero), found {method}"
+        )
+    return f"method.ablation={ablation}"
+
+
+@click.command(name="run", short_help="search for the best mapping of a workload")
+@options_of(RunOptions)
+@click.option("--out", help="run folder [runs/<workload>-<method>-s<seed>-<n>]")
+@click.option(
+    "--resume",
+    help="go on with this run folder (with a larger budget, say)",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="problem., method. or evaluator.KEY=VALUE",
+)
+@click.option(
+    "--preset",
+    default="",
+    metavar="paper",
+    help="the paper's values, cold start, and its paper's switches of the problem",
+)
+@click.option(
+    "--ablation",
+    type=click.Choice(["no-learning", "no-search", "no-revision"]),
+    help="without a part of the method (muzero): search by the game's rules alone, the policy network alone, or no"
+    " revised games",
+)
+@click.option("--quiet", is_flag=True, help="print nothing")
+@click.option("--json", "as_json", is_flag=True, help="print the summary as one JSON document on stdout")
+def command(
+    out: str | None,
+    resume: str | None,
+    settings: tuple[str, ...],
+    preset: str,
+    ablation: str | None,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Search for the best mapping of a workload within a budget; leaves a run folder.
+
+    egrl run --workload bert --gens 200
+    """
+    from egrl import api
+    from egrl.core.stopping import Interrupted
+    from egrl.problems import find_problem
+    from egrl.runs import resume as resuming
+    from egrl.runs import summary
+
+    workload = options.pop("workload") or ""
+    if resume:
+        resuming.check_only({"ablation": ablation})
+    elif ablation is not None:
+        method = options["method"] or find_problem(options["problem"] or RunOptions.problem).method
+        settings = (*settings, ablated(method, ablation))
+    try:
+        result = api.search(
+            workload, out=out, resume=resume, settings=settings, preset=preset, quiet=quiet, **options
+        )
+    except Interrupted as stop:
+        if not quiet:
+            click.echo(f"egrl: {stop}", err=True)
+        return 130
+    if as_json:
+        click.echo(json.dumps(result.summary, allow_nan=False))
+    elif not quiet:
+        click.echo(summary.sentence(result.summary, str(result.folder)))
+    return 0

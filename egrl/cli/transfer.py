@@ -1,0 +1,176 @@
+"""egrl transfer: place the policies of trainings on other workloads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hwsim.problem import Problem
+from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from egrl.runs.policies import SavedPolicies
+
+
+@click.command(name="transfer", short_help="place a trained policy on other workloads, with no training")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN…")
+@click.option(
+    "--workload",
+    "workloads",
+    required=True,
+    multiple=True,
+    metavar="W[,W2…]",
+    help="workloads, sets of them (mcm87:test) or workload files",
+)
+@click.option(
+    "--finetune",
+    type=click.IntRange(21, 10_000_000),
+    metavar="N",
+    help="then search each workload with N evaluations, from the policy and from scratch",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, help="of those searches [0]")
+@click.option("--quiet", is_flag=True, help="no progress")
+@click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
+def command(
+    runs: tuple[str, ...],
+    workloads: tuple[str, ...],
+    finetune: int | None,
+    seed: int,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Place the policies that runs (or pre-trainings) saved on other workloads, with no training.
+
+    An agent of method muzero needs `egrl run --set method.network.ids=0`, or `egrl pretrain`, to be placed elsewhere.
+    Leaves transfer.json in each folder, from which `egrl plot transfer` draws.
+
+    egrl transfer runs/bert-egrl-s0-1 --workload resnet50,resnet101
+    """
+    from egrl.cli.names import several_workloads
+    from egrl.core import atomic
+    from egrl.core.stopping import Interrupted
+    from egrl.problems import rival
+    from egrl.runs import policies as saved_policies
+    from egrl.transfer import zero_shot as transfer
+
+    def say(line: str) -> None:
+        if not quiet:
+            click.echo(f"egrl transfer: {line}", err=True)
+
+    names = several_workloads(",".join(workloads), "--workload")
+    folders = [Path(run) for run in runs]
+    twice = next((f for f in folders if [g.resolve() for g in folders].count(f.resolve()) > 1), None)
+    if twice is not None:
+        raise InputError(f"RUN: expected different folders, found {twice} twice")
+    documents, sources = [], [saved_policies.read(folder) for folder in folders]
+    try:
+        for source in sources:
+            targets = transfer.build_targets(source, names)
+            _check_names([target.workload for target in targets])
+            placed = transfer.zero_shot(source, targets)
+            tuned = []
+            if finetune is not None:
+                tuned = _finetuned(source, names, targets, finetune, seed, quiet, say)
+            new = transfer.document(source, placed, tuned)
+            whole = transfer.merged(transfer.read(source.folder), new)
+            atomic.write(
+                source.folder / transfer.DOCUMENT, json.dumps(whole, indent=1, allow_nan=False) + "\n"
+            )
+            documents.append({**new, "folder": str(source.folder)})
+    except Interrupted:
+        if not quiet:
+            click.echo("egrl: interrupted; the same command goes on", err=True)
+        return 130
+    if as_json:
+        click.echo(json.dumps({"kind": "transfers", "version": 1, "transfers": documents}))
+    else:
+        click.echo(table(documents, rival(sources[0].problem)), nl=False)
+    return 0
+
+
+def _check_names(names: Sequence[str]) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"--workload: expected workloads of different names, found {twice} twice")
+
+
+def _finetuned(
+    source: SavedPolicies,
+    workloads: Sequence[str],
+    targets: Sequence[Problem],
+    evals: int,
+    seed: int,
+    quiet: bool,
+    say: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    from egrl.core import atomic
+    from egrl.transfer import finetune
+
+    folder = source.folder / "finetune"
+    atomic.make_folder(folder)
+    return [
+        finetune.compare(source, workload, problem, evals, seed, folder, quiet, say)
+        for workload, problem in zip(workloads, targets, strict=True)
+    ]
+
+
+def table(documents: Sequence[Mapping[str, Any]], over: str) -> str:
+    """Zero-shot speedups of each training's policies, a row a policy: the first, the best on average, the deployed.
+
+    `over` is what speedups are over, for people.
+    """
+    from analysis.means import geometric_mean
+
+    names = [target["workload"] for target in documents[0]["targets"]]
+    lines = [
+        f"Speedup over {over} with no training there; mean: geometric.",
+        "",
+        "| policy | at evaluation | " + " | ".join(names) + " | mean |",
+        "|---|---:|" + "---:|" * (len(names) + 1),
+    ]
+    labels = [document["policies"] for document in documents]
+    told = {
+        id(document): label if labels.count(label) == 1 else f"{label} ({document['folder']})"
+        for document, label in zip(documents, labels, strict=True)
+    }
+    for document in documents:
+        columns = [target["speedup"] for target in document["targets"]]
+        means = geometric_mean(columns).tolist()
+        best = max(range(len(means)), key=means.__getitem__)
+        chosen = document["generations"].index(document["chosen"])
+        for what, step in (("first", 0), ("best here", best), ("deployed", chosen)):
+            cells = [f"{column[step]:.4f}" for column in columns]
+            lines.append(
+                f"| {told[id(document)]}, {what} | {document['evaluations'][step]} | "
+                + " | ".join(cells)
+                + f" | {means[step]:.4f} |"
+            )
+    tuned = [(document, row) for document in documents for row in document["finetuned"]]
+    if tuned:
+        evals = tuned[0][1]["evaluations"]
+        lines += [
+            "",
+            f"Going on from the deployed policy, {evals} evaluations, cold start. At: evaluations until the best from"
+            " scratch (in brackets: 99% of it) was reached.",
+            "",
+            "| policy | workload | from scratch | at | from the policy | at | saved |",
+            "|---|---|---:|---:|---:|---:|---:|",
+        ]
+        for document, row in tuned:
+            before, after, saved = (
+                f"{_number(row[key])} ({_number(row['near'][key])})"
+                for key in ("scratch_evaluations", "finetuned_evaluations", "saved")
+            )
+            lines.append(
+                f"| {told[id(document)]} | {row['workload']} | {row['scratch']:.4f} | {before} |"
+                f" {row['finetuned']:.4f} | {after} | {saved} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _number(number: int | None) -> str:
+    return "-" if number is None else str(number)

@@ -1,0 +1,1 @@
+"""Several methods with the same seeds: their runs, the statistics, the report; knows methods by name only."""

@@ -1,0 +1,262 @@
+"""The runs of a comparison: what is to be run, and running them, several at once, a process each.
+
+A folder of runs is its own record: what is finished there is not run again, what was begun goes on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from workloads.errors import InputError
+from workloads.files import read_bytes
+
+if TYPE_CHECKING:
+    from egrl.runs.config import RunConfig
+    from hwsim.problem import Problem
+
+POLL_S = 0.05
+STOPPING = "stopping; each run ends its generation first; Ctrl-C again stops at once"
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: its folder, and the arguments of the `egrl run` that it still needs (none: it is finished)."""
+
+    label: str
+    path: Path
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A workload and its runs."""
+
+    name: str
+    problem: Problem
+    start: str
+    methods: tuple[str, ...]
+    jobs: tuple[Job, ...]
+
+
+def plan(
+    workloads: Sequence[str], methods: Sequence[str], seeds: int, folder: Path, options: Mapping[str, Any]
+) -> list[Subject]:
+    """What is to be run. InputError where an option is wrong or the folder holds runs of another configuration."""
+    from egrl import api
+    from egrl.methods import find_method
+    from egrl.problems import find_problem
+    from egrl.runs.config import RunOptions
+
+    for setting in options["settings"]:
+        _settings_of(methods, methods[0], setting)
+    subjects: list[Subject] = []
+    for workload in workloads:
+        name = Path(workload).stem if "/" in workload or Path(workload).is_file() else workload
+        jobs, problem, start = list[Job](), None, ""
+        if any(subject.name == name for subject in subjects):
+            raise InputError(f"--workload: expected workloads of different names, found {name!r} twice")
+        for method in methods:
+            given = {k: options[k] for k in ("problem", "chip")} | budget_of(options)
+            given |= {"start": options["start"]} if options["start"] else {}
+            settings = [s for entry in options["settings"] for s in _settings_of(methods, method, entry)]
+            given |= {"threads": options.get("threads", 1), "init": options.get("init", "")}
+            resolved = api.resolve(
+                RunOptions(workload=workload, method=method, **given), settings, options["preset"]
+            )
+            if problem is None:
+                definition = find_problem(options["problem"]).load()
+                problem = definition.build(workload, resolved.run.chip, resolved.problem)
+                start = resolved.run.start
+            reason = find_method(method).serves(problem)
+            if reason is not None:
+                raise InputError(f"--methods: {method} cannot serve problem {problem.name}: {reason}")
+            for seed in range(seeds):
+                path = folder / name / f"{method}-s{seed}".replace(":", "-")
+                run = dataclasses.replace(resolved, run=dataclasses.replace(resolved.run, seed=seed))
+                argv = _arguments(path, run, problem, settings, options["preset"])
+                jobs.append(Job(f"{name} {method} seed {seed}", path, argv))
+        assert problem is not None
+        subjects.append(Subject(name, problem, start, tuple(methods), tuple(jobs)))
+    return subjects
+
+
+def budget_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The budget of every run, as `RunOptions` names it: seconds where they are given, else evaluations."""
+    if options.get("seconds") is not None:
+        return {"seconds": float(options["seconds"])}
+    return {"evals": options["evals"]}
+
+
+def _settings_of(methods: Sequence[str], method: str, setting: str) -> list[str]:
+    """The setting as `egrl run --method METHOD --set` takes it; none where it is another method's."""
+    if setting.startswith(("problem.", "method.")):
+        return [setting]
+    for name in methods:
+        if setting.startswith(f"{name}."):
+            return ["method" + setting.removeprefix(name)] if name == method else []
+    raise InputError(
+        f"--set {setting}: expected problem.KEY=VALUE, or NAME.KEY=VALUE with NAME one of {', '.join(methods)}"
+    )
+
+
+def _arguments(
+    path: Path, run: RunConfig, problem: Problem, settings: Sequence[str], preset: str
+) -> tuple[str, ...]:
+    """Arguments of `egrl run` that make this run, or go on with it; none where it is finished."""
+    from egrl.runs.folder import CONFIG
+
+    budget = [word for k, v in run.run.budget().items() for word in (f"--{k}", str(v))]
+    if not (path / CONFIG).exists():
+        given: dict[str, object] = {
+            "workload": run.run.workload,
+            "problem": run.run.problem,
+            "method": run.run.method,
+        }
+        given |= {
+            "chip": run.run.chip,
+            "start": run.run.start,
+            "seed": run.run.seed,
+            "threads": run.run.threads,
+            "out": path,
+        }
+        given |= {"init": run.run.init} if run.run.init else {}
+        flags = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+        flags += [word for setting in settings for word in ("--set", setting)]
+        return ("run", *flags, *(("--preset", preset) if preset else ()), *budget, "--quiet")
+    _check_same(path, run)
+    return () if _finished(path, run, problem) else ("run", "--resume", str(path), *budget, "--quiet")
+
+
+def _check_same(path: Path, run: RunConfig) -> None:
+    """InputError where the run in the folder was not made with this configuration, or with a larger budget."""
+    import tomllib
+
+    from egrl.core import typed_tables
+    from egrl.runs import config
+    from egrl.runs.folder import CONFIG
+    from egrl.runs.resume import RESUMABLE
+
+    where = str(path / CONFIG)
+    try:
+        found = config.read_toml((path / CONFIG).read_text(), where)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{where}: expected a config file: {error}") from error
+    expected = tomllib.loads(config.to_toml(run))
+    if run.run.init and _kept_policy(path) == read_bytes(run.run.init, "a policy file"):
+        expected["run"]["init"] = found["run"].get("init")  # the same policy, wherever it lies now
+    for table, values in found.items():
+        left, right = (typed_tables.dotted({table: tables}) for tables in (values, expected[table]))
+        for key in sorted(left.keys() | right.keys()):
+            if key.removeprefix("run.") not in RESUMABLE and left.get(key) != right.get(key):
+                raise InputError(
+                    f"{where}: {key}: expected {right.get(key)!r} as in this comparison, found {left.get(key)!r};"
+                    " take another --out"
+                )
+    for kind, most in run.run.budget().items():
+        spent = found["run"].get(kind)
+        if not isinstance(spent, int | float) or spent > most:
+            raise InputError(f"{where}: run.{kind}: expected at most --{kind} {most:g}, found {spent}")
+
+
+def _kept_policy(path: Path) -> bytes | None:
+    """The policy that the folder's run began with; None where there is none."""
+    from egrl.runs.folder import INIT_FILE
+
+    return (path / INIT_FILE).read_bytes() if (path / INIT_FILE).is_file() else None
+
+
+def _finished(path: Path, run: RunConfig, problem: Problem) -> bool:
+    """Whether the folder's run has spent this budget. InputError where it ran on another simulator."""
+    from egrl.runs.folder import SUMMARY
+    from egrl.runs.summary import read_summary
+
+    if not (path / SUMMARY).exists():
+        return False
+    summary = read_summary(path)
+    if summary["fingerprint"] != problem.fingerprint():
+        raise InputError(
+            f"{path}: this run was made by another simulator, chip or workload: expected fingerprint"
+            f" {problem.fingerprint()[:12]}, found {summary['fingerprint'][:12]}; take another --out"
+        )
+    return bool(summary["complete"]) and summary.get("budget") == run.run.budget()
+
+
+def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tuple[dict[Path, str], bool]:
+    """Run the jobs, `workers` at once, each in a process of its own.
+
+    Returns why which folders failed, and whether the user stopped it. A first Ctrl-C lets every run finish its
+    generation and save.
+    """
+    from egrl.core.stopping import StopSignal
+
+    waiting, failures, done = deque(jobs), dict[Path, str](), 0
+    running: list[tuple[Job, subprocess.Popen[bytes], IO[bytes]]] = []
+    with StopSignal() as stop:
+        told = False
+        try:
+            while running or (waiting and not stop()):
+                while waiting and len(running) < workers and not stop():
+                    running.append(_started(waiting.popleft()))
+                if stop() and not told:
+                    told = True
+                    say(STOPPING)
+                    for _, process, _ in running:
+                        process.terminate()
+                for entry in [entry for entry in running if entry[1].poll() is not None]:
+                    running.remove(entry)
+                    job, process, errors = entry
+                    done += 1
+                    if process.returncode == 0:
+                        say(f"{done}/{len(jobs)} {job.label}: {_outcome(job.path)}")
+                    elif not stop():
+                        failures[job.path] = f"{job.label} failed: {_last_line(errors, process.returncode)}"
+                        say(f"{done}/{len(jobs)} {failures[job.path]}")
+                    errors.close()
+                time.sleep(POLL_S)
+        finally:
+            for _, process, errors in running:
+                process.kill()
+                process.wait()
+                errors.close()
+        return failures, stop()
+
+
+def _started(job: Job) -> tuple[Job, subprocess.Popen[bytes], IO[bytes]]:
+    """A run in a session of its own, so that Ctrl-C reaches it once, from here; what it says on stderr."""
+    errors = tempfile.TemporaryFile()  # noqa: SIM115
+    argv = [sys.executable, "-m", "egrl", *job.argv]
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=errors,
+        env={**os.environ, **ONE_THREAD},
+        start_new_session=True,
+    )
+    return job, process, errors
+
+
+def _outcome(path: Path) -> str:
+    from egrl.runs.summary import read_summary
+
+    summary = read_summary(path)
+    best = summary["best"]
+    return f"{0.0 if best is None else best['speedup']:.4f}x in {summary['seconds']:.0f} s"
+
+
+def _last_line(errors: IO[bytes], code: int) -> str:
+    """The last line that a process wrote to stderr, or how it ended."""
+    errors.seek(0)
+    lines = [line for line in errors.read().decode(errors="replace").splitlines() if line.strip()]
+    return lines[-1].removeprefix("egrl: error: ").strip() if lines else f"exit code {code}"

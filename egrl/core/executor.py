@@ -1,0 +1,24 @@
+"""The contract of executors: who measures proposals (`egrl/measure/` has them)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from egrl.core.proposals import Proposals
+from hwsim.problem import Evaluation, Keys
+
+
+class Executor(Protocol):
+    """Measures proposals; results may come in any order and grouping.
+
+    Attributes:
+        ahead: it measures elsewhere and gains from being asked for more than the generation under way.
+    """
+
+    @property
+    def ahead(self) -> bool: ...
+    def submit(self, proposals: Proposals, key: Keys) -> None: ...
+    def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
+        """What has been measured since the last call; waits up to `timeout_s` for the first result."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,59 @@
+"""What a method wants measured: mappings, who proposes each, and their tickets.
+
+A *ticket* is the number of an evaluation in its run, counted from 0. It is also the evaluation's place in the
+archive. Methods hear of their proposals strictly in ticket order, whatever the executor did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.problem import Mapping16
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """Mappings that a method wants measured, all for one problem.
+
+    Attributes:
+        mapping: int16 [B, N, H]; -1 = unused.
+        source: str [B], who proposes ("gnn", "boltzmann", "learner", "start" …).
+        problem: index of the problem in the run.
+        ticket: int64 [B]; methods leave it out, the loop numbers the rows.
+    """
+
+    mapping: Mapping16
+    source: NDArray[np.str_]
+    problem: int = 0
+    ticket: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.mapping)
+
+    def numbered(self, first: int) -> Proposals:
+        """The same rows with tickets first, first + 1, …"""
+        return replace(self, ticket=np.arange(first, first + len(self), dtype=np.int64))
+
+    @property
+    def tickets(self) -> NDArray[np.int64]:
+        """int64 [B]; ValueError before the loop has numbered the rows."""
+        if self.ticket is None:
+            raise ValueError("proposals: expected numbered rows, received rows without tickets")
+        return self.ticket
+
+    def rows(self, index: slice) -> Proposals:
+        """Some of the rows."""
+        ticket = None if self.ticket is None else self.ticket[index]
+        return replace(self, mapping=self.mapping[index], source=self.source[index], ticket=ticket)
+
+
+def proposals(mapping: Mapping16, source: str | Sequence[str], problem: int = 0) -> Proposals:
+    """Proposals [B, N, H] from one source, or a source a row."""
+    names = [source] * len(mapping) if isinstance(source, str) else list(source)
+    if len(names) != len(mapping):
+        raise ValueError(f"source: expected {len(mapping)} names, received {len(names)}")
+    return Proposals(np.ascontiguousarray(mapping, dtype=np.int16), np.array(names, dtype=np.str_), problem)

@@ -1,0 +1,56 @@
+"""Who keeps what a search finds, and who is told of it: the contracts between the loop and whatever stands around
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from egrl.core.archive import Archive
+from hwsim.problem import Problem
+
+if TYPE_CHECKING:
+    from policies.store import StoredPolicy
+
+POLICY_EVERY = 10
+"""Generations between saved policies, unless a recorder says otherwise."""
+
+
+def policy_is_due(generation: int, every: int = POLICY_EVERY) -> bool:
+    """Whether a run saves its policy at this generation; at its end it saves the last one, too."""
+    return generation == 1 or generation % every == 0
+
+
+class Recorder(Protocol):
+    """Keeps what a search finds (`egrl.runs.folder.RunFolder`: on disk).
+
+    Attributes:
+        policy_every: generations between saved policies.
+    """
+
+    policy_every: int
+
+    def append_metrics(self, row: Mapping[str, Any]) -> None:
+        """Keep the metrics of a generation."""
+
+    def save(
+        self,
+        generation: int,
+        method_state: dict[str, Any] | None,
+        loop_state: dict[str, Any],
+        archive: Archive,
+    ) -> None:
+        """Make everything so far durable, as a checkpoint that `restore` goes on from."""
+
+    def restore(self, archive: Archive, fingerprints: Sequence[str]) -> dict[str, Any] | None:
+        """Fill the archive up to the last checkpoint; its states ("loop", "method"), None where there is none."""
+
+    def write_policy(self, generation: int, policy: StoredPolicy, problem: Problem) -> None:
+        """Keep the deployable policy of a generation."""
+
+
+class Observer(Protocol):
+    """Is told of each generation, as soon as it is over."""
+
+    def generation(self, row: dict[str, Any]) -> None: ...

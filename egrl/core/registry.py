@@ -1,0 +1,100 @@
+"""What a registry says of a method or of a problem: one line, its settings, how it is built.
+
+The tables themselves are `egrl.methods.METHODS` and `egrl.problems.PROBLEMS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from egrl.core.method import Method
+from hwsim.problem import Problem
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """A method in the registry: where it lives (nothing is imported until it is used) and one line about it.
+
+    A family of methods, `NAME:VARIANT`, names a function of its module that takes the variant ("": its default).
+    """
+
+    module: str
+    summary: str
+    family: str = ""
+
+    def load(self, variant: str = "") -> MethodDefinition:
+        """Import the method. InputError where a family has no such variant."""
+        module = importlib.import_module(self.module)
+        found: MethodDefinition = getattr(module, self.family)(variant) if self.family else module.DEFINITION
+        return found
+
+
+@dataclass(frozen=True)
+class MethodDefinition:
+    """What a method's module exports as DEFINITION.
+
+    Attributes:
+        config: dataclass of its settings.
+        build: (Setting, config) -> Method.
+        serves: why it cannot work on a problem, or None where it can.
+        paper: the settings of `--preset paper`, as keys of the config.
+        takes_policy: whether it can begin with a saved policy (`--init`).
+        several: whether it trains one policy on several workloads at once (`egrl pretrain`).
+    """
+
+    config: type
+    build: Callable[[Any, Any], Method]
+    serves: Callable[[Problem], str | None]
+    paper: dict[str, Any]
+    takes_policy: bool = False
+    several: bool = False
+
+
+def serves_all(problem: Problem) -> str | None:
+    """For methods that need no more than `sample` and `repair`."""
+    return None
+
+
+def needs_graph(problem: Problem) -> str | None:
+    """For methods whose policies look at a graph."""
+    return None if problem.observation is not None else "the problem has no graph to observe"
+
+
+@dataclass(frozen=True)
+class ProblemDefinition:
+    """How the command line builds a problem.
+
+    Attributes:
+        config: dataclass of its settings.
+        build: (workload name or file, chip name or file, config) -> Problem; InputError where they are wrong.
+        chips: names of the chips that ship with it; the first is the default.
+        describe: chip name -> what `egrl list chips` shows of it, a line "summary" among it.
+        paper: the settings of `--preset paper`.
+        races: whether a config has costs measured on this machine (`HasRace`), the baseline's anew in each run.
+    """
+
+    config: type
+    build: Callable[[str, str, Any], Problem]
+    chips: Callable[[], Sequence[str]]
+    describe: Callable[[str], dict[str, Any]]
+    paper: dict[str, Any]
+    races: Callable[[Any], bool] = lambda config: False
+
+
+@dataclass(frozen=True)
+class ProblemEntry:
+    """A problem in the registry: one line about it, its files in a run folder, how to import it, its rival, the
+    method that searches it where none is named, what an evaluation measures, and what --workload takes.
+    """
+
+    summary: str
+    workload_file: str
+    chip_file: str
+    load: Callable[[], ProblemDefinition]
+    rival: str = "the compiler"
+    method: str = "egrl"
+    measured: str = "inferences"
+    workloads: str = "a name or a file; `egrl list workloads` shows the names"

@@ -1,0 +1,139 @@
+"""Tables of settings, read strictly into dataclasses: the keys of a TOML file, of `--set`, of keyword arguments.
+
+A key of a nested table may be named alone where it is unique: `--set method.alpha=0.1`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar, get_type_hints
+
+from workloads.errors import InputError
+
+TABLES = ("problem", "method", "evaluator")
+"""The tables that `--set` reaches."""
+MOST_LISTED = 4
+"""Keys that a message lists."""
+T = TypeVar("T")
+
+
+def leaves(kind: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted key, type) of every setting of a dataclass, nested dataclasses walked."""
+    hints = get_type_hints(kind)
+    for entry in dataclasses.fields(kind):
+        hint = hints[entry.name]
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            yield from leaves(hint, f"{prefix}{entry.name}.")
+        else:
+            yield f"{prefix}{entry.name}", hint
+
+
+def _resolve(key: str, kind: type, where: str) -> str:
+    """The full dotted key that `key` names: itself, or the one nested key that ends in it."""
+    names = [name for name, _ in leaves(kind)]
+    if key in names:
+        return key
+    matches = [name for name in names if name.endswith("." + key)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise InputError(f"{where}: {key!r} is ambiguous: expected one of {', '.join(matches)}")
+    near = difflib.get_close_matches(key, dict.fromkeys(n.rsplit(".", 1)[-1] for n in names), 3)
+    hint = f"did you mean {', '.join(near)}?" if near else f"expected {_listed(names)}"
+    raise InputError(f"{where}: unknown key {key!r}; {hint}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The names, or the first of many and where to find the rest."""
+    if len(names) <= MOST_LISTED:
+        return f"one of {', '.join(names)}" if names else "none: there is nothing to set"
+    more = len(names) - MOST_LISTED
+    return f"one of {', '.join(names[:MOST_LISTED])} or {more} more (the config.toml of a run has all)"
+
+
+def _flatten(table: Mapping[str, Any], kind: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    nested = {name for name, _ in leaves(kind)}
+    for key, value in table.items():
+        name = prefix + key
+        if isinstance(value, Mapping) and any(n.startswith(name + ".") for n in nested):
+            yield from _flatten(value, kind, name + ".")
+        else:
+            yield name, value
+
+
+def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
+    """A dataclass from its defaults and a table of (possibly nested or dotted) keys, types checked.
+
+    Raises InputError naming the key, what was expected and what was found.
+    """
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    tree: dict[str, Any] = plain_table(kind())
+    for key, value in _flatten(table, kind):
+        *parents, leaf = _resolve(key, kind, where).split(".")
+        node = tree
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[leaf] = value
+    hints = dict(leaves(kind))
+    try:
+        for key, value in _flatten(tree, kind):
+            TypeAdapter(hints[key], config=ConfigDict(allow_inf_nan=False)).validate_python(
+                value, strict=True
+            )
+        return TypeAdapter(kind).validate_python(tree)
+    except ValidationError as error:
+        first = error.errors()[0]
+        location = ".".join(str(part) for part in first["loc"]) or (key if len(hints) else "")
+        message = first["msg"].removeprefix("Value error, ")
+        found = "" if first["type"] == "value_error" else f", found {str(first['input'])[:60]!r}"
+        raise InputError(f"{where}: {location}: {message}{found}") from error
+
+
+def parse_set(settings: Sequence[str], *names: str) -> dict[str, dict[str, Any]]:
+    """{"problem": {key: value}, "method": {…}, "evaluator": {…}} from `--set problem.invalid=penalise …`.
+
+    A value is TOML or, where it is not, a plain word. Raises InputError where a setting is not of that form, or of
+    another table than those in `names` (none: of all).
+    """
+    tables: dict[str, dict[str, Any]] = {name: {} for name in names or TABLES}
+    for setting in settings:
+        path, equals, text = setting.partition("=")
+        table, dot, key = path.strip().partition(".")
+        if not equals or not dot or table not in tables or not key:
+            raise InputError(
+                f"--set {setting}: expected {' or '.join(f'{name}.KEY=VALUE' for name in tables)}"
+            )
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except (ValueError, RecursionError):
+            value = text.strip()
+        tables[table][key] = value
+    return tables
+
+
+def dotted(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Dotted key -> value of nested tables."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            found |= dotted(value, f"{prefix}{key}.")
+        else:
+            found[prefix + key] = value
+    return found
+
+
+def plain_table(value: Any) -> Any:
+    """A dataclass as nested tables of plain values; what is None is left out."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            f.name: plain_table(v)
+            for f in dataclasses.fields(value)
+            if (v := getattr(value, f.name)) is not None
+        }
+    if isinstance(value, list | tuple):
+        return [plain_table(v) for v in value]
+    return value

@@ -1,1 +1,0 @@
-"""What learns by gradient: replay and soft actor-critic."""

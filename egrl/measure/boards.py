@@ -1,0 +1,350 @@
+"""Measuring on boards: an executor whose stations are processes behind a script, or a Python function.
+
+The problem still says what a proposal becomes (repaired, valid or not); a station says how long that takes. Each
+station has a thread, so that boards measure while the caller learns. What was measured once is never measured again.
+
+    a row whose mapping may not run      what the problem says of it
+    measured                             cost: the statistic of its latencies; reward: speedup squared
+    invalid on the board                 nothing ran: reward -epsilon
+    error, crash, nonsense               failed, after `retries` further tries where it was not the board's own verdict
+    no answer in time                    timeout
+
+Deviation: the reward of a measured row is (baseline cost / cost)^2 for every problem, its own reward being a model's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from egrl.core.archive import Archive
+from egrl.core.budget import GENERATION
+from egrl.core.failure import RunFailure
+from egrl.core.mapping_rows import rows_of
+from egrl.core.proposals import Proposals
+from egrl.measure.board import BoardFailure, Station
+from egrl.measure.config import EvaluatorConfig
+from egrl.measure.keeper import GivenUp, Keeper
+from egrl.measure.records import EvaluatorLog, Measurements, Record, digest
+from hwsim.measure import Measurement, Practice, relative_noise, repeat
+from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
+
+CLOSE_S = 5.0
+BASELINE_SAMPLES = 5
+"""The baseline is measured at least so often: its spread is the noise that everything else is judged by."""
+
+
+@dataclass
+class _Job:
+    """One mapping to be measured, and the rows that wait for it; see `Keeper.measure`."""
+
+    key: str
+    request: dict[str, Any]
+    timeout_s: float
+    better_than: float
+    rows: list[tuple[Proposals, Evaluation]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the stations did: for the summary of a run."""
+
+    stations: int
+    requests: int
+    failures: int
+    restarts: int
+    busy_s: float
+    elapsed_s: float
+
+    @property
+    def busy(self) -> float:
+        """Share of the time in which a station was measuring, 0..1."""
+        return min(1.0, self.busy_s / max(1e-9, self.elapsed_s * self.stations))
+
+
+class Boards:
+    """An executor over stations; see the module. `measure_baseline` comes first.
+
+    Attributes:
+        keepers: a station each; `living` are those that have not been given up.
+        baseline: int16 [N, H], what runs of the problem's baseline; `baseline_cost` is what it was measured to take, s.
+        noise: relative standard deviation of the baseline's measurements.
+    """
+
+    ahead = True
+
+    def __init__(
+        self,
+        problem: Problem,
+        stations: Sequence[Station],
+        config: EvaluatorConfig,
+        measurements: Measurements,
+        log: EvaluatorLog,
+    ) -> None:
+        self.measurements, self.config, self.log = measurements, config, log
+        self.baseline_cost = np.nan
+        self.noise = 0.0
+        self._problem = problem
+        baseline = problem.evaluate(problem.baseline.mapping[None], np.zeros(1, np.uint64))
+        self.baseline: Mapping16 = baseline.repaired[0]
+        self._best: Callable[[int], tuple[float, float]] = lambda ticket: (np.inf, 0.0)
+        self._lock = threading.Condition()
+        self._closed = threading.Event()
+        self._queue: deque[_Job] = deque()
+        self._under_way: dict[str, _Job] = {}
+        self._done: list[tuple[Proposals, Evaluation]] = []
+        self._failure: RunFailure | None = None
+        self._resting = False
+        self._threads: list[threading.Thread] = []
+        self._started, self._busy_before = time.monotonic(), 0.0
+        self._baseline_request = self.request(self.baseline)
+        self.keepers = [
+            Keeper(station, self._baseline_request, config, self._closed, _named(log, number))
+            for number, station in enumerate(stations)
+        ]
+        self.living = list(self.keepers)
+
+    def request(self, mapping: Mapping16) -> dict[str, Any]:
+        """What a station is told of one mapping [N, H]."""
+        problem = self._problem
+        names = {"problem": problem.name, "workload": problem.workload, "chip": problem.chip}
+        return {**names, "mapping": rows_of(problem, mapping)}
+
+    # ---- before the search
+
+    def attach(self, folder: Path) -> None:
+        """Keep measurements and failures in a run folder, beginning with what it has. RunFailure as the disk says."""
+        self.measurements.attach(folder)
+        self.log.attach(folder)
+
+    def measure_baseline(self) -> None:
+        """Measure the baseline on the first station, or take it from what was measured before.
+
+        Raises RunFailure where it cannot be measured: without it nothing can be said of any mapping.
+        """
+        key = digest(self.baseline)
+        record = self.measurements.get(key)
+        if record is None or record.status != Status.OK:
+            record = self._baseline_record()
+            self.measurements.put(key, record)
+        self.baseline_cost = Measurement(record.samples_s, self.config.statistic).value
+        self.noise = relative_noise(record.samples_s)
+
+    def _baseline_record(self) -> Record:
+        config, quickest, request = self.config, np.inf, self._baseline_request
+
+        def sample() -> float:
+            nonlocal quickest
+            begun = time.monotonic()
+            answer = self.keepers[0].ask(request, config.timeout_s)
+            quickest = min(quickest, time.monotonic() - begun)
+            if answer.status != Status.OK:
+                raise BoardFailure(
+                    answer.reason or f"it calls the mapping invalid, epsilon {answer.epsilon:g}"
+                )
+            return Measurement(answer.samples_s, config.statistic).value
+
+        most = max(BASELINE_SAMPLES, config.repeats)
+        practice = Practice(config.warmup, BASELINE_SAMPLES, most, config.width, config.statistic)
+        try:
+            found = repeat(sample, practice)
+        except BoardFailure as error:
+            raise RunFailure(f"--evaluator: the baseline cannot be measured: {error}") from error
+        return Record(Status.OK, found.samples, request_s=float(quickest))
+
+    def follow(self, archive: Archive) -> None:
+        """Judge what is slow, and what is worth another look, by the best of the generations in this archive.
+
+        A row of generation g is compared with generations up to g - 2: those are in the archive before it is asked
+        for, whatever the number of stations, so that this does not make a run depend on it.
+        """
+
+        def best(ticket: int) -> tuple[float, float]:
+            told = max(0, min((ticket // GENERATION - 1) * GENERATION, len(archive)))
+            cost, status = archive.column("cost")[:told], archive.column("status")[:told]
+            ran = np.where(status == Status.OK, cost, np.inf)
+            if not np.isfinite(ran).any():
+                return np.inf, 0.0
+            at = int(np.argmin(ran))
+            record = None
+            if at >= told - archive.window:
+                record = self.measurements.get(digest(archive.mappings(np.array([at]))[0]))
+            return float(ran[at]), 0.0 if record is None else record.request_s
+
+        self._best = best
+
+    # ---- the executor
+
+    def submit(self, proposals: Proposals, key: Keys) -> None:
+        """Queue the rows that have to be measured; the others are ready at once."""
+        modelled = self._problem.evaluate(proposals.mapping, key)
+        with self._lock:
+            self._start_threads()
+            for row in range(len(proposals)):
+                at = slice(row, row + 1)
+                self._queue_row(proposals.rows(at), modelled.rows(at))
+            self._lock.notify_all()
+
+    def _queue_row(self, row: Proposals, modelled: Evaluation) -> None:
+        if modelled.status[0] != Status.OK:
+            self._done.append((row, modelled))
+            return
+        key = digest(modelled.repaired[0])
+        record = self.measurements.get(key)
+        if record is not None:
+            self._done.append((row, self._evaluation(modelled, record)))
+            return
+        job = self._under_way.get(key)
+        if job is None:
+            best, request_s = self._best(int(row.tickets[0]))
+            timeout_s = self._timeout_s(request_s)
+            job = _Job(key, self.request(modelled.repaired[0]), timeout_s, min(best, self.baseline_cost))
+            self._under_way[key] = job
+            self._queue.append(job)
+        job.rows.append((row, modelled))
+
+    def _timeout_s(self, request_s: float) -> float:
+        """What a request may take, the best known having taken `request_s` (0: the baseline's is taken)."""
+        config = self.config
+        if not request_s:
+            baseline = self.measurements.get(digest(self.baseline))
+            request_s = 0.0 if baseline is None else baseline.request_s
+        return min(config.timeout_s, max(config.timeout_floor_s, config.timeout_factor * request_s))
+
+    def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
+        """Rows measured since the last call. RunFailure where no station is left, or the disk refuses."""
+        with self._lock:
+            self._lock.wait_for(lambda: bool(self._done) or self._failure is not None, timeout_s)
+            if self._failure is not None and not self._done:
+                raise self._failure
+            done, self._done = self._done, []
+        return done
+
+    def rest(self) -> None:
+        """Measure nothing that is queued, and wait for what is being measured: from then on the stations are the
+        caller's, and nothing that is submitted is measured.
+        """
+        with self._lock:
+            self._resting = True
+            self._queue.clear()
+            self._lock.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def close(self) -> None:
+        """End the stations; what they are measuring is given up, what they have measured is kept."""
+        self._closed.set()
+        with self._lock:
+            self._queue.clear()
+            self._lock.notify_all()
+        closing = [threading.Thread(target=keeper.close, daemon=True) for keeper in self.keepers]
+        for thread in closing:  # each may take its time to end
+            thread.start()
+        for thread in (*closing, *self._threads):
+            thread.join(timeout=CLOSE_S)
+        with contextlib.suppress(RunFailure):
+            self.measurements.close()
+
+    def usage(self) -> Usage:
+        """Since the search began; requests, failures and restarts since the stations were started."""
+        count = {
+            name: sum(getattr(k, name) for k in self.keepers) for name in ("requests", "failures", "restarts")
+        }
+        busy_s = sum(keeper.busy_s for keeper in self.keepers) - self._busy_before
+        return Usage(len(self.keepers), **count, busy_s=busy_s, elapsed_s=time.monotonic() - self._started)
+
+    # ---- the threads
+
+    def _start_threads(self) -> None:
+        if self._threads:
+            return
+        self._started = time.monotonic()
+        self._busy_before = sum(keeper.busy_s for keeper in self.keepers)
+        for number, keeper in enumerate(self.keepers):
+            thread = threading.Thread(target=self._serve, args=(keeper,), name=f"board {number}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _over(self) -> bool:
+        return self._resting or self._closed.is_set() or self._failure is not None
+
+    def _serve(self, keeper: Keeper) -> None:
+        """Measure what is queued until closed; the job of a station that is given up goes to another."""
+        while True:
+            with self._lock:
+                self._lock.wait_for(lambda: bool(self._queue) or self._over())
+                if self._over():
+                    return
+                job = self._queue.popleft()
+            try:
+                record = keeper.measure(job.request, job.timeout_s, job.better_than, self.noise)
+                self._finish(job, record)
+            except GivenUp as error:
+                self._give_up(keeper, job, str(error))
+                return
+            except RunFailure as error:
+                self._fail(error)
+                return
+            except BaseException as error:  # a thread must not take its rows with it
+                text = f"{type(error).__name__}: {error}".removesuffix(": ")
+                self._fail(RunFailure(f"measuring failed: {text}; --resume goes on"))
+                return
+
+    def _give_up(self, keeper: Keeper, job: _Job, reason: str) -> None:
+        self.log(f"a board is given up: {reason}")
+        with self._lock:
+            self.living.remove(keeper)
+            self._queue.appendleft(job)
+            self._lock.notify_all()
+        if not self.living:
+            tries = self.config.restarts
+            self._fail(
+                RunFailure(
+                    f"--evaluator: it no longer measures the baseline, tried {tries} times: {reason}; what was"
+                    " measured is kept, and --resume goes on"
+                )
+            )
+
+    def _fail(self, failure: RunFailure) -> None:
+        with self._lock:
+            self._failure = self._failure or failure
+            self._lock.notify_all()
+
+    def _finish(self, job: _Job, record: Record) -> None:
+        """Keep the record and give its rows back; what failed because the run is over says nothing of the mapping."""
+        if self._closed.is_set() and record.status != Status.OK:
+            return
+        self.measurements.put(job.key, record)
+        if record.status in (Status.FAILED, Status.TIMEOUT):
+            self.log(f"mapping {job.key[:12]}: {record.status.name.lower()}: {record.reason}")
+        with self._lock:
+            del self._under_way[job.key]
+            self._done += [(row, self._evaluation(modelled, record)) for row, modelled in job.rows]
+            self._lock.notify_all()
+
+    def _evaluation(self, modelled: Evaluation, record: Record) -> Evaluation:
+        """One row: what ran, judged by its latencies."""
+        ran, invalid = record.status == Status.OK, record.status == Status.INVALID
+        cost = Measurement(record.samples_s, self.config.statistic).value if ran else np.nan
+        speedup = self.baseline_cost / cost if ran else 0.0
+        reward = speedup**2 if ran else -record.epsilon if invalid else np.nan
+        return replace(
+            modelled,
+            reward=np.array([reward]),
+            cost=np.array([cost]),
+            speedup=np.array([speedup]),
+            epsilon=np.array([record.epsilon]) if invalid else modelled.epsilon,
+            status=np.array([record.status], np.int8),
+        )
+
+
+def _named(log: Callable[[str], None], number: int) -> Callable[[str], None]:
+    return lambda text: log(f"board {number}: {text}")

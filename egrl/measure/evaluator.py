@@ -1,0 +1,83 @@
+"""From `--evaluator "CMD"` or a Python function to an executor that measures with it.
+
+A function is called with the rows of best_mapping.json, [{"node": …, head: choice, …}, …], and returns seconds, a
+list of seconds, or an answer as a board gives it ({"invalid": true, "epsilon": 0.2}); what it raises counts as a crash.
+With several workers it is called from as many threads. It cannot be interrupted: time-outs are for commands.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from egrl.measure.board import Answer, Board, BoardFailure, Station, answer_of
+from egrl.measure.boards import Boards
+from egrl.measure.config import EvaluatorConfig
+from egrl.measure.records import EvaluatorLog, Measurements
+from hwsim.problem import Problem
+from workloads.errors import InputError
+
+Function = Callable[[Sequence[Mapping[str, Any]]], Any]
+PYTHON = "python:"
+"""How the name of a function begins where that of a command would stand."""
+
+
+class FunctionStation:
+    """A Python function as a station."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    def measure(self, request: Mapping[str, Any], timeout_s: float) -> Answer:
+        """Call the function with rows of its own; an exception is a failure as a command's, and tried again."""
+        try:
+            found = self._function([dict(row) for row in request["mapping"]])
+        except Exception as error:
+            raise BoardFailure(f"{type(error).__name__}: {error}") from error
+        if isinstance(found, np.ndarray | np.generic):
+            found = found.tolist()
+        return answer_of(found if isinstance(found, Mapping) else {"latency_s": found})
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def name_of(evaluator: str | Function) -> str:
+    """What a config holds of an evaluator: the command, or the function's name. InputError where it is neither."""
+    if isinstance(evaluator, str):
+        if not evaluator.strip():
+            raise InputError("--evaluator: expected a command, found an empty one")
+        return evaluator
+    if not callable(evaluator):
+        raise InputError(f"evaluator: expected a command or a function, found {evaluator!r}")
+    kind = getattr(evaluator, "__qualname__", type(evaluator).__qualname__)
+    return f"{PYTHON}{getattr(evaluator, '__module__', '')}.{kind}"
+
+
+def stations(name: str, function: Function | None, workers: int, config: EvaluatorConfig) -> list[Station]:
+    """`workers` stations. InputError where the command is none, or the function of a run is not at hand."""
+    if function is not None:
+        return [FunctionStation(function) for _ in range(workers)]
+    if name.startswith(PYTHON):
+        raise InputError(
+            f"--evaluator {name}: this run is measured by a Python function: expected egrl.search(resume=…,"
+            " evaluator=that function)"
+        )
+    try:
+        command = shlex.split(name)
+    except ValueError as error:
+        raise InputError(f"--evaluator {name!r}: expected a command: {error}") from error
+    if not command:
+        raise InputError(f"--evaluator {name!r}: expected a command, found none")
+    return [Board(command, config.start_timeout_s) for _ in range(workers)]
+
+
+def open_boards(
+    problem: Problem, evaluator: str, workers: int, config: EvaluatorConfig, function: Function | None
+) -> Boards:
+    """The executor of `--evaluator`, a station a worker; nothing is started yet. Raises InputError as `stations`."""
+    made = stations(evaluator, function, workers, config)
+    return Boards(problem, made, config, Measurements(), EvaluatorLog())

@@ -1,0 +1,47 @@
+"""Graph networks: each decision's most probable choice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from egrl.methods import policy_fit
+from hwsim.problem import Mapping16, Problem
+from policies.graph import prepare
+from policies.layout import Weights
+from policies.stacked import StackedActor
+from policies.store import StoredPolicy, config_of, flat_weights
+from workloads.errors import InputError
+
+
+def player(paths: Sequence[Path], stored: Sequence[StoredPolicy]) -> GnnPlayer:
+    """InputError where the weights of one are not those of its network, or of another number than the first's."""
+    meta = stored[0].metadata
+    rows = [flat_weights(policy, str(path)) for path, policy in zip(paths, stored, strict=True)]
+    wrong = next((k for k, row in enumerate(rows) if len(row) != len(rows[0])), None)
+    if wrong is not None:
+        raise InputError(
+            f"{paths[wrong]}: expected {len(rows[0])} weights as {paths[0]} has, found {len(rows[wrong])}"
+        )
+    network = config_of(stored[0], str(paths[0]))
+    return GnnPlayer(
+        StackedActor(network, meta["features"], len(meta["heads"]), meta["choices"]), np.stack(rows)
+    )
+
+
+class GnnPlayer:
+    """S graph networks, all evaluated at once; weights float32 [S, P]."""
+
+    def __init__(self, actor: StackedActor, weights: Weights) -> None:
+        self._actor, self._weights = actor, weights
+
+    def greedy(self, problem: Problem) -> Mapping16:
+        """int16 [S, N, H]."""
+        torch.set_num_threads(1)  # graphs are small: more threads wait for one another
+        seen = policy_fit.observation(problem)
+        graph = prepare(seen.edge_index, len(seen.x))
+        odds = self._actor.probabilities(self._weights, seen.x, graph, problem.num_choices)
+        return np.where(problem.size_bytes > 0, odds.argmax(axis=-1), -1).astype(np.int16)

@@ -1,0 +1,126 @@
+"""Descend, evaluate, back-propagate: the search on a derivation graph, whatever the bandit.
+
+Source: TAG (de Mesmay et al., ICML 2009), sections 3.1 to 3.3 and Algorithm 1.
+
+Deviations:
+- No complete plan is measured twice (section 3.2's remark): a completion that draws a plan that was measured brings
+  its reward to the new vertex at no cost, and the search descends again.
+- Exhausted vertices are never entered; dead ends are exhausted and propose nothing.
+- Of several arrows that have not been followed one is drawn uniformly; the paper does not say which comes first.
+- Several descents may be made before the first result is told; those under way count as pulls without a reward.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+
+import numpy as np
+
+from egrl.methods.graph_search.choose import Bandit
+from egrl.methods.graph_search.completion import Completions, Uniform
+from egrl.methods.graph_search.graph import Graph
+from hwsim.problem import Mapping16
+from hwsim.stepwise import Derivation
+
+
+class GraphSearch:
+    """The search for one problem (`Searcher` of egrl/methods/rounds.py)."""
+
+    def __init__(
+        self,
+        derivation: Derivation,
+        keep: int,
+        bandit: Callable[[Graph], Bandit],
+        rng: np.random.Generator,
+        completions: Completions | None = None,
+    ) -> None:
+        """`keep`: how many of its best evaluations a vertex keeps in order, at least as many as the bandit looks at.
+        Without `completions` they are uniform.
+        """
+        self._derivation, self._rng = derivation, rng
+        self.graph = Graph(derivation, keep)
+        self._choose = bandit(self.graph)
+        self._completions = completions or Uniform(derivation, rng)
+        self._measured: dict[bytes, int] = {}
+        self._paths: list[list[int]] = []
+        self._open: deque[Mapping16] = deque()
+        self._told = self._reused = 0
+
+    def offer(self, mapping: Mapping16) -> None:
+        """A mapping that is measured without having been proposed: the start."""
+        self._begin(mapping, [])
+
+    def propose(self) -> Mapping16 | None:
+        """int16 [N, H] of the next plan to be measured; None when none is left."""
+        if len(self.graph) == 1 and not self._derivation.successors(self._derivation.root):
+            return self._evaluate(0, self._derivation.root, [])
+        while not self.graph.vertices[0].exhausted:
+            found = self._descend()
+            if found is not None:
+                return found
+        return None
+
+    def tell(self, reward: float) -> None:
+        """The reward of the earliest proposal that was not told yet; NaN where it failed."""
+        for number in self._paths[self._told]:
+            self.graph.vertices[number].waiting -= 1
+        self._paths[self._told] = []
+        self.graph.tell(self._told, reward)
+        self._completions.learn(self._open.popleft(), reward)
+        self._told += 1
+
+    def _descend(self) -> Mapping16 | None:
+        """Follow arrows until one is new. None where that needs no measurement."""
+        vertices, number, path = self.graph.vertices, 0, [0]
+        while True:
+            arrows = self.graph.arrows_of(number)
+            if not arrows.live:
+                return None
+            if arrows.fresh is not None:
+                plan = arrows.fresh[int(self._rng.integers(len(arrows.fresh)))]
+                head, new = self.graph.follow(number, plan)
+                return self._evaluate(head, plan, [*path, head]) if new else None
+            heads = [head for head in arrows.heads if not vertices[head].exhausted]
+            number = heads[self._choose(vertices[number], [vertices[head] for head in heads])]
+            path.append(number)
+
+    def _evaluate(self, number: int, plan: Hashable, path: list[int]) -> Mapping16 | None:
+        """The completion of a new vertex; None where it has none, or one that was measured."""
+        mapping = self._derivation.mapping(plan)
+        if mapping is not None:
+            self.graph.exhaust(number)
+        else:
+            mapping = self._completions.draw(plan)
+        if mapping is None:
+            self.graph.exhaust(number)
+            return None
+        known = self._measured.get(_digest(mapping))
+        if known is not None:
+            self._reused += 1
+            self.graph.hang(number, known)
+            return None
+        self.graph.hang(number, self._begin(mapping, path))
+        return mapping
+
+    def _begin(self, mapping: Mapping16, path: list[int]) -> int:
+        evaluation = self.graph.begin()
+        self._measured[_digest(mapping)] = evaluation
+        for number in path:
+            self.graph.vertices[number].waiting += 1
+        self._paths.append(path)
+        self._open.append(mapping)
+        return evaluation
+
+    def metrics(self) -> Mapping[str, float]:
+        """Size of the subgraph, and completions that drew a plan that was measured before."""
+        return {
+            "vertices": float(len(self.graph)),
+            "arrows": float(self.graph.arrows),
+            "reused": float(self._reused),
+        }
+
+
+def _digest(mapping: Mapping16) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(mapping).tobytes(), digest_size=16).digest()

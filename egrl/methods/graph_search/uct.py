@@ -1,0 +1,60 @@
+"""UCT on derivation graphs, for the best single reward: TAG's rival with another bandit.
+
+Source: Kocsis and Szepesvári: Bandit based Monte-Carlo planning (ECML 2006).
+
+Deviations: the search is over the same graph as TAG's (`egrl/methods/graph_search/descent.py`), so that equal
+partial plans are one vertex, no plan is measured twice and exhausted vertices are not entered; rewards are scaled to
+0 .. 1 by what has been seen; what counts is the best plan that was measured, not the arm with the most visits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
+from egrl.core.method import Setting
+from egrl.core.registry import MethodDefinition, serves_all
+from egrl.methods.graph_search import choose
+from egrl.methods.graph_search.descent import GraphSearch
+from egrl.methods.graph_search.learned import LearnedConfig, completions
+from egrl.methods.graph_search.tag import Order, Vertices, derivation_of
+from egrl.methods.rounds import Rounds
+
+
+@dataclass(frozen=True)
+class UctConfig(LearnedConfig):
+    """Settings of UCT, those of its completions among them.
+
+    Attributes:
+        exploration: factor of the square root, for rewards of 0 .. 1.
+        parallel: descents made before their results are told: as many measurements can be under way.
+        vertices: as of method `tag`.
+        order: as of method `tag`.
+    """
+
+    exploration: Annotated[float, Ge(0), Le(1000)] = 0.5
+    parallel: Annotated[int, Ge(1), Le(1000)] = 1
+    vertices: Vertices = "auto"
+    order: Order = "size"
+
+
+def build(setting: Setting, config: UctConfig) -> Rounds:
+    """A search for each problem. InputError as `egrl.methods.graph_search.tag.derivation_of`."""
+    graphs = [derivation_of(problem, config.vertices, config.order) for problem in setting.problems]
+    generators = [setting.generator(f"uct {number}") for number in range(len(graphs))]
+    searchers = [
+        GraphSearch(
+            graph,
+            1,
+            lambda seen: choose.uct(seen, config.exploration),
+            rng,
+            completions(graph, config, rng),
+        )
+        for (graph, _), rng in zip(graphs, generators, strict=True)
+    ]
+    return Rounds(setting, searchers, config.parallel, "uct", not all(own for _, own in graphs))
+
+
+DEFINITION = MethodDefinition(UctConfig, build, serves_all, {"completions": "uniform"})

@@ -1,0 +1,36 @@
+"""EA: the mixed population alone, without a learner (EGRL's ablation, section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from annotated_types import Ge
+
+from egrl.core.method import Setting
+from egrl.core.registry import MethodDefinition, needs_graph
+from egrl.methods.hybrid.method import PAPER_POPULATION, Hybrid, Parts
+from policies.graph_unet import GraphUNetConfig
+from population.evolve import EvolutionConfig
+
+
+@dataclass(frozen=True)
+class EaConfig:
+    """Settings of EA.
+
+    Attributes:
+        evolution, network: as of `egrl.methods.hybrid.method.Parts`.
+        steps_per_episode: mappings a policy makes in turn, each seeing the last (Table 2: 1).
+    """
+
+    evolution: EvolutionConfig = field(default_factory=EvolutionConfig)
+    network: GraphUNetConfig = field(default_factory=GraphUNetConfig)
+    steps_per_episode: Annotated[int, Ge(1)] = 1
+
+
+def build(setting: Setting, config: EaConfig) -> Hybrid:
+    """Population, no learner."""
+    return Hybrid(setting, Parts(config.network, config.evolution, None, config.steps_per_episode))
+
+
+DEFINITION = MethodDefinition(EaConfig, build, needs_graph, PAPER_POPULATION, takes_policy=True)

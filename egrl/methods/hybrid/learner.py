@@ -1,0 +1,184 @@
+"""The learner of a method: SAC on what an archive holds, and the mappings that it proposes itself.
+
+Source: EGRL, Algorithm 2 lines 5 and 21 to 31, Table 2.
+
+Deviations: a rollout perturbs the log-probabilities with N(0, rollout_noise^2) and draws from the result; the paper
+says only that Gaussian noise is added in action space. Failed measurements never enter the replay buffer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import numpy as np
+from annotated_types import Ge, Le
+from numpy.typing import NDArray
+
+from egrl.core.method import Setting
+from egrl.methods.hybrid.replay import Replay
+from egrl.methods.hybrid.sac import Sac, SacConfig, Task, Transitions
+from hwsim.canonical import observe
+from hwsim.problem import Observation, Status
+from policies.critic import CriticConfig
+from policies.graph import prepare
+from policies.graph_unet import GraphUNetConfig
+
+ROUNDING = 1e-9
+LEARNER_METRICS = ("critic_loss", "actor_loss", "entropy", "q")
+
+
+@dataclass(frozen=True)
+class LearnerConfig:
+    """Settings of the learner (Table 2's values unless its class says otherwise).
+
+    Attributes:
+        sac: see `egrl.methods.hybrid.sac`.
+        critic: see `policies.critic`.
+        rollouts: mappings the learner proposes a round (Table 2: 1).
+        rollout_noise: standard deviation of the noise on their log-probabilities (own choice).
+        gradient_steps: of the learner, an evaluation (Table 2: 1) …
+        nodes: … of a graph of so many nodes; of a larger one as many fewer as it is larger, so that learning takes no
+            more time an evaluation (own choice).
+        replay: capacity of the replay buffer (Table 2: 100,000).
+        elites: distinct best mappings that the actor imitates (own choice; see `egrl.methods.hybrid.sac`).
+    """
+
+    sac: SacConfig = field(default_factory=SacConfig)
+    critic: CriticConfig = field(default_factory=CriticConfig)
+    rollouts: Annotated[int, Ge(1), Le(10_000)] = 1
+    rollout_noise: Annotated[float, Ge(0), Le(20)] = 0.5
+    gradient_steps: Annotated[int, Ge(0), Le(1000)] = 1
+    nodes: Annotated[int, Ge(1)] = 400
+    replay: Annotated[int, Ge(1)] = 100_000
+    elites: Annotated[int, Ge(1), Le(10_000)] = 10
+
+
+PAPER_LEARNER: dict[str, Any] = {"learner.sac.imitation": 0.0, "learner.nodes": 1_000_000_000}
+"""What `--preset paper` sets in a learner: appendix D, Table 2."""
+
+
+class Learner:
+    """Gradient steps are owed for what was heard, and made by `learn`. Every draw comes from `rng`."""
+
+    def __init__(
+        self,
+        config: LearnerConfig,
+        network: GraphUNetConfig,
+        setting: Setting,
+        observe_state: Callable[[int], Observation],
+        rng: np.random.Generator,
+        init: NDArray[np.float32] | None,
+    ) -> None:
+        """For the first problem of `setting`; the actor begins with weights `init` float32 [P], if given.
+
+        `observe_state` gives what a policy sees that sets out from the mapping with a ticket, -1: from the initial one.
+        """
+        self.config = config
+        self._setting, self._observe_state, self._rng = setting, observe_state, rng
+        observation = observe_state(-1)
+        self._problem = problem = setting.problems[0]
+        x = observation.x
+        task = Task(prepare(observation.edge_index, len(x)), problem.num_choices, problem.size_bytes > 0)
+        self._choices = int(problem.num_choices.max())
+        self._sac = Sac(network, config.critic, config.sac, task, x.shape[1], rng, device=setting.device)
+        if init is not None:
+            self._sac.load_actor_weights(init)
+        self._replay = Replay(min(config.replay, setting.archive.window))
+        self._owed = 0.0
+        self._an_evaluation = config.gradient_steps * min(1.0, config.nodes / len(x))
+        self._previous = np.zeros(0, dtype=np.int64)  # by ticket: the state it set out from
+        self._done = np.zeros(0, dtype=np.bool_)  # by ticket: last step of its episode
+
+    def weights(self) -> NDArray[np.float32]:
+        """A copy of the actor's weights, float32 [P]."""
+        return self._sac.actor_weights()
+
+    def rollouts(self, observation: Observation, count: int) -> NDArray[np.float32]:
+        """Noisy probabilities float32 [count, N, H, C] of the actor."""
+        clean = self._sac.probabilities(observation.x)
+        noise = self._rng.standard_normal((count, *clean.shape), dtype=np.float32)
+        noisy = clean * np.exp(np.float32(self.config.rollout_noise) * noise)
+        return np.asarray(noisy / np.maximum(noisy.sum(axis=-1, keepdims=True), np.float32(1e-30)))
+
+    def heard(self, states: NDArray[np.int64], last: bool) -> None:
+        """The next tickets were told: where each set out from, and whether its episode ends with it."""
+        self._previous = np.concatenate([self._previous, states])
+        self._done = np.concatenate([self._done, np.full(len(states), last)])
+
+    def owe(self, tickets: NDArray[np.int64], usable: NDArray[np.bool_]) -> None:
+        """A whole round was told: remember what ran, and owe its gradient steps."""
+        self._replay.add(tickets[usable])
+        self._owed += len(tickets) * self._an_evaluation
+
+    def learn(self) -> dict[str, float]:
+        """Make the steps that are owed. Returns means of `LEARNER_METRICS` over them; nothing where none was made."""
+        if not len(self._replay):
+            self._owed = 0.0
+            return {}
+        totals = dict.fromkeys(LEARNER_METRICS, 0.0)
+        steps = math.floor(self._owed + ROUNDING)
+        self._owed = max(0.0, self._owed - steps)
+        done, elite = 0, self._elite() if steps else None
+        for _ in range(steps):
+            batch = self._transitions(self._sac.config.batch, elite)
+            if batch is None:
+                continue
+            done += 1
+            for name, value in self._sac.update(batch, self._rng).items():
+                if name in totals:
+                    totals[name] += value
+        return {name: total / done for name, total in totals.items()} if done else {}
+
+    def _elite(self) -> NDArray[np.float32] | None:
+        """Float32 [N, H, C], each choice's share among the best mappings of the archive, of equal rewards the first."""
+        if self.config.sac.imitation == 0:
+            return None
+        archive = self._setting.archive
+        first = max(0, len(archive) - archive.window)
+        reward = archive.column("reward")[first:]
+        usable = (archive.column("status")[first:] <= Status.INVALID) & np.isfinite(reward)
+        distinct, at = np.unique(np.where(usable, -reward, np.inf), return_index=True)
+        best = first + at[np.isfinite(distinct)][: self.config.elites]
+        if not len(best):
+            return None
+        chosen = archive.mappings(np.sort(best))[..., None] == np.arange(self._choices)
+        return np.asarray(chosen.mean(axis=0), dtype=np.float32)
+
+    def _transitions(self, batch: int, elite: NDArray[np.float32] | None) -> Transitions | None:
+        """A random minibatch of the replay buffer, less what the archive has let go; None where nothing is left."""
+        archive = self._setting.archive
+        tickets = self._replay.sample(self._rng, batch)
+        oldest = len(archive) - archive.window
+        states = self._previous[tickets]
+        tickets = tickets[(tickets >= oldest) & ((states < 0) | (states >= oldest))]
+        if not len(tickets):
+            return None
+        action = archive.mappings(tickets)
+        reward = archive.column("reward")[tickets].astype(np.float32)
+        states, done = self._previous[tickets], self._done[tickets]
+        x = next_x = self._observe_state(-1).x
+        if (states >= 0).any():
+            x = np.stack([self._observe_state(int(state)).x for state in states])
+        if not done.all():
+            next_x = np.stack([observe(self._problem, mapping).x for mapping in action])
+        return Transitions(x, action, reward, next_x, done, elite)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Networks, replay, what is owed, and where each ticket set out from."""
+        return {
+            "sac": self._sac.state_dict(),
+            "replay": self._replay.state_dict(),
+            "owed": self._owed,
+            "previous": self._previous,
+            "done": self._done,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+        self._sac.load_state_dict(state["sac"])
+        self._replay.load_state_dict(state["replay"])
+        self._owed = float(state["owed"])
+        self._previous, self._done = state["previous"], state["done"]

@@ -1,0 +1,40 @@
+"""PG: the discrete SAC learner alone (EGRL's ablation, section 4).
+
+A round is 21 rollouts, so that the learner makes as many gradient steps a generation as in `egrl`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from annotated_types import Ge
+
+from egrl.core.budget import GENERATION
+from egrl.core.method import Setting
+from egrl.core.registry import MethodDefinition, needs_graph
+from egrl.methods.hybrid.learner import PAPER_LEARNER, LearnerConfig
+from egrl.methods.hybrid.method import Hybrid, Parts
+from policies.graph_unet import GraphUNetConfig
+
+
+@dataclass(frozen=True)
+class PgConfig:
+    """Settings of PG.
+
+    Attributes:
+        learner, network: as of `egrl.methods.hybrid.method.Parts`.
+        steps_per_episode: mappings a policy makes in turn, each seeing the last (Table 2: 1).
+    """
+
+    learner: LearnerConfig = field(default_factory=lambda: LearnerConfig(rollouts=GENERATION))
+    network: GraphUNetConfig = field(default_factory=GraphUNetConfig)
+    steps_per_episode: Annotated[int, Ge(1)] = 1
+
+
+def build(setting: Setting, config: PgConfig) -> Hybrid:
+    """Learner, no population."""
+    return Hybrid(setting, Parts(config.network, None, config.learner, config.steps_per_episode))
+
+
+DEFINITION = MethodDefinition(PgConfig, build, needs_graph, PAPER_LEARNER, takes_policy=True)

@@ -1,0 +1,313 @@
+"""An agent that plays many games, plans its moves, remembers them and learns from them: the engine of method `muzero`.
+
+Sources: MuZero (Schrittwieser et al., Nature 588, 2020); Gumbel MuZero (Danihelka et al., ICLR 2022); Reanalyse
+(Schrittwieser et al., "Online and offline reinforcement learning by planning with a learned model", 2021); the MMapGame
+paper, section 4.3 and Table 6.
+
+    slice: `chunk` moves in every slot, a search each
+           beside it: remembered moves are searched anew, gradient steps
+
+    then the best games so far are revised
+    then what plays is given what was learned
+
+Both halves of a slice begin with the same networks and know nothing of each other, so that they can run at once
+(`--threads 2`) or one after the other, for the same result.
+
+Deviations:
+- The best games are revised by the rules (`egrl.methods.muzero.reviser`); some slots imitate the best one
+  (`egrl.methods.muzero.shown`).
+- Rewards and values are relative to a potential (`egrl.methods.muzero.potential`), which makes the penalty of a
+  backup local.
+- The discount grows, noise has many strengths, searches are Gumbel MuZero's (`egrl.methods.muzero.config`; `PAPER`
+  undoes that).
+- Remembered moves are drawn evenly, not by priority; nothing is learned beyond the end of a game.
+- No-learning uses the schedules of discount and temperature as they end.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from egrl.core.method import Setting
+from egrl.methods.muzero.chooser import Chooser
+from egrl.methods.muzero.config import PlayConfig
+from egrl.methods.muzero.elites import Elites
+from egrl.methods.muzero.fitting import shapes
+from egrl.methods.muzero.learner import MuZeroLearner
+from egrl.methods.muzero.potential import Potential
+from egrl.methods.muzero.reviser import NO_SLOT, Reviser
+from egrl.methods.muzero.ring import Ring, Window
+from egrl.methods.muzero.shown import Shown
+from egrl.methods.muzero.table import Finished, Table
+from egrl.methods.muzero.targets import targets, valued
+from hwsim.problem import Mapping16
+from hwsim.stepwise import Game
+from policies.layout import Weights
+from policies.muzero import MuZeroNet
+from policies.weights import assign
+
+RECENT = 4
+"""Slices whose moves a policy that plays without search learns from."""
+PRIMING = 8
+"""Random games of each problem from which the potential begins."""
+
+
+class Agent:
+    """See the module.
+
+    Attributes:
+        net: the networks.
+        table, ring, potential, chooser, learner: what it plays, remembers, expects, moves and learns with.
+        elites, reviser: the best games so far, and what revises them.
+        shown: the slots that play what is shown to the agent.
+        finished: games that are over and have not been taken yet; what was shown is none of them.
+        played: how many games were played to their end, revised and shown ones aside.
+    """
+
+    def __init__(
+        self,
+        games: Sequence[Game],
+        config: PlayConfig,
+        setting: Setting,
+        demonstrations: Sequence[Mapping16] = (),
+    ) -> None:
+        """`demonstrations`: for each problem a mapping int16 [N, H] that the last slots play out."""
+        torch.set_num_threads(1)
+        if config.ablation in ("no-search", "no-revision"):
+            config = replace(config, imitations=0, revise=replace(config.revise, moves=0.0))
+        self._games, self._config, self._setting = list(games), config, setting
+        self._teaching = config.ablation != "no-learning"
+        rng = setting.generator("muzero table")
+        self.table = Table(self._games, config.slots)
+        first = 0 if self._teaching else config.discount.steps
+        self.potential = Potential(self._games, config.discount.at(first), config.potential_rate)
+        self._prime(rng)
+        base, problem = self.potential.base, self.table.problem
+        self.shown = Shown(problem, base, demonstrations, config.demonstrations, config.imitations)
+        draws = rng.random((config.slots, max(len(game.following) for game in games)))
+        self.table.scatter(draws, self.shown.demonstrating)
+        seen, actions = self.table.observe(), games[0].num_actions
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(setting.generator("muzero weights").integers(2**62)))
+            self.net = MuZeroNet(config.network, shapes(seen, actions)).to(setting.device)
+        self._acting = copy.deepcopy(self.net).requires_grad_(False)
+        self.chooser = Chooser(config, self._games, self.table, self._acting, self.potential, setting)
+        self.learner = MuZeroLearner(config.learner, self.net, advantage=config.ablation == "no-search")
+        rows = -(-config.replay * config.learner.unroll // config.slots)
+        if not self._teaching:  # nothing of what is remembered is asked for
+            seen, rows = {}, 1
+        self.ring = Ring(seen, rows, config.slots, actions)
+        self._rng = setting.generator("muzero replay")
+        self._blas = ThreadpoolController()
+        self.elites = Elites(len(games), config.elites, setting.generator("muzero openings"))
+        self.reviser = Reviser(self._games, config.revise, setting)
+        self.table.opening = self._opening
+        self.finished: list[Finished] = []
+        self.played = 0
+        self._sums = dict.fromkeys(("moves", "back", "concentration"), 0.0)
+        self._metrics: dict[str, float] = {}
+
+    def begin_with(self, weights: Weights) -> None:
+        """Begin with given weights float32 [P] of the networks."""
+        assign(self.net, weights)
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Give what plays what was learned."""
+        self._acting.load_state_dict(self.net.state_dict())
+        self.chooser.refresh()
+
+    def source(self, slot: int) -> str:
+        """How the games of a slot are played."""
+        if slot == NO_SLOT:
+            return "revised"
+        return "greedy" if self.chooser.greedy[slot] else "self-play"
+
+    # ---- one slice
+
+    def work(self) -> None:
+        """One slice."""
+        window = self.ring.window(self._config.chunk)
+        # of the beginning, for both halves
+        self.chooser.steps = self.learner.steps if self._teaching else self._config.temperature.steps
+        with self._blas.limit(limits=1, user_api="blas"):
+            if self._setting.threads > 1:
+                with ThreadPoolExecutor(1) as beside:
+                    learning = beside.submit(self._learn, window, self._setting.threads - 1)
+                    self._play_on()
+                    learning.result()
+            else:
+                self._learn(window, 1)
+                self._play_on()
+        if self._teaching:
+            self.potential.discount = self._config.discount.at(self.learner.steps)
+            self.potential.refresh()
+            self._hand_over()
+
+    def _play_on(self) -> None:
+        for _ in range(self._config.chunk):
+            self.play()
+        moves = self._config.chunk * self._config.slots
+        self.finished += self.reviser.work(moves, self.elites)
+        self._metrics = {name: total / self._sums["moves"] for name, total in self._sums.items()}
+        self._sums = dict.fromkeys(self._sums, 0.0)
+
+    def _learn(self, window: Window, threads: int) -> None:
+        if self._teaching and not window.empty:
+            torch.set_num_threads(threads)
+            fresh = self.reanalyse(window)
+            for _ in range(self._config.updates):
+                self.train(window, fresh)
+
+    def play(self) -> None:
+        """One move in every slot."""
+        seen = self.table.observe() if self._teaching else {}
+        legal, place = self.table.legal(), self.table.place()
+        action, policy, value = self.chooser.choose(seen, legal, place)
+        drawn, strayed = self.chooser.stray(action, legal)
+        action = self.shown.actions(drawn, legal, place)
+        led = self.shown.led.copy()
+        moved = self.table.move(action)
+        own = [game for game in moved.finished if not led[game.slot]]
+        scalars = {"action": action, "value": value, "done": moved.done, "stray": strayed & (action == drawn)}
+        scalars |= {"reward": moved.reward, "place": moved.place, "after": moved.after}
+        self.ring.write(scalars, policy, legal, seen)
+        self.table.forget(self.ring.first)
+        self.potential.learn(moved.place, moved.reward, moved.after)
+        for game in own:
+            self.elites.keep(game)
+            self.reviser.note(game)
+        self.finished += own
+        self.played += len(own)
+        self._sums["moves"] += len(action)
+        self._sums["back"] += float((moved.after < moved.place).sum())
+        self._sums["concentration"] += float(policy.max(axis=1).sum())
+
+    def _opening(self, slot: int) -> tuple[int, ...]:
+        """The first moves of a new game in a slot."""
+        self.chooser.begin(slot)
+        self.shown.begin(slot, self.elites)
+        if self.chooser.greedy[slot] or self.shown.led[slot]:
+            return ()
+        return self.elites.opening(int(self.table.problem[slot]), self._config.restarts)
+
+    # ---- learning
+
+    def _draw(self, window: Window, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Times and slots [count] of remembered moves: without search of the latest that were drawn from a policy,
+        since they teach the one that played them.
+        """
+        first, slots = window.first, np.arange(self.ring.slots)
+        if self._config.ablation == "no-search":
+            first = max(first, window.end - RECENT * self._config.chunk)
+            drawn = np.flatnonzero(~self.chooser.greedy)
+            slots = drawn if len(drawn) else slots
+        last = max(first + 1, window.end - self._config.learner.unroll)
+        return self._rng.integers(first, last, count), slots[self._rng.integers(0, len(slots), count)]
+
+    def reanalyse(self, window: Window) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Search segments of remembered moves anew, so many that they have their share; where they begin.
+
+        What their returns end in is valued anew by the networks, too.
+        """
+        config, unroll = self._config, self._config.learner.unroll + 1
+        if not config.searches_anew:
+            return None
+        played = config.chunk * config.slots
+        count = max(1, round(played * config.reanalyse / (1 - config.reanalyse) / unroll))
+        time, slot = self._draw(window, count)
+        when, where = valued(self.ring, window.end, time, slot, unroll - 1, config.learner.steps)
+        values = self.ring.scalars["value"]
+        values[when % self.ring.rows, where] = self.chooser.values(*self.ring.remembered(when, where))
+        times = time[:, None] + np.arange(unroll)
+        known = times < window.end
+        when, where = times[known], np.broadcast_to(slot[:, None], times.shape)[known]
+        row = when % self.ring.rows
+        _, self.ring.policy[row, where], values[row, where] = self.chooser.again(
+            *self.ring.remembered(when, where)
+        )
+        return time, slot
+
+    def train(self, window: Window, fresh: tuple[NDArray[np.int64], NDArray[np.int64]] | None) -> None:
+        """One gradient step; a share of the segments is of those that were searched anew."""
+        config = self._config.learner
+        time, slot = self._draw(window, config.batch)
+        if fresh is not None:
+            share = round(self._config.reanalyse * config.batch)
+            pick = self._rng.integers(0, len(fresh[0]), share)
+            time[:share], slot[:share] = fresh[0][pick], fresh[1][pick]
+        wanted = targets(self.ring, window.end, time, slot, config.unroll, config.steps, self.potential)
+        self.learner.step(self.ring.seen(time, slot), wanted)
+
+    def _prime(self, rng: np.random.Generator) -> None:
+        """Let the potential begin with what random play earns."""
+        for g, game in enumerate(self._games):
+            table, over = Table([game], PRIMING), 0
+            while over < PRIMING:
+                legal = table.legal()
+                moved = table.move((rng.random(legal.shape) * legal).argmax(axis=1))
+                base = self.potential.base[g]
+                self.potential.learn(moved.place + base, moved.reward, moved.after + base)
+                over += len(moved.finished)
+        self.potential.refresh()
+
+    # ---- what the method needs
+
+    def metrics(self) -> Mapping[str, float]:
+        """Of the last slice and the last gradient step."""
+        return {
+            **self.learner.metrics,
+            **self._metrics,
+            "gradient_steps": float(self.learner.steps),
+            "games": float(self.played),
+            "revisions": float(self.reviser.tried),
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Everything that does not follow from it; what was seen and the games' states follow from the moves."""
+        return {
+            "table": self.table.state(),
+            "ring": self.ring.state(),
+            "potential": self.potential.state(),
+            "learner": self.learner.state(),
+            "rng": self._rng.bit_generator.state,
+            "elites": self.elites.state(),
+            "chooser": self.chooser.state(),
+            "reviser": self.reviser.state(),
+            "shown": self.shown.state(),
+            "metrics": self._metrics,
+            "played": self.played,
+            "finished": [
+                {**vars(game), "actions": np.array(game.actions, np.int16)} for game in self.finished
+            ],
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """The inverse of `state`."""
+        self.ring.load(state["ring"])
+        self.table.load(
+            state["table"],
+            self.ring.first,
+            lambda time, slot, seen: self.ring.write_seen(time, seen, slice(slot, slot + 1)),
+        )
+        self.potential.load(state["potential"])
+        self.learner.load(state["learner"])
+        self._hand_over()
+        self._rng.bit_generator.state = state["rng"]
+        self.elites.load(state["elites"])
+        self.chooser.load(state["chooser"])
+        self.reviser.load(state["reviser"])
+        self.shown.load(state["shown"])
+        self._metrics, self.played = dict(state["metrics"]), int(state["played"])
+        self.finished = [
+            Finished(**{**game, "actions": tuple(game["actions"].tolist())}) for game in state["finished"]
+        ]

@@ -1,0 +1,110 @@
+"""Which games, networks and saved policies fit an agent, and each other."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from egrl.core import typed_tables
+from egrl.methods.muzero.config import PlayConfig
+from egrl.methods.muzero.table import Seen
+from hwsim.mmap.view.parts import SCHEMA_VERSION
+from hwsim.problem import Mapping16, Problem
+from hwsim.stepwise import Game, HasGame, HasView
+from policies.layout import Weights, layout_of
+from policies.muzero import MuZeroNet, Shapes
+from policies.store import StoredPolicy, vector_of
+from policies.weights import flatten
+from workloads.errors import InputError
+
+KIND = "muzero"
+SEARCH = (
+    "simulations",
+    "search",
+    "dynamics",
+    "ablation",
+    "value_scale",
+    "maxvisit_init",
+    "least_span",
+)
+"""Settings that a policy is kept with, so that it is placed elsewhere as it was trained."""
+
+IMAGE, ROWS, NAMES, PROGRESS = "memory_map", "buffers", "buffer_ids", "progress"
+
+
+def shapes(seen: Seen, actions: int) -> Shapes:
+    """How the networks read what is seen, arrays [B, …]: an image, rows, names of rows; all else as numbers."""
+    flat = {
+        name: int(np.prod(array.shape[1:], dtype=np.int64))
+        for name, array in seen.items()
+        if name not in (IMAGE, ROWS, NAMES, PROGRESS)
+    }
+    height, width = seen[IMAGE].shape[1:] if IMAGE in seen else (0, 0)
+    rows, columns = seen[ROWS].shape[1:] if ROWS in seen else (0, 0)
+    names = seen[NAMES].shape[2] if NAMES in seen else 0
+    return Shapes((height, width), (rows, columns), names, flat, actions)
+
+
+def game_of(problem: Problem, config: PlayConfig) -> Game:
+    """The game of a problem, seen as the settings say."""
+    assert isinstance(problem, HasGame)
+    game = problem.game
+    return game.seen_by(config.view) if isinstance(game, HasView) else game
+
+
+def whole(mapping: Mapping16, problem: Problem) -> Mapping16:
+    """Mappings [..., N, H] in which decisions that a lost game never came to have their first choice."""
+    return np.where((mapping < 0) & (problem.size_bytes > 0), 0, mapping).astype(np.int16)
+
+
+def demands(config: PlayConfig) -> dict[str, Any]:
+    """What the metadata of a policy must say, beside what problems ask for."""
+    return {
+        "view_schema": SCHEMA_VERSION,
+        "config": {"network": asdict(config.network), "view": asdict(config.view)},
+    }
+
+
+def check_names(policy: StoredPolicy, problem: Problem, ids: int, where: str) -> None:
+    """InputError naming `where` where a policy knows the tensors of another program by their numbers."""
+    own = policy.metadata.get("workload")
+    if ids and own != problem.workload:
+        raise InputError(
+            f"{where}: network.ids: expected 0, found {ids}: this agent knows the tensors of {own} by their numbers;"
+            f" one for {problem.workload} is trained with --set method.network.ids=0"
+        )
+
+
+def weights_of(policy: StoredPolicy, net: MuZeroNet, config: PlayConfig, where: str) -> Weights:
+    """The weights float32 [P] of a saved policy. InputError naming `where` where it does not fit the settings."""
+    if policy.metadata["kind"] != KIND:
+        raise InputError(f"{where}: kind: expected {KIND!r}, found {policy.metadata['kind']!r}")
+    expected = demands(config)
+    schema = policy.metadata.get("view_schema")
+    if schema != expected["view_schema"]:
+        raise InputError(
+            f"{where}: view_schema: expected {expected['view_schema']}, which this version shows of a game,"
+            f" found {schema}"
+        )
+    wanted, found = typed_tables.dotted(expected["config"]), typed_tables.dotted(policy.metadata["config"])
+    if missing := sorted({*wanted} ^ {*found}):
+        raise InputError(
+            f"{where}: {missing[0]}: expected the settings of this version, found those of another"
+        )
+    for key in sorted(wanted):
+        if wanted[key] != found[key]:
+            raise InputError(
+                f"{where}: {key}: expected {wanted[key]!r} as method.{key} has it, found {found[key]!r};"
+                f" --set method.{key}={found[key]} goes on from it"
+            )
+    return vector_of(policy, layout_of(net.named_parameters()), where)
+
+
+def policy_of(net: MuZeroNet, config: PlayConfig, discount: float, metadata: dict[str, Any]) -> StoredPolicy:
+    """Networks as they are kept, with their settings, those of their search, and other `metadata`."""
+    arrays = layout_of(net.named_parameters()).arrays(flatten(net))
+    search = {name: getattr(config, name) for name in SEARCH}
+    search["discount"] = {"first": discount, "last": discount}
+    return StoredPolicy(arrays, {"kind": KIND, **metadata, **demands(config), "search": search})

@@ -1,0 +1,165 @@
+"""MuZero: an agent that plans each move of a game in a model, and learns the model from what it plays.
+
+Sources: as `egrl.methods.muzero.agent`, which is the engine. A game that is over is a proposal: what it decided.
+
+Deviation: what is measured does not teach the agent, since a game tells its rewards itself; where a problem rewards
+something else than its game does, the best by that reward is crowned all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from egrl.core.method import Setting
+from egrl.core.proposals import Proposals, proposals
+from egrl.core.registry import MethodDefinition
+from egrl.methods import policy_fit
+from egrl.methods.muzero.agent import Agent
+from egrl.methods.muzero.config import PAPER, PlayConfig
+from egrl.methods.muzero.fitting import check_names, game_of, policy_of, weights_of, whole
+from egrl.methods.muzero.learner import METRICS
+from hwsim.problem import Evaluation, Mapping16, Problem
+from hwsim.stepwise import HasGame
+from policies.store import StoredPolicy
+from workloads.errors import InputError
+
+RETURNED = {"self-play": "returned", "greedy": "greedy_returned"}
+"""Sources of games and the metrics that follow their rewards, each new one counting `RATE`."""
+RATE = 0.1
+
+
+class MuZero:
+    """See the module."""
+
+    metric_names: tuple[str, ...] = (
+        "returned",
+        "greedy_returned",
+        *METRICS,
+        "back",
+        "concentration",
+        "gradient_steps",
+        "games",
+        "revisions",
+    )
+
+    def __init__(self, setting: Setting, config: PlayConfig) -> None:
+        """Raises InputError where settings contradict each other or `setting.init` does not fit."""
+        _check(config, len(setting.problems))
+        self._setting, self._config = setting, config
+        self._problems = list(setting.problems)
+        shown: list[Mapping16] = []
+        if config.demonstrations:
+            shown = [problem.baseline.mapping for problem in self._problems]
+        self._agent = Agent([game_of(problem, config) for problem in self._problems], config, setting, shown)
+        if setting.init is not None:
+            self._take(setting.init)
+        self._start = [p for p, known in enumerate(setting.start) if known is not None]
+        self._recent: dict[str, float] = {}
+        self._under_way: list[dict[str, float]] = []  # the agent's metrics when each proposal was made
+        self._known: dict[str, float] = {}
+
+    def _take(self, policy: StoredPolicy) -> None:
+        """Begin with saved networks."""
+        for problem in self._problems:
+            policy_fit.check(policy, problem, "--init")
+        weights = weights_of(policy, self._agent.net, self._config, "--init")
+        for problem in self._problems:
+            check_names(policy, problem, self._config.network.ids, "--init")
+        self._agent.begin_with(weights)
+
+    def ask(self, room: int) -> Proposals | None:
+        """Games that are over, of one problem; no rows where a slice of play ended none."""
+        if self._start:
+            problem = self._start.pop(0)
+            known = self._setting.start[problem]
+            assert known is not None
+            self._under_way.append({})
+            return proposals(known[None], "start", problem)
+        agent = self._agent
+        if not agent.finished:
+            agent.work()
+        if not agent.finished:
+            return proposals(np.empty((0, *self._problems[0].num_choices.shape), np.int16), [])
+        problem, count = agent.finished[0].problem, 0
+        while count < min(room, len(agent.finished)) and agent.finished[count].problem == problem:
+            count += 1
+        taken, agent.finished = agent.finished[:count], agent.finished[count:]
+        self._under_way += [dict(agent.metrics())] * count
+        rows = whole(np.stack([game.mapping for game in taken]), self._problems[problem])
+        return proposals(rows, [agent.source(game.slot) for game in taken], problem)
+
+    def learn(self) -> None:
+        """Nothing is owed: slices of play learn."""
+
+    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """Note how the games went."""
+        for source, reward in zip(proposals.source.tolist(), evaluation.reward.tolist(), strict=True):
+            self._known = self._under_way.pop(0)
+            if source in RETURNED and np.isfinite(reward):
+                name = RETURNED[source]
+                self._recent[name] = (1 - RATE) * self._recent.get(name, reward) + RATE * reward
+
+    def metrics(self) -> Mapping[str, float]:
+        """Means of the latest games' rewards; of the agent, when it made the last proposal that was told."""
+        known = {**self._recent, **self._known}
+        return {name: known.get(name, np.nan) for name in self.metric_names}
+
+    def policy(self) -> StoredPolicy | None:
+        """The networks."""
+        agent, common = self._agent, policy_fit.common_demands(self._problems)
+        metadata = {**common, "seed": self._setting.seed, "workload": self._problems[0].workload}
+        return policy_of(agent.net, self._config, agent.potential.discount, metadata)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """The agent, and what has been told."""
+        return {
+            "agent": self._agent.state(),
+            "start": self._start,
+            "recent": self._recent,
+            "under_way": self._under_way,
+            "known": self._known,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._agent.load(state["agent"])
+        self._start, self._recent = list(state["start"]), dict(state["recent"])
+        self._under_way, self._known = [dict(each) for each in state["under_way"]], dict(state["known"])
+
+
+def serves(problem: Problem) -> str | None:
+    """A game is needed, and a graph for the policy's metadata."""
+    if not isinstance(problem, HasGame):
+        return "the problem is no game"
+    return None if problem.observation is not None else "the problem has no graph to observe"
+
+
+def _check(config: PlayConfig, problems: int) -> None:
+    least = problems * (1 + config.demonstrations)
+    if config.slots < least:
+        raise InputError(
+            f"method.slots: expected at least {least} for {problems} workloads with"
+            f" {config.demonstrations} demonstrations each, found {config.slots}"
+        )
+    moves = config.replay * config.learner.unroll
+    if config.ablation != "no-learning" and config.updates and moves <= config.chunk * config.slots:
+        raise InputError(
+            f"method.replay: expected room for more than a slice, {config.chunk * config.slots} moves in segments of"
+            f" {config.learner.unroll}, found {config.replay}"
+        )
+    if problems > 1 and config.network.ids:
+        raise InputError(
+            f"method.network.ids: expected 0 for {problems} workloads (numbers of tensors mean something else in each),"
+            f" found {config.network.ids}"
+        )
+    if config.dynamics == "rules" and config.searches_anew:
+        raise InputError(
+            "method.reanalyse: expected 0 with method.dynamics=rules (states of remembered moves are not kept),"
+            f" found {config.reanalyse:g}"
+        )
+
+
+DEFINITION = MethodDefinition(PlayConfig, MuZero, serves, PAPER, takes_policy=True, several=True)

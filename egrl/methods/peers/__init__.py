@@ -1,0 +1,1 @@
+"""Optimisers of other packages behind ask and tell (the extra `peers`)."""

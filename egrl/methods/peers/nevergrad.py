@@ -1,0 +1,103 @@
+"""Method `nevergrad:NAME`: any optimiser of Nevergrad's registry (default DiscreteLenglerOnePlusOne).
+
+Source: Bennet et al., "Nevergrad: black-box optimization platform" (2021). It is asked for one point at a time
+(`num_workers = 1`) and told before the next.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from annotated_types import Ge
+from numpy.typing import NDArray
+
+from egrl.core.registry import MethodDefinition
+from egrl.methods.peers.peer import Points, Task, definition, known, load
+from workloads.errors import InputError
+
+
+@dataclass(frozen=True)
+class NevergradConfig:
+    """Settings of Nevergrad.
+
+    Attributes:
+        encoding: "integer", one bounded variable a decision, rounded; "choice", one unordered choice a decision.
+        budget: evaluations that its optimisers plan for, where they plan; they go on beyond.
+    """
+
+    encoding: Literal["integer", "choice"] = "integer"
+    budget: Annotated[int, Ge(1)] = 4000
+
+
+def nevergrad(name: str) -> MethodDefinition:
+    """The method `nevergrad:NAME`. InputError where the extra or the name is missing."""
+    package = load("nevergrad", f"nevergrad:{name}")
+    chosen = known("nevergrad", name or "DiscreteLenglerOnePlusOne", sorted(package.optimizers.registry))
+    _try(package, chosen)
+    return definition("nevergrad", NevergradConfig, lambda task, own: NevergradOptimiser(task, chosen, own))
+
+
+def _try(package: Any, name: str) -> None:
+    """InputError where the optimiser is a wrapper around something that is not installed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            package.optimizers.registry[name](2, budget=4, num_workers=1).ask()
+        except (ImportError, RuntimeError) as error:
+            raise InputError(f"--method nevergrad:{name}: this optimiser needs more: {error}") from error
+
+
+class NevergradOptimiser:
+    """One point at a time; the first is a suggestion, and where the optimiser's search begins."""
+
+    def __init__(self, task: Task, name: str, config: NevergradConfig) -> None:
+        package = load("nevergrad", f"nevergrad:{name}")
+        self._groups = [np.flatnonzero(task.choices == count) for count in np.unique(task.choices)]
+        self._integer = config.encoding == "integer"
+        self._size = len(task.choices)
+        with warnings.catch_warnings():  # advice on settings that were chosen on purpose
+            warnings.simplefilter("ignore")
+            if self._integer:
+                parameter = package.p.Array(init=task.first.astype(np.float64))
+                parameter = parameter.set_bounds(np.zeros(self._size), task.choices - 1.0)
+                parameter = parameter.set_integer_casting()
+                first: Any = task.first.astype(np.float64)
+            else:
+                kinds = [
+                    package.p.Choice(range(int(task.choices[g[0]])), repetitions=len(g), deterministic=True)
+                    for g in self._groups
+                ]
+                parameter = package.p.Tuple(*kinds)
+                first = tuple(tuple(task.first[g].tolist()) for g in self._groups)
+                parameter.value = first
+            self._refused = package.errors.TellNotAskedNotSupportedError
+            parameter.random_state.seed(task.seed)
+            self._optimiser = package.optimizers.registry[name](
+                parameter, budget=config.budget, num_workers=1
+            )
+            self._optimiser.suggest(first)
+        self._candidate: Any = None
+
+    def ask(self) -> Points:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._candidate = self._optimiser.ask()
+        value = self._candidate.value
+        if self._integer:
+            return np.asarray(value, dtype=np.int64)[None]
+        point = np.zeros(self._size, dtype=np.int64)
+        for group, part in zip(self._groups, value, strict=True):
+            point[group] = part
+        return point[None]
+
+    def tell(self, loss: NDArray[np.float64]) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with suppress(
+                self._refused
+            ):  # a few learn only from what they thought of: the start is no news to them
+                self._optimiser.tell(self._candidate, float(loss[0]))

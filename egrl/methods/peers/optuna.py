@@ -1,0 +1,84 @@
+"""Method `optuna:NAME`: a sampler of Optuna (default TPESampler).
+
+Source: Akiba et al., "Optuna: a next-generation hyperparameter optimization framework" (KDD 2019). It is asked for one
+point at a time and told before the next.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egrl.core.registry import MethodDefinition
+from egrl.methods.peers.peer import Points, Task, definition, known, load
+from workloads.errors import InputError
+
+
+@dataclass(frozen=True)
+class OptunaConfig:
+    """Settings of Optuna.
+
+    Attributes:
+        encoding: "integer", an ordered number a decision; "choice", a category a decision.
+    """
+
+    encoding: Literal["integer", "choice"] = "integer"
+
+
+def optuna(name: str) -> MethodDefinition:
+    """The method `optuna:NAME`. InputError where the extra or the name is missing."""
+    samplers = load("optuna", f"optuna:{name}").samplers
+    chosen = known("optuna", name or "TPESampler", _seeded(samplers))
+    return definition("optuna", OptunaConfig, lambda task, own: OptunaOptimiser(task, chosen, own))
+
+
+def _seeded(samplers: Any) -> list[str]:
+    """Names of the samplers that need nothing but a seed and never run out of points."""
+    found = []
+    for name in dir(samplers):
+        kind = getattr(samplers, name)
+        if inspect.isclass(kind) and name.endswith("Sampler") and name != "BruteForceSampler":
+            parameters = inspect.signature(kind).parameters.values()
+            needed = [p for p in parameters if p.default is p.empty and p.kind != p.VAR_KEYWORD]
+            if not needed and any(p.name == "seed" for p in parameters):
+                found.append(name)
+    return found
+
+
+class OptunaOptimiser:
+    """One trial at a time; the first is enqueued."""
+
+    def __init__(self, task: Task, name: str, config: OptunaConfig) -> None:
+        package = load("optuna", f"optuna:{name}")
+        package.logging.set_verbosity(package.logging.WARNING)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                sampler = getattr(package.samplers, name)(seed=task.seed)
+            except ImportError as error:
+                raise InputError(f"--method optuna:{name}: this sampler needs more: {error}") from error
+            self._study = package.create_study(sampler=sampler)
+        self._names = [f"x{number:06d}" for number in range(len(task.choices))]
+        kinds = package.distributions
+        self._space = {
+            key: kinds.IntDistribution(0, int(count) - 1)
+            if config.encoding == "integer"
+            else kinds.CategoricalDistribution(range(int(count)))
+            for key, count in zip(self._names, task.choices, strict=True)
+        }
+        self._study.enqueue_trial(dict(zip(self._names, task.first.tolist(), strict=True)))
+        self._trial: Any = None
+
+    def ask(self) -> Points:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._trial = self._study.ask(self._space)
+        return np.array([[self._trial.params[key] for key in self._names]], dtype=np.int64)
+
+    def tell(self, loss: NDArray[np.float64]) -> None:
+        self._study.tell(self._trial, float(loss[0]))

@@ -1,0 +1,63 @@
+"""Saved policies as players: what each kind of policy (`metadata["kind"]`) proposes for a problem, with no training.
+
+A kind is a module with a function `player(paths, stored)` that gives a `Player`; it is imported when it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from egrl.methods import policy_fit
+from hwsim.problem import Mapping16, Problem
+from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from policies.store import StoredPolicy
+
+KINDS = {
+    "gnn": "egrl.methods.gnn_player",
+    "graphsage": "egrl.methods.ppo.player",
+    "muzero": "egrl.methods.muzero.player",
+}
+"""Kind of policy -> module."""
+
+
+class Player(Protocol):
+    """S policies of one kind and one shape of network."""
+
+    def greedy(self, problem: Problem) -> Mapping16:
+        """int16 [S, N, H], the mapping that each policy thinks best."""
+
+
+class Policies:
+    """S policies of one kind, read from disk.
+
+    Attributes:
+        paths: where each lies.
+        stored: what lay there.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        """Raises InputError where one is damaged, of a kind that proposes nothing, or otherwise than the first."""
+        from policies.store import load_policy
+
+        self.paths = tuple(paths)
+        self.stored: tuple[StoredPolicy, ...] = tuple(load_policy(path) for path in self.paths)
+        kind = self.stored[0].metadata["kind"]
+        if kind not in KINDS:
+            raise InputError(f"{self.paths[0]}: kind: expected one of {', '.join(KINDS)}, found {kind!r}")
+        for path, policy in zip(self.paths, self.stored, strict=True):
+            for key in ("kind", "config"):
+                found, first = policy.metadata[key], self.stored[0].metadata[key]
+                if found != first:
+                    raise InputError(f"{path}: {key}: expected that of {self.paths[0]}, found {found!r}")
+        self._player: Player = importlib.import_module(KINDS[kind]).player(self.paths, self.stored)
+
+    def greedy(self, problem: Problem) -> Mapping16:
+        """int16 [S, N, H], the mapping that each policy thinks best. InputError where one does not fit the problem."""
+        for path, policy in zip(self.paths, self.stored, strict=True):
+            policy_fit.check(policy, problem, str(path))
+        return self._player.greedy(problem)

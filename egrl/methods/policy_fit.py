@@ -1,0 +1,74 @@
+"""Which policy fits which problem: features, heads, feature schema and, for most, numbers of choices must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from egrl.core.method import Setting
+from hwsim.problem import Observation, Problem
+from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from policies.graph_unet import GraphUNetConfig
+    from policies.layout import Weights
+    from policies.store import StoredPolicy
+
+
+def observation(problem: Problem) -> Observation:
+    """What a policy sees of a problem. ValueError where the problem has none."""
+    if problem.observation is None:
+        raise ValueError(f"problem: expected one with an observation, received {problem.name}")
+    return problem.observation
+
+
+def demands(problem: Problem) -> dict[str, Any]:
+    """What the metadata of a policy must say for it to serve a problem: features, heads, choices, feature_schema."""
+    seen = observation(problem)
+    return {
+        "features": seen.x.shape[1],
+        "heads": list(problem.heads),
+        "choices": int(problem.num_choices.max()),
+        "feature_schema": seen.schema,
+    }
+
+
+def common_demands(problems: Sequence[Problem], *free: str) -> dict[str, Any]:
+    """What one policy for all problems must say, but for the keys in `free`. InputError where none fits two of them."""
+    first = demands(problems[0])
+    for problem in problems[1:]:
+        for key, value in demands(problem).items():
+            if value != first[key] and key not in free:
+                raise InputError(
+                    f"workloads {problems[0].workload} and {problem.workload}: {key}: expected one policy to fit"
+                    f" both, found {first[key]!r} and {value!r}"
+                )
+    return first
+
+
+def check(policy: StoredPolicy, problem: Problem, where: str) -> None:
+    """InputError naming `where` and the first thing in which a policy does not fit a problem.
+
+    A policy of kind "graphsage" reads any number of choices.
+    """
+    free = ("choices",) if policy.metadata.get("kind") == "graphsage" else ()
+    for key, value in demands(problem).items():
+        if policy.metadata.get(key) != value and key not in free:
+            raise InputError(
+                f"{where}: {key}: expected {value!r} as {problem.workload} on {problem.chip} has it,"
+                f" found {policy.metadata.get(key)!r}"
+            )
+
+
+def init_weights(setting: Setting, network: GraphUNetConfig) -> Weights | None:
+    """The weights float32 [P] of `--init`, None where there is none. InputError where it does not fit."""
+    from policies.store import actor_of, check_network
+    from policies.weights import flatten
+
+    policy = setting.init
+    if policy is None:
+        return None
+    check_network(policy, "gnn", asdict(network), "--init")
+    check(policy, setting.problems[0], "--init")
+    return flatten(actor_of(policy, "--init"))

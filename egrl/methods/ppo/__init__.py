@@ -1,0 +1,1 @@
+"""PPO: a GraphSAGE policy that refines whole mappings pass by pass."""

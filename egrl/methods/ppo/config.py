@@ -1,0 +1,62 @@
+"""Settings of the method `ppo`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Le
+
+from egrl.methods.ppo.learner import PpoLearnerConfig
+from policies.graphsage import GraphSageConfig
+
+
+@dataclass(frozen=True)
+class PpoConfig:
+    """Settings of the method.
+
+    Attributes:
+        rollouts: draws a round (the paper's 20, and the deployed mapping: a generation).
+        passes: of the policy, each seeing the mapping of the one before.
+        begin: what the first pass of a rollout sees: the "best" mapping so far, or the "outset".
+        drafts: the share of the rollouts that see nothing all the same, as the deployed mapping does.
+        outset: what rollouts see before anything is known: "nothing", or where choices are stages the "even" split of
+            the nodes in order.
+        ordered: whether draws are brought about in order, move by move, where choices are stages.
+        coupling: how alike the draws of neighbouring nodes are, where choices are stages: 0 independent, 1 smooth.
+        draw: "own", independent decisions that the problem mends; "problem", its `sample` (SAMPLE of the solver).
+        credit: what the reward counts for: what was "drawn", or what "ran".
+        learner: see `egrl.methods.ppo.learner`.
+        network: see `policies.graphsage`.
+    """
+
+    rollouts: Annotated[int, Ge(2), Le(10_000)] = 20
+    passes: Annotated[int, Ge(1), Le(64)] = 1
+    begin: Literal["best", "outset"] = "best"
+    drafts: Annotated[float, Ge(0), Le(1)] = 0.1
+    outset: Literal["even", "nothing"] = "even"
+    ordered: bool = True
+    coupling: Annotated[float, Ge(0), Le(1)] = 0.0
+    draw: Literal["own", "problem"] = "own"
+    credit: Literal["drawn", "ran"] = "drawn"
+    learner: PpoLearnerConfig = field(default_factory=PpoLearnerConfig)
+    network: GraphSageConfig = field(default_factory=GraphSageConfig)
+
+
+PAPER: dict[str, Any] = {
+    "passes": 2,
+    "begin": "outset",
+    "outset": "nothing",
+    "ordered": False,
+    "coupling": 0.0,
+    "learner.imitation": 0.0,
+    "learner.minibatches": 4,
+    "learner.epochs": 10,
+    "network.layers": 8,
+    "network.width": 128,
+    "network.crowds": False,
+    "network.slope": 0.0,
+    "network.stay": 0.0,
+    "network.leave": 0.0,
+}
+"""Sections 4.1 and 5.1; its number of passes is not given, two are the fewest that see each other."""

@@ -1,0 +1,343 @@
+"""PPO: a GraphSAGE policy that proposes whole mappings, refined pass by pass, and is credited what it drew itself.
+
+Source: "A Transferable Approach for Partitioning Machine Learning Models on Multi-Chip-Modules", sections 4.1 to 4.3
+and 5.1: a policy whose passes each see the mapping of the pass before (equation 7); its last draw goes to the problem,
+which mends it (a constraint solver's FIX, rectification …) before it is measured; the reward counts for what was drawn,
+not for what it became.
+
+    round: a mapping of the policy's most probable choices, to be deployed, and `rollouts` draws, all measured
+    then:  gradient steps of `egrl.methods.ppo.learner` on the draws
+
+On several problems (pre-training), a round's rollouts are dealt over as many as get `LEAST` each, in turn.
+
+Deviations (`--preset paper` is without all but the last two):
+- A rollout sets out from the best mapping so far (of those that do not run where none does), but for a share `drafts`
+  of them, which like the deployed one see nothing: a round then is a learned local search, where the paper's policy
+  draws everything anew. Of equally good mappings the coolest is the best, of those the last: where several stages set
+  the pace, relieving one of them changes no reward.
+- Before anything is known a rollout sets out from the `outset`, which where choices are stages of a pipeline is the
+  even split of the nodes in order.
+- Of a rollout from the best mapping counts what it gains over that, and nothing where it lost, since the search goes on
+  from the best all the same. Else a policy learns to move nothing, above all on networks where nothing is left to gain.
+- A rollout that was drawn as what it saw gets one decision changed, drawn by the same probabilities: as the policy
+  becomes sure of what to keep, no measurement goes to what is known.
+- Steps also go towards examples (`learner.imitation`): the best mapping after nothing, and of rollouts that bettered
+  what they set out from, what ran after that. The latter teach which moves pay, on all problems alike.
+- Where choices are stages, what was drawn is brought about move by move (`ordered`): a node takes along what has to go
+  with it for order, span of edges and memory, or stays where that is much; drafts are brought in order. So what runs is
+  what was proposed, and FIX has nothing to do (compared in docs/mcm.md). One draft a round explores: SAMPLE draws it,
+  more evenly than the policy would, since what keeps to the policy's order is not all that is valid (networks with two
+  directions); it counts as an example alone. Half of the rollouts see an empty stage behind one of the hottest, where
+  not all stages are in use.
+- Where choices are stages of a pipeline, the uniform numbers that a draw is made with are alike for nodes near each
+  other in order (`coupling`): each decision has the policy's own distribution still, but a border moves as a whole
+  where independent draws would scatter the nodes beside it, and the solver would throw them away.
+- Far fewer weights.
+- The paper does not say how many passes there are; what a pass draws is not measured but for the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from egrl.core.failure import RunFailure
+from egrl.core.keys import SAMPLE, run_keys
+from egrl.core.method import Setting
+from egrl.core.proposals import Proposals, proposals
+from egrl.core.registry import MethodDefinition, needs_graph
+from egrl.methods import policy_fit
+from egrl.methods.ppo.config import PAPER, PpoConfig
+from egrl.methods.ppo.draws import (
+    NOTHING,
+    anything,
+    brought_about,
+    coupled,
+    in_stages,
+    opened,
+    outset,
+    tempered,
+    total_heat,
+)
+from egrl.methods.ppo.learner import METRICS, Ppo
+from egrl.methods.ppo.round import DRAFTING, EXPLORING, IMPROVING, OPENING, Known, Part
+from egrl.methods.ppo.task import Example, Rollouts, Task
+from hwsim.capabilities import pipeline_of
+from hwsim.problem import Evaluation, Mapping16, Problem, Status
+from policies.graph import prepare
+from policies.graphsage_store import graphsage_policy, graphsage_weights
+from policies.store import StoredPolicy
+
+LEAST = 5
+"""Rollouts that a problem gets in a round, where there are several."""
+STEPS = 512
+"""Rollouts that bettered what they set out from are kept that long, as examples."""
+
+
+class PpoMethod:
+    """See the module."""
+
+    metric_names: tuple[str, ...] = ("deployable_speedup", "drawn_speedup", *METRICS)
+
+    def __init__(self, setting: Setting, config: PpoConfig) -> None:
+        """Raises InputError where no policy fits all problems, or `setting.init` does not."""
+        torch.set_num_threads(setting.threads)
+        self._setting, self._config = setting, config
+        self._problems = list(setting.problems)
+        policy_fit.common_demands(self._problems, "choices")
+        seen = [policy_fit.observation(problem) for problem in self._problems]
+        tasks = [
+            Task(problem, s.x, prepare(s.edge_index, len(s.x)), torch.device(setting.device))
+            for problem, s in zip(self._problems, seen, strict=True)
+        ]
+        self._ppo = Ppo(
+            config.learner, config.network, tasks, setting.generator("ppo weights"), setting.device
+        )
+        if setting.init is not None:
+            weights = graphsage_weights(setting.init, config.network, "--init")
+            for problem in self._problems:
+                policy_fit.check(setting.init, problem, "--init")
+            self._ppo.load_weights(weights)
+        self._outset = [outset(problem, config.outset) for problem in self._problems]
+        self._known = [Known(before) for before in self._outset]
+        self._rounds = 0
+        self._proposed = 0
+        self._round: list[Part] = []
+        self._metrics: dict[str, float] = {}
+        self._steps: list[Example] = []
+
+    # ---- a round
+
+    def ask(self, room: int) -> Proposals | None:
+        """The next rows of the round, of one problem; a new round once all of it has been told."""
+        if all(part.told == len(part.mapping) for part in self._round):
+            self._learn()
+            self._round = self._next_round()
+        part = next((p for p in self._round if p.asked < len(p.mapping)), self._round[-1])
+        first, last = part.asked, min(len(part.mapping), part.asked + room)
+        part.asked = last
+        names = ["start" if part.start else "deployed"] + ["ppo"] * (len(part.mapping) - 1)
+        return proposals(part.mapping[first:last], names[first:last], part.problem)
+
+    def _next_round(self) -> list[Part]:
+        rng = self._setting.generator(f"ppo round {self._rounds}")
+        count = min(len(self._problems), max(1, self._config.rollouts // LEAST))
+        first = self._rounds * count
+        sizes = np.diff(np.linspace(0, self._config.rollouts, count + 1).astype(np.int64))
+        self._rounds += 1
+        return [self._part((first + k) % len(self._problems), int(size), rng) for k, size in enumerate(sizes)]
+
+    def _part(self, number: int, rollouts: int, rng: np.random.Generator) -> Part:
+        problem, known, config = self._problems[number], self._known[number], self._config
+        pipeline = pipeline_of(problem) if config.ordered else None
+        start = self._setting.start[number] if known.rounds == 0 else None
+        known.rounds += 1
+        state, group = self._begin(number, rollouts, start, rng)
+        deployed = np.full_like(self._outset[number], NOTHING)[None]
+        befores, actions, log_probs = [], [], []
+        for last in [False] * (config.passes - 1) + [True]:
+            found = self._log_probs(number, np.concatenate([deployed, state]))
+            befores.append(state)
+            deployed = self._canonical(found[:1].argmax(axis=-1), problem)
+            state = self._draw(problem, state, found[1:], last, rng)
+            if last and len(explorer := np.flatnonzero(group == EXPLORING)):
+                state[explorer] = self._sampled(problem, tempered(found[1:][explorer], rng))
+            actions.append(state)
+            taken = np.take_along_axis(found[1:], np.maximum(state, 0)[..., None].astype(np.int64), -1)
+            log_probs.append(np.where(state >= 0, np.maximum(taken[..., 0], -20.0), 0.0))
+        deployed = in_stages(deployed, pipeline)
+        proposed, own = state.copy(), group != EXPLORING
+        proposed[own] = brought_about(befores[-1][own], state[own], pipeline, rng)
+        mapping = np.concatenate([deployed if start is None else start[None], proposed])
+        unknown = np.full(len(mapping), np.nan)
+        return Part(
+            number,
+            start is not None,
+            mapping,
+            np.stack(befores),
+            np.stack(actions),
+            np.stack(log_probs).astype(np.float32),
+            group,
+            unknown,
+            unknown.copy(),
+            np.zeros_like(state) if config.credit == "ran" else state[:0],
+            known.reward,
+        )
+
+    def _begin(
+        self, number: int, rollouts: int, start: Mapping16 | None, rng: np.random.Generator
+    ) -> tuple[Mapping16, NDArray[np.int64]]:
+        """What the first pass of R rollouts sees, int16 [R, N, H], and their groups, int64 [R]."""
+        problem, config, outset = self._problems[number], self._config, self._outset[number]
+        best = outset
+        if config.begin == "best":
+            best = self._known[number].best if start is None else start
+        nothing = np.full_like(outset, NOTHING)
+        draft = np.arange(rollouts) < round(config.drafts * rollouts)
+        group = np.where(draft | np.array_equal(best, nothing), DRAFTING, IMPROVING).astype(np.int64)
+        state = np.where(group[:, None, None] == DRAFTING, nothing, best).astype(np.int16)
+        if config.ordered and config.begin == "best":
+            group[1::2] = np.where(group[1::2] == IMPROVING, OPENING, group[1::2])
+            state[group == OPENING] = opened(best, problem, rng)
+            if draft.sum() > 1 and pipeline_of(problem) is not None:
+                group[0] = EXPLORING
+        return state, group
+
+    def _log_probs(self, number: int, before: Mapping16) -> NDArray[np.float32]:
+        found = self._ppo.log_probs(number, before)
+        if np.isnan(found).any():
+            raise RunFailure(
+                "the policy's weights have diverged to values that are not finite; try a smaller"
+                " method.learner.learning_rate"
+            )
+        return found
+
+    def _draw(
+        self,
+        problem: Problem,
+        before: Mapping16,
+        log_probs: NDArray[np.float32],
+        last: bool,
+        rng: np.random.Generator,
+    ) -> Mapping16:
+        """Mappings int16 [R, N, H] drawn from log-probabilities [R, N, H, C] of what comes after `before`."""
+        probabilities = np.exp(log_probs)
+        if last and self._config.draw == "problem":
+            return self._sampled(problem, probabilities)
+        coupling = 0.0 if pipeline_of(problem) is None else self._config.coupling
+        uniform = coupled(rng, log_probs.shape[:3], coupling)
+        reached = np.cumsum(probabilities, axis=-1)
+        choice = (reached <= (uniform * reached[..., -1])[..., None]).sum(axis=-1)
+        drawn = self._canonical(choice, problem)
+        if self._config.begin != "best":
+            return drawn
+        return anything(drawn, before, probabilities, problem.size_bytes > 0, rng)
+
+    def _sampled(self, problem: Problem, probabilities: NDArray[np.float32]) -> Mapping16:
+        """Mappings int16 [R, N, H] that the problem draws (SAMPLE of the solver), by keys of their own."""
+        numbers = np.arange(self._proposed, self._proposed + len(probabilities))
+        self._proposed += len(probabilities)
+        return problem.sample(probabilities, run_keys(self._setting.seed, numbers, SAMPLE))
+
+    @staticmethod
+    def _canonical(choice: NDArray[np.int64], problem: Problem) -> Mapping16:
+        """Choices [B, N, H] with -1 where a decision is dead."""
+        legal = np.minimum(choice, np.maximum(problem.num_choices, 1) - 1)
+        return np.where(problem.size_bytes > 0, legal, NOTHING).astype(np.int16)
+
+    # ---- what was heard
+
+    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """Store what was measured; a failed measurement has no reward."""
+        part = next((p for p in self._round if p.told < len(p.mapping)), None)
+        if part is None:
+            raise ValueError("tell: expected results of rows that were asked for, received others")
+        rows = slice(part.told, part.told + len(proposals))
+        usable = (evaluation.status <= Status.INVALID) & np.isfinite(evaluation.reward)
+        part.reward[rows] = np.where(usable, evaluation.reward, np.nan)
+        part.speedup[rows] = evaluation.speedup
+        if len(part.ran):
+            drawn = np.arange(rows.start, rows.stop) - 1
+            part.ran[drawn[drawn >= 0]] = evaluation.repaired[drawn >= 0]
+        part.told = rows.stop
+        whole = usable & ~evaluation.partial
+        known = self._known[part.problem]
+        for row in np.flatnonzero(whole):
+            reward, mapping = float(evaluation.reward[row]), evaluation.repaired[row].copy()
+            number = rows.start + int(row) - 1
+            if number >= 0 and part.group[number] != DRAFTING and reward > part.base > -np.inf:
+                self._steps = [*self._steps, Example(part.problem, part.before[0, number], mapping)][-STEPS:]
+            if reward >= known.reward:
+                warmth = total_heat(mapping, self._problems[part.problem])
+                if reward > known.reward or warmth <= known.warmth:
+                    known.best, known.reward, known.warmth = mapping, reward, warmth
+                    known.ran = bool(evaluation.status[row] == Status.OK)
+
+    def learn(self) -> None:
+        """Nothing is owed: the policy learns when the next round begins."""
+
+    def _learn(self) -> None:
+        """Gradient steps on the round that has been told."""
+        if not self._round:
+            return
+        rng = self._setting.generator(f"ppo learning {self._rounds}")
+        batches = [batch for part in self._round if (batch := self._rollouts(part)) is not None]
+        if batches:
+            self._metrics.update(self._ppo.update(batches, rng, self._examples(rng)))
+        own = [part.speedup[0] for part in self._round if not part.start]
+        if own:
+            self._metrics["deployable_speedup"] = float(np.exp(np.log(own).mean())) if min(own) > 0 else 0.0
+        self._metrics["drawn_speedup"] = float(np.mean([part.speedup[1:].mean() for part in self._round]))
+
+    def _examples(self, rng: np.random.Generator) -> list[Example]:
+        """The best mappings of the round's problems and of as many others, after nothing; and steps that paid."""
+        own = [part.problem for part in self._round]
+        others = [k for k in range(len(self._problems)) if k not in own]
+        drawn = rng.permutation(others)[: len(own)].tolist()
+        count = min(len(self._steps), 2 * len(own))
+        steps = [self._steps[k] for k in rng.permutation(len(self._steps))[:count]]
+        return steps + [
+            Example(k, np.full_like(self._outset[k], NOTHING), self._known[k].best)
+            for k in [*own, *drawn]
+            if self._known[k].ran
+        ]
+
+    def _rollouts(self, part: Part) -> Rollouts | None:
+        """What there is to learn from a part of the round; None where nothing usable was heard."""
+        reward = part.gained() if self._config.begin == "best" else part.reward[1:]
+        index = np.flatnonzero(np.isfinite(reward))
+        if not len(index):
+            return None
+        target = self._known[part.problem].normalised(reward, index)
+        action, log_prob = part.action, part.log_prob
+        if len(part.ran):
+            action, log_prob = action.copy(), log_prob.copy()
+            action[-1] = part.ran
+            found = self._ppo.log_probs(part.problem, part.before[-1])
+            taken = np.take_along_axis(found, np.maximum(part.ran, 0)[..., None].astype(np.int64), -1)
+            log_prob[-1] = np.where(part.ran >= 0, np.maximum(taken[..., 0], -20.0), 0.0)
+        return Rollouts(part.problem, part.before, action, log_prob, target, part.group).rows(index)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Speedups of the last round's deployed and drawn mappings; means over its gradient steps."""
+        return {name: self._metrics.get(name, np.nan) for name in self.metric_names}
+
+    def policy(self) -> StoredPolicy | None:
+        """The network."""
+        return graphsage_policy(
+            self._ppo.weights(),
+            self._config.network,
+            passes=self._config.passes,
+            ordered=self._config.ordered,
+            seed=self._setting.seed,
+            **policy_fit.demands(self._problems[0]),
+        )
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Network, moments, what is known of each problem, the round under way; draws follow from the seed."""
+        return {
+            "ppo": self._ppo.state_dict(),
+            "known": [asdict(known) for known in self._known],
+            "round": [asdict(part) for part in self._round],
+            "rounds": self._rounds,
+            "proposed": self._proposed,
+            "steps": [asdict(step) for step in self._steps],
+            "metrics": self._metrics,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._ppo.load_state_dict(state["ppo"])
+        self._known = [Known(**known) for known in state["known"]]
+        self._round = [Part(**part) for part in state["round"]]
+        self._rounds, self._proposed = int(state["rounds"]), int(state["proposed"])
+        self._steps = [Example(**step) for step in state["steps"]]
+        self._metrics = dict(state["metrics"])
+
+
+DEFINITION = MethodDefinition(PpoConfig, PpoMethod, needs_graph, PAPER, takes_policy=True, several=True)

@@ -1,1 +1,0 @@
-"""Playing many games in lockstep and remembering them: what an agent that plans learns from."""

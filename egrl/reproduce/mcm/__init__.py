@@ -1,0 +1,1 @@
+"""The MCM partitioning paper: what is run, the numbers, and the report."""

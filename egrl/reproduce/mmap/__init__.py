@@ -1,0 +1,1 @@
+"""The MMapGame paper: what is run, the numbers, and the report."""

@@ -1,0 +1,1 @@
+"""The TAG paper: what is run, the numbers, its claims, and the report."""

@@ -1,0 +1,118 @@
+"""The evaluations of a run on disk: chunks of mappings and their scalars, written once and never changed.
+
+A chunk is an .npz file `FIRST-END-pPROBLEM.npz`: the evaluations FIRST <= ticket < END of one problem.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from egrl.core import atomic
+from egrl.core.archive import SCALARS, Archive
+from egrl.core.proposals import Proposals
+from hwsim.problem import Evaluation
+from workloads.errors import InputError
+from workloads.files import read_bytes
+
+_NAME = re.compile(r"(\d{9,})-(\d{9,})-p\d+\.npz")
+_KINDS = {
+    "mapping": "i",
+    "evaluation": "i",
+    **{name: np.dtype(dtype).kind for name, dtype in SCALARS.items()},
+}
+_FIELDS = ("reward", "cost", "speedup", "epsilon", "status", "partial")
+
+
+class Chunk(NamedTuple):
+    """A file and the half-open range of evaluations that it holds."""
+
+    path: Path
+    first: int
+    end: int
+
+
+def listing(folder: Path) -> list[Chunk]:
+    """The chunks in a folder, in order; other files are left alone."""
+    names = sorted(folder.glob("*.npz")) if folder.is_dir() else []
+    found = [Chunk(path, int(m[1]), int(m[2])) for path in names if (m := _NAME.fullmatch(path.name))]
+    return sorted(found, key=lambda chunk: chunk.first)
+
+
+def write(folder: Path, archive: Archive, first: int) -> None:
+    """The evaluations from ticket `first` on, a chunk a problem. RunFailure where the disk refuses."""
+    end = len(archive)
+    if end == first:
+        return
+    atomic.make_folder(folder)
+    tickets = np.arange(first, end)[-archive.window :]
+    of = archive.column("problem")[tickets]
+    for problem in np.unique(of).tolist():
+        rows = tickets[of == problem]
+        columns = {name: archive.column(name)[rows] for name in SCALARS}
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, evaluation=rows, mapping=archive.mappings(rows), **columns)
+        atomic.write(folder / f"{first:09d}-{end:09d}-p{problem}.npz", buffer.getvalue())
+
+
+def read(paths: Sequence[Path]) -> dict[str, list[Any]]:
+    """The columns of some chunks of one run, sorted by evaluation; `mapping` is a list of [N, H] arrays.
+
+    Raises InputError where a chunk is damaged.
+    """
+    columns: dict[str, list[Any]] = {name: [] for name in _KINDS}
+    for path in paths:
+        data = read_bytes(path, "a chunk of mappings")
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as chunk:
+                arrays = {name: chunk[name] for name in columns}
+        except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+            raise InputError(f"{path}: damaged chunk of mappings: {error}") from error
+        rows = arrays["evaluation"].shape
+        for name, array in arrays.items():
+            fits = array.ndim == (3 if name == "mapping" else 1) and array.shape[:1] == rows
+            if not fits or array.dtype.kind != _KINDS[name]:
+                raise InputError(
+                    f"{path}: damaged chunk of mappings: {name}: found {array.dtype} {array.shape}"
+                )
+            columns[name].extend(array)
+    order = np.argsort(np.array(columns["evaluation"], dtype=np.int64), kind="stable")
+    return {name: [parts[i] for i in order] for name, parts in columns.items()}
+
+
+def fill(archive: Archive, paths: Sequence[Path], evaluations: int, where: Path) -> None:
+    """Put the evaluations before ticket `evaluations` into an empty archive; those too old leave blank rows.
+
+    Raises InputError where one of the last `archive.window` is missing or a chunk is damaged.
+    """
+    columns = read(paths)
+    tickets = np.array(columns["evaluation"], dtype=np.int64)
+    first = int(tickets[0]) if len(tickets) else evaluations
+    needed = max(0, evaluations - archive.window)
+    if first > needed or not np.array_equal(tickets, np.arange(first, evaluations)):
+        raise InputError(
+            f"{where}: expected the evaluations {needed}..{evaluations - 1} without gaps, found {len(tickets)}"
+        )
+    archive.skip(first)
+    if first == evaluations:
+        return
+    problem = np.array(columns["problem"], dtype=np.int16)
+    starts = [0, *(np.flatnonzero(np.diff(problem)) + 1).tolist(), len(problem)]
+    for start, end in pairwise(starts):
+        run = {name: np.array(columns[name][start:end], dtype=SCALARS[name]) for name in SCALARS}
+        try:
+            mapping = np.array(columns["mapping"][start:end], dtype=np.int16)
+            archive.append(
+                Proposals(mapping, run["source"], int(problem[start]), tickets[start:end]),
+                Evaluation(**{name: run[name] for name in _FIELDS}, repaired=mapping),
+            )
+        except (ValueError, IndexError) as error:
+            raise InputError(f"{where}: mappings of another problem: {error}") from error

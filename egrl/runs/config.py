@@ -1,0 +1,154 @@
+"""One typed configuration: the flags of `egrl run`, the keys of config.toml and the arguments of egrl.search.
+
+`RunOptions` states each flag once (type, default, help). Problems and methods bring dataclasses of their own,
+the tables [problem] and [method], which `--set problem.key=value` reaches; a key of a nested table may be
+named alone where it is unique: `--set method.alpha=0.1`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from egrl.core.budget import BUDGETS, DEFAULT_GENERATIONS, GENERATION, Budget
+from egrl.core.keys import MOST_SEED
+from egrl.core.typed_tables import TABLES, plain_table
+from egrl.measure.config import EvaluatorConfig
+from egrl.problems import find_problem
+from workloads.errors import InputError
+from workloads.files import parse_toml
+
+VERSION = 1
+EXECUTORS = ("local", "ray")
+MOST_WORKERS = 1024
+"""Processes, or threads, of a run."""
+
+
+def _flag(default: Any, help_: str) -> Any:
+    return field(default=default, metadata={"help": help_})
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What to run. At most one of gens, evals and seconds; none: 200 generations."""
+
+    workload: str = _flag(
+        "", "a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2; programs: .hlo, .json.xz)"
+    )
+    problem: str = _flag("nnpi", "what a mapping costs; see `egrl list problems`")
+    method: str = _flag("", "how to search; see `egrl list methods` [the problem's own: egrl; fft: tag]")
+    chip: str = _flag("", "a chip of `egrl list chips`, or a chip file (.toml); default: the problem's own")
+    gens: int | None = _flag(
+        None, f"stop after this many generations of {GENERATION} evaluations (default {DEFAULT_GENERATIONS})"
+    )
+    evals: int | None = _flag(None, "stop after the last whole generation within this many evaluations")
+    seconds: float | None = _flag(
+        None, "stop after the last whole generation within this many seconds of searching"
+    )
+    seed: int = _flag(0, "seed of everything random")
+    workers: int = _flag(1, "processes that measure; never changes a result")
+    evaluator: str = _flag(
+        "", "measure with this command (a board behind a script) instead of the model; see docs/evaluators.md"
+    )
+    executor: str = _flag("local", "where to measure: local, or ray (many machines); never changes a result")
+    ray_address: str = _flag(
+        "", "the Ray cluster: auto, or HOST:PORT; default: one of --workers CPUs is started on this machine"
+    )
+    start: str = _flag(
+        "", "begin with: cold, compiler, exact, or a mapping FILE [compiler; cold with --preset paper]"
+    )
+    init: str = _flag("", "begin with this saved policy (RUN/policies/….safetensors)")
+    threads: int = _flag(1, "threads of a learner's tensor operations (part of what makes runs equal)")
+    device: str = _flag(
+        "cpu", "where the networks are evaluated: cpu, or cuda with a GPU and a CUDA build of PyTorch"
+    )
+    bound_seconds: float = _flag(
+        10.0, "seconds to spend on proving a bound at the end where none is known (0: none)"
+    )
+    exact_seconds: float = _flag(30.0, "time limit of the solve for --start exact")
+    checkpoint_seconds: float = _flag(20.0, "write a checkpoint when this long has passed since the last")
+
+    def budget(self) -> dict[str, float]:
+        """The limits that are set: name of the flag -> its value."""
+        return {k: value for k in BUDGETS if (value := getattr(self, k)) is not None}
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A fully resolved run: options, and the problem's, the method's and the evaluator's own settings."""
+
+    run: RunOptions
+    problem: Any
+    method: Any
+    evaluator: EvaluatorConfig = field(default_factory=EvaluatorConfig)
+
+
+def check_options(options: RunOptions) -> RunOptions:
+    """The options, or InputError naming the flag, what was expected and what was found."""
+    Budget.of(options.budget())
+    if not options.workload:
+        raise InputError(f"--workload: expected {find_problem(options.problem).workloads}, found none")
+    for name, least, most in (
+        ("seed", 0, MOST_SEED),
+        ("workers", 1, MOST_WORKERS),
+        ("threads", 1, MOST_WORKERS),
+    ):
+        if not least <= getattr(options, name) <= most:
+            expected = f"at least {least}" if getattr(options, name) < least else f"at most {most}"
+            raise InputError(f"--{name}: expected {expected}, found {getattr(options, name)}")
+    for name in ("checkpoint_seconds", "bound_seconds", "exact_seconds"):
+        value = getattr(options, name)
+        if not 0 <= value < math.inf or (name == "exact_seconds" and value == 0):
+            raise InputError(
+                f"--{name.replace('_', '-')}: expected a finite number of seconds, found {value}"
+            )
+    for name in ("workload", "chip", "start", "init", "device", "ray_address", "evaluator"):
+        text = getattr(options, name)
+        if not text.isprintable():
+            flag = name.replace("_", "-")
+            raise InputError(f"--{flag}: expected a name or path of printable UTF-8, found {text!r}")
+    _check_executor(options)
+    return options
+
+
+def _check_executor(options: RunOptions) -> None:
+    if options.executor not in EXECUTORS:
+        raise InputError(f"--executor: expected one of {', '.join(EXECUTORS)}, found {options.executor!r}")
+    if options.executor != "local" and options.evaluator:
+        raise InputError("--executor ray: expected no --evaluator: boards are spoken to from this machine")
+    address = options.ray_address
+    if address and options.executor != "ray":
+        raise InputError(f"--ray-address {address}: expected --executor ray, found {options.executor}")
+    host, colon, port = address.rpartition(":")
+    known = host and colon and "/" not in host and port.isdecimal() and 0 < int(port) < 2**16
+    if address and address != "auto" and not known:
+        raise InputError(f"--ray-address: expected auto or HOST:PORT, found {address!r}")
+
+
+# ---- config.toml
+
+
+def to_toml(config: RunConfig) -> str:
+    """The resolved config as config.toml holds it (unset limits are left out)."""
+    import tomli_w
+
+    tables = {name: plain_table(getattr(config, name)) for name in ("run", *TABLES)}
+    return tomli_w.dumps({"kind": "config", "version": VERSION, **tables})
+
+
+def read_toml(text: str, where: str) -> dict[str, dict[str, Any]]:
+    """The tables run and `TABLES` of a config.toml; InputError where it is malformed or of another version."""
+    document = parse_toml(text, where)
+    if document.get("kind") == "pretraining":
+        raise InputError(
+            f"{where}: expected a run, found a pre-training; `egrl pretrain` with its --out goes on"
+        )
+    if document.get("kind") != "config" or document.get("version") != VERSION:
+        found = f"{document.get('kind')!r} version {document.get('version')!r}"
+        raise InputError(f"{where}: expected kind 'config' version {VERSION}, found {found}")
+    tables = {name: document.get(name, {}) for name in ("run", *TABLES)}
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise InputError(f"{where}: {name}: expected a table, found {table!r}")
+    return tables

@@ -1,0 +1,97 @@
+"""best_mapping.json: a mapping by the names of nodes, heads and choices."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from egrl.core.mapping_rows import PLACE, rows_of
+from hwsim.canonical import canonical
+from hwsim.capabilities import HasPlanText
+from hwsim.problem import Mapping16, Problem
+from workloads.errors import InputError
+from workloads.files import read_text
+from workloads.json_text import parse_document
+
+KIND = "mapping"
+VERSION = 1
+
+
+def dumps(problem: Problem, mapping: Mapping16) -> str:
+    """JSON of one mapping [N, H], as `rows_of` has it, or as the plan that a problem writes it as."""
+    document: dict[str, Any] = {
+        "kind": KIND,
+        "version": VERSION,
+        "problem": problem.name,
+        "workload": problem.workload,
+        "chip": problem.chip,
+    }
+    if isinstance(problem, HasPlanText):
+        document["plan"] = problem.plan_text(mapping)
+    else:
+        document["mapping"] = rows_of(problem, mapping)
+    return json.dumps(document, indent=1) + "\n"
+
+
+def loads(text: str, where: str, problem: Problem) -> Mapping16:
+    """int16 [N, H] of a mapping file for this problem; a decision that is not named is unused.
+
+    Raises:
+        InputError: not JSON, another kind, version, problem or workload, an unknown node, head or choice, or a
+            decision missing that the problem needs.
+    """
+    document = parse_document(text, where, KIND, VERSION)
+    for key, expected in (("problem", problem.name), ("workload", problem.workload)):
+        if document.get(key) != expected:
+            raise InputError(f"{where}: {key}: expected {expected!r}, found {document.get(key)!r}")
+    if isinstance(problem, HasPlanText):
+        plan = document.get("plan")
+        if not isinstance(plan, str):
+            raise InputError(f"{where}: plan: expected a text, found {type(plan).__name__}")
+        return problem.read_plan(plan, f"{where}: plan")
+    rows = document.get("mapping")
+    if not isinstance(rows, list):
+        raise InputError(f"{where}: mapping: expected a list of nodes, found {type(rows).__name__}")
+    mapping = np.full(problem.initial.shape, -1, np.int16)
+    at = {name: i for i, name in enumerate(problem.nodes)}
+    seen: set[str] = set()
+    for number, row in enumerate(rows):
+        _read_row(row, f"{where}: mapping[{number}]", problem, at, seen, mapping)
+    try:  # the problem knows what it cannot express; what it would mend stays as the file has it
+        problem.repair(mapping[None], np.zeros(1, np.uint64))
+    except ValueError as error:
+        raise InputError(f"{where}: {error}") from error
+    return canonical(mapping, problem.size_bytes > 0)
+
+
+def _read_row(
+    row: Any, where: str, problem: Problem, at: dict[str, int], seen: set[str], mapping: Mapping16
+) -> None:
+    if not isinstance(row, dict) or not isinstance(row.get("node"), str) or row["node"] not in at:
+        found = row.get("node") if isinstance(row, dict) else row
+        raise InputError(f"{where}.node: expected a node of {problem.workload}, found {str(found)[:60]!r}")
+    if row["node"] in seen:
+        raise InputError(f"{where}.node: {row['node']!r} is mapped twice")
+    seen.add(row["node"])
+    node = at[row["node"]]
+    for head, choice in row.items():
+        if head in ("node", PLACE):
+            continue
+        if head not in problem.heads:
+            raise InputError(f"{where}: expected heads {', '.join(problem.heads)}, found {head!r}")
+        column = problem.heads.index(head)
+        labels = problem.labels[column][: int(problem.num_choices[node, column])]
+        if choice not in labels:
+            raise InputError(
+                f"{where}.{head}: expected one of {', '.join(labels)}, found {str(choice)[:60]!r}"
+            )
+        if problem.size_bytes[node, column] > 0:
+            mapping[node, column] = labels.index(choice)
+
+
+def read(path: str, problem: Problem) -> Mapping16:
+    """The mapping in a file; InputError in one line where it cannot be read or does not fit the problem."""
+    text = read_text(path, "a mapping file (best_mapping.json)")
+    return loads(text, path, problem)

@@ -1,0 +1,168 @@
+"""A run folder read again: what was searched for, the problem as it was then, and what came of it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egrl.core import typed_tables
+from egrl.problems import find_problem
+from egrl.runs import chunks, config, mapping_file
+from egrl.runs import folder as run_folder
+from egrl.runs.config import RunOptions
+from egrl.runs.summary import read_summary
+from hwsim.problem import Mapping16, Problem
+from workloads.errors import InputError
+from workloads.files import read_text
+
+
+def with_own_inputs(options: RunOptions, folder: Path) -> RunOptions:
+    """A run's options with the copies in its folder instead of the names and files that the user gave."""
+    entry = find_problem(options.problem)
+    kept = options.start in run_folder.KEPT_STARTS
+    return replace(
+        options,
+        workload=str(folder / entry.workload_file),
+        chip=str(folder / entry.chip_file),
+        start=options.start if kept else str(folder / run_folder.START_FILE),
+        init=str(folder / run_folder.INIT_FILE) if options.init else "",
+    )
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """What the run folder keeps of M evaluations, by ticket.
+
+    Attributes:
+        ticket: int64 [M].
+        mapping: int16 [M, N, H], what ran (or was judged).
+        speedup, cost: float64 [M]; 0 and NaN where nothing ran.
+        reward: float64 [M].
+    """
+
+    ticket: NDArray[np.int64]
+    mapping: Mapping16
+    speedup: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    reward: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """A run folder with a summary, finished or interrupted.
+
+    Attributes:
+        path: the folder.
+        summary: its summary.json.
+        options: its flags as they were given.
+        settings: its tables `problem` and `method`.
+    """
+
+    path: Path
+    summary: Mapping[str, Any]
+    options: RunOptions
+    settings: Mapping[str, Mapping[str, Any]]
+
+    @staticmethod
+    def read(path: Path) -> PastRun:
+        """InputError where summary or config are missing or damaged."""
+        if not path.is_dir():
+            raise InputError(f"{path}: expected a run folder, found no such folder")
+        if (path / run_folder.PRETRAINING).is_file():
+            raise InputError(f"{path}: expected a run folder, found a pre-training")
+        summary = read_summary(path)
+        where = str(path / run_folder.CONFIG)
+        tables = config.read_toml(read_text(where, "a config file"), where)
+        options = typed_tables.build(RunOptions, tables["run"], f"{where}: run")
+        return PastRun(path, summary, options, {name: tables[name] for name in ("problem", "method")})
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem, from the folder's own inputs. InputError where they are damaged or it is another by now."""
+        definition = find_problem(self.options.problem).load()
+        own = with_own_inputs(self.options, self.path)
+        where = f"{self.path / run_folder.CONFIG}: problem"
+        problem = definition.build(
+            own.workload, own.chip, typed_tables.build(definition.config, self.settings["problem"], where)
+        )
+        if problem.fingerprint() != self.summary["fingerprint"]:
+            raise InputError(
+                f"{self.path}: this run was made by another simulator, chip or workload: expected fingerprint"
+                f" {problem.fingerprint()[:12]}, found {self.summary['fingerprint'][:12]}"
+            )
+        return problem
+
+    def metrics(self, *names: str) -> list[NDArray[np.float64]]:
+        """Columns of metrics.csv, float64 [T] each, a value a generation. InputError where they are damaged."""
+        path = self.path / run_folder.METRICS
+        try:
+            rows = list(csv.DictReader(read_text(path, "the metrics of a run").splitlines()))
+            return [np.array([float(row[name]) for row in rows]) for name in names]
+        except (ValueError, KeyError, TypeError, csv.Error) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{path}: damaged metrics: {error}") from error
+
+    def best_mapping(self) -> Mapping16:
+        """int16 [N, H], the best that ran. InputError where no valid one was found."""
+        path = self.path / run_folder.BEST
+        if self.summary.get("best") is None or not path.is_file():
+            raise InputError(f"{self.path}: expected a run with a valid mapping, found none yet")
+        return mapping_file.read(str(path), self.problem)
+
+    def evaluations(self) -> Evaluations:
+        """All that are kept. InputError where a chunk is damaged or does not fit the problem."""
+        folder = self.path / "mappings"
+        columns = chunks.read([chunk.path for chunk in chunks.listing(folder)])
+        shape = self.problem.num_choices.shape
+        odd = [mapping.shape for mapping in columns["mapping"] if mapping.shape != shape]
+        if odd:
+            raise InputError(f"{folder}: expected mappings of shape {list(shape)}, found {list(odd[0])}")
+        rows = len(columns["mapping"])
+        return Evaluations(
+            np.array(columns["evaluation"], dtype=np.int64),
+            np.array(columns["mapping"], dtype=np.int16).reshape(rows, *shape),
+            np.array(columns["speedup"], dtype=np.float64),
+            np.array(columns["cost"], dtype=np.float64),
+            np.array(columns["reward"], dtype=np.float64),
+        )
+
+    def policies(self) -> dict[int, Path]:
+        """Generation -> the policy that was saved then, in order. InputError where the run saved none."""
+        found = run_folder.policies_in(self.path)
+        if not found:
+            raise InputError(
+                f"{self.path}: expected a run with policies (methods egrl, ea, pg, es, ppo, muzero), found none in"
+                f" {run_folder.POLICIES}/"
+            )
+        return found
+
+
+def best_so_far(
+    run: Path,
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64] | None]:
+    """Of each generation in metrics.csv: evaluations [T], best speedup [T], and that of the policy alone or None.
+
+    InputError where the file is missing or damaged.
+    """
+    path = run / run_folder.METRICS
+    text = read_text(path, "the metrics of a run")
+    try:
+        rows = list(csv.DictReader(text.splitlines()))
+        evaluations = np.array([int(row["evaluations"]) for row in rows], dtype=np.int64)
+        best = np.array([float(row["best_speedup"]) for row in rows])
+        policy = [float(row["deployable_speedup"]) for row in rows if "deployable_speedup" in row]
+    except (ValueError, KeyError, TypeError, OverflowError, csv.Error) as error:
+        raise InputError(f"{path}: damaged metrics: {error}") from error
+    if not np.isfinite(best).all():
+        raise InputError(f"{path}: damaged metrics: expected finite speedups")
+    if not rows:
+        raise InputError(f"{path}: expected at least one generation, found none")
+    return evaluations, best, np.array(policy) if len(policy) == len(rows) else None

@@ -1,0 +1,101 @@
+"""Everything that a run is made of, found or refused before its folder exists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from egrl.core.archive import Archive
+from egrl.core.method import Method, Setting
+from egrl.measure import executors
+from egrl.methods import find_method
+from egrl.problems import find_problem
+from egrl.runs import folder as run_folder
+from egrl.runs import mapping_file
+from egrl.runs.config import RunConfig, RunOptions
+from hwsim.capabilities import HasModel
+from hwsim.problem import Mapping16, Problem
+from workloads.errors import InputError
+from workloads.files import read_bytes
+
+if TYPE_CHECKING:
+    from policies.store import StoredPolicy
+
+
+def build_problem(resolved: RunConfig) -> Problem:
+    """The problem that a run names. InputError where workload, chip or settings are wrong."""
+    definition = find_problem(resolved.run.problem).load()
+    return definition.build(resolved.run.workload, resolved.run.chip, resolved.problem)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A method on its problem, an empty archive, and the start mapping int16 [N, H] or None."""
+
+    method: Method
+    archive: Archive
+    start: Mapping16 | None
+
+
+def prepare(resolved: RunConfig, problem: Problem) -> Prepared:
+    """Everything that can be wrong with the input is found here, before a run folder exists."""
+    definition = find_method(resolved.run.method)
+    reason = definition.serves(problem)
+    if reason is not None:
+        raise InputError(f"--method {resolved.run.method} cannot serve problem {problem.name}: {reason}")
+    archive = Archive([problem])
+    init: StoredPolicy | None = None
+    if resolved.run.init and not definition.takes_policy:
+        raise InputError(
+            f"--init: expected a method with a policy to begin with, found {resolved.run.method}"
+        )
+    if resolved.run.init:
+        from policies.store import load_policy
+
+        init = load_policy(Path(resolved.run.init))
+    executors.check(resolved.run.executor, resolved.run.ray_address)
+    start = _start(resolved.run, problem)
+    device = check_device(resolved.run.device)
+    setting = Setting([problem], archive, resolved.run.seed, [start], init, resolved.run.threads, device)
+    return Prepared(definition.build(setting, resolved.method), archive, start)
+
+
+def check_device(name: str) -> str:
+    """The name of a torch device that is there; InputError where it is not."""
+    if name == "cpu":
+        return name
+    import torch
+
+    try:
+        torch.zeros(1, device=name).cpu()
+    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with CUDA
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"--device {name}: expected cpu, or a device that PyTorch {torch.__version__} can use: {reason}"
+        ) from error
+    return name
+
+
+def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
+    if options.start == "cold":
+        return None
+    if options.start == "compiler":
+        return problem.baseline.mapping
+    if options.start == "exact":
+        if not isinstance(problem, HasModel):
+            raise InputError(
+                f"--start exact: expected a problem with a model to solve, found {problem.name} without one"
+            )
+        return problem.solve(options.exact_seconds, options.seed).mapping
+    return mapping_file.read(options.start, problem)
+
+
+def copies_of(options: RunOptions, problem: Problem, start: Mapping16 | None) -> dict[str, bytes]:
+    """What a resumed run needs of what is not its own: name in the run folder -> content."""
+    copies = {}
+    if start is not None and options.start != "compiler":
+        copies[run_folder.START_FILE] = mapping_file.dumps(problem, start).encode()
+    if options.init:
+        copies[run_folder.INIT_FILE] = read_bytes(options.init, "a policy file")
+    return copies

@@ -1,0 +1,59 @@
+"""What may change when a run is resumed: a larger budget, and what changes no result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from egrl.core.budget import BUDGETS, DEFAULT_GENERATIONS
+from egrl.runs.config import RunOptions
+from workloads.errors import InputError
+
+RESUMABLE = (*BUDGETS, "workers", "executor", "ray_address", "checkpoint_seconds", "evaluator")
+"""Options that may change when a run is resumed: a larger budget, and what changes no result."""
+
+
+def check_only(given: Mapping[str, Any]) -> None:
+    """InputError where options (None or empty: not given) are among those that cannot change."""
+    found = [name for name, value in given.items() if value not in (None, "", ()) and name not in RESUMABLE]
+    if found:
+        raise InputError(f"--resume: expected no other flags than {_flags(RESUMABLE)}; found {_flags(found)}")
+
+
+def _flags(names: Iterable[str]) -> str:
+    return ", ".join("--" + name.replace("_", "-") for name in names)
+
+
+def larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:
+    """The options of a resumed run; InputError where the new budget is not of the old kind and at least as large."""
+    old = _budget_of(options)
+    new = {k: given[k] for k in BUDGETS if k in given}
+    for key, value in new.items():
+        if key not in old or value < old[key]:
+            expected = ", ".join(f"--{k} of at least {v}" for k, v in old.items())
+            raise InputError(f"--resume: expected a larger budget, {expected}; found --{key} {value}")
+    if bool(given.get("evaluator", options.evaluator)) != bool(options.evaluator):
+        measured = "an evaluator" if options.evaluator else "none: the model measured this run"
+        raise InputError(f"--evaluator: expected {measured}, found {given['evaluator']!r}")
+    if given.get("executor") == "local":  # the address was the old executor's
+        options = replace(options, ray_address="")
+    return replace(options, **given)
+
+
+def _budget_of(options: RunOptions) -> dict[str, Any]:
+    """The flag of the options' budget -> its value."""
+    return options.budget() or {"gens": DEFAULT_GENERATIONS}
+
+
+def nothing_left(options: RunOptions, finished: bool, folder: Path) -> str:
+    """Why a run that was resumed did nothing, and how it would do more."""
+    if finished:
+        return "nothing was left to do: the method has no more to propose"
+    kind, value = next(iter(_budget_of(options).items()))
+    spent, more = (f"{v:g}" if isinstance(v, float) else str(v) for v in (value, 2 * value))
+    return (
+        f"nothing was left to do: the run has spent its budget, --{kind} {spent}; a larger one goes on:"
+        f" egrl run --resume {folder} --{kind} {more}"
+    )

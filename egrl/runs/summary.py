@@ -1,0 +1,189 @@
+"""summary.json: what a run reached, against its baseline and bound."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from egrl.core.archive import Archive
+from egrl.core.budget import GENERATION, Budget
+from egrl.core.loop import SearchState
+from egrl.problems import rival
+from egrl.runs.certificate import PROVED, reward_up
+from egrl.runs.config import RunConfig
+from egrl.runs.folder import SUMMARY
+from egrl.runs.units import cost_text
+from hwsim.capabilities import HasRewardBound
+from hwsim.problem import Problem
+from workloads.errors import InputError
+from workloads.files import read_text
+from workloads.json_text import parse_document
+
+KIND = "summary"
+VERSION = 1
+OPTIMAL = 2e-9
+"""A gap up to this is what proofs give away for rounding (1e-9): the mapping is proven to be the best possible."""
+
+
+def is_complete(state: SearchState, budget: Budget) -> bool:
+    """Whether the run did all it was asked to (a budget in seconds is complete once it has stopped by itself)."""
+    return state.finished or (budget.generations is not None and state.generation >= budget.generations)
+
+
+def summarise(
+    config: RunConfig,
+    problem: Problem,
+    state: SearchState,
+    archive: Archive,
+    complete: bool,
+    baseline_cost: float | None = None,
+    evaluator: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The summary of a run on one problem. `gap` is best cost / bound - 1; null where either is unknown.
+
+    Where rewards are bounded there are `reward_bound` and `reward_gap`, bound - best reward, null if nothing was found.
+    `baseline_cost` is what the baseline was measured to take beside the best; None: what the problem says. `evaluator`
+    is the table of that name, where one measured: bounds are the model's and say nothing of its costs.
+    """
+    champion = state.champions[0]
+    best: Mapping[str, Any] | None = None
+    if champion is not None:
+        best = {
+            "reward": champion.reward,
+            "speedup": champion.speedup,
+            "cost": champion.cost,
+            "unit": problem.unit,
+            "valid": not problem.judge(champion.mapping),
+            "source": champion.source,
+            "evaluation": champion.ticket,
+        }
+    begun = time.monotonic()
+    provable = config.run.bound_seconds > 0 and evaluator is None
+    bound = problem.bound(config.run.bound_seconds) if provable else None
+    rewards: dict[str, Any] = {}
+    if provable and isinstance(problem, HasRewardBound):
+        proved = problem.reward_bound(config.run.bound_seconds)
+        if proved is not None:
+            gap = None if best is None else proved.reward - best["reward"]
+            rewards = {"reward_bound": proved.reward, "reward_gap": gap}
+    bound_seconds = time.monotonic() - begun
+    kept = min(len(archive), archive.window)
+    return {
+        "kind": KIND,
+        "version": VERSION,
+        "schema": VERSION,
+        "problem": problem.name,
+        "workload": problem.workload,
+        "chip": problem.chip,
+        "method": config.run.method,
+        "start": config.run.start,
+        "seed": config.run.seed,
+        "budget": config.run.budget(),
+        "generations": state.generation,
+        "evaluations": len(archive),
+        "seconds": round(state.seconds, 3),
+        "complete": complete,
+        "best": best,
+        "baseline": {
+            "cost": problem.baseline.cost if baseline_cost is None else baseline_cost,
+            "rule": problem.baseline.name,
+        },
+        **({} if evaluator is None else {"evaluator": {"command": config.run.evaluator, **evaluator}}),
+        "bound": None if bound is None else bound.cost,
+        "bound_seconds": round(bound_seconds, 3),
+        "gap": None
+        if bound is None or champion is None or not bound.cost
+        else champion.cost / bound.cost - 1.0,
+        **rewards,
+        "mappings": {"kept": kept, "dropped": len(archive) - kept},
+        "fingerprint": problem.fingerprint(),
+    }
+
+
+def read_summary(run: Path) -> dict[str, Any]:
+    """summary.json of a run folder; InputError where there is none or it is damaged."""
+    path = run / SUMMARY
+    summary = parse_document(read_text(path, "the summary of a run"), str(path), "summary", 1)
+    for key in ("problem", "workload", "chip", "method", "start", "fingerprint"):
+        if not isinstance(summary.get(key), str):
+            raise InputError(f"{path}: {key}: expected a name, found {summary.get(key)!r}")
+    baseline = summary.get("baseline")
+    cost = baseline.get("cost") if isinstance(baseline, dict) else None
+    if not isinstance(cost, float) or not cost > 0:
+        raise InputError(f"{path}: baseline.cost: expected a number above 0, found {cost!r}")
+    bound = summary.get("bound")
+    if bound is not None and not (isinstance(bound, float) and bound > 0):
+        raise InputError(f"{path}: bound: expected a number above 0 or null, found {bound!r}")
+    evaluations = summary.get("evaluations")
+    if type(evaluations) is not int or evaluations < 0:
+        raise InputError(f"{path}: evaluations: expected a number, found {evaluations!r}")
+    best = summary.get("best")
+    if best is not None and not (isinstance(best, dict) and isinstance(best.get("speedup"), float)):
+        raise InputError(f"{path}: best: expected an object with a speedup or null, found {best!r}")
+    return summary
+
+
+def sentence(summary: Mapping[str, Any], folder: str) -> str:
+    """The summary for people."""
+    best, baseline = summary["best"], summary["baseline"]
+    unit = "s" if best is None else best.get("unit", "s")
+    head = f"{summary['workload']} on {summary['chip']}, {summary['method']}: "
+    count = _spent(summary)
+    if best is None:
+        return f"{head}no valid mapping found in {count}\nrun folder: {folder}"
+    return (
+        f"{head}{best['speedup']:.4f}x {rival(summary['problem'])} ({cost_text(best['cost'], unit, 1)} against"
+        f" {cost_text(baseline['cost'], unit, 1)}), found by {best['source']}{_distance(summary['gap'])}"
+        f"{_reward(summary)}{_interval(summary)}\n{count}\n"
+        f"run folder: {folder}"
+    )
+
+
+def _spent(summary: Mapping[str, Any]) -> str:
+    """Generations, evaluations and seconds; a method that finished within a generation is said to have had no more."""
+    generations, evaluations = summary["generations"], summary["evaluations"]
+    spent = f"{_counted(evaluations, 'evaluation')}, {summary['seconds']:.0f} s"
+    if evaluations < generations * GENERATION:
+        return f"{spent}; then the method had nothing more to propose"
+    return f"{_counted(generations, 'generation')}, {spent}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _distance(gap: float | None) -> str:
+    """How far from the best possible, as the end of a sentence; nothing where that is unknown."""
+    if gap is None:
+        return ""
+    if abs(gap) <= OPTIMAL:
+        return ", proven to be the best possible"
+    return f", at most {percent_up(gap)} above the best possible"
+
+
+def _reward(summary: Mapping[str, Any]) -> str:
+    """The reward beside its bound, as the end of a sentence; nothing where there is none."""
+    bound = summary.get("reward_bound")
+    if bound is None:
+        return ""
+    best = summary["best"]
+    text = f", reward {best['reward']:.4f}"
+    if summary["reward_gap"] > PROVED:
+        text += f" of {reward_up(bound)} at most"
+    if best["speedup"] < 1:
+        text += " (the reward chose it; --set problem.reward=latency chooses by latency)"
+    return text
+
+
+def _interval(summary: Mapping[str, Any]) -> str:
+    """How sure a measured speedup is, as the end of a sentence; nothing where that is not known."""
+    interval = summary.get("evaluator", {}).get("speedup_interval")
+    return "" if interval is None else f"; 95% interval {interval[0]:.4f}x to {interval[1]:.4f}x"
+
+
+def percent_up(share: float) -> str:
+    """A share as percent, rounded up to two digits, so that "at most" holds."""
+    return f"{math.ceil(share * 1e4 - 1e-9) / 1e2:.2f}%"

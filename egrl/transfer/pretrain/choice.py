@@ -1,0 +1,114 @@
+"""Which of the policies that a pre-training saved is kept: the best on workloads that it did not see.
+
+Source: "A Transferable Approach for Partitioning Machine Learning Models on Multi-Chip-Modules", section 4.3: the
+checkpoint with the best zero-shot, or with the best fine-tuned performance.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from analysis.means import geometric_mean
+from egrl.core import atomic
+from egrl.core.budget import GENERATION
+from egrl.problems import find_problem
+from egrl.runs import folder as run_folder
+from egrl.runs.policies import Step
+from egrl.transfer import zero_shot as transfer
+from egrl.transfer.pretrain import validation
+from egrl.transfer.pretrain.options import GOES_ON, PretrainOptions, method_settings_of, plain
+from hwsim.problem import Problem
+
+CHOSEN = "policy.safetensors"
+"""The policy that is best with no training."""
+CHOSEN_FINETUNED = "policy-finetune.safetensors"
+"""The policy that is best to go on from, where that was tried."""
+
+
+def choose(
+    options: PretrainOptions,
+    out: Path,
+    training: Sequence[Problem],
+    unseen: Sequence[Problem],
+    seconds: float,
+    quiet: bool,
+) -> dict[str, Any]:
+    """Place every saved policy on the validation workloads, go on there where that is asked, and keep the best."""
+    steps = tuple(
+        Step(generation, generation * GENERATION, path)
+        for generation, path in run_folder.policies_in(out).items()
+        if options.budget.generations is None or generation <= options.budget.generations
+    )
+    judged_on = list(unseen or training)
+    policies = transfer.load(steps)
+    found = {
+        problem.workload: transfer.place(policies, problem).speedup
+        for problem in dict.fromkeys([*training, *judged_on])
+    }
+    means = [
+        float(geometric_mean([found[problem.workload][k] for problem in judged_on]))
+        for k in range(len(steps))
+    ]
+    best = max(range(len(steps)), key=lambda k: means[k])
+    goes_on = _goes_on(options)
+    tuned: list[dict[str, float]] = []
+    if options.finetune:
+        trial = {**goes_on, "evaluations": options.finetune, "seed": options.seed}
+        tuned = validation.finetuned(steps, judged_on, trial, out, options.workers, quiet)
+    tuned_means = [float(geometric_mean(list(reached.values()))) for reached in tuned]
+    best_tuned = max(range(len(tuned)), key=lambda k: tuned_means[k], default=best)
+    document = {
+        "kind": "pretraining",
+        "version": 1,
+        "options": plain(options),
+        "goes_on": goes_on,
+        "trained_on": [problem.workload for problem in training],
+        "chosen_on": [problem.workload for problem in judged_on],
+        "problem": options.problem,
+        "settings": options.problem_settings,
+        "chip_file": str(Path("inputs") / "0" / find_problem(options.problem).chip_file),
+        "seconds": round(seconds, 3),
+        "evaluations": steps[-1].evaluations,
+        "steps": [
+            {
+                "generation": step.generation,
+                "evaluations": step.evaluations,
+                "chosen_on": means[k],
+                "speedup": {name: values[k] for name, values in found.items()},
+                **({"finetuned_on": tuned_means[k], "finetuned": tuned[k]} if tuned else {}),
+            }
+            for k, step in enumerate(steps)
+        ],
+        "chosen": {"generation": steps[best].generation, "speedup": means[best]},
+    }
+    _copy(steps[best].path, out / CHOSEN)
+    if tuned:
+        document["chosen_finetuned"] = {
+            "generation": steps[best_tuned].generation,
+            "speedup": tuned_means[best_tuned],
+            "evaluations": options.finetune,
+        }
+        _copy(steps[best_tuned].path, out / CHOSEN_FINETUNED)
+    atomic.write(out / run_folder.PRETRAINING, json.dumps(document, indent=1, allow_nan=False) + "\n")
+    return document
+
+
+def _copy(source: Path, target: Path) -> None:
+    """At once or not at all. RunFailure where the disk refuses."""
+    temporary = target.with_name(target.name + atomic.TEMPORARY)
+    try:
+        shutil.copyfile(source, temporary)
+        temporary.replace(target)
+    except OSError as error:
+        raise atomic.disk_failure(target, error) from error
+
+
+def _goes_on(options: PretrainOptions) -> dict[str, Any]:
+    """The method that goes on from the policies, and its settings."""
+    if options.method in GOES_ON:
+        return {"method": GOES_ON[options.method], "settings": {}}
+    return {"method": options.method, "settings": method_settings_of(options)}

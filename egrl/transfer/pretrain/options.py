@@ -1,0 +1,100 @@
+"""What is pre-trained, how long, and as which it is known again when it goes on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from egrl.core.budget import Budget
+from egrl.core.recorder import POLICY_EVERY
+from egrl.runs import folder as run_folder
+from workloads.errors import InputError
+from workloads.files import parse_toml, read_text
+
+GENS = 1000
+METHOD = "es"
+"""Of a pre-training whose config names none."""
+DEFAULTS: dict[str, dict[str, Any]] = {"es": {"scouts": 20}, "muzero": {"network.ids": 0}, "ppo": {}}
+"""Settings of methods that are others here than in `egrl run`."""
+GOES_ON = {"es": "egrl"}
+"""Methods whose policies others go on from, with their own settings; what the rest trained goes on as it was."""
+
+
+@dataclass(frozen=True)
+class PretrainOptions:
+    """What is pre-trained, and how long.
+
+    Attributes:
+        workloads, validation: names or files; without validation, the training workloads choose.
+        gens: generations of 21 evaluations, over all workloads together; None without `seconds`: `GENS`.
+        seconds: of training, instead of `gens`.
+        seed: of everything random.
+        problem, chip: as of `egrl run`.
+        problem_settings, method_settings: KEY=VALUE of the problem and of the method.
+        init: policy file to begin with.
+        workers, threads, device: as of `egrl run`.
+        save_every: generations between the policies that are saved, among which validation chooses.
+        finetune: evaluations with which every saved policy goes on on each validation workload; 0: none.
+    """
+
+    workloads: tuple[str, ...]
+    validation: tuple[str, ...] = ()
+    gens: int | None = None
+    seed: int = 0
+    problem: str = "nnpi"
+    chip: str = ""
+    problem_settings: dict[str, Any] = field(default_factory=dict)
+    method_settings: dict[str, Any] = field(default_factory=dict)
+    init: str = ""
+    workers: int = 1
+    threads: int = 1
+    device: str = "cpu"
+    method: str = METHOD
+    seconds: float | None = None
+    save_every: int = POLICY_EVERY
+    finetune: int = 0
+
+    @property
+    def budget(self) -> Budget:
+        """What may be spent."""
+        return Budget((self.gens or GENS) if self.seconds is None else None, self.seconds)
+
+
+FREE = ("gens", "seconds", "workers", "validation", "finetune")
+"""Options that may change when a pre-training goes on: a larger budget, and what changes no policy."""
+
+
+def method_settings_of(options: PretrainOptions) -> dict[str, Any]:
+    """The method's settings that are not its defaults."""
+    return {**DEFAULTS.get(options.method, {}), **options.method_settings}
+
+
+def to_toml(options: PretrainOptions) -> str:
+    """What config.toml holds."""
+    import tomli_w
+
+    return tomli_w.dumps({"kind": "pretraining", "version": 1, "options": plain(options)})
+
+
+def plain(options: PretrainOptions) -> dict[str, Any]:
+    """The options as files hold them: lists, and only what is given."""
+    given = {**asdict(options), "gens": options.budget.generations}
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in given.items() if v is not None}
+
+
+def check_same(options: PretrainOptions, out: Path) -> None:
+    """InputError where the folder is not of this pre-training, or has gone further."""
+    where = str(out / run_folder.CONFIG)
+    document = parse_toml(read_text(where, "a config file"), where)
+    if document.get("kind") != "pretraining" or not isinstance(document.get("options"), dict):
+        found = "a run folder" if document.get("kind") == "config" else f"kind {document.get('kind')!r}"
+        raise InputError(f"--out {out}: expected a new folder or a pre-training, found {found}")
+    old = {"method": METHOD, "save_every": POLICY_EVERY, **document["options"]}
+    new = parse_toml(to_toml(options), where)["options"]
+    for key in dict.fromkeys([*plain(options), *old]):
+        if key not in FREE and old.get(key) != new.get(key):
+            raise InputError(
+                f"--out {out}: {key}: expected {new.get(key)!r} as in this command, found {old.get(key)!r};"
+                " take another --out"
+            )

@@ -1,0 +1,167 @@
+"""Pre-training: one policy over many workloads, through the same loop, chosen on workloads that it did not see.
+
+By default the method is `es` (`egrl/methods/es.py`): every network of a round is measured on every workload, and the
+mean of the log speedups is what the walk climbs. `muzero` deals its games to the workloads in turn. All policies that
+were saved on the way are then placed on the validation workloads (`egrl/transfer/pretrain/choice.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from egrl.core import atomic, loop, typed_tables
+from egrl.core.archive import Archive
+from egrl.core.keys import MOST_SEED
+from egrl.core.method import Setting
+from egrl.core.registry import MethodDefinition
+from egrl.core.stopping import HINT, Interrupted, StopSignal
+from egrl.measure import executors
+from egrl.methods import find_method
+from egrl.problems import find_problem
+from egrl.runs import checkpoint, progress
+from egrl.runs import folder as run_folder
+from egrl.runs.config import MOST_WORKERS
+from egrl.transfer.pretrain.choice import choose
+from egrl.transfer.pretrain.options import DEFAULTS, PretrainOptions, check_same, method_settings_of, to_toml
+from hwsim.problem import Problem
+from workloads.errors import InputError
+
+
+def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[str, Any]:
+    """Pre-train into a folder, or go on with what is there. Returns what pretraining.json holds.
+
+    Raises:
+        InputError: an option is wrong, or the folder holds another pre-training.
+        Interrupted: the user stopped it; the same call goes on.
+    """
+    definition = _check(options)
+    training, validation = (_problems(options, names) for names in (options.workloads, options.validation))
+    _check_distinct(training, validation)
+    reason = next((f"{p.workload}: {why}" for p in training if (why := definition.serves(p))), None)
+    if reason is not None:
+        raise InputError(f"--method {options.method} cannot serve problem {options.problem}: {reason}")
+    method_config: Any = typed_tables.build(definition.config, method_settings_of(options), "--set method")
+    archive = Archive(training)
+    init = None
+    if options.init:
+        from policies.store import load_policy
+
+        init = load_policy(Path(options.init))
+    setting = Setting(
+        training, archive, options.seed, [None] * len(training), init, options.threads, options.device
+    )
+    method = definition.build(setting, method_config)
+    begun = (out / run_folder.CONFIG).is_file()
+    folder = run_folder.RunFolder.reopen(out) if begun else run_folder.RunFolder.create(out)
+    folder.policy_every = options.save_every
+    try:
+        state = None
+        if begun:
+            check_same(options, out)
+        if begun and folder.begun:
+            state = loop.resume(method, folder, archive, training)
+            _check_larger(options, state, out)
+        if begun:
+            atomic.write(out / run_folder.CONFIG, to_toml(options))
+        if state is None or not folder.begun:
+            folder.write_inputs(to_toml(options), training, {})
+        budget = options.budget
+        measure = executors.build(training, options.workers)
+        title = f"pre-training on {len(training)} workloads"
+        done = 0 if state is None else state.generation
+        try:
+            hint = "" if quiet else HINT
+            with StopSignal(hint) as stop, progress.observer(title, budget, done, quiet) as observer:
+                state = loop.search(
+                    method,
+                    training,
+                    measure,
+                    budget,
+                    folder,
+                    archive=archive,
+                    seed=options.seed,
+                    observer=observer,
+                    state=state,
+                    stop=stop,
+                )
+                stopped = stop()
+        finally:
+            measure.close()
+        if stopped and (budget.generations is None or state.generation < budget.generations):
+            raise Interrupted(out, state.generation, again="the same command goes on")
+        return choose(options, out, training, validation, state.seconds, quiet)
+    except KeyboardInterrupt:
+        saved = checkpoint.listing(out / "checkpoint")
+        raise Interrupted(out, saved[-1][0] if saved else None, again="the same command goes on") from None
+    finally:
+        folder.close()
+
+
+def _check(options: PretrainOptions) -> MethodDefinition:
+    for name, least in (
+        ("gens", 1),
+        ("seed", 0),
+        ("workers", 1),
+        ("threads", 1),
+        ("save_every", 1),
+        ("finetune", 0),
+    ):
+        if (value := getattr(options, name)) is not None and value < least:
+            raise InputError(f"--{name.replace('_', '-')}: expected at least {least}, found {value}")
+    for name, most in (("seed", MOST_SEED), ("workers", MOST_WORKERS), ("threads", MOST_WORKERS)):
+        if getattr(options, name) > most:
+            raise InputError(f"--{name}: expected at most {most}, found {getattr(options, name)}")
+    if options.seconds is not None and not 0 <= options.seconds < math.inf:
+        raise InputError(f"--seconds: expected a finite number from 0, found {options.seconds:g}")
+    if options.seconds is not None and options.gens is not None:
+        raise InputError("expected one of --gens and --seconds, found both")
+    definition = find_method(options.method)
+    if not definition.several:
+        raise InputError(
+            f"--method: expected one that trains on several workloads ({', '.join(DEFAULTS)}), found {options.method}"
+        )
+    if options.finetune and not options.validation:
+        raise InputError(
+            f"--finetune {options.finetune}: expected --validation workloads to go on on, found none"
+        )
+    if len(options.workloads) < 2:
+        raise InputError(
+            f"--workloads: expected at least two, found {', '.join(options.workloads) or 'none'}"
+            " (egrl run trains on one)"
+        )
+    return definition
+
+
+def _check_larger(options: PretrainOptions, state: loop.SearchState, out: Path) -> None:
+    """InputError where the folder has been trained for longer than is asked for."""
+    most = options.budget
+    if most.generations is not None and state.generation > most.generations:
+        raise InputError(
+            f"--gens: expected at least the {state.generation} of {out}, found {most.generations}"
+        )
+
+
+def _problems(options: PretrainOptions, workloads: Sequence[str]) -> list[Problem]:
+    definition = find_problem(options.problem).load()
+    settings: Any = typed_tables.build(definition.config, options.problem_settings, "--set problem")
+    chip = options.chip or definition.chips()[0]
+    return [definition.build(workload, chip, settings) for workload in workloads]
+
+
+def _check_distinct(training: Sequence[Problem], validation: Sequence[Problem]) -> None:
+    """InputError where a workload is given twice: a policy must not be chosen on what it was trained on."""
+    for flag, given in (("--workloads", training), ("--validation", validation)):
+        names = [problem.workload for problem in given]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"{flag}: expected workloads of different names, found {twice} twice")
+    trained = {problem.fingerprint() for problem in training}
+    names = [problem.workload for problem in training]
+    for problem in validation:
+        if problem.fingerprint() in trained or problem.workload in names:
+            raise InputError(
+                f"--validation: expected workloads that are not trained on, found {problem.workload} among --workloads"
+            )

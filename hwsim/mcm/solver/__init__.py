@@ -1,0 +1,1 @@
+"""Valid partitions from probabilities or proposals, by constraint propagation and search; knows no costs."""

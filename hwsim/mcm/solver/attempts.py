@@ -1,0 +1,127 @@
+"""A partition a key by quick attempts, or else by runs of the graph's order. Kernels.
+
+Source: MCM paper, section 4.2, algorithms 1 (SAMPLE) and 2 (FIX), which leave to CP-SAT what a dead end takes back.
+Deviations:
+- SAMPLE and FIX are carried out where only precedence is propagated (`hwsim/mcm/solver/draw.py`); a sweep from front
+  to back (`hwsim/mcm/solver/sweep.py`) then changes what the other rules forbid. Every partition can be reached,
+  since what is valid stays as it is; but how likely each is differs from a search that propagates all rules at once;
+- an attempt ends after `FIRST_LIMIT` placements were taken back, the next after twice as many, and so on, each with
+  new random numbers and in a new random order (a given order stays). The fifth and the seventh begin with runs of the
+  graph's order that fit (`hwsim/mcm/solver/contiguous.py`) instead of draws, the seventh with the longest: where
+  memory is tight few draws leave no gaps;
+- where all have failed, runs that keep the triangle rule as they are, if there are some. These and the runs above heed
+  no probabilities. After that `hwsim/mcm/solver/solver.py` turns to the complete search of
+  `hwsim/mcm/solver/search.py`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.jit import kernel
+from hwsim.mcm.solver.contiguous import cut, least_ends, runs_needed
+from hwsim.mcm.solver.draw import drawn, shuffle
+from hwsim.mcm.solver.positions import Plan
+from hwsim.mcm.solver.sweep import swept
+from hwsim.mcm.solver.sweep_state import Bench, bench
+
+FIRST_LIMIT = 50
+DRAWN, ATTEMPTS = 4, 8
+
+
+@kernel
+def attempted(
+    p: Plan,
+    b: Bench,
+    weights: NDArray[np.float32],
+    wished: NDArray[np.int16],
+    order: NDArray[np.int64],
+    free_order: bool,
+    key: np.uint64,
+    counter: int,
+    budget: int,
+    stop: NDArray[np.int64],
+    lo: NDArray[np.int64],
+    stack: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    needed: NDArray[np.int64],
+) -> tuple[bool, int, int]:
+    """A partition in `b.chip` by position, or none; the next counter; placements taken back.
+
+    Args:
+        p, b: the graph and room for sweeps.
+        weights, wished: as in `drawn`.
+        order: int64 [N], the nodes; shuffled where `free_order`.
+        key, counter: random numbers.
+        budget: placements that may be taken back.
+        stop: int64 [1], not 0 when time is over.
+        lo, stack: int64 [N] and [3, N + 1], room.
+        ends, needed: where runs may end, for the attempts from `DRAWN` on; [0] for those before.
+    """
+    failures, later = 0, len(needed) > 0
+    for attempt in range(DRAWN if later else 0, ATTEMPTS if later else DRAWN):
+        if stop[0] or failures > budget:
+            break
+        if not attempt & 1 and later and needed[0] <= p.chips:
+            counter = cut(p, ends, needed, key, counter, attempt > DRAWN, lo)
+        else:
+            if free_order:
+                counter = shuffle(order, key, counter)
+            counter = drawn(p, weights, wished, order, key, counter, lo, stack)
+        limit = min(FIRST_LIMIT << attempt, budget - failures)
+        found, counter, more = swept(p, b, weights, lo, key, counter, limit)
+        failures += more
+        if found:
+            return True, counter, failures
+    return False, counter, failures
+
+
+@kernel
+def attempts(
+    p: Plan,
+    weights: NDArray[np.float32],
+    wished: NDArray[np.int16],
+    orders: NDArray[np.int64],
+    key: NDArray[np.uint64],
+    budget: int,
+    stop: NDArray[np.int64],
+) -> tuple[NDArray[np.int16], NDArray[np.bool_], NDArray[np.int64]]:
+    """A partition a key without complete search: assignment int16 [B, N] (-1 where none), found [B], taken back [B].
+
+    `weights` [1 or B, N, C] or [1, 1, C] for all nodes; `wished` [B, N] or [0, 0]; `orders` [1 or B, N] or [0, N] for
+    random ones; `stop` int64 [1], set to another value than 0 from outside when time is over.
+    """
+    count, n, free = len(key), len(p.node), len(orders) == 0
+    out = np.full((count, n), -1, np.int16)
+    found, failures = np.zeros(count, np.bool_), np.zeros(count, np.int64)
+    b, lo, stack = bench(p), np.empty(n, np.int64), np.empty((3, n + 1), np.int64)
+    order, no_wish = np.empty(n, np.int64), np.zeros(0, np.int16)
+    no_runs = np.zeros(0, np.int64)
+    ends, needed = np.arange(1, n + 1), no_runs
+    tight, tight_needed = least_ends(p), no_runs
+    possible = True
+    for v in range(n):
+        possible = possible and p.earliest[v] <= p.latest[v]
+    for k in range(count if possible else 0):
+        for v in range(n):
+            order[v] = v if free else orders[min(k, len(orders) - 1), v]
+        w, row = wished[k] if len(wished) else no_wish, weights[min(k, len(weights) - 1)]
+        found[k], counter, failures[k] = attempted(
+            p, b, row, w, order, free, key[k], 0, budget, stop, lo, stack, ends, no_runs
+        )
+        if not found[k] and not stop[0]:
+            if len(needed) == 0:
+                needed, tight_needed = runs_needed(p, ends), runs_needed(p, tight)
+            left = budget - failures[k]
+            found[k], counter, more = attempted(
+                p, b, row, w, order, free, key[k], counter, left, stop, lo, stack, ends, needed
+            )
+            failures[k] += more
+            if not found[k] and tight_needed[0] <= p.chips:
+                cut(p, tight, tight_needed, key[k], counter, False, b.chip)
+                found[k] = True
+        if found[k]:
+            for i in range(n):
+                out[k, p.node[i]] = b.chip[i]
+    return out, found, failures

@@ -1,0 +1,1 @@
+"""The proven upper bound on the return of any game, by a linear program; knows no player."""

@@ -1,0 +1,278 @@
+"""Is a layout one that the rules of the game allow? Slow and obvious, and shares no code with the game.
+
+What must hold (MMapGame paper, appendix A, with the rulings of docs/mmap.md):
+
+- a tensor with a size is dropped, or lies at a whole granule inside fast memory; an alias group lies there wholly at
+  one offset, or not at all;
+- two buffers never lie at the same place at the same time, unless they are of one alias group;
+- a Copy of an input is transferred from when its tensor exists in HBM until before its instruction, and lies in fast
+  memory from the first step of that until its instruction; a Copy of an output the other way round, in time to end;
+- a NoCopy of an input goes on where the same tensor lies already; a NoCopy of an output lies there as long as its
+  tensor is available, and a result of the program must be in HBM at the end;
+- two windows of copies have at most one step in common (equation 6); what each step gives is no more than its time with
+  all buffers in fast memory, and is enough for all copies in their windows (equation 5).
+
+The last of these is of the game. The production heuristic's copies overlap; `hwsim/mmap/judge/pools.py` has what holds
+for them instead.
+
+That an interval is as short and an offset as low as it can be is not judged: the tests' twin is for that.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.mmap.judge.pools import late_copies
+from hwsim.mmap.layout import Layout
+from hwsim.problem import Violation
+from workloads.programs.program import NO_ALIAS, Program
+
+DROP, COPY, NO_COPY = 0, 1, 2
+NAMES = {-1: "undecided", DROP: "drop", COPY: "copy", NO_COPY: "nocopy"}
+TOLERANCE = 1e-9
+"""Share of a copy, and of the longest step, by which sums of seconds may be off."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What the judge must know of the chip: bytes, bytes a second, operations a second."""
+
+    capacity_bytes: int
+    granule_bytes: int
+    hbm_Bps: float
+    read_Bps: float
+    write_Bps: float
+    peak_flops: float
+
+
+def judge(
+    program: Program, rates: Rates, layout: Layout, literal_copies: bool = False, pools: bool = False
+) -> list[Violation]:
+    """Everything that a layout breaks; empty: all is well.
+
+    Args:
+        program, rates: what is laid out on what.
+        layout: of N buffers and T steps.
+        literal_copies: whether a copy's window must touch its instruction (the paper's own equation 6).
+        pools: whether copies may overlap, a queue in each direction, as the heuristic's do.
+
+    Raises:
+        ValueError: the layout has other numbers of buffers or steps.
+    """
+    if len(layout.action) != len(program) or len(layout.copy_use_s) != len(program.instructions):
+        raise ValueError(
+            f"layout: expected {len(program)} buffers and {len(program.instructions)} steps, received"
+            f" {len(layout.action)} and {len(layout.copy_use_s)}"
+        )
+    placed = [n for n in range(len(program)) if layout.action[n] in (COPY, NO_COPY)]
+    uses: list[list[int]] = [[] for _ in program.tensors]
+    for n, use in enumerate(program.buffers):
+        uses[use.tensor].append(n)
+    found = []
+    for n, use in enumerate(program.buffers):
+        found += _alone(program, rates, layout, n, uses[use.tensor], literal_copies)
+    found += _groups(program, layout)
+    found += _overlaps(program, layout, np.array([n for n in placed if layout.first[n] >= 0], np.int64))
+    if pools:
+        return found + late_copies(program, rates.hbm_Bps, rates.peak_flops, layout)
+    return found + _windows(program, layout) + _supply(program, rates, layout)
+
+
+def _alone(
+    program: Program, rates: Rates, layout: Layout, n: int, uses: list[int], literal: bool
+) -> list[Violation]:
+    """What one buffer breaks without regard to room; `uses`: the buffers of its tensor."""
+    action, where = int(layout.action[n]), program.buffer_name(n)
+    size = program.tensors[program.buffers[n].tensor].size_bytes
+    offset, span, window = int(layout.offset_bytes[n]), _interval(layout, n), _window(layout, n)
+    if (size == 0) != (action == -1) or action not in NAMES:
+        return [
+            Violation("decision for a buffer without a size, or none for one with", where, action, size, "")
+        ]
+    if action in (-1, DROP):
+        if (offset, span, window) != (-1, (-1, -1), (-1, -1)):
+            return [Violation("place in fast memory though not put there", where, offset, -1, "bytes")]
+        return []
+    if offset < 0 or offset % rates.granule_bytes:
+        return [Violation("offset is no whole granule", where, offset, rates.granule_bytes, "bytes")]
+    if offset + size > rates.capacity_bytes:
+        return [Violation("beyond fast memory", where, offset + size, rates.capacity_bytes, "bytes")]
+    if action == COPY:
+        return _copy(program, layout, n, uses, literal)
+    if window != (-1, -1):
+        return [Violation("copy window of a NoCopy", where, window[0], -1, "step")]
+    return _no_copy(program, layout, n, uses)
+
+
+def _copy(program: Program, layout: Layout, n: int, uses: list[int], literal: bool) -> list[Violation]:
+    use, where = program.buffers[n], program.buffer_name(n)
+    now, (first, last), (start, end) = use.instruction, _interval(layout, n), _window(layout, n)
+    if start > end:
+        return [Violation("copy window is empty", where, start, end, "step")]
+    if use.is_output:
+        if (first, last) != (now, end):
+            return [
+                Violation("interval is not from the instruction to the copy's end", where, last, end, "step")
+            ]
+        if start <= now or (literal and start != now + 1):
+            return [Violation("copy does not begin after the instruction", where, now + 1, start, "step")]
+        steps = len(program.instructions)
+        return (
+            [Violation("copy ends after the program", where, end, steps - 1, "step")] if end >= steps else []
+        )
+    if (first, last) != (start, now):
+        return [
+            Violation("interval is not from the copy's start to the instruction", where, first, start, "step")
+        ]
+    if end >= now or (literal and end != now - 1):
+        return [Violation("copy does not end before the instruction", where, end, now - 1, "step")]
+    ready = _in_hbm_from(program, layout, uses)
+    return (
+        [Violation("copy before the tensor is in HBM", where, ready, start, "step")] if start < ready else []
+    )
+
+
+def _in_hbm_from(program: Program, layout: Layout, uses: list[int]) -> int:
+    for n in uses:
+        if program.buffers[n].is_output and layout.action[n] == COPY:
+            return int(layout.copy_last[n]) + 1
+    return program.tensors[program.buffers[uses[0]].tensor].produced + 1
+
+
+def _no_copy(program: Program, layout: Layout, n: int, uses: list[int]) -> list[Violation]:
+    use, where = program.buffers[n], program.buffer_name(n)
+    first, last = _interval(layout, n)
+    if use.is_output:
+        if program.tensors[use.tensor].leaves:
+            return [Violation("a result is kept in fast memory only", where, 1, 0, "copies")]
+        wanted = program.live_range(use.tensor)
+        if (first, last) != wanted:
+            return [Violation("interval is not the live range", where, last, wanted[1], "step")]
+        return []
+    if first >= 0 and last != use.instruction:
+        return [Violation("interval does not end at the instruction", where, use.instruction, last, "step")]
+    held = use.instruction if first < 0 else first - 1
+    for other in uses:
+        start, end = _interval(layout, other)
+        there = layout.offset_bytes[other] == layout.offset_bytes[n] and layout.action[other] in (
+            COPY,
+            NO_COPY,
+        )
+        if other < n and there and 0 <= start <= held <= end:
+            return []
+    return [Violation("the tensor does not lie there already", where, held, -1, "step")]
+
+
+def _groups(program: Program, layout: Layout) -> list[Violation]:
+    found: list[Violation] = []
+    first: dict[int, int] = {}
+    for n, use in enumerate(program.buffers):
+        if use.alias_id == NO_ALIAS or program.tensors[use.tensor].size_bytes == 0:
+            continue
+        m = first.setdefault(use.alias_id, n)
+        if layout.offset_bytes[n] != layout.offset_bytes[m]:
+            where = f"{program.buffer_name(m)} and {program.buffer_name(n)}"
+            offsets = float(layout.offset_bytes[n]), float(layout.offset_bytes[m])
+            found.append(Violation(f"alias group {use.alias_id} is apart", where, *offsets, "bytes"))
+    return found
+
+
+def _overlaps(program: Program, layout: Layout, held: NDArray[np.int64]) -> list[Violation]:
+    """Each of `held` against all that come later."""
+    size = np.array([program.tensors[program.buffers[n].tensor].size_bytes for n in held], np.int64)
+    alias = np.array([program.buffers[n].alias_id for n in held], np.int64)
+    first, last, offset = layout.first[held], layout.last[held], layout.offset_bytes[held]
+    found = []
+    for k, n in enumerate(held):
+        later = slice(k + 1, None)
+        clash = (first[later] <= last[k]) & (first[k] <= last[later])
+        clash &= (offset[later] < offset[k] + size[k]) & (offset[k] < offset[later] + size[later])
+        clash &= (alias[later] != alias[k]) | (alias[k] == NO_ALIAS)
+        for m in held[later][clash]:
+            where = f"{program.buffer_name(n)} and {program.buffer_name(m)}"
+            found.append(Violation("two buffers at the same place and time", where, 2, 1, "buffers"))
+    return found
+
+
+def _windows(program: Program, layout: Layout) -> list[Violation]:
+    """Equation 6."""
+    copies = np.array([n for n in range(len(program)) if layout.action[n] == COPY], np.int64)
+    start, end = layout.copy_first[copies], layout.copy_last[copies]
+    found = []
+    for k, n in enumerate(copies):
+        common = np.minimum(end[k], end[k + 1 :]) - np.maximum(start[k], start[k + 1 :]) + 1
+        for m in np.flatnonzero(common > 1):
+            where = f"{program.buffer_name(n)} and {program.buffer_name(copies[k + 1 + m])}"
+            found.append(Violation("copies at the same time", where, int(common[m]), 1, "steps"))
+    return found
+
+
+def _supply(program: Program, rates: Rates, layout: Layout) -> list[Violation]:
+    """Equation 5: what is used of each step is there, and serves all copies, the earliest end first."""
+    supply = _fast_seconds(program, rates)
+    slack = TOLERANCE * float(supply.max(initial=0.0))
+    found = [
+        Violation("copies take longer than the step", f"step {t}", float(used), float(supply[t]), "s")
+        for t, used in enumerate(layout.copy_use_s)
+        if not -slack <= used <= supply[t] + slack
+    ]
+    starting: dict[int, list[int]] = {}
+    demand = {}
+    for n, use in enumerate(program.buffers):
+        if layout.action[n] == COPY:
+            starting.setdefault(int(layout.copy_first[n]), []).append(n)
+            demand[n] = program.tensors[use.tensor].size_bytes / rates.hbm_Bps
+    missing = dict(demand)
+    waiting: list[tuple[int, int]] = []
+    for t, used in enumerate(layout.copy_use_s):
+        for n in starting.get(t, []):
+            heapq.heappush(waiting, (int(layout.copy_last[n]), n))
+        left = float(used)
+        while waiting and (left > 0 or waiting[0][0] < t):
+            end, n = waiting[0]
+            taken = min(left, missing[n]) if end >= t else 0.0
+            missing[n] -= taken
+            left -= taken
+            if end < t or missing[n] <= 0:
+                heapq.heappop(waiting)
+    for n, rest in missing.items():
+        if rest > TOLERANCE * demand[n] + slack:
+            where = program.buffer_name(n)
+            found.append(
+                Violation("window is too short for its copy", where, demand[n], demand[n] - rest, "s")
+            )
+    used_s, wanted_s = float(layout.copy_use_s.sum()), sum(demand.values())
+    if used_s > wanted_s + TOLERANCE * wanted_s + slack * len(supply):
+        found.append(Violation("more is taken than is copied", "all steps", used_s, wanted_s, "s"))
+    return found
+
+
+def _fast_seconds(program: Program, rates: Rates) -> NDArray[np.float64]:
+    """float64 [T], seconds of each instruction when its 8 buffers with most traffic lie in fast memory."""
+    uses: list[list[int]] = [[] for _ in program.instructions]
+    for n, use in enumerate(program.buffers):
+        uses[use.instruction].append(n)
+    seconds = []
+    for instruction, mine in zip(program.instructions, uses, strict=True):
+        sized = [n for n in mine if program.tensors[program.buffers[n].tensor].size_bytes > 0]
+        fast = sorted(sized, key=lambda n: -program.buffers[n].traffic_bytes)[:8]
+        memory = instruction.slow_bytes / rates.hbm_Bps
+        for n in mine:
+            rate = rates.hbm_Bps
+            if n in fast:
+                rate = rates.write_Bps if program.buffers[n].is_output else rates.read_Bps
+            memory += program.buffers[n].traffic_bytes / rate
+        seconds.append(max(instruction.flops / rates.peak_flops, memory))
+    return np.array(seconds, np.float64)
+
+
+def _interval(layout: Layout, n: int) -> tuple[int, int]:
+    return int(layout.first[n]), int(layout.last[n])
+
+
+def _window(layout: Layout, n: int) -> tuple[int, int]:
+    return int(layout.copy_first[n]), int(layout.copy_last[n])

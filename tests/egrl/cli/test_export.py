@@ -1,0 +1,99 @@
+"""The best mapping for other tools: what is written names the user's own ops and nodes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+from commands import refuse
+
+from egrl.cli.main import main
+from egrl.runs.past import PastRun
+from onnx_models import Net
+
+
+def model(path: Path) -> str:
+    """Two convolutions with a ReLU between, a reshape and a product; weights lie in a file that is not there."""
+    net = Net(image=[1, 3, 16, 16])
+    x = net.add("Relu", net.conv("image", 3, 8, 3))
+    x = net.add("Flatten", net.conv(x, 8, 8, 3))
+    return net.save(path, net.add("Gemm", x, net.weight(10, 2048), net.weight(10), transB=1))
+
+
+@pytest.fixture
+def run(tmp_path) -> Path:
+    given, out = model(tmp_path / "m.onnx"), tmp_path / "r"
+    argv = ["run", "--workload", given, "--method", "annealing", "--gens", "2", "--out", str(out), "--quiet"]
+    assert main([*argv, "--bound-seconds", "0"]) == 0
+    return out
+
+
+def test_every_node_of_the_copy_says_its_op_and_where_its_tensors_live(run, tmp_path, capsys):
+    out = tmp_path / "mapped.onnx"
+    assert main(["export", str(run), "--model", str(tmp_path / "m.onnx"), "-o", str(out)]) == 0
+    assert "1 nodes of the model are views or constants" in capsys.readouterr().err
+    copy = onnx.load(str(out), load_external_data=False)
+    past = PastRun.read(run)
+    mapping, labels = past.best_mapping(), past.problem.labels[0]
+    found = {node.name: {p.key: p.value for p in node.metadata_props} for node in copy.graph.node}
+    assert found["flatten3"] == {}
+    for n, name in enumerate(past.problem.nodes):
+        own = [entry for entry in found.values() if entry.get("egrl.op") == name]
+        assert own
+        for entry in own:
+            assert entry["egrl.activation"] == labels[mapping[n, 1]]
+            assert entry.get("egrl.weight") == (labels[mapping[n, 0]] if mapping[n, 0] >= 0 else None)
+    assert {p.key: p.value for p in copy.metadata_props}["egrl.chip"] == "nnpi"
+    for node in copy.graph.node:
+        del node.metadata_props[:]
+    del copy.metadata_props[:]
+    assert copy == onnx.load(str(tmp_path / "m.onnx"), load_external_data=False)
+
+
+def test_the_table_has_a_row_a_tensor(run, tmp_path):
+    out = tmp_path / "m.csv"
+    assert main(["export", str(run), "-o", str(out)]) == 0
+    rows = list(csv.DictReader(io.StringIO(out.read_text())))
+    problem = PastRun.read(run).problem
+    assert len(rows) == int((problem.size_bytes > 0).sum())
+    assert {row["op"] for row in rows} == set(problem.nodes)
+    assert sum(int(row["size_bytes"]) for row in rows) == problem.size_bytes.sum()
+
+
+def test_the_json_is_a_mapping_file_that_can_be_evaluated(run, tmp_path, capsys):
+    out = tmp_path / "m.json"
+    assert main(["export", str(run), "-o", str(out)]) == 0
+    assert json.loads(out.read_text()) == json.loads((run / "best_mapping.json").read_text())
+    argv = ["evaluate", "--workload", str(tmp_path / "m.onnx"), "--mapping", str(out)]
+    assert main(argv) == 0
+
+
+def test_what_is_wrong_with_an_export_is_said_in_one_line(run, tmp_path, capsys):
+    given, out = str(tmp_path / "m.onnx"), str(tmp_path / "o.onnx")
+    refuse(capsys, ["export", str(run), "-o", out], "--model: expected with --format onnx the model")
+    there = tmp_path / "there.onnx"
+    there.write_bytes(b"")
+    refuse(capsys, ["export", str(run), "-o", str(there), "--model", "missing.onnx"], "missing.onnx")
+    refuse(
+        capsys,
+        ["export", str(run), "-o", str(tmp_path / "o.csv"), "--model", given],
+        "expected --format onnx",
+    )
+    refuse(capsys, ["export", str(run), "-o", str(tmp_path / "o.txt")], "ending in .json, .csv or .onnx")
+    refuse(capsys, ["export", str(run), "-o", given, "--model", given], "another file than --model")
+    refuse(capsys, ["export", str(run), "-o", str(tmp_path / "no" / "o.csv")], "a folder that exists")
+    refuse(capsys, ["export", str(tmp_path / "nowhere"), "-o", out, "--model", given], "no such folder")
+    refuse(capsys, ["export", str(run), "-o", out, "--model", given, "--no-fuse"], "expected the model that")
+    net = Net(image=[1, 3, 16, 16])
+    other = net.save(tmp_path / "other.onnx", net.add("Relu", net.conv("image", 3, 8, 3)))
+    refuse(
+        capsys,
+        ["export", str(run), "-o", out, "--model", other],
+        "other.onnx: expected the model that",
+        "ops",
+    )
+    assert not Path(out).exists()

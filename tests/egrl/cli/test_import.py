@@ -1,0 +1,152 @@
+"""egrl import: what it writes, says and refuses; and models named directly by --workload."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import onnx_models
+from egrl.cli.main import main
+from onnx_models import Net
+from workloads.load import load
+from workloads.load_program import load_program
+
+
+def imported(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    code = main(["import", *argv])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_import_writes_a_workload_that_can_be_run(tmp_path, capsys):
+    model, output = onnx_models.tiny(tmp_path / "net.onnx"), str(tmp_path / "net.json")
+    code, out, err = imported(capsys, model, "-o", output)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "net: 4 ops from 6 nodes, 0.00 M parameters, 0.000 GMAC, 0.00 MB of weights, 0.00 MB of activations",
+        f"workload file: {output}",
+    ]
+    assert load(output) == load(model)
+    assert main(["evaluate", "--workload", output]) == 0
+    one = capsys.readouterr().out
+    assert main(["evaluate", "--workload", model]) == 0
+    assert capsys.readouterr().out == one
+
+
+def test_a_run_on_a_model_keeps_its_workload(tmp_path, capsys):
+    model, folder = onnx_models.tiny(tmp_path / "net.onnx"), tmp_path / "run"
+    argv = [
+        "run",
+        "--workload",
+        model,
+        "--method",
+        "random",
+        "--evals",
+        "42",
+        "--out",
+        str(folder),
+        "--quiet",
+    ]
+    assert main(argv) == 0
+    assert load(str(folder / "workload.json")) == load(model)
+    rows = json.loads((folder / "best_mapping.json").read_text())["mapping"]
+    assert [row["node"] for row in rows] == [op.name for op in load(model)]
+
+
+def test_the_document_says_which_nodes_an_op_runs(tmp_path, capsys):
+    model = onnx_models.tiny(tmp_path / "net.onnx")
+    code, out, _ = imported(capsys, model, "-o", str(tmp_path / "net.json"), "--json")
+    document = json.loads(out)
+    net = load(model)
+    assert code == 0
+    assert document["nodes"]["conv0"] == ["conv0", "batchnormalization1", "relu2"]
+    assert (document["ops"], document["parameters"], document["macs"]) == (len(net), net.parameters, net.macs)
+    code, out, _ = imported(capsys, model, "-o", str(tmp_path / "net.json"), "--json", "--no-fuse")
+    assert json.loads(out)["nodes"]["conv0"] == ["conv0"]
+
+
+def test_open_dimensions_and_widths_are_given_by_flags(tmp_path, capsys):
+    model, output = onnx_models.tiny(tmp_path / "net.onnx", x=["batch", 3, 8, 8]), str(tmp_path / "net.json")
+    code, _, err = imported(capsys, model, "-o", output)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--dim batch=NUMBER" in err
+    assert imported(capsys, model, "-o", output, "--dim", "batch=3", "--bytes", "1")[0] == 0
+    net = load(output)
+    assert (net.ops[0].batch, net.element_bytes.weight, net.ops[0].output_bytes) == (3, 1.0, 3 * 256)
+    assert main(["evaluate", "--workload", model]) == 2
+    assert "egrl import" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["net.bin", "-o", "net.json"], "expected a file ending in .onnx, .onnx.gz or .pt2"),
+        (["net.onnx", "-o", "net.onnx"], "--output net.onnx: expected a file ending in .json"),
+        (["net.onnx", "-o", "net.json", "--bytes", "100"], "--bytes 100: expected a number of bytes"),
+        (["net.onnx", "-o", "no/net.json"], "--output no/net.json: expected a file in a folder that exists"),
+        (["net.onnx", "-o", "net.json", "--dim", "batch"], "--dim batch: expected NAME=NUMBER"),
+        (["net.onnx", "-o", "net.json", "--dim", "batch=-1"], "--dim batch=-1: expected NAME=NUMBER"),
+        (["net.onnx", "-o", "net.json", "--dim", "b=1", "--dim", "b=2"], "found b twice"),
+        (
+            ["net.onnx", "-o", "net.json", "--dim", "other=1"],
+            "expected one of the open dimensions of net.onnx (none)",
+        ),
+        (["missing.onnx", "-o", "net.json"], "missing.onnx: expected a model"),
+        (["net.onnx"], "Missing option '-o'"),
+    ],
+)
+def test_wrong_input_is_one_line(tmp_path, capsys, monkeypatch, argv, message):
+    monkeypatch.chdir(tmp_path)
+    onnx_models.tiny(tmp_path / "net.onnx")
+    code, out, err = imported(capsys, *argv)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert not (tmp_path / "net.json").exists()
+
+
+def test_remarks_go_to_stderr_and_to_the_log(tmp_path, capsys, caplog):
+    net = Net(x=[4, 8])
+    model = net.save(tmp_path / "net.onnx", net.add("Softmax", net.add("Strange", "x", domain="acme")))
+    code, _, err = imported(capsys, model, "-o", str(tmp_path / "net.json"))
+    assert code == 0
+    assert "egrl import: op acme.Strange (1x): not known, priced as a mover of its data\n" in err
+    load(model)
+    assert "op acme.Strange (1x): not known" in caplog.text
+
+
+HLO = Path(__file__).parents[2] / "workloads" / "importers" / "hlo" / "decode.hlo"
+
+
+def test_import_writes_a_program_of_hlo_text(tmp_path, capsys):
+    output = str(tmp_path / "step.json")
+    code, out, err = imported(capsys, str(HLO), "-o", output)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].startswith("decode: 11 buffers of 7 tensors, 4 instructions, 0.000 GFLOP, ")
+    assert out.splitlines()[1] == f"program file: {output}"
+    assert load_program(output) == load_program(str(HLO))
+    code, out, _ = imported(capsys, str(HLO), "-o", output, "--boundary-aliases", "--json")
+    document = json.loads(out)
+    assert (document["kind"], document["buffers"], document["program"]) == ("import", 11, output)
+
+
+def test_flags_of_models_are_refused_with_hlo_text_and_the_other_way_round(tmp_path, capsys):
+    output = str(tmp_path / "step.json")
+    code, _, err = imported(capsys, str(HLO), "-o", output, "--no-fuse")
+    assert code == 2
+    assert err.strip() == (
+        "egrl: error: --no-fuse: expected with a model, found with HLO text, whose sizes are as compiled"
+    )
+    model = onnx_models.tiny(tmp_path / "net.onnx")
+    code, _, err = imported(capsys, model, "-o", output, "--boundary-aliases")
+    assert code == 2
+    assert "--boundary-aliases: expected with HLO text (.hlo, .hlo.gz, .txt), found with" in err
+
+
+def test_programs_are_listed_among_the_workloads(capsys):
+    assert main(["list", "workloads"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("rnn_2 "))
+    assert (
+        line.split(maxsplit=1)[1] == "program for --problem mmap: 291 buffers, 57.6 GFLOP, 4910 MB of traffic"
+    )

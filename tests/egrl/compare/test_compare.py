@@ -1,0 +1,350 @@
+"""Comparing methods: the numbers of the table, and the command that goes on where it was."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import refuse
+from filelock import FileLock
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from egrl.cli.main import main
+from egrl.compare import statistics as comparison
+from egrl.compare.runs import STOPPING, Job, plan
+from egrl.compare.statistics import Run, paired_interval, rows, run_of
+from workloads.errors import InputError
+
+EVALS = 42
+
+
+def run_(method: str, seed: int, speedup: float, **changes: Any) -> Run:
+    values = {
+        "cost": 1 / speedup if speedup else None,
+        "source": method if speedup else None,
+        "deployable": None,
+        "seconds": 2.0,
+        "evaluations": EVALS,
+    }
+    return Run(method, seed, speedup, **{**values, **changes})
+
+
+# ---- the numbers
+
+
+@given(st.lists(st.tuples(st.floats(0.5, 2), st.floats(0.5, 2)), min_size=2, max_size=12))
+def test_the_interval_is_that_of_the_paired_t_test(pairs):
+    ours = {seed: a for seed, (a, _) in enumerate(pairs)}
+    theirs = {seed: b for seed, (_, b) in enumerate(pairs)}
+    found = paired_interval(ours, theirs)
+    difference = np.array([a - b for a, b in pairs])
+    if np.ptp(difference) < 1e-6:
+        return
+    expected = stats.ttest_rel(list(ours.values()), list(theirs.values())).confidence_interval(0.95)
+    np.testing.assert_allclose([found.low, found.high], expected, rtol=1e-9, atol=1e-12)
+    assert found.low <= found.mean <= found.high
+
+
+def test_the_interval_pairs_seeds_and_needs_two_of_them():
+    assert paired_interval({0: 1.0, 2: 3.0}, {2: 1.0, 3: 9.0}) is None
+    found = paired_interval({0: 1.5, 1: 2.5, 7: 100.0}, {1: 2.0, 0: 1.0})
+    assert (found.mean, found.low, found.high) == (0.5, 0.5, 0.5)
+
+
+def test_a_row_sums_up_the_runs_of_a_method():
+    runs = [
+        run_("egrl", 0, 2.0, source="gnn", deployable=1.5),
+        run_("egrl", 1, 1.0, source="gnn", deployable=1.1, seconds=4.0),
+        run_("random", 0, 0.0),
+        run_("random", 1, 1.0, source="start"),
+    ]
+    egrl, random = rows(runs, ["random", "egrl"], best_known=0.4, bound=0.25)[::-1]
+    assert (egrl.method, egrl.runs, egrl.mean, egrl.best, egrl.seconds) == ("egrl", 2, 1.5, 2.0, 3.0)
+    assert egrl.deviation == pytest.approx(2**-0.5)
+    assert egrl.champions == {"gnn": 2}
+    assert egrl.deployable == pytest.approx(1.3)
+    assert egrl.of_best_known == pytest.approx((0.8 + 0.4) / 2)
+    assert egrl.of_bound == pytest.approx((0.5 + 0.25) / 2)
+    assert egrl.against is None
+    assert random.against.mean == pytest.approx(-1.0)
+    assert random.champions == {"start": 1}
+    assert random.of_bound == pytest.approx(0.125)
+    assert random.deployable is None
+
+
+def test_what_one_run_cannot_tell_is_unknown():
+    found = rows([run_("a", 0, 1.2), run_("b", 0, 1.3)], ["a", "b"], None, None)
+    assert [(r.method, r.deviation, r.against, r.of_best_known, r.of_bound) for r in found] == [
+        ("a", None, None, None, None),
+        ("b", None, None, None, None),
+    ]
+
+
+def test_the_reference_is_egrl_or_the_first_method():
+    assert comparison.reference_of(["random", "egrl"]) == "egrl"
+    assert comparison.reference_of(["random", "ea"]) == "random"
+
+
+def test_a_run_counts_once():
+    with pytest.raises(ValueError, match="received a seed 0 twice"):
+        rows([run_("a", 0, 1.0), run_("a", 0, 1.0)], ["a"], None, None)
+
+
+def test_the_best_known_cost_is_the_least_of_the_runs():
+    assert comparison.best_known_cost([run_("a", 0, 1.0), run_("b", 0, 2.0), run_("b", 1, 0.0)]) == 0.5
+    assert comparison.best_known_cost([run_("a", 0, 0.0)]) is None
+    assert comparison.best_known_cost([run_("a", 0, 0.0)], 3.0) == 3.0
+    assert comparison.best_known_cost([run_("a", 0, 0.5)], 3.0) == 2.0
+    assert comparison.best_known_cost([run_("a", 0, 0.5)], 1.5) == 1.5
+
+
+def test_a_policys_last_known_speedup_counts():
+    summary = {"method": "ea", "seed": 3, "seconds": 1.0, "evaluations": 42, "best": None}
+    assert run_of(summary, [1.0, 1.2, np.nan]).deployable == 1.2
+    assert run_of(summary, [np.nan]).deployable is None
+    found = run_of(summary, None)
+    assert (found.speedup, found.cost, found.source, found.deployable) == (0.0, None, None, None)
+
+
+def test_the_table_shows_figures_and_a_dash_for_what_is_unknown():
+    runs = [run_("egrl", 0, 2.0, deployable=1.5), run_("random", 0, 0.0)]
+    entry = {
+        **{"workload": "w", "problem": "nnpi", "chip": "c", "unit": "s", "baseline": 1.0},
+        **{"best_known": 0.5, "bound": None, "reference": "egrl"},
+        "rows": [dataclasses.asdict(row) for row in rows(runs, ["egrl", "random"], 0.5, None)],
+        "failed": ["w random seed 1 failed: no memory"],
+    }
+    text = comparison.markdown({"evaluations": 42, "seeds": 1, "start": "cold", "workloads": [entry]})
+    cells = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line[:1] == "|"
+    ]
+    assert cells[2] == ["egrl", "1", "2.0000", "-", "2.0000", "-", "100.00%", "-", "1.5000", "2.0", "egrl 1"]
+    assert cells[3] == ["random", "1", "0.0000", "-", "0.0000", "-", "0.00%", "-", "-", "2.0", "-"]
+    assert "42 evaluations, 1 seed, start cold" in text
+    assert "- w random seed 1 failed: no memory" in text
+
+
+# ---- the command
+
+
+def arguments(out: Path, *more: str, methods: str = "annealing,random", evals: int = EVALS) -> list[str]:
+    return [
+        "compare", "--workload", "alexnet", "--methods", methods, "--seeds", "2", "--evals", str(evals),
+        "--workers", "2", "--out", str(out), *more,
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished comparison; copy it before changing it."""
+    out = tmp_path_factory.mktemp("comparison") / "c"
+    assert main(arguments(out)) == 0
+    return out
+
+
+@pytest.fixture
+def copied(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "c"))
+
+
+def metrics(run: Path) -> list[dict[str, str]]:
+    with open(run / "metrics.csv") as stream:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(stream)]
+
+
+def stamps(out: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in out.rglob("summary.json")}
+
+
+def test_every_run_is_an_ordinary_run_and_the_table_says_what_they_reached(finished, tmp_path):
+    document = json.loads((finished / "comparison.json").read_text())
+    assert (document["kind"], document["version"], document["start"]) == ("comparison", 1, "compiler")
+    (entry,) = document["workloads"]
+    assert [row["method"] for row in entry["rows"]] == ["annealing", "random"]
+    assert entry["failed"] == []
+    for row in entry["rows"]:
+        folders = [finished / "alexnet" / f"{row['method']}-s{seed}" for seed in range(2)]
+        summaries = [json.loads((folder / "summary.json").read_text()) for folder in folders]
+        assert [s["evaluations"] for s in summaries] == [EVALS, EVALS]
+        assert row["mean"] == pytest.approx(np.mean([s["best"]["speedup"] for s in summaries]))
+        assert sum(row["champions"].values()) == row["runs"] == 2
+    costs = [run["cost"] for run in entry["runs"]]
+    assert entry["best_known"] < min(costs)  # what ships for AlexNet is proven to be the best
+    assert entry["best_known"] == pytest.approx(entry["bound"], rel=1e-6)
+    assert max(row["of_best_known"] for row in entry["rows"]) <= 1
+    text = (finished / "comparison.md").read_text()
+    assert "| annealing |" in text
+    assert "against annealing (95%)" in text
+    assert (finished / "curves-alexnet.png").read_bytes()[:4] == b"\x89PNG"
+    alone = tmp_path / "alone"
+    argv = ["run", "--workload", "alexnet", "--method", "annealing", "--seed", "1", "--evals", str(EVALS)]
+    assert main([*argv, "--threads", "1", "--quiet", "--out", str(alone)]) == 0
+    assert metrics(alone) == metrics(finished / "alexnet" / "annealing-s1")
+
+
+def test_finished_runs_are_not_run_again(copied, capsys):
+    before, text = stamps(copied), (copied / "comparison.md").read_text()
+    (copied / "comparison.md").unlink()
+    assert main(arguments(copied)) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert captured.out == text == (copied / "comparison.md").read_text()
+    assert stamps(copied) == before
+
+
+def test_runs_may_be_given_the_same_seconds_and_go_on_with_more(tmp_path, capsys):
+    def argv(seconds: float) -> list[str]:
+        methods = ("--methods", "random,annealing", "--seeds", "1", "--seconds", str(seconds))
+        return ["compare", "--workload", "alexnet", *methods, "--out", str(tmp_path / "c")]
+
+    assert main(argv(0.3)) == 0
+    assert "0.3 s of searching" in capsys.readouterr().out
+    assert main(argv(0.3)) == 0
+    assert capsys.readouterr().err == ""
+    before = {run: len(metrics(run)) for run in (tmp_path / "c" / "alexnet").iterdir()}
+    assert main(argv(0.9)) == 0
+    assert len(capsys.readouterr().err.splitlines()) == 2
+    assert all(len(metrics(run)) > count for run, count in before.items())
+    refuse(capsys, argv(0.5), "run.seconds", "--seconds 0.5", "0.9")
+
+
+def test_json_is_one_document_on_stdout(copied, capsys):
+    assert main(arguments(copied, "--json")) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((copied / "comparison.json").read_text())
+
+
+def test_it_goes_on_with_what_is_missing_and_with_a_larger_budget(copied, capsys, tmp_path):
+    shutil.rmtree(copied / "alexnet" / "random-s1")
+    (copied / "alexnet" / "annealing-s0" / "summary.json").unlink()
+    assert main(arguments(copied, evals=63)) == 0
+    assert len(capsys.readouterr().err.splitlines()) == 4
+    for run in (copied / "alexnet").iterdir():
+        assert len(metrics(run)) == 3
+    argv = [
+        "run",
+        "--workload",
+        "alexnet",
+        "--method",
+        "annealing",
+        "--evals",
+        "63",
+        "--threads",
+        "1",
+        "--quiet",
+    ]
+    assert main([*argv, "--out", str(tmp_path / "alone")]) == 0
+    assert metrics(tmp_path / "alone") == metrics(copied / "alexnet" / "annealing-s0")
+
+
+def test_a_changed_configuration_is_refused(copied, capsys):
+    capsys.readouterr()
+    refuse(
+        capsys, arguments(copied, "--set", "annealing.t0=0.5"), "method.t0", "0.5", "0.02", "another --out"
+    )
+    refuse(capsys, arguments(copied, "--start", "cold"), "run.start", "'cold'", "'compiler'")
+    refuse(capsys, arguments(copied, "--set", "problem.invalid=penalise"), "problem.invalid")
+    refuse(capsys, arguments(copied, evals=21), "run.evals", "--evals 21", "42")
+    summary = copied / "alexnet" / "random-s0" / "summary.json"
+    summary.write_text(summary.read_text().replace('"fingerprint": "', '"fingerprint": "00'))
+    refuse(capsys, arguments(copied), "random-s0", "another simulator, chip or workload")
+
+
+def test_a_failed_run_is_reported_and_ends_no_other(copied, capsys):
+    broken = copied / "alexnet" / "annealing-s0"
+    (broken / "summary.json").unlink()
+    for path in (broken / "checkpoint").iterdir():
+        path.write_bytes(b"not a checkpoint")
+    shutil.rmtree(copied / "alexnet" / "random-s0")
+    untouched = stamps(copied)
+    assert main(arguments(copied)) == 1
+    assert untouched.items() < stamps(copied).items()
+    captured = capsys.readouterr()
+    assert "alexnet annealing seed 0 failed: " in captured.err
+    assert (
+        captured.err.splitlines()[-1] == "egrl: error: 1 of 4 runs failed; the same command tries them again"
+    )
+    (entry,) = json.loads((copied / "comparison.json").read_text())["workloads"]
+    assert [(row["method"], row["runs"]) for row in entry["rows"]] == [("annealing", 1), ("random", 2)]
+    assert entry["failed"][0].startswith("alexnet annealing seed 0 failed: ")
+    assert entry["failed"][0] in (copied / "comparison.md").read_text()
+
+
+def test_a_setting_reaches_the_method_it_names_only(tmp_path, capsys):
+    argv = arguments(tmp_path, "--set", "annealing.t0=0.5", "--seeds", "1", evals=21)
+    assert main(argv) == 0
+    assert "t0 = 0.5" in (tmp_path / "alexnet" / "annealing-s0" / "config.toml").read_text()
+    (entry,) = json.loads((tmp_path / "comparison.json").read_text())["workloads"]
+    assert [(row["against"], row["deviation"]) for row in entry["rows"]] == [(None, None)] * 2
+
+
+def test_threads_and_a_start_policy_reach_the_runs_and_a_policy_is_known_by_its_content(tmp_path):
+    small = ["--set", "method.network.width=8", "--set", "method.network.depth=2"]
+    argv = ["run", "--workload", "alexnet", "--method", "es", "--gens", "1", "--quiet", *small]
+    for seed in ("0", "1"):
+        assert main([*argv, "--seed", seed, "--out", str(tmp_path / seed)]) == 0
+    one, other = (tmp_path / seed / "policies" / "generation-00000001.safetensors" for seed in "01")
+    moved = shutil.copy(one, tmp_path / "moved.safetensors")
+
+    def jobs(init: Path) -> Sequence[Job]:
+        options = {"problem": "nnpi", "evals": 21, "chip": "", "start": "cold", "preset": ""}
+        options |= {"settings": [word.replace("method", "es") for word in small[1::2]]}
+        options |= {"threads": 2, "init": str(init)}
+        return plan(["alexnet"], ["es"], 1, tmp_path / "c", options)[0].jobs
+
+    [job] = jobs(one)
+    assert main(list(job.argv)) == 0
+    kept = (job.path / "init_policy.safetensors").read_bytes()
+    assert kept == one.read_bytes()
+    assert "threads = 2" in (job.path / "config.toml").read_text()
+    assert [job.argv for job in jobs(moved)] == [()]
+    with pytest.raises(InputError, match=r"run\.init: expected"):
+        jobs(other)
+
+
+def test_wrong_input_is_refused_before_anything_runs(tmp_path, capsys):
+    out = tmp_path / "c"
+    refuse(capsys, arguments(out, methods="annealing,annealing"), "--methods: expected different names")
+    refuse(capsys, arguments(out, methods="annealing,"), "--methods: expected names with single commas")
+    refuse(capsys, arguments(out, methods="anealing"), "--method: expected one of", "'anealing'")
+    refuse(capsys, arguments(out, methods="nevergrad:Lengler"), "such as", "Lengler")
+    refuse(capsys, arguments(out, "--set", "egrl.alpha=1"), "--set egrl.alpha=1", "annealing, random")
+    refuse(capsys, arguments(out, "--set", "random.t0=1"), "unknown key 't0'")
+    refuse(capsys, arguments(out, evals=20), "--evals: expected at least 21, found 20")
+    refuse(capsys, arguments(out, "--workload", "alexnet,x/alexnet.json"), "different names")
+    refuse(capsys, arguments(out, "--workload", "nonsense"), "nonsense")
+    assert not out.exists()
+    pair = "mobilenet_v2:width=1.4,mobilenet_v2:width=1.25"
+    refuse(capsys, arguments(out, "--workload", pair, "--set", "random.t0=1"), "unknown key 't0'")
+    out.write_text("")
+    refuse(capsys, arguments(out), "--out")
+
+
+def test_ctrl_c_lets_the_runs_save_and_says_how_to_go_on(tmp_path):
+    argv = [sys.executable, "-m", "egrl", *arguments(tmp_path / "c", methods="random", evals=2_100_000)]
+    process = subprocess.Popen(argv, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    runs = [tmp_path / "c" / "alexnet" / f"random-s{seed}" for seed in range(2)]
+    deadline = time.monotonic() + 60
+    while not all((run / "metrics.csv").exists() for run in runs) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=240)
+    assert (process.returncode, out) == (130, "")
+    assert err.splitlines() == [f"egrl compare: {STOPPING}", "egrl: interrupted; the same command goes on"]
+    for run in runs:
+        summary = json.loads((run / "summary.json").read_text())
+        assert not summary["complete"]
+        with FileLock(run / ".lock", timeout=0):
+            assert summary["generations"] == len(metrics(run))

@@ -1,0 +1,93 @@
+"""Interrupts that come as what they are, and as other errors."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from egrl.cli import main as cli
+from egrl.core.stopping import StopSignal, heard
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """A shell starts what runs behind it with interrupts ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def compiled() -> None:
+    """As numba has it: an interrupt in machine code ends as another error."""
+    try:
+        interrupt()
+    except KeyboardInterrupt:
+        raise SystemError("returned a result with an exception set") from None
+
+
+def _stopped_twice() -> None:
+    with StopSignal() as stop:
+        interrupt()
+        assert stop()
+        compiled()
+
+
+def _stopped_once() -> None:
+    with StopSignal():
+        interrupt()
+        raise SystemError("a fault of our own")
+
+
+def test_the_second_interrupt_is_one_whatever_compiled_code_makes_of_it():
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        _stopped_twice()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_errors_after_one_interrupt_stay_what_they_are():
+    with pytest.raises(SystemError):
+        _stopped_once()
+
+
+@pytest.mark.parametrize("hint", ["stopping soon", ""])
+def test_the_first_interrupt_is_answered_and_the_second_is_not(hint, capfd):
+    with StopSignal(hint):
+        interrupt()
+        assert capfd.readouterr().err == (f"\negrl: {hint}\n" if hint else "")
+        with pytest.raises(KeyboardInterrupt):
+            interrupt()
+    assert capfd.readouterr().err == ""
+
+
+def test_it_is_heard_that_something_was_interrupted():
+    before = signal.getsignal(signal.SIGINT)
+    with heard() as interrupted:
+        assert not interrupted()
+        with pytest.raises(SystemError):
+            compiled()
+        assert interrupted()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(("stopped", "code"), [(True, 130), (False, None)])
+def test_commands_interrupted_in_machine_code_end_in_one_line(stopped, code, monkeypatch, capsys):
+    def command(argv: list[str]) -> int:
+        if stopped:
+            compiled()
+        raise SystemError("a fault of our own")
+
+    monkeypatch.setattr(cli, "_main", command)
+    if code is None:
+        with pytest.raises(SystemError):
+            cli.main([])
+    else:
+        assert cli.main([]) == code
+        assert capsys.readouterr().err == "egrl: error: interrupted\n"

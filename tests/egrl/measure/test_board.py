@@ -1,0 +1,198 @@
+"""A board behind a script: real processes that behave, and real ones that do not."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from egrl.measure.board import Answer, Board, BoardDied, BoardFailure, BoardSilent, answer_of, parse_answer
+from hwsim.problem import Status
+
+FAKE = str(Path(__file__).parents[2] / "fake_board.py")
+REQUEST = {"problem": "p", "workload": "w", "chip": "c", "mapping": [{"node": "n", "weight": "dram"}]}
+
+
+@pytest.fixture
+def board(request):
+    made = Board([sys.executable, FAKE, *request.param.split()], start_timeout_s=20.0)
+    yield made
+    made.close()
+
+
+def modes(*names: str):
+    return pytest.mark.parametrize("board", names, indirect=True)
+
+
+@modes("well", "out-of-order", "duplicates", "megabyte", "talks-first", "slow-start 1")
+def test_it_finds_the_answer_among_whatever_else_a_board_says(board):
+    for _ in range(3):
+        assert board.measure(REQUEST, 5.0) == Answer(Status.OK, (0.002,))
+
+
+@modes("samples")
+def test_a_board_may_measure_several_times(board):
+    assert board.measure(REQUEST, 5.0).samples_s == pytest.approx((0.00198, 0.002, 0.003))
+
+
+@modes("exit-at-once")
+def test_a_board_that_ends_is_quoted_by_its_exit_code_and_last_words(board):
+    with pytest.raises(BoardDied, match="exited with code 3; last words: no such device"):
+        board.measure(REQUEST, 5.0)
+
+
+@modes("deaf")
+def test_a_board_that_says_nothing_is_ended_after_its_time(board):
+    board = Board([sys.executable, FAKE, "deaf"])
+    begun = time.monotonic()
+    with pytest.raises(BoardSilent, match=r"no answer within 0\.3 s"):
+        board.measure(REQUEST, 0.3)
+    assert time.monotonic() - begun < 3
+    assert board._process is None
+
+
+def test_a_board_that_answers_otherwise_is_quoted():
+    board = Board(["sh", "-c", "printf 'board> ready'; sleep 60"])
+    with pytest.raises(BoardSilent, match=r"no answer within 0\.5 s; it said: board> ready"):
+        board.measure(REQUEST, 0.5)
+
+
+def test_a_board_that_does_not_read_cannot_hold_up_a_long_request():
+    board = Board(["sleep", "60"])
+    long = {**REQUEST, "mapping": [{"node": "n" * 100, "weight": "dram"}] * 10_000}
+    with pytest.raises(BoardSilent):
+        board.measure(long, 0.3)
+
+
+def test_what_a_board_has_started_ends_with_it(tmp_path):
+    script = f"sleep 300 & echo $! > {tmp_path}/pid; read line; sleep 300"
+    board = Board(["sh", "-c", script])
+    with pytest.raises(BoardSilent):
+        board.measure(REQUEST, 1.0)
+    child = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 5
+    while _runs(child) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _runs(child)
+
+
+def _runs(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_board_is_started_once_and_again_after_it_ended(tmp_path):
+    script = tmp_path / "board.py"
+    script.write_text(
+        "import os, sys, json\n"
+        "for line in sys.stdin:\n"
+        "    number = json.loads(line)['id']\n"
+        "    if number == 3: os._exit(1)\n"
+        "    print(json.dumps({'id': number, 'latency_s': os.getpid()}), flush=True)\n"
+    )
+    board = Board([sys.executable, str(script)])
+    try:
+        first, second = board.measure(REQUEST, 5.0), board.measure(REQUEST, 5.0)
+        assert first == second
+        with pytest.raises(BoardDied, match="exited with code 1"):
+            board.measure(REQUEST, 5.0)
+        assert board.measure(REQUEST, 5.0).samples_s != first.samples_s
+    finally:
+        board.close()
+
+
+def test_closing_gives_a_board_the_time_to_end_and_interrupts_one_that_measures(tmp_path):
+    script = f"while read line; do :; done; echo bye > {tmp_path}/bye"
+    board = Board(["sh", "-c", f'read line; echo \'{{"id": 1, "latency_s": 1}}\'; {script}'])
+    board.measure(REQUEST, 5.0)
+    board.close()
+    assert (tmp_path / "bye").read_text() == "bye\n"
+    hanging = Board(["sleep", "60"])
+    raised: list[BaseException] = []
+
+    def measure() -> None:
+        try:
+            hanging.measure(REQUEST, 60.0)
+        except BoardFailure as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=measure)
+    thread.start()
+    time.sleep(0.3)
+    hanging.close()
+    thread.join(timeout=5)
+    assert not thread.is_alive()
+    assert isinstance(raised[0], BoardDied)
+
+
+def test_a_command_that_cannot_be_started_is_named(tmp_path):
+    plain = tmp_path / "not-executable"
+    plain.write_text("echo")
+    for command, reason in (
+        (str(plain), "Permission denied"),
+        ("/no/such/board", "No such file or directory"),
+    ):
+        with pytest.raises(BoardDied, match=f"cannot be started: {command}: {reason}"):
+            Board([command]).measure(REQUEST, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ({"latency_s": 0.5}, Answer(Status.OK, (0.5,))),
+        ({"latency_s": [1, 2.5]}, Answer(Status.OK, (1.0, 2.5))),
+        ({"error": "no\n memory"}, Answer(Status.FAILED, reason="no memory")),
+        ({"invalid": True, "epsilon": 0.5}, Answer(Status.INVALID, epsilon=0.5)),
+    ],
+)
+def test_answers_of_every_kind(answer, expected):
+    assert answer_of(answer) == expected
+    assert parse_answer(json.dumps({"id": 3, **answer}), 3) == expected
+    assert parse_answer(json.dumps({"id": 4, **answer}), 3) is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"latency_s": None},
+        {"latency_s": "1"},
+        {"latency_s": True},
+        {"latency_s": 0},
+        {"latency_s": -1},
+        {"latency_s": float("nan")},
+        {"latency_s": float("inf")},
+        {"latency_s": 10**400},
+        {"latency_s": []},
+        {"latency_s": [1, None]},
+        {"invalid": True},
+        {"invalid": True, "epsilon": 2},
+        {"invalid": True, "epsilon": float("nan")},
+    ],
+)
+def test_an_answer_that_says_nothing_usable_is_a_failure_that_quotes_it(wrong):
+    with pytest.raises(BoardFailure, match=r"expected .*, found "):
+        answer_of({"id": 1, **wrong})
+
+
+@given(st.text() | st.recursive(st.none() | st.booleans() | st.integers(), st.lists).map(json.dumps))
+def test_a_line_that_is_no_answer_is_noise(line):
+    assert parse_answer(line, 1) is None
+
+
+def test_an_id_is_a_number_and_nothing_like_it():
+    for number in ("true", "1.0", '"1"', "null", "[1]"):
+        assert parse_answer(f'{{"id": {number}, "latency_s": 1}}', 1) is None
+
+
+def test_the_tests_board_is_where_it_is_looked_for():
+    assert os.path.exists(FAKE)

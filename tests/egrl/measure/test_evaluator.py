@@ -1,0 +1,506 @@
+"""Runs that are measured by an evaluator: commands and functions, well-behaved and not."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import itertools
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from egrl import api
+from egrl.cli.main import main
+from egrl.core.archive import Archive
+from egrl.core.budget import GENERATION
+from egrl.core.failure import RunFailure
+from egrl.core.proposals import proposals
+from egrl.measure import records as measurements
+from egrl.measure.board import BoardDied
+from egrl.measure.boards import Boards
+from egrl.measure.config import EvaluatorConfig
+from egrl.measure.evaluator import FunctionStation, name_of
+from egrl.measure.records import EvaluatorLog, Measurements, Record, digest
+from egrl.runs.champion import choose, contenders
+from hwsim.problem import Evaluation, Status
+from toys import ToyRagged
+from workloads.errors import InputError
+
+FAKE = str(Path(__file__).parents[2] / "fake_board.py")
+QUICK = (
+    "evaluator.timeout_s=4",
+    "evaluator.timeout_floor_s=1",
+    "evaluator.start_timeout_s=20",
+    "evaluator.repeats=3",
+)
+
+
+def fake(*words: object) -> str:
+    return " ".join(map(str, (sys.executable, FAKE, *words)))
+
+
+def run(out: Path, evaluator, **options):
+    given = {"method": "random", "gens": 2, "out": out, "settings": QUICK, "evaluator": evaluator}
+    return api.search(**({"workload": "alexnet"} | given | options))
+
+
+def metrics(folder: Path) -> list[dict[str, str]]:
+    with open(folder / "metrics.csv") as stream:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(stream)]
+
+
+def statuses(folder: Path) -> list[str]:
+    lines = (folder / measurements.FILE).read_text().splitlines()
+    return [json.loads(line)["status"] for line in lines]
+
+
+def model(rows) -> float:
+    """A function for `evaluator`: pure, and quick."""
+    return 1e-3 * (2.0 - sum(row.get("activation") == "sram" for row in rows) / len(rows))
+
+
+def odd(rows) -> bool:
+    """What the fake board means by an odd mapping."""
+    return int(hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest(), 16) % 3 == 0
+
+
+# ---- what a run is
+
+
+def test_costs_and_baseline_are_those_of_the_board(tmp_path):
+    result = run(tmp_path / "r", fake("well"))
+    best, baseline = result.summary["best"], result.summary["baseline"]
+    assert 1e-3 <= best["cost"] <= 2e-3
+    assert 1e-3 <= baseline["cost"] <= 2e-3
+    assert best["speedup"] == baseline["cost"] / best["cost"]
+    assert best["reward"] == best["speedup"] ** 2
+    assert result.summary["bound"] is None
+    assert result.summary["evaluator"]["requests"] >= 40
+    assert set(statuses(tmp_path / "r")) == {"ok"}
+    assert not (tmp_path / "r" / measurements.LOG).exists()
+
+
+def test_a_function_measures_as_a_command_does(tmp_path):
+    def like_the_board(rows):
+        text = json.dumps(rows, sort_keys=True)
+        places = [text.count(f'"{memory}"') for memory in ("dram", "llc", "sram")]
+        return 1e-3 * (1.0 + (places[0] + 0.3 * places[1]) / max(1, sum(places)))
+
+    run(tmp_path / "a", fake("well"))
+    result = run(tmp_path / "b", like_the_board, workers=3)
+    assert metrics(tmp_path / "a") == metrics(tmp_path / "b")
+    assert result.summary["evaluator"]["command"].startswith("python:")
+
+
+@pytest.mark.parametrize("method", ["ea", "annealing"])
+def test_the_number_of_boards_changes_nothing(tmp_path, method):
+    for workers in (1, 3):
+        run(tmp_path / str(workers), model, method=method, workers=workers, gens=3)
+    assert metrics(tmp_path / "1") == metrics(tmp_path / "3")
+
+
+def test_a_mapping_is_paid_for_once_even_across_resuming(tmp_path):
+    asked: list[str] = []
+
+    def counting(rows):
+        asked.append(json.dumps(rows))
+        return model(rows)
+
+    run(tmp_path / "r", counting, method="ea", gens=3, workers=2)
+    again = [entry for entry in set(asked) if asked.count(entry) > 1]
+    assert len(again) == 1, "only the baseline is measured more than once"
+    before = len(set(asked))
+    result = api.search(resume=tmp_path / "r", gens=5, evaluator=counting, quiet=True)
+    assert result.summary["evaluations"] == 5 * GENERATION
+    assert [entry for entry in set(asked) if asked.count(entry) > 1] == again
+    assert len(set(asked)) > before
+    run(tmp_path / "whole", model, method="ea", gens=5)
+    assert metrics(tmp_path / "whole") == metrics(tmp_path / "r")
+
+
+def test_a_run_that_was_killed_while_boards_measured_goes_on_as_if_it_had_not_been(tmp_path):
+    def dying(rows):
+        if len(asked) == 40:
+            raise KeyboardInterrupt
+        asked.append(rows)
+        return model(rows)
+
+    asked: list[object] = []
+    with pytest.raises(RunFailure, match="measuring failed: KeyboardInterrupt"):
+        run(tmp_path / "r", dying, gens=4, workers=2, checkpoint_seconds=0.0)
+    paid = len((tmp_path / "r" / measurements.FILE).read_text().splitlines())
+    assert paid >= 30
+    again: list[object] = []
+    api.search(resume=tmp_path / "r", evaluator=lambda rows: again.append(rows) or model(rows))
+    run(tmp_path / "whole", model, gens=4)
+    assert metrics(tmp_path / "whole") == metrics(tmp_path / "r")
+    assert len(again) <= 4 * GENERATION - (paid - 1) + 1
+
+
+# ---- boards that misbehave
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("crash", "failed"),
+        ("garbage", "failed"),
+        ("half-line", "failed"),
+        ("nan", "failed"),
+        ("negative", "failed"),
+        ("error", "failed"),
+        ("hang", "timeout"),
+        ("invalid", "invalid"),
+    ],
+)
+def test_a_mapping_that_a_board_cannot_measure_is_recorded_and_the_run_goes_on(tmp_path, mode, expected):
+    result = run(tmp_path / "r", fake(mode), gens=1, workers=4)
+    assert result.summary["evaluations"] == GENERATION
+    assert set(statuses(tmp_path / "r")) == {"ok", expected}
+    lines = (tmp_path / "r" / measurements.FILE).read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    reasons = {record["reason"] for record in records if record["status"] in ("failed", "timeout")}
+    assert all(reasons)
+    assert result.speedup > 0
+
+
+def test_a_crash_that_does_not_happen_again_costs_no_mapping(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_BOARD_FOLDER", str(tmp_path))
+    result = run(tmp_path / "r", fake("crash-once"), gens=1, workers=2)
+    run(tmp_path / "well", fake("well"), gens=1)
+    assert set(statuses(tmp_path / "r")) == {"ok"}
+    assert metrics(tmp_path / "r") == metrics(tmp_path / "well")
+    assert result.summary["evaluator"]["restarts"] > 0
+    assert "exited with code 1" in (tmp_path / "r" / measurements.LOG).read_text()
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "message"),
+    [
+        (
+            fake("exit-at-once"),
+            "the baseline cannot be measured: exited with code 3; last words: no such device",
+        ),
+        (fake("deaf"), "the baseline cannot be measured: no answer within"),
+        ("/no/such/board", "cannot be started: /no/such/board: No such file or directory"),
+        (str(Path(__file__)), "Permission denied"),
+    ],
+)
+def test_a_board_that_never_measures_ends_in_one_line(tmp_path, capsys, evaluator, message):
+    argv = ["run", "--workload", "alexnet", "--method", "random", "--gens", "1", "--out", str(tmp_path / "r")]
+    argv += [word for setting in QUICK[:2] for word in ("--set", setting)]
+    argv += ["--set", "evaluator.start_timeout_s=0.5", "--evaluator", evaluator]
+    assert main(argv) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines()[-1].startswith("egrl: error: --evaluator: ")
+    assert message in captured.err
+    assert "Traceback" not in captured.err
+    assert not (tmp_path / "r").exists()
+
+
+def test_boards_that_die_for_good_end_the_run_and_a_mended_one_goes_on_with_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_BOARD_FOLDER", str(tmp_path))
+    with pytest.raises(
+        RunFailure, match="no longer measures the baseline, tried 1 times: exited with code 7"
+    ):
+        run(
+            tmp_path / "r",
+            fake("dies-after", 30),
+            workers=2,
+            settings=(*QUICK, "evaluator.restarts=1", "evaluator.retries=0"),
+            checkpoint_seconds=0.0,
+        )
+    assert len(statuses(tmp_path / "r")) >= 20
+    assert set(statuses(tmp_path / "r")) == {"ok"}
+    api.search(resume=tmp_path / "r", evaluator=fake("well"))
+    run(tmp_path / "whole", fake("well"))
+    assert metrics(tmp_path / "whole") == metrics(tmp_path / "r")
+
+
+def test_one_board_that_dies_leaves_its_work_to_the_others(tmp_path):
+    calls: dict[int, int] = {}
+
+    class Dying(FunctionStation):
+        def measure(self, request, timeout_s):
+            calls[id(self)] = calls.get(id(self), 0) + 1
+            if calls[id(self)] > 3 and self is second:
+                raise BoardDied("pulled out")
+            return super().measure(request, timeout_s)
+
+    problem = ToyRagged()
+    first, second = FunctionStation(lambda rows: 1.0), Dying(lambda rows: 1.0)
+    boards = Boards(problem, [first, second], EvaluatorConfig(restarts=1), Measurements(), EvaluatorLog())
+    try:
+        boards.measure_baseline()
+        keys = np.arange(60, dtype=np.uint64)
+        mapping = problem.sample(np.ones((60, *problem.num_choices.shape, 4)), keys)
+        boards.submit(proposals(mapping, "test").numbered(0), keys)
+        rows = 0
+        deadline = time.monotonic() + 20
+        while rows < 60 and time.monotonic() < deadline:
+            rows += sum(len(part) for part, _ in boards.ready(0.5))
+        assert rows == 60
+    finally:
+        boards.close()
+
+
+# ---- noise
+
+
+def test_a_lucky_measurement_does_not_name_the_best(tmp_path):
+    rng = np.random.default_rng(0)
+    lock = threading.Lock()
+
+    def noisy(rows):
+        with lock:
+            return model(rows) * max(0.3, 1 + 0.2 * rng.standard_normal())
+
+    result = run(tmp_path / "r", noisy, method="ea", gens=6, settings=("evaluator.rounds=30",))
+    usage = result.summary["evaluator"]
+    assert 0.05 < usage["noise"] < 0.5
+    assert 1 < usage["contenders"] <= 10
+    low, high = usage["speedup_interval"]
+    assert low < result.speedup < high
+    best = json.loads((tmp_path / "r" / "best_mapping.json").read_text())["mapping"]
+    baseline = run(tmp_path / "quiet", model, gens=1).summary["baseline"]["cost"]
+    assert result.speedup == pytest.approx(baseline / model(best), rel=0.15)
+
+
+class Leaving(FunctionStation):
+    """A noisy board that is pulled out after so many measurements."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__(lambda rows: 1.0 + 0.1 * (self.left % 3))
+        self.left = left
+
+    def measure(self, request, timeout_s):
+        self.left -= 1
+        if self.left < 0:
+            raise BoardDied("pulled out")
+        return super().measure(request, timeout_s)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_best_is_named_by_a_board_that_lives_and_by_none_where_the_last_one_leaves(named):
+    problem = ToyRagged()
+    config = EvaluatorConfig(restarts=1, retries=0)
+    boards = Boards(problem, [Leaving(6), Leaving(1000)], config, Measurements(), EvaluatorLog())
+    try:
+        boards.measure_baseline()
+        archive = Archive([problem])
+        keys = np.arange(12, dtype=np.uint64)
+        mapping = problem.sample(np.ones((12, *problem.num_choices.shape, 4)), keys)
+        boards.submit(proposals(mapping, "test").numbered(0), keys)
+        rows: list = []
+        deadline = time.monotonic() + 20
+        asked = 12
+        while (len(rows) < asked or len(boards.living) > 1) and time.monotonic() < deadline:
+            rows += boards.ready(0.2)
+            if (
+                len(rows) >= asked and len(boards.living) > 1
+            ):  # the other board was so quick that it did them all
+                keys = np.arange(asked, asked + 12, dtype=np.uint64)
+                mapping = problem.sample(np.ones((12, *problem.num_choices.shape, 4)), keys)
+                boards.submit(proposals(mapping, "test").numbered(asked), keys)
+                asked += 12
+        assert len(boards.living) == 1
+        for row, evaluation in sorted(rows, key=lambda pair: int(pair[0].tickets[0])):
+            archive.append(row, evaluation)
+        if not named:
+            boards.living[0]._station.left = 0
+        found = choose(boards, archive, contenders(archive, 0.5, 5))
+        assert (found is not None) == named
+    finally:
+        boards.close()
+
+
+def test_the_best_is_named_while_nothing_else_is_measured():
+    """A run of so many seconds ends with proposals under way, which must not share a station with the naming."""
+    at_once, shared = threading.Lock(), []
+
+    class Slow(FunctionStation):
+        def measure(self, request, timeout_s):
+            if not at_once.acquire(blocking=False):
+                shared.append(request)
+                raise BoardDied("asked twice at once")
+            try:
+                time.sleep(0.01)
+                return super().measure(request, timeout_s)
+            finally:
+                at_once.release()
+
+    problem, archive = ToyRagged(), Archive([ToyRagged()])
+    costs = itertools.cycle([1.0, 1.1, 0.9])
+    boards = Boards(
+        problem, [Slow(lambda rows: next(costs))], EvaluatorConfig(rounds=3), Measurements(), EvaluatorLog()
+    )
+    try:
+        boards.measure_baseline()
+        keys = np.arange(60, dtype=np.uint64)
+        mapping = problem.sample(np.ones((60, *problem.num_choices.shape, 4)), keys)
+        boards.submit(proposals(mapping, "test").numbered(0), keys)
+        rows: list = []
+        while len(rows) < 5:
+            rows += boards.ready(0.2)
+        for row, evaluation in sorted(rows, key=lambda pair: int(pair[0].tickets[0]))[:5]:
+            archive.append(row, evaluation)
+        assert choose(boards, archive, contenders(archive, 0.5, 5)) is not None
+        assert not shared
+        assert boards.usage().failures == 0
+    finally:
+        boards.close()
+
+
+def test_a_quiet_board_measures_each_mapping_once(tmp_path):
+    usage = run(tmp_path / "r", model).summary["evaluator"]
+    assert usage["noise"] == 0
+    assert usage["contenders"] == 0
+    assert usage["requests"] <= 2 * GENERATION + 6
+
+
+def test_contenders_are_different_mappings_within_the_noise_best_first():
+    problem = ToyRagged()
+    archive = Archive([problem])
+    keys = np.arange(6, dtype=np.uint64)
+    mapping = problem.sample(np.ones((6, *problem.num_choices.shape, 4)), keys)
+    mapping[5] = mapping[1]
+    costs = np.array([1.2, 1.0, np.nan, 1.05, 0.9, 1.0])
+    status = np.array([0, 0, 2, 0, 0, 0], np.int8)
+    partial = np.array([False] * 4 + [True] + [False])
+    blank = np.zeros(6)
+    archive.append(
+        proposals(mapping, "test").numbered(0),
+        Evaluation(1 / costs, costs, 1 / costs, blank, status, partial, mapping),
+    )
+    assert contenders(archive, 0.02, 10) == [1, 3]
+    assert contenders(archive, 0.1, 10) == [1, 3, 0]
+    assert contenders(archive, 0.1, 1) == [1]
+
+
+# ---- time-outs, the cache, arguments
+
+
+def test_a_mapping_far_slower_than_the_best_is_not_waited_for(tmp_path):
+    begun = time.monotonic()
+    run(tmp_path / "r", fake("hang"), gens=1, workers=8, settings=("evaluator.timeout_floor_s=0.3",))
+    assert statuses(tmp_path / "r").count("timeout") > 2
+    assert time.monotonic() - begun < 30
+
+
+def test_damaged_lines_of_the_cache_are_passed_over(tmp_path):
+    kept = Measurements()
+    kept.attach(tmp_path)
+    kept.put("a", Record(Status.OK, (1.0, 2.0), request_s=0.5))
+    kept.put("b", Record(Status.TIMEOUT, reason="slow"))
+    kept.close()
+    with open(tmp_path / measurements.FILE, "ab") as stream:
+        stream.write(b'nonsense\n{"mapping": 3}\n{"mapping": "c", "status": "ok"')
+    again = Measurements()
+    again.attach(tmp_path)
+    assert again.get("a") == Record(Status.OK, (1.0, 2.0), request_s=0.5)
+    assert again.get("b") == Record(Status.TIMEOUT, reason="slow")
+    assert len(again) == 2
+    again.put("d", Record(Status.OK, (3.0,)))
+    again.close()
+    assert (tmp_path / measurements.FILE).read_bytes().endswith(b"\n")
+    third = Measurements()
+    third.attach(tmp_path)
+    assert third.get("d") == Record(Status.OK, (3.0,))
+    third.close()
+
+
+def test_equal_mappings_have_equal_digests_whatever_their_layout():
+    mapping = np.arange(12, dtype=np.int16).reshape(6, 2)
+    assert digest(mapping) == digest(np.asfortranarray(mapping)) != digest(mapping + 1)
+
+
+def test_a_run_keeps_to_its_kind_of_measuring(tmp_path):
+    run(tmp_path / "board", model, gens=1)
+    with pytest.raises(InputError, match=r"measured by a Python function: expected egrl\.search\(resume="):
+        api.search(resume=tmp_path / "board", gens=2)
+    api.search("alexnet", method="random", gens=1, out=tmp_path / "model")
+    with pytest.raises(InputError, match="--evaluator: expected none: the model measured this run"):
+        api.search(resume=tmp_path / "model", gens=2, evaluator="board")
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "expected"),
+    [
+        ("'unclosed", "expected a command: No closing quotation"),
+        (7, "expected a command or a function"),
+        ("  ", "found an empty one"),
+        ("", "found an empty one"),
+    ],
+)
+def test_an_evaluator_that_is_none_is_refused_before_anything_is_made(tmp_path, evaluator, expected):
+    with pytest.raises(InputError, match=expected):
+        run(tmp_path / "r", evaluator)
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_function_is_named_in_the_config_and_its_exceptions_fail_the_mapping(tmp_path):
+    assert name_of(model) == f"python:{__name__}.model"
+
+    def broken(rows):
+        if odd(rows):
+            raise ZeroDivisionError("oops")
+        return {"latency_s": model(rows)}
+
+    usage = run(tmp_path / "r", broken, gens=1).summary["evaluator"]
+    assert usage["failures"] >= 3 * statuses(tmp_path / "r").count("failed") > 0
+    assert "failed: ZeroDivisionError: oops" in (tmp_path / "r" / measurements.LOG).read_text()
+    assert "ZeroDivisionError: oops" in (tmp_path / "r" / measurements.FILE).read_text()
+
+
+def test_the_examples_are_boards(tmp_path):
+    examples = Path(__file__).parents[3] / "examples"
+    result = run(tmp_path / "python", f"{sys.executable} {examples / 'board.py'}")
+    assert 1e-3 <= result.summary["best"]["cost"] <= 2e-3
+    tool = tmp_path / "tool"
+    tool.write_text('#!/bin/sh\ngrep -q "activation" "$1" && echo 0.5\n')
+    tool.chmod(0o755)
+    result = run(tmp_path / "shell", f"sh {examples / 'board.sh'} {tool}", gens=1)
+    assert result.summary["best"]["cost"] == 0.5
+    assert set(statuses(tmp_path / "shell")) == {"ok"}
+    tool.write_text("#!/bin/sh\nexit 3\n")
+    with pytest.raises(RunFailure, match="cannot be measured: exit code 3"):
+        run(tmp_path / "failing", f"sh {examples / 'board.sh'} {tool}")
+
+
+def test_a_function_may_change_what_it_is_given(tmp_path):
+    def emptying(rows):
+        found = model(rows)
+        rows.clear()
+        return found
+
+    run(tmp_path / "a", emptying)
+    run(tmp_path / "b", model)
+    assert metrics(tmp_path / "a") == metrics(tmp_path / "b")
+
+
+def test_a_run_is_resumed_by_its_folder_alone(tmp_path):
+    import egrl
+
+    run(tmp_path / "r", model, gens=1)
+    result = egrl.search(resume=tmp_path / "r", gens=2, evaluator=model)
+    assert result.summary["generations"] == 2
+
+
+def test_settings_of_an_evaluator_need_one(tmp_path):
+    with pytest.raises(InputError, match=r"--set evaluator\.timeout_s: expected --evaluator, found none"):
+        api.search("alexnet", gens=1, out=tmp_path / "r", settings=["evaluator.timeout_s=3"])
+
+
+def test_failures_and_the_interval_are_said_at_the_end(tmp_path, capsys):
+    argv = ["run", "--workload", "alexnet", "--method", "random", "--gens", "1", "--out", str(tmp_path / "r")]
+    assert main([*argv, "--evaluator", fake("error")]) == 0
+    assert "the evaluator failed" in capsys.readouterr().err
+    argv[-1] = str(tmp_path / "noisy")
+    assert main([*argv, "--evaluator", fake("noise", 0.1)]) == 0
+    assert "; 95% interval " in capsys.readouterr().out

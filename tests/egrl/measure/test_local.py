@@ -1,0 +1,76 @@
+"""Executors: the pool measures what the caller would, and survives a worker's death."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from egrl.core.failure import RunFailure
+from egrl.core.proposals import proposals
+from egrl.measure import executors, local
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
+from hwsim.problem import Evaluation
+from workloads.load import load
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return NnpiProblem(load("alexnet"), load_chip("nnpi"), NnpiConfig())
+
+
+def batch(problem, rows, first):
+    keys = np.arange(first, first + rows, dtype=np.uint64)
+    mapping = problem.sample(np.ones((rows, *problem.num_choices.shape, 3)), keys)
+    return proposals(mapping, "test").numbered(first), keys
+
+
+def collect(pool, rows):
+    parts = []
+    deadline = time.monotonic() + 120
+    while sum(len(part) for part, _ in parts) < rows:
+        assert time.monotonic() < deadline
+        parts += pool.ready(0.5)
+    parts.sort(key=lambda pair: pair[0].tickets[0])
+    assert np.concatenate([part.tickets for part, _ in parts]).tolist() == list(range(rows))
+    return Evaluation.concatenate([evaluation for _, evaluation in parts])
+
+
+def test_a_pool_measures_as_the_calling_process_does_and_outlives_a_killed_worker(problem):
+    pool = executors.build([problem], 2)
+    assert isinstance(pool, local.ProcessPool)
+    try:
+        first, keys = batch(problem, 21, 0)
+        pool.submit(first, keys)
+        found = collect(pool, 21)
+        expected = problem.evaluate(first.mapping, keys)
+        for name in vars(expected):
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+        for worker in list(pool._pool._processes.values()):
+            os.kill(worker.pid, signal.SIGKILL)
+        again, keys = batch(problem, 21, 0)
+        pool.submit(again, keys)
+        np.testing.assert_array_equal(collect(pool, 21).cost, problem.evaluate(again.mapping, keys).cost)
+    finally:
+        pool.close()
+
+
+class Deadly:
+    """A problem whose measurement kills its process."""
+
+    def evaluate(self, mapping, key):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_pool_whose_workers_always_die_gives_up_in_one_line(problem):
+    pool = local.ProcessPool([Deadly()], 1)
+    try:
+        pool.submit(*batch(problem, 2, 0))
+        with pytest.raises(RunFailure, match="worker processes died 4 times"):
+            collect(pool, 2)
+    finally:
+        pool.close()

@@ -1,0 +1,65 @@
+"""Whom the learner imitates, and how often it learns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from egrl.core import typed_tables
+from egrl.core.archive import Archive
+from egrl.core.keys import run_keys
+from egrl.core.method import Setting
+from egrl.core.proposals import proposals
+from egrl.methods import find_method
+from hwsim.problem import Status
+from subjects import SMALL
+from toys import ToyRagged
+
+
+def test_the_elite_is_the_shares_of_choices_among_the_best_distinct_mappings_that_ran():
+    problem = ToyRagged()
+    archive = Archive([problem])
+    definition = find_method("egrl")
+    settings = {**SMALL["egrl"], "learner.elites": 2}
+    method = definition.build(
+        Setting([problem], archive, 0, [None], None), typed_tables.build(definition.config, settings, "test")
+    )
+    mapping = problem.sample(
+        np.ones((6, *problem.num_choices.shape, int(problem.num_choices.max())), np.float32),
+        run_keys(0, np.arange(6), 0),
+    )
+    rows = replace(proposals(mapping, ["test"] * 6), ticket=np.arange(6))
+    evaluation = problem.evaluate(mapping, np.zeros(6, np.uint64))
+    reward = np.array([0.1, 0.9, 0.5, 0.9, 7.0, np.nan])
+    status = np.array([Status.OK] * 4 + [Status.FAILED, Status.OK], dtype=evaluation.status.dtype)
+    evaluation = type(evaluation)(**{**vars(evaluation), "reward": reward, "status": status})
+    archive.append(rows, evaluation)
+    best = archive.mappings(np.array([1, 2]))  # equal rewards count once, and a failure not at all
+    expected = (best[..., None] == np.arange(int(problem.num_choices.max()))).mean(axis=0)
+    np.testing.assert_allclose(method._learner._elite(), expected)
+
+
+@pytest.mark.parametrize(("nodes", "expected"), [(1_000_000, 42), (2, 12), (1, 6)])
+def test_a_larger_graph_gets_fewer_steps_in_proportion_and_none_is_lost(nodes, expected, monkeypatch):
+    problem = ToyRagged()
+    definition = find_method("pg")
+    archive = Archive([problem])
+    settings = {**SMALL["pg"], "learner.nodes": nodes}
+    method = definition.build(
+        Setting([problem], archive, 0, [None], None), typed_tables.build(definition.config, settings, "test")
+    )
+    made = []
+    monkeypatch.setattr(method._learner._sac, "update", lambda batch, rng: made.append(batch) or {})
+    told = 0
+    for _ in range(2):
+        rows = method.ask(21)
+        batch = rows.numbered(told)
+        method.learn()
+        evaluation = problem.evaluate(batch.mapping, run_keys(0, batch.tickets, 0))
+        archive.append(batch, evaluation)
+        method.tell(batch, evaluation)
+        told += len(batch)
+    method.learn()
+    assert len(made) == expected

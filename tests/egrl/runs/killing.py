@@ -1,0 +1,85 @@
+"""A process that runs `egrl` commands in children and kills them with SIGKILL; used by test_killed.py.
+
+usage: python killing.py OUT SEED KILLS TIMES… — interrupts one run in OUT KILLS times at random instants, then
+once before each of the TIMES-th calls into fsync, rename and truncate, resuming it each time, and lets it finish.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+import tensorboardX  # noqa: F401  (imported once here, not in each child)
+
+import egrl.methods.hybrid.egrl  # noqa: F401
+import hwsim.nnpi.problem  # noqa: F401
+from egrl.cli.main import main
+
+GENS = 40
+ARGS = [
+    "--workload", "alexnet", "--gens", str(GENS), "--checkpoint-seconds", "0.0", "--quiet",
+    "--set", "method.network.width=8", "--set", "method.network.depth=1", "--set", "method.network.attention_heads=2",
+    "--set", "method.critic.width=8", "--set", "method.batch=2",
+]  # fmt: skip
+
+
+def command(out: str) -> list[str]:
+    """Begin the run, or go on with it."""
+    started = os.path.exists(os.path.join(out, "config.toml"))
+    return ["run", "--resume", out, "--quiet"] if started else ["run", *ARGS, "--out", out]
+
+
+def child(argv: list[str], before: Callable[[], None]) -> int:
+    """Run a command in a forked child; the pid."""
+    pid = os.fork()
+    if pid == 0:
+        before()
+        os._exit(main(argv))
+    return pid
+
+
+def die_at_call(number: int) -> Callable[[], None]:
+    """Make this process die by SIGKILL just before its number-th call into fsync, rename or truncate."""
+
+    def install() -> None:
+        left = [number]
+
+        def deadly(name: str) -> None:
+            real = getattr(os, name)
+
+            def call(*args: object) -> object:
+                left[0] -= 1
+                if left[0] == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return real(*args)
+
+            setattr(os, name, call)
+
+        for name in ("fsync", "replace", "truncate"):
+            deadly(name)
+
+    return install
+
+
+def run() -> int:
+    out, seed, kills, *calls = sys.argv[1:]
+    rng = random.Random(int(seed))
+    died = 0
+    for _ in range(int(kills)):
+        pid = child(command(out), lambda: None)
+        time.sleep(rng.uniform(0.02, 1.2))
+        os.kill(pid, signal.SIGKILL)
+        died += os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    for number in calls:
+        pid = child(command(out), die_at_call(int(number)))
+        died += os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    print(died)
+    return main(command(out))
+
+
+if __name__ == "__main__":
+    sys.exit(run())

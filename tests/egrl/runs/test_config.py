@@ -1,0 +1,153 @@
+"""The typed configuration and its messages."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+import pytest
+from annotated_types import Ge
+
+from egrl import api
+from egrl.core import typed_tables
+from egrl.core.budget import Budget
+from egrl.methods.hybrid.egrl import EgrlConfig
+from egrl.runs import config
+from egrl.runs.config import RunConfig, RunOptions
+from workloads.errors import InputError
+
+
+@dataclass(frozen=True)
+class Inner:
+    alpha: float = 0.05
+    width: Annotated[int, Ge(1)] = 8
+
+
+@dataclass(frozen=True)
+class Empty:
+    pass
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner = field(default_factory=Inner)
+    other: Inner = field(default_factory=lambda: Inner(0.5, 3))
+    mode: Literal["a", "b"] = "a"
+    beta: float = 1.0
+
+
+def test_nested_keys_are_reached_in_full_and_keep_their_neighbours_defaults():
+    built = typed_tables.build(Outer, {"inner.alpha": 0.1, "other": {"width": 9}}, "--set method")
+    assert built == Outer(inner=Inner(alpha=0.1), other=Inner(0.5, 9))
+
+
+def test_a_nested_key_that_is_unique_may_be_named_alone():
+    @dataclass(frozen=True)
+    class Single:
+        inner: Inner = field(default_factory=Inner)
+
+    assert typed_tables.build(Single, {"alpha": 0.2}, "--set method") == Single(Inner(alpha=0.2))
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"gamma": 1}, r"--set method: unknown key 'gamma'"),
+        ({"bta": 1}, r"unknown key 'bta'; did you mean beta\?"),
+        ({"alpha": 1}, r"'alpha' is ambiguous: expected one of inner\.alpha, other\.alpha"),
+        ({"inner.width": 0}, r"inner\.width: .*greater than or equal to 1, found '0'"),
+        ({"inner.width": "x"}, r"inner\.width: .*valid integer.*, found 'x'"),
+        ({"beta": float("nan")}, r"beta: .*finite number, found 'nan'"),
+        ({"mode": "c"}, r"mode: .*'a' or 'b', found 'c'"),
+        ({"inner": 3}, r"unknown key 'inner'"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_was_expected_and_found(table, message):
+    with pytest.raises(InputError, match=message):
+        typed_tables.build(Outer, table, "--set method")
+
+
+@pytest.mark.parametrize("setting", ["alpha=1", "method.alpha", "other.alpha=1", "method.=1", ""])
+def test_a_malformed_set_is_refused(setting):
+    with pytest.raises(InputError, match=r"expected problem\.KEY=VALUE or method\.KEY=VALUE or evaluator"):
+        typed_tables.parse_set([setting])
+
+
+def test_a_table_that_a_command_does_not_use_is_refused():
+    assert typed_tables.parse_set(["problem.x=1"], "problem") == {"problem": {"x": 1}}
+    with pytest.raises(InputError, match=r"--set method\.x=1: expected problem\.KEY=VALUE$"):
+        typed_tables.parse_set(["method.x=1"], "problem")
+
+
+def test_a_message_lists_few_of_many_keys():
+    with pytest.raises(
+        InputError, match=r"expected one of \S+, \S+, \S+, \S+ or \d+ more .*config\.toml"
+    ) as caught:
+        typed_tables.build(EgrlConfig, {"frobnicate": 1}, "--set method")
+    assert len(str(caught.value)) < 250
+    with pytest.raises(InputError, match=r"expected one of alpha, width$"):
+        typed_tables.build(Inner, {"frobnicate": 1}, "--set method")
+    with pytest.raises(InputError, match="there is nothing to set"):
+        typed_tables.build(Empty, {"frobnicate": 1}, "--set method")
+
+
+def test_the_docstring_of_search_states_every_flag_with_its_default():
+    text = inspect.getdoc(api.search)
+    for entry in dataclasses.fields(RunOptions):
+        row = re.search(rf"^ +{entry.name}: (.*?)(?=^ +\w+: |\n\n)", text, re.DOTALL | re.MULTILINE)
+        assert row is not None, entry.name
+        if entry.name == "workload":
+            continue
+        default = (
+            "200" if entry.name == "gens" else "no such limit" if entry.default is None else entry.default
+        )
+        shown = f'"{default}"' if isinstance(entry.default, str) else str(default)
+        assert re.search(rf"default:? {re.escape(shown)}(?![\d.]\d)", row[1]), (entry.name, row[1])
+    for name in inspect.signature(api.search).parameters:
+        assert f"    {name}: " in text
+
+
+def test_values_are_toml_or_plain_words():
+    parsed = typed_tables.parse_set(
+        ["method.a=1", "method.b=0.5", "method.c=penalise", "problem.d=[1, 2]", "method.e=true"]
+    )
+    assert parsed["method"] == {"a": 1, "b": 0.5, "c": "penalise", "e": True}
+    assert parsed["problem"] == {"d": [1, 2]}
+    assert parsed["evaluator"] == {}
+
+
+def test_the_config_file_gives_back_the_config():
+    resolved = RunConfig(RunOptions(workload="bert", gens=3, seed=7), Inner(), Outer(inner=Inner(alpha=0.25)))
+    tables = config.read_toml(config.to_toml(resolved), "config.toml")
+    assert typed_tables.build(RunOptions, tables["run"], "run") == resolved.run
+    assert typed_tables.build(Inner, tables["problem"], "problem") == resolved.problem
+    assert typed_tables.build(Outer, tables["method"], "method") == resolved.method
+
+
+@pytest.mark.parametrize(
+    "text", ["x = ", 'kind = "config"\nversion = 99', "", 'kind = "config"\nversion = 1\nrun = 3']
+)
+def test_a_config_file_that_is_none_is_refused_in_one_line(text):
+    with pytest.raises(InputError, match=r"config\.toml") as caught:
+        config.read_toml(text, "config.toml")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "generations", "seconds"),
+    [({}, 200, None), ({"gens": 7}, 7, None), ({"evals": 62}, 2, None), ({"seconds": 1.5}, None, 1.5)],
+)
+def test_a_budget_stops_after_the_last_whole_generation(options, generations, seconds):
+    assert Budget.of(RunOptions(**options).budget()) == Budget(generations, seconds)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"gens": 0}, {"evals": 20}, {"seconds": -1.0}, {"seconds": float("nan")}, {"gens": 1, "evals": 21}],
+)
+def test_a_budget_that_holds_no_generation_is_refused(options):
+    with pytest.raises(InputError, match="expected"):
+        Budget.of(RunOptions(**options).budget())

@@ -1,0 +1,161 @@
+"""Runs that go on: the same as if nothing had happened, or refused in one line with nothing lost."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from commands import TINY, fill_disk, metrics, outcome, refuse
+from filelock import FileLock
+
+from egrl.cli.main import main
+from egrl.core.stopping import HINT
+from egrl.runs.config import RunOptions
+from egrl.runs.resume import nothing_left
+
+
+def test_workers_never_change_a_result(tmp_path):
+    for workers in ("1", "2"):
+        argv = ["run", "--workload", "alexnet", "--gens", "3", "--workers", workers, "--quiet"]
+        assert main([*argv, "--out", str(tmp_path / workers), *TINY]) == 0
+    assert outcome(tmp_path / "1") == outcome(tmp_path / "2")
+
+
+def test_resuming_with_a_larger_budget_equals_the_longer_run(tmp_path):
+    argv = ["run", "--workload", "alexnet", "--quiet", *TINY]
+    assert main([*argv, "--gens", "4", "--out", str(tmp_path / "whole")]) == 0
+    assert main([*argv, "--gens", "2", "--out", str(tmp_path / "parts")]) == 0
+    assert main(["run", "--resume", str(tmp_path / "parts"), "--gens", "4", "--quiet"]) == 0
+    assert outcome(tmp_path / "whole") == outcome(tmp_path / "parts")
+    policies = [sorted((tmp_path / p / "policies").iterdir()) for p in ("whole", "parts")]
+    assert [p.name for p in policies[0]] == [p.name for p in policies[1]]
+    assert [p.read_bytes() for p in policies[0]] == [p.read_bytes() for p in policies[1]]
+
+
+def test_resuming_a_finished_run_changes_nothing_and_says_so(run, capsys):
+    before = outcome(run)
+    assert main(["run", "--resume", str(run), "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["run", "--resume", str(run)]) == 0
+    note = capsys.readouterr().err.splitlines()[-1]
+    assert note.startswith("egrl: nothing was left to do: the run has spent its budget, --gens 2;")
+    assert note.endswith(f"egrl run --resume {run} --gens 4")
+    assert outcome(run) == before
+    assert main(["run", "--resume", str(run), "--gens", "3"]) == 0
+    assert "nothing was left" not in capsys.readouterr().err
+
+
+def test_a_larger_budget_is_named_as_it_is_typed():
+    options = RunOptions(workload="alexnet", evals=1_234_569)
+    assert nothing_left(options, False, Path("r")).endswith("egrl run --resume r --evals 2469138")
+    assert nothing_left(RunOptions(seconds=0.5), False, Path("r")).endswith("--seconds 1")
+
+
+def test_a_second_control_c_names_the_generation_that_is_saved(run, capsys, monkeypatch):
+    def stopped(*unused, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("egrl.core.loop.search", stopped)
+    assert main(["run", "--resume", str(run), "--gens", "9"]) == 130
+    error = capsys.readouterr().err
+    assert f"interrupted at once; go on from generation 2 with: egrl run --resume {run}" in error
+
+
+def test_control_c_leaves_a_checkpoint_and_says_how_to_go_on(tmp_path):
+    out = tmp_path / "r"
+    argv = [
+        sys.executable,
+        "-m",
+        "egrl",
+        "run",
+        "--workload",
+        "alexnet",
+        "--method",
+        "annealing",
+        "--out",
+        str(out),
+    ]
+    process = subprocess.Popen([*argv, "--gens", "100000"], stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 90
+        while not (out / "metrics.csv").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=240)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    done = len(metrics(out))
+    assert f"interrupted after generation {done}; go on with: egrl run --resume {out}" in errors
+    assert f"egrl: {HINT}" in errors
+    assert "Traceback" not in errors
+    summary = json.loads((out / "summary.json").read_text())
+    assert (summary["generations"], summary["complete"]) == (done, False)
+    assert main(["run", "--resume", str(out), "--gens", "100001", "--seconds", "1", "--quiet"]) == 2
+
+
+def test_a_run_in_use_is_refused(run, capsys):
+    with FileLock(run / ".lock"):
+        refuse(capsys, ["run", "--resume", str(run), "--gens", "5"], str(run), "in use by another process")
+
+
+def test_a_smaller_budget_is_refused_on_resume(run, capsys):
+    refuse(capsys, ["run", "--resume", str(run), "--gens", "1"], "larger budget", "--gens of at least 2")
+    refuse(capsys, ["run", "--resume", str(run), "--seconds", "9"], "larger budget")
+    refuse(
+        capsys,
+        ["run", "--resume", str(run), "--seed", "0", "--set", "a.b=1"],
+        "no other flags",
+        "found --set, --seed",
+    )
+
+
+def test_a_run_of_another_version_is_refused(run, capsys):
+    path = run / "config.toml"
+    path.write_text(path.read_text().replace("version = 1", "version = 2"))
+    refuse(capsys, ["run", "--resume", str(run), "--gens", "5"], "config.toml", "version 1", "version 2")
+
+
+def test_a_run_of_another_simulator_is_refused(run, capsys, monkeypatch):
+    monkeypatch.setattr("hwsim.nnpi.problem.SIMULATOR_VERSION", 999)
+    refuse(capsys, ["run", "--resume", str(run), "--gens", "5"], str(run), "another simulator")
+
+
+def test_a_damaged_checkpoint_loses_nothing(run, capsys):
+    files = sorted((run / "checkpoint").iterdir())
+    assert len(files) == 2
+    good = files[-1].read_bytes()
+    files[-1].write_bytes(good[: len(good) // 2])
+    before = (run / "metrics.csv").read_bytes()
+    refuse(capsys, ["run", "--resume", str(run), "--gens", "5"], files[-1].name, "damaged", files[0].name)
+    assert (run / "metrics.csv").read_bytes() == before
+    files[-1].unlink()
+    assert main(["run", "--resume", str(run), "--gens", "2", "--quiet"]) == 0
+    assert (run / "metrics.csv").read_text().count("\n") == 3
+
+
+@pytest.mark.parametrize("damage", ["truncate", "garbage", "delete"])
+def test_a_damaged_chunk_of_mappings_is_named(run, capsys, damage):
+    chunk = next((run / "mappings").iterdir())
+    if damage == "truncate":
+        chunk.write_bytes(chunk.read_bytes()[:100])
+    elif damage == "garbage":
+        chunk.write_bytes(b"garbage")
+    else:
+        chunk.unlink()
+    refuse(capsys, ["run", "--resume", str(run), "--gens", "5"], "mappings")
+
+
+def test_a_full_disk_ends_with_one_line_and_a_good_checkpoint(run, capsys, monkeypatch):
+    fill_disk(monkeypatch)
+    argv = ["run", "--resume", str(run), "--gens", "4", "--quiet"]
+    refuse(capsys, argv, "No space left on device", "checkpoint", code=1)
+    monkeypatch.undo()
+    assert main(argv) == 0
+    assert [row["generation"] for row in metrics(run)] == ["1", "2", "3", "4"]

@@ -1,0 +1,66 @@
+"""What people are told at the end of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from egrl.runs.summary import percent_up, sentence
+
+
+def summary(**changes: Any) -> dict[str, Any]:
+    best = {"speedup": 1.25, "cost": 80e-6, "source": "gnn"}
+    values = {
+        "problem": "nnpi",
+        "workload": "w",
+        "chip": "c",
+        "method": "m",
+        "best": best,
+        "baseline": {"cost": 100e-6},
+    }
+    return {**values, "gap": 0.0123, "generations": 2, "evaluations": 42, "seconds": 3.2, **changes}
+
+
+def test_the_sentence_says_what_was_found_and_how_far_it_is_from_the_best_possible():
+    assert sentence(summary(), "runs/r").splitlines() == [
+        "w on c, m: 1.2500x the compiler (80.0 us against 100.0 us), found by gnn,"
+        " at most 1.23% above the best possible",
+        "2 generations, 42 evaluations, 3 s",
+        "run folder: runs/r",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gap", "words"),
+    [
+        (None, "found by gnn"),
+        (0.0, "found by gnn, proven to be the best possible"),
+        (1.0000001e-9, "found by gnn, proven to be the best possible"),
+        (-1e-12, "found by gnn, proven to be the best possible"),
+        (1e-8, "found by gnn, at most 0.01% above the best possible"),
+    ],
+)
+def test_an_optimum_is_said_to_be_one(gap, words):
+    assert sentence(summary(gap=gap), "r").splitlines()[0].endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("generations", "evaluations", "words"),
+    [
+        (1, 21, "1 generation, 21 evaluations, 3 s"),
+        (1, 2, "2 evaluations, 3 s; then the method had nothing more to propose"),
+        (1, 1, "1 evaluation, 3 s; then the method had nothing more to propose"),
+    ],
+)
+def test_counts_are_in_the_singular_where_there_is_one(generations, evaluations, words):
+    assert words in sentence(summary(generations=generations, evaluations=evaluations), "r").splitlines()
+    found = sentence(summary(generations=generations, evaluations=evaluations, best=None), "r")
+    assert f"no valid mapping found in {words}\n" in found
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.0123, "1.23%"), (0.01231, "1.24%"), (1e-7, "0.01%"), (1.0, "100.00%")]
+)
+def test_a_percentage_that_bounds_is_rounded_up(share, text):
+    assert percent_up(share) == text

@@ -1,0 +1,168 @@
+"""Pre-training: one policy on several workloads, resumable, chosen where it was not trained."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from commands import refuse
+
+from egrl.cli.main import main
+from egrl.runs import policies as saved_policies
+from egrl.runs.policies import Step
+from egrl.transfer import zero_shot as transfer
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.problem import NnpiProblem
+from policies.store import load_policy
+from workloads.load import load
+
+TINY = ["--set", "method.network.width=8", "--set", "method.network.depth=2", "--set", "method.scouts=4"]
+
+
+def pretrain(out: Path, *more: str) -> int:
+    argv = [
+        "pretrain",
+        "--workloads",
+        "alexnet,resnet18",
+        "--validation",
+        "vgg16",
+        "--out",
+        str(out),
+        "--quiet",
+    ]
+    return main([*argv, *TINY, *more])
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("pretrained") / "p"
+    assert pretrain(out, "--gens", "20") == 0
+    return out
+
+
+def rows(out: Path) -> list[dict[str, str]]:
+    with open(out / "metrics.csv") as stream:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(stream)]
+
+
+def test_the_policy_that_is_best_on_validation_is_kept(finished):
+    document = json.loads((finished / "pretraining.json").read_text())
+    assert document["trained_on"] == ["alexnet", "resnet18"]
+    assert document["chosen_on"] == ["vgg16"]
+    assert [step["generation"] for step in document["steps"]] == [1, 10, 20]
+    best = max(document["steps"], key=lambda step: step["chosen_on"])
+    assert document["chosen"] == {"generation": best["generation"], "speedup": best["chosen_on"]}
+    policy = load_policy(finished / "policy.safetensors")
+    assert policy.metadata["generation"] == best["generation"]
+    problem = NnpiProblem(load("vgg16"), load_chip("nnpi"))
+    step = Step(best["generation"], 0, finished / "policy.safetensors")
+    [mapping] = transfer.load([step]).greedy(problem)
+    speedup = problem.baseline.cost / problem.explain(mapping).latency_s
+    assert speedup == pytest.approx(best["chosen_on"], rel=1e-9)
+
+
+def test_a_pretraining_in_two_sittings_or_with_workers_equals_one_in_one(finished, tmp_path):
+    out = tmp_path / "p"
+    assert pretrain(out, "--gens", "7") == 0
+    assert pretrain(out, "--gens", "20", "--workers", "2") == 0
+    assert rows(out) == rows(finished)
+    kept = [json.loads((path / "pretraining.json").read_text()) for path in (out, finished)]
+    assert kept[0]["chosen"] == kept[1]["chosen"]
+    assert load_policy(out / "policy.safetensors").weights.keys()
+
+
+def test_every_network_of_a_round_is_measured_on_every_workload(finished):
+    """The mean's speedup is a geometric mean, so that it lies between the best and the worst of the archive."""
+    last = rows(finished)[-1]
+    assert 0.05 < float(last["deployable_speedup"]) <= float(last["best_speedup"]) + 1e-9
+
+
+def test_a_pretrained_policy_transfers_and_starts_a_run(finished, tmp_path, capsys):
+    assert main(["transfer", str(finished), "--workload", "unet", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)["transfers"][0]
+    assert document["policies"] == "pre-trained on 2 workloads"
+    assert len(document["targets"][0]["speedup"]) == 3
+    argv = [
+        "run",
+        "--workload",
+        "unet",
+        "--method",
+        "ea",
+        "--gens",
+        "1",
+        "--out",
+        str(tmp_path / "r"),
+        "--quiet",
+    ]
+    tiny = ["--set", "method.network.width=8", "--set", "method.network.depth=2"]
+    assert main([*argv, *tiny, "--init", str(finished / "policy.safetensors")]) == 0
+
+
+def test_another_validation_chooses_anew_and_figures_follow_the_choice(finished, tmp_path, capsys):
+    out = shutil.copytree(finished, tmp_path / "p")
+    assert main(["transfer", str(out), "--workload", "unet", "--quiet"]) == 0
+    document = json.loads((out / "transfer.json").read_text())
+    other = next(g for g in document["generations"] if g != document["chosen"])
+    whole = json.loads((out / "pretraining.json").read_text())
+    (out / "pretraining.json").write_text(
+        json.dumps({**whole, "chosen": {**whole["chosen"], "generation": other}})
+    )
+    capsys.readouterr()
+    assert main(["plot", "transfer", str(out), "-o", str(tmp_path / "t.png"), "--json"]) == 0
+    drawn = json.loads(capsys.readouterr().out)["transfers"][0]
+    assert document["generations"][drawn["deployed"]] == other
+    assert pretrain(out, "--gens", "25") == 0
+    refuse(capsys, ["plot", "transfer", str(out), "-o", str(tmp_path / "t.png")], "out of date")
+
+
+def test_an_interrupted_pretraining_can_be_ended_early(finished, tmp_path, capsys):
+    out = shutil.copytree(finished, tmp_path / "p")
+    (out / "pretraining.json").unlink()
+    config = (out / "config.toml").read_text()
+    (out / "config.toml").write_text(config.replace("gens = 20", "gens = 3000"))
+    refuse(capsys, ["transfer", str(out), "--workload", "unet"], "pre-training", "under way")
+    assert pretrain(out, "--gens", "20") == 0
+    assert json.loads((out / "pretraining.json").read_text())["evaluations"] == 420
+
+
+def test_a_folder_from_before_there_was_a_choice_of_methods_goes_on_and_transfers(finished, tmp_path):
+    out = shutil.copytree(finished, tmp_path / "p")
+    config = (out / "config.toml").read_text()
+    assert 'method = "es"\n' in config
+    (out / "config.toml").write_text(config.replace('method = "es"\n', ""))
+    document = json.loads((out / "pretraining.json").read_text())
+    del document["goes_on"], document["options"]["method"]
+    (out / "pretraining.json").write_text(json.dumps(document))
+    source = saved_policies.read(out)
+    assert (source.method, source.method_settings) == ("egrl", {})
+    assert pretrain(out, "--gens", "21") == 0
+    assert json.loads((out / "pretraining.json").read_text())["evaluations"] == 441
+
+
+def test_what_is_wrong_with_a_pretraining_is_said_in_one_line(finished, tmp_path, capsys):
+    out = str(tmp_path / "p")
+    refuse(capsys, ["pretrain", "--workloads", "alexnet", "--out", out], "--workloads", "at least two")
+    refuse(capsys, ["pretrain", "--workloads", "alexnet,alexnot", "--out", out], "alexnot", "did you mean")
+    refuse(
+        capsys, ["pretrain", "--workloads", "alexnet,AlexNet", "--out", out], "--workloads", "alexnet twice"
+    )
+    argv = ["pretrain", "--workloads", "alexnet,unet", "--out", out]
+    refuse(capsys, [*argv, "--validation", "unet"], "--validation", "not trained on", "unet")
+    refuse(capsys, [*argv, "--gens", "0"], "--gens: expected at least 1, found 0")
+    refuse(capsys, [*argv, "--threads", "99999999999"], "--threads: expected at most 1024, found 99999999999")
+    refuse(capsys, [*argv, "--set", "evaluator.x=1"], "expected problem.KEY=VALUE or method.KEY=VALUE")
+    refuse(capsys, [*argv, "--set", "method.scout=3"], "scout", "did you mean scouts")
+    assert not Path(out).exists()
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    refuse(
+        capsys, ["pretrain", "--workloads", "alexnet,unet", *TINY, "--out", str(copy)], "workloads: expected"
+    )
+    assert pretrain(copy, "--gens", "5") == 2
+    assert "expected at least the 20" in capsys.readouterr().err
+    refuse(capsys, ["run", "--resume", str(copy)], "config.toml", "found a pre-training")
+    refuse(capsys, ["plot", "curves", str(copy), "-o", str(tmp_path / "c.png")], "found a pre-training")
+    (copy / "pretraining.json").write_text('{"kind": "pretraining", "version": 1}')
+    refuse(capsys, ["transfer", str(copy), "--workload", "unet"], "pretraining.json", "damaged")

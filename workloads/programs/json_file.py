@@ -1,0 +1,125 @@
+"""Programs as JSON text, and back.
+
+    {"kind": "program", "version": 1, "name": …, "source": …,
+     "instructions": {"name": […], "opcode": […], "flops": […], "slow_bytes": […]},
+     "tensors": {"name": […], "size_bytes": […], "produced": […], "last_use": […], "leaves": […]},
+     "buffers": {"tensor": […], "instruction": […], "is_output": […], "traffic_bytes": […], "alias_id": […]}}
+
+Fields are those of `workloads.programs.program`, a column each: tens of thousands of buffers stay small and quick.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+from workloads.errors import InputError
+from workloads.json_text import describe, judge, parse_object
+from workloads.programs.check import MAX_ROWS, check
+from workloads.programs.program import Buffer, Instruction, Program, Tensor
+
+KIND = "program"
+VERSION = 1
+
+_TABLES: dict[str, type] = {"instructions": Instruction, "tensors": Tensor, "buffers": Buffer}
+_COLUMNS = {table: {f.name: str(f.type) for f in fields(row)} for table, row in _TABLES.items()}
+_SEPARATOR = ",\n"
+_EXPECTED = {"int": (int, "an integer"), "str": (str, "a string"), "bool": (bool, "true or false")}
+
+
+def to_json(program: Program) -> str:
+    """The program as JSON, a line a column; `from_json` gives an equal program back.
+
+    Raises:
+        InputError: the program is not sound, so that nothing could read the text back.
+    """
+    check(program)
+    header: dict[str, Any] = {"kind": KIND, "version": VERSION, "name": program.name}
+    if program.source:
+        header["source"] = program.source
+    parts = [f"{_dump(key)}: {_dump(value)}" for key, value in header.items()]
+    for table, columns in _COLUMNS.items():
+        rows = getattr(program, table)
+        lines = [f"  {_dump(c)}: {_dump([getattr(row, c) for row in rows])}" for c in columns]
+        parts.append(f"{_dump(table)}: {{\n{_SEPARATOR.join(lines)}\n}}")
+    return f"{{{_SEPARATOR.join(parts)}}}\n"
+
+
+def from_json(text: str, where: str) -> Program:
+    """Parse and check a program; `where` (a file name) begins every error.
+
+    Raises:
+        InputError: one line naming file, field, what was expected and what was found.
+    """
+    return from_document(parse_object(text, where, KIND), where)
+
+
+def from_document(document: dict[str, Any], where: str) -> Program:
+    """The program in a JSON object that is parsed already, checked. InputError as `from_json`."""
+    judge(document, where, KIND, VERSION)
+    known = ("kind", "version", "name", "source", *_TABLES)
+    for field in document:
+        if field not in known:
+            raise InputError(
+                f"{where}: expected one of the fields {', '.join(known)}, found {describe(field)}"
+            )
+    for field in ("name", "source"):
+        if type(document.get(field, "")) is not str:
+            raise InputError(f"{where}: {field}: expected a string, found {describe(document[field])}")
+    if "name" not in document:
+        raise InputError(f"{where}: name: expected a string, found nothing")
+    instructions, tensors, buffers = (_rows(document, table, where) for table in _TABLES)
+    program = Program(
+        document["name"],
+        tuple(Instruction(*row) for row in instructions),
+        tuple(Tensor(*row) for row in tensors),
+        tuple(Buffer(*row) for row in buffers),
+        document.get("source", ""),
+    )
+    try:
+        return check(program)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _rows(document: dict[str, Any], table: str, where: str) -> list[tuple[Any, ...]]:
+    """The rows of a table, their values in the order of the dataclass."""
+    found, columns = document.get(table), _COLUMNS[table]
+    if not isinstance(found, dict):
+        given = describe(found) if table in document else "nothing"
+        raise InputError(f"{where}: {table}: expected an object of columns, found {given}")
+    for name in found:
+        if name not in columns:
+            raise InputError(
+                f"{where}: {table}: expected one of the columns {', '.join(columns)}, found {describe(name)}"
+            )
+    for name, kind in columns.items():
+        _check_column(found.get(name), kind, f"{where}: {table}.{name}")
+    lengths = {name: len(found[name]) for name in columns}
+    first = next(iter(columns))
+    for name, length in lengths.items():
+        if length != lengths[first]:
+            raise InputError(
+                f"{where}: {table}.{name}: expected {lengths[first]} values as in {first}, found {length}"
+            )
+    return list(zip(*(found[name] for name in columns), strict=True))
+
+
+def _check_column(values: object, kind: str, field: str) -> None:
+    if not isinstance(values, list):
+        given = "nothing" if values is None else describe(values)
+        raise InputError(f"{field}: expected a list, found {given}")
+    if len(values) > MAX_ROWS:
+        raise InputError(f"{field}: expected at most {MAX_ROWS} values, found {len(values)}")
+    wanted, words = _EXPECTED[kind]
+    for i, value in enumerate(values):
+        if type(value) is not wanted:
+            raise InputError(f"{field}[{i}]: expected {words}, found {describe(value)}")
+
+
+__all__ = ["KIND", "VERSION", "check", "from_document", "from_json", "to_json"]
