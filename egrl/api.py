@@ -16,7 +16,7 @@ from egrl.core.stopping import HINT, Interrupted, StopSignal
 from egrl.measure import executors
 from egrl.measure import records as measurements
 from egrl.measure.config import EvaluatorConfig
-from egrl.measure.evaluator import Function, name_of, open_boards
+from egrl.measure.evaluator import Function, board_executor, name_of
 from egrl.methods import find_method
 from egrl.problems import find_problem
 from egrl.runs import checkpoint, config, progress, summary
@@ -31,7 +31,7 @@ from workloads.errors import InputError
 from workloads.files import read_text
 
 if TYPE_CHECKING:
-    from egrl.measure.boards import Boards
+    from egrl.measure.board_executor import BoardExecutor
 
 
 @dataclass(frozen=True)
@@ -177,13 +177,15 @@ def search(
 
 def _boards(
     resolved: RunConfig, problem: Problem, function: Function | None, stack: contextlib.ExitStack
-) -> Boards | None:
-    """The stations of the evaluator, closed with the stack; None where the model measures."""
+) -> BoardExecutor | None:
+    """The boards of the evaluator, closed with the stack; None where the model measures."""
     if not resolved.run.evaluator:
         return None
     return stack.enter_context(
         contextlib.closing(
-            open_boards(problem, resolved.run.evaluator, resolved.run.workers, resolved.evaluator, function)
+            board_executor(
+                problem, resolved.run.evaluator, resolved.run.workers, resolved.evaluator, function
+            )
         )
     )
 
@@ -242,7 +244,7 @@ def _run(
     folder: run_folder.RunFolder,
     prepared: Prepared,
     state: loop.SearchState | None,
-    boards: Boards | None,
+    boards: BoardExecutor | None,
     quiet: bool,
 ) -> Result:
     budget = Budget.of(resolved.run.budget())

@@ -1,4 +1,4 @@
-"""From `--evaluator "CMD"` or a Python function to an executor that measures with it.
+"""From `--evaluator "CMD"` or a Python function to the executor that measures with it, on a board a worker.
 
 A function is called with the rows of best_mapping.json, [{"node": …, head: choice, …}, …], and returns seconds, a
 list of seconds, or an answer as a board gives it ({"invalid": true, "epsilon": 0.2}); what it raises counts as a crash.
@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from egrl.measure.board import Answer, Board, BoardFailure, Station, answer_of
-from egrl.measure.boards import Boards
+from egrl.measure.board import Answer, Board, BoardFailure, answer_of
+from egrl.measure.board_executor import BoardExecutor
+from egrl.measure.board_process import BoardProcess
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.records import EvaluatorLog, Measurements
 from hwsim.problem import Problem
@@ -25,8 +26,8 @@ PYTHON = "python:"
 """How the name of a function begins where that of a command would stand."""
 
 
-class FunctionStation:
-    """A Python function as a station."""
+class FunctionBoard:
+    """A Python function as a board."""
 
     def __init__(self, function: Function) -> None:
         self._function = function
@@ -57,10 +58,10 @@ def name_of(evaluator: str | Function) -> str:
     return f"{PYTHON}{getattr(evaluator, '__module__', '')}.{kind}"
 
 
-def stations(name: str, function: Function | None, workers: int, config: EvaluatorConfig) -> list[Station]:
-    """`workers` stations. InputError where the command is none, or the function of a run is not at hand."""
+def boards_of(name: str, function: Function | None, workers: int, config: EvaluatorConfig) -> list[Board]:
+    """`workers` boards. InputError where the command is none, or the function of a run is not at hand."""
     if function is not None:
-        return [FunctionStation(function) for _ in range(workers)]
+        return [FunctionBoard(function) for _ in range(workers)]
     if name.startswith(PYTHON):
         raise InputError(
             f"--evaluator {name}: this run is measured by a Python function: expected egrl.search(resume=…,"
@@ -72,12 +73,12 @@ def stations(name: str, function: Function | None, workers: int, config: Evaluat
         raise InputError(f"--evaluator {name!r}: expected a command: {error}") from error
     if not command:
         raise InputError(f"--evaluator {name!r}: expected a command, found none")
-    return [Board(command, config.start_timeout_s) for _ in range(workers)]
+    return [BoardProcess(command, config.start_timeout_s) for _ in range(workers)]
 
 
-def open_boards(
+def board_executor(
     problem: Problem, evaluator: str, workers: int, config: EvaluatorConfig, function: Function | None
-) -> Boards:
-    """The executor of `--evaluator`, a station a worker; nothing is started yet. Raises InputError as `stations`."""
-    made = stations(evaluator, function, workers, config)
-    return Boards(problem, made, config, Measurements(), EvaluatorLog())
+) -> BoardExecutor:
+    """The executor of `--evaluator`, a board a worker; nothing is started yet. Raises InputError as `boards_of`."""
+    made = boards_of(evaluator, function, workers, config)
+    return BoardExecutor(problem, made, config, Measurements(), EvaluatorLog())

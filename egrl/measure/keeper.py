@@ -1,4 +1,4 @@
-"""One station and its care: tries again, starts again, measures again, gives up. Used by one thread."""
+"""One board and its care: tries again, starts again, measures again, gives up. Used by one thread."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from egrl.measure.board import Answer, BoardDied, BoardFailure, BoardSilent, Station
+from egrl.measure.board import Answer, Board, BoardDied, BoardFailure, BoardSilent
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.records import Record
 from hwsim.measure import Measurement, samples_needed
 from hwsim.problem import Status
 
 BACKOFF_S = (0.0, 0.1, 0.5, 1.0, 2.0)
-"""Waited before a station is started again, by how often it has failed in a row."""
+"""Waited before a board is started again, by how often it has failed in a row."""
 
 
 class GivenUp(Exception):
-    """The station no longer measures even the baseline; the message is its last failure."""
+    """The board no longer measures even the baseline; the message is its last failure."""
 
 
 class Keeper:
-    """Keeps one station going.
+    """Keeps one board going.
 
     Attributes:
         requests, failures, restarts: counted so far.
@@ -31,17 +31,17 @@ class Keeper:
 
     def __init__(
         self,
-        station: Station,
+        board: Board,
         baseline: Mapping[str, Any],
         config: EvaluatorConfig,
         closed: threading.Event,
         log: Callable[[str], None],
     ) -> None:
-        """`baseline` is the request that a station must be able to answer; once `closed` is set nothing is retried.
+        """`baseline` is the request that a board must be able to answer; once `closed` is set nothing is retried.
 
         Requests are told apart from `baseline` by identity.
         """
-        self._station, self._baseline, self._config = station, baseline, config
+        self._board, self._baseline, self._config = board, baseline, config
         self._closed, self._log = closed, log
         self._started = False
         self.requests = self.failures = self.restarts = 0
@@ -52,8 +52,8 @@ class Keeper:
     ) -> Record:
         """One mapping; again where it may be below `better_than` (s), so often that its value is sure under `noise`.
 
-        A mapping that kills or hangs the station is recorded as failed or timed out, once the station has shown by
-        the baseline that it is not the station's fault. Raises GivenUp where it has not.
+        A mapping that kills or hangs the board is recorded as failed or timed out, once the board has shown by
+        the baseline that it is not the board's fault. Raises GivenUp where it has not.
         """
         config, begun = self._config, time.monotonic()
         try:
@@ -79,7 +79,7 @@ class Keeper:
     def ask(self, request: Mapping[str, Any], timeout_s: float) -> Answer:
         """A request; again where it got no usable answer, `retries` times. Raises the last BoardFailure.
 
-        A station that was just started measures the baseline first, so that slow starts are not the request's fault.
+        A board that was just started measures the baseline first, so that slow starts are not the request's fault.
         """
         for attempt in range(self._config.retries + 1):
             if not self._started and request is not self._baseline:
@@ -98,7 +98,7 @@ class Keeper:
         begun = time.monotonic()
         self.requests += 1
         try:
-            answer = self._station.measure(request, timeout_s)
+            answer = self._board.measure(request, timeout_s)
         except BoardFailure as error:
             ended = isinstance(error, BoardDied | BoardSilent)
             self._started = self._started and not ended
@@ -132,5 +132,5 @@ class Keeper:
             self._closed.wait(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
 
     def close(self) -> None:
-        """End the station."""
-        self._station.close()
+        """End the board."""
+        self._board.close()

@@ -12,7 +12,7 @@ import numpy as np
 from egrl.core.archive import Archive
 from egrl.core.loop import SearchState
 from egrl.measure.board import BoardFailure
-from egrl.measure.boards import Boards
+from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.keeper import GivenUp
 from egrl.measure.records import digest
 from egrl.problems import rival
@@ -47,8 +47,8 @@ class Named:
     contenders: int
 
 
-def choose(boards: Boards, archive: Archive, tickets: Sequence[int]) -> Named | None:
-    """Measure mappings again, in turn, on the first station that still measures, and name the best of them.
+def choose(boards: BoardExecutor, archive: Archive, tickets: Sequence[int]) -> Named | None:
+    """Measure mappings again, in turn, on the first board that still measures, and name the best of them.
 
     `tickets` are evaluations of different mappings, best first. None where there are none, or one can no longer be
     measured. Nothing else is measured from then on.
@@ -74,7 +74,7 @@ def choose(boards: Boards, archive: Archive, tickets: Sequence[int]) -> Named | 
     return Named(tickets[at], mappings[at], best, baseline, len(mappings))
 
 
-def _sampler(boards: Boards, mapping: Mapping16) -> Callable[[], float]:
+def _sampler(boards: BoardExecutor, mapping: Mapping16) -> Callable[[], float]:
     request, config, keeper = boards.request(mapping), boards.config, boards.living[0]
 
     def sample() -> float:
@@ -164,7 +164,7 @@ def race_the_best(problem: Problem, archive: Archive, state: SearchState) -> Rac
     return Raced((again, remembered) if remembered else (again,), baseline_cost)
 
 
-def name_the_best(boards: Boards, archive: Archive, state: SearchState, complete: bool) -> Measured:
+def name_the_best(boards: BoardExecutor, archive: Archive, state: SearchState, complete: bool) -> Measured:
     """What the summary says of a run that was measured. Where the run is complete and the evaluator noisy, its best
     mappings are measured again first, and the champion of `state` becomes the one that holds.
     """
@@ -188,7 +188,7 @@ def name_the_best(boards: Boards, archive: Archive, state: SearchState, complete
     return Measured(
         baseline_cost,
         {
-            "stations": usage.stations,
+            "stations": usage.boards,
             "requests": usage.requests,
             "failures": usage.failures,
             "restarts": usage.restarts,

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egrl.measure.board import Answer, Board, BoardDied, BoardFailure, BoardSilent, answer_of, parse_answer
+from egrl.measure.board import Answer, BoardDied, BoardFailure, BoardSilent, answer_of, parse_answer
+from egrl.measure.board_process import BoardProcess
 from hwsim.problem import Status
 
 FAKE = str(Path(__file__).parents[2] / "fake_board.py")
@@ -22,7 +23,7 @@ REQUEST = {"problem": "p", "workload": "w", "chip": "c", "mapping": [{"node": "n
 
 @pytest.fixture
 def board(request):
-    made = Board([sys.executable, FAKE, *request.param.split()], start_timeout_s=20.0)
+    made = BoardProcess([sys.executable, FAKE, *request.param.split()], start_timeout_s=20.0)
     yield made
     made.close()
 
@@ -50,7 +51,7 @@ def test_a_board_that_ends_is_quoted_by_its_exit_code_and_last_words(board):
 
 @modes("deaf")
 def test_a_board_that_says_nothing_is_ended_after_its_time(board):
-    board = Board([sys.executable, FAKE, "deaf"])
+    board = BoardProcess([sys.executable, FAKE, "deaf"])
     begun = time.monotonic()
     with pytest.raises(BoardSilent, match=r"no answer within 0\.3 s"):
         board.measure(REQUEST, 0.3)
@@ -59,13 +60,13 @@ def test_a_board_that_says_nothing_is_ended_after_its_time(board):
 
 
 def test_a_board_that_answers_otherwise_is_quoted():
-    board = Board(["sh", "-c", "printf 'board> ready'; sleep 60"])
+    board = BoardProcess(["sh", "-c", "printf 'board> ready'; sleep 60"])
     with pytest.raises(BoardSilent, match=r"no answer within 0\.5 s; it said: board> ready"):
         board.measure(REQUEST, 0.5)
 
 
 def test_a_board_that_does_not_read_cannot_hold_up_a_long_request():
-    board = Board(["sleep", "60"])
+    board = BoardProcess(["sleep", "60"])
     long = {**REQUEST, "mapping": [{"node": "n" * 100, "weight": "dram"}] * 10_000}
     with pytest.raises(BoardSilent):
         board.measure(long, 0.3)
@@ -73,7 +74,7 @@ def test_a_board_that_does_not_read_cannot_hold_up_a_long_request():
 
 def test_what_a_board_has_started_ends_with_it(tmp_path):
     script = f"sleep 300 & echo $! > {tmp_path}/pid; read line; sleep 300"
-    board = Board(["sh", "-c", script])
+    board = BoardProcess(["sh", "-c", script])
     with pytest.raises(BoardSilent):
         board.measure(REQUEST, 1.0)
     child = int((tmp_path / "pid").read_text())
@@ -99,7 +100,7 @@ def test_a_board_is_started_once_and_again_after_it_ended(tmp_path):
         "    if number == 3: os._exit(1)\n"
         "    print(json.dumps({'id': number, 'latency_s': os.getpid()}), flush=True)\n"
     )
-    board = Board([sys.executable, str(script)])
+    board = BoardProcess([sys.executable, str(script)])
     try:
         first, second = board.measure(REQUEST, 5.0), board.measure(REQUEST, 5.0)
         assert first == second
@@ -112,11 +113,11 @@ def test_a_board_is_started_once_and_again_after_it_ended(tmp_path):
 
 def test_closing_gives_a_board_the_time_to_end_and_interrupts_one_that_measures(tmp_path):
     script = f"while read line; do :; done; echo bye > {tmp_path}/bye"
-    board = Board(["sh", "-c", f'read line; echo \'{{"id": 1, "latency_s": 1}}\'; {script}'])
+    board = BoardProcess(["sh", "-c", f'read line; echo \'{{"id": 1, "latency_s": 1}}\'; {script}'])
     board.measure(REQUEST, 5.0)
     board.close()
     assert (tmp_path / "bye").read_text() == "bye\n"
-    hanging = Board(["sleep", "60"])
+    hanging = BoardProcess(["sleep", "60"])
     raised: list[BaseException] = []
 
     def measure() -> None:
@@ -142,7 +143,7 @@ def test_a_command_that_cannot_be_started_is_named(tmp_path):
         ("/no/such/board", "No such file or directory"),
     ):
         with pytest.raises(BoardDied, match=f"cannot be started: {command}: {reason}"):
-            Board([command]).measure(REQUEST, 1.0)
+            BoardProcess([command]).measure(REQUEST, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ from egrl.core.failure import RunFailure
 from egrl.core.proposals import proposals
 from egrl.measure import records as measurements
 from egrl.measure.board import BoardDied
-from egrl.measure.boards import Boards
+from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.config import EvaluatorConfig
-from egrl.measure.evaluator import FunctionStation, name_of
+from egrl.measure.evaluator import FunctionBoard, name_of
 from egrl.measure.records import EvaluatorLog, Measurements, Record, digest
 from egrl.runs.champion import choose, contenders
 from hwsim.problem import Evaluation, Status
@@ -226,7 +226,7 @@ def test_boards_that_die_for_good_end_the_run_and_a_mended_one_goes_on_with_it(t
 def test_one_board_that_dies_leaves_its_work_to_the_others(tmp_path):
     calls: dict[int, int] = {}
 
-    class Dying(FunctionStation):
+    class Dying(FunctionBoard):
         def measure(self, request, timeout_s):
             calls[id(self)] = calls.get(id(self), 0) + 1
             if calls[id(self)] > 3 and self is second:
@@ -234,8 +234,10 @@ def test_one_board_that_dies_leaves_its_work_to_the_others(tmp_path):
             return super().measure(request, timeout_s)
 
     problem = ToyRagged()
-    first, second = FunctionStation(lambda rows: 1.0), Dying(lambda rows: 1.0)
-    boards = Boards(problem, [first, second], EvaluatorConfig(restarts=1), Measurements(), EvaluatorLog())
+    first, second = FunctionBoard(lambda rows: 1.0), Dying(lambda rows: 1.0)
+    boards = BoardExecutor(
+        problem, [first, second], EvaluatorConfig(restarts=1), Measurements(), EvaluatorLog()
+    )
     try:
         boards.measure_baseline()
         keys = np.arange(60, dtype=np.uint64)
@@ -272,7 +274,7 @@ def test_a_lucky_measurement_does_not_name_the_best(tmp_path):
     assert result.speedup == pytest.approx(baseline / model(best), rel=0.15)
 
 
-class Leaving(FunctionStation):
+class Leaving(FunctionBoard):
     """A noisy board that is pulled out after so many measurements."""
 
     def __init__(self, left: int) -> None:
@@ -290,7 +292,7 @@ class Leaving(FunctionStation):
 def test_the_best_is_named_by_a_board_that_lives_and_by_none_where_the_last_one_leaves(named):
     problem = ToyRagged()
     config = EvaluatorConfig(restarts=1, retries=0)
-    boards = Boards(problem, [Leaving(6), Leaving(1000)], config, Measurements(), EvaluatorLog())
+    boards = BoardExecutor(problem, [Leaving(6), Leaving(1000)], config, Measurements(), EvaluatorLog())
     try:
         boards.measure_baseline()
         archive = Archive([problem])
@@ -313,7 +315,7 @@ def test_the_best_is_named_by_a_board_that_lives_and_by_none_where_the_last_one_
         for row, evaluation in sorted(rows, key=lambda pair: int(pair[0].tickets[0])):
             archive.append(row, evaluation)
         if not named:
-            boards.living[0]._station.left = 0
+            boards.living[0]._board.left = 0
         found = choose(boards, archive, contenders(archive, 0.5, 5))
         assert (found is not None) == named
     finally:
@@ -321,10 +323,10 @@ def test_the_best_is_named_by_a_board_that_lives_and_by_none_where_the_last_one_
 
 
 def test_the_best_is_named_while_nothing_else_is_measured():
-    """A run of so many seconds ends with proposals under way, which must not share a station with the naming."""
+    """A run of so many seconds ends with proposals under way, which must not share a board with the naming."""
     at_once, shared = threading.Lock(), []
 
-    class Slow(FunctionStation):
+    class Slow(FunctionBoard):
         def measure(self, request, timeout_s):
             if not at_once.acquire(blocking=False):
                 shared.append(request)
@@ -337,7 +339,7 @@ def test_the_best_is_named_while_nothing_else_is_measured():
 
     problem, archive = ToyRagged(), Archive([ToyRagged()])
     costs = itertools.cycle([1.0, 1.1, 0.9])
-    boards = Boards(
+    boards = BoardExecutor(
         problem, [Slow(lambda rows: next(costs))], EvaluatorConfig(rounds=3), Measurements(), EvaluatorLog()
     )
     try:

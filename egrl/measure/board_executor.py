@@ -1,7 +1,7 @@
-"""Measuring on boards: an executor whose stations are processes behind a script, or a Python function.
+"""Measuring on boards: an executor whose boards are processes behind a script, or a Python function.
 
-The problem still says what a proposal becomes (repaired, valid or not); a station says how long that takes. Each
-station has a thread, so that boards measure while the caller learns. What was measured once is never measured again.
+The problem still says what a proposal becomes (repaired, valid or not); a board says how long that takes. Each
+board has a thread, so that boards measure while the caller learns. What was measured once is never measured again.
 
     a row whose mapping may not run      what the problem says of it
     measured                             cost: the statistic of its latencies; reward: speedup squared
@@ -19,27 +19,25 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from egrl.core.archive import Archive
-from egrl.core.budget import GENERATION
 from egrl.core.failure import RunFailure
 from egrl.core.mapping_rows import rows_of
 from egrl.core.proposals import Proposals
-from egrl.measure.board import BoardFailure, Station
+from egrl.measure.board import Board
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.keeper import GivenUp, Keeper
 from egrl.measure.records import EvaluatorLog, Measurements, Record, digest
-from hwsim.measure import Measurement, Practice, relative_noise, repeat
+from egrl.measure.references import baseline_record, best_before, measured_row
+from hwsim.measure import Measurement, relative_noise
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
 
 CLOSE_S = 5.0
-BASELINE_SAMPLES = 5
-"""The baseline is measured at least so often: its spread is the noise that everything else is judged by."""
 
 
 @dataclass
@@ -55,9 +53,9 @@ class _Job:
 
 @dataclass(frozen=True)
 class Usage:
-    """What the stations did: for the summary of a run."""
+    """What the boards did: for the summary of a run."""
 
-    stations: int
+    boards: int
     requests: int
     failures: int
     restarts: int
@@ -66,15 +64,15 @@ class Usage:
 
     @property
     def busy(self) -> float:
-        """Share of the time in which a station was measuring, 0..1."""
-        return min(1.0, self.busy_s / max(1e-9, self.elapsed_s * self.stations))
+        """Share of the time in which a board was measuring, 0..1."""
+        return min(1.0, self.busy_s / max(1e-9, self.elapsed_s * self.boards))
 
 
-class Boards:
-    """An executor over stations; see the module. `measure_baseline` comes first.
+class BoardExecutor:
+    """An executor over boards; see the module. `measure_baseline` comes first.
 
     Attributes:
-        keepers: a station each; `living` are those that have not been given up.
+        keepers: a board each; `living` are those that have not been given up.
         baseline: int16 [N, H], what runs of the problem's baseline; `baseline_cost` is what it was measured to take, s.
         noise: relative standard deviation of the baseline's measurements.
     """
@@ -84,7 +82,7 @@ class Boards:
     def __init__(
         self,
         problem: Problem,
-        stations: Sequence[Station],
+        boards: Sequence[Board],
         config: EvaluatorConfig,
         measurements: Measurements,
         log: EvaluatorLog,
@@ -107,13 +105,13 @@ class Boards:
         self._started, self._busy_before = time.monotonic(), 0.0
         self._baseline_request = self.request(self.baseline)
         self.keepers = [
-            Keeper(station, self._baseline_request, config, self._closed, _named(log, number))
-            for number, station in enumerate(stations)
+            Keeper(board, self._baseline_request, config, self._closed, _named(log, number))
+            for number, board in enumerate(boards)
         ]
         self.living = list(self.keepers)
 
     def request(self, mapping: Mapping16) -> dict[str, Any]:
-        """What a station is told of one mapping [N, H]."""
+        """What a board is told of one mapping [N, H]."""
         problem = self._problem
         names = {"problem": problem.name, "workload": problem.workload, "chip": problem.chip}
         return {**names, "mapping": rows_of(problem, mapping)}
@@ -126,60 +124,24 @@ class Boards:
         self.log.attach(folder)
 
     def measure_baseline(self) -> None:
-        """Measure the baseline on the first station, or take it from what was measured before.
+        """Measure the baseline on the first board, or take it from what was measured before.
 
         Raises RunFailure where it cannot be measured: without it nothing can be said of any mapping.
         """
         key = digest(self.baseline)
         record = self.measurements.get(key)
         if record is None or record.status != Status.OK:
-            record = self._baseline_record()
+            record = baseline_record(self.keepers[0], self._baseline_request, self.config)
             self.measurements.put(key, record)
         self.baseline_cost = Measurement(record.samples_s, self.config.statistic).value
         self.noise = relative_noise(record.samples_s)
 
-    def _baseline_record(self) -> Record:
-        config, quickest, request = self.config, np.inf, self._baseline_request
-
-        def sample() -> float:
-            nonlocal quickest
-            begun = time.monotonic()
-            answer = self.keepers[0].ask(request, config.timeout_s)
-            quickest = min(quickest, time.monotonic() - begun)
-            if answer.status != Status.OK:
-                raise BoardFailure(
-                    answer.reason or f"it calls the mapping invalid, epsilon {answer.epsilon:g}"
-                )
-            return Measurement(answer.samples_s, config.statistic).value
-
-        most = max(BASELINE_SAMPLES, config.repeats)
-        practice = Practice(config.warmup, BASELINE_SAMPLES, most, config.width, config.statistic)
-        try:
-            found = repeat(sample, practice)
-        except BoardFailure as error:
-            raise RunFailure(f"--evaluator: the baseline cannot be measured: {error}") from error
-        return Record(Status.OK, found.samples, request_s=float(quickest))
-
     def follow(self, archive: Archive) -> None:
-        """Judge what is slow, and what is worth another look, by the best of the generations in this archive.
+        """Judge what is slow, and what is worth another look, in this archive.
 
-        A row of generation g is compared with generations up to g - 2: those are in the archive before it is asked
-        for, whatever the number of stations, so that this does not make a run depend on it.
+        See `best_before`.
         """
-
-        def best(ticket: int) -> tuple[float, float]:
-            told = max(0, min((ticket // GENERATION - 1) * GENERATION, len(archive)))
-            cost, status = archive.column("cost")[:told], archive.column("status")[:told]
-            ran = np.where(status == Status.OK, cost, np.inf)
-            if not np.isfinite(ran).any():
-                return np.inf, 0.0
-            at = int(np.argmin(ran))
-            record = None
-            if at >= told - archive.window:
-                record = self.measurements.get(digest(archive.mappings(np.array([at]))[0]))
-            return float(ran[at]), 0.0 if record is None else record.request_s
-
-        self._best = best
+        self._best = lambda ticket: best_before(ticket, archive, self.measurements)
 
     # ---- the executor
 
@@ -200,7 +162,7 @@ class Boards:
         key = digest(modelled.repaired[0])
         record = self.measurements.get(key)
         if record is not None:
-            self._done.append((row, self._evaluation(modelled, record)))
+            self._done.append((row, self._judged(modelled, record)))
             return
         job = self._under_way.get(key)
         if job is None:
@@ -220,7 +182,7 @@ class Boards:
         return min(config.timeout_s, max(config.timeout_floor_s, config.timeout_factor * request_s))
 
     def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
-        """Rows measured since the last call. RunFailure where no station is left, or the disk refuses."""
+        """Rows measured since the last call. RunFailure where no board is left, or the disk refuses."""
         with self._lock:
             self._lock.wait_for(lambda: bool(self._done) or self._failure is not None, timeout_s)
             if self._failure is not None and not self._done:
@@ -229,7 +191,7 @@ class Boards:
         return done
 
     def rest(self) -> None:
-        """Measure nothing that is queued, and wait for what is being measured: from then on the stations are the
+        """Measure nothing that is queued, and wait for what is being measured: from then on the boards are the
         caller's, and nothing that is submitted is measured.
         """
         with self._lock:
@@ -240,7 +202,7 @@ class Boards:
             thread.join()
 
     def close(self) -> None:
-        """End the stations; what they are measuring is given up, what they have measured is kept."""
+        """End the boards; what they are measuring is given up, what they have measured is kept."""
         self._closed.set()
         with self._lock:
             self._queue.clear()
@@ -254,12 +216,15 @@ class Boards:
             self.measurements.close()
 
     def usage(self) -> Usage:
-        """Since the search began; requests, failures and restarts since the stations were started."""
+        """Since the search began; requests, failures and restarts since the boards were started."""
         count = {
             name: sum(getattr(k, name) for k in self.keepers) for name in ("requests", "failures", "restarts")
         }
         busy_s = sum(keeper.busy_s for keeper in self.keepers) - self._busy_before
         return Usage(len(self.keepers), **count, busy_s=busy_s, elapsed_s=time.monotonic() - self._started)
+
+    def _judged(self, modelled: Evaluation, record: Record) -> Evaluation:
+        return measured_row(modelled, record, self.baseline_cost, self.config.statistic)
 
     # ---- the threads
 
@@ -277,7 +242,7 @@ class Boards:
         return self._resting or self._closed.is_set() or self._failure is not None
 
     def _serve(self, keeper: Keeper) -> None:
-        """Measure what is queued until closed; the job of a station that is given up goes to another."""
+        """Measure what is queued until closed; the job of a board that is given up goes to another."""
         while True:
             with self._lock:
                 self._lock.wait_for(lambda: bool(self._queue) or self._over())
@@ -327,23 +292,8 @@ class Boards:
             self.log(f"mapping {job.key[:12]}: {record.status.name.lower()}: {record.reason}")
         with self._lock:
             del self._under_way[job.key]
-            self._done += [(row, self._evaluation(modelled, record)) for row, modelled in job.rows]
+            self._done += [(row, self._judged(modelled, record)) for row, modelled in job.rows]
             self._lock.notify_all()
-
-    def _evaluation(self, modelled: Evaluation, record: Record) -> Evaluation:
-        """One row: what ran, judged by its latencies."""
-        ran, invalid = record.status == Status.OK, record.status == Status.INVALID
-        cost = Measurement(record.samples_s, self.config.statistic).value if ran else np.nan
-        speedup = self.baseline_cost / cost if ran else 0.0
-        reward = speedup**2 if ran else -record.epsilon if invalid else np.nan
-        return replace(
-            modelled,
-            reward=np.array([reward]),
-            cost=np.array([cost]),
-            speedup=np.array([speedup]),
-            epsilon=np.array([record.epsilon]) if invalid else modelled.epsilon,
-            status=np.array([record.status], np.int8),
-        )
 
 
 def _named(log: Callable[[str], None], number: int) -> Callable[[str], None]:

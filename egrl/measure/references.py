@@ -1,0 +1,84 @@
+"""What a measurement is judged against: the baseline, and the best mapping that was known when it was asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from egrl.core.archive import Archive
+from egrl.core.budget import GENERATION
+from egrl.core.failure import RunFailure
+from egrl.measure.board import BoardFailure
+from egrl.measure.config import EvaluatorConfig
+from egrl.measure.keeper import Keeper
+from egrl.measure.records import Measurements, Record, digest
+from hwsim.measure import Measurement, Practice, Statistic, repeat
+from hwsim.problem import Evaluation, Status
+
+BASELINE_SAMPLES = 5
+"""The baseline is measured at least so often: its spread is the noise that everything else is judged by."""
+
+
+def baseline_record(keeper: Keeper, request: Mapping[str, Any], config: EvaluatorConfig) -> Record:
+    """Measure the baseline, often enough to know its noise. RunFailure where it cannot be measured."""
+    quickest = np.inf
+
+    def sample() -> float:
+        nonlocal quickest
+        begun = time.monotonic()
+        answer = keeper.ask(request, config.timeout_s)
+        quickest = min(quickest, time.monotonic() - begun)
+        if answer.status != Status.OK:
+            raise BoardFailure(answer.reason or f"it calls the mapping invalid, epsilon {answer.epsilon:g}")
+        return Measurement(answer.samples_s, config.statistic).value
+
+    most = max(BASELINE_SAMPLES, config.repeats)
+    practice = Practice(config.warmup, BASELINE_SAMPLES, most, config.width, config.statistic)
+    try:
+        found = repeat(sample, practice)
+    except BoardFailure as error:
+        raise RunFailure(f"--evaluator: the baseline cannot be measured: {error}") from error
+    return Record(Status.OK, found.samples, request_s=float(quickest))
+
+
+def best_before(ticket: int, archive: Archive, measurements: Measurements) -> tuple[float, float]:
+    """The lowest cost known when `ticket` was asked for, and the seconds of its request; (inf, 0) where nothing ran.
+
+    A row of generation g is compared with generations up to g - 2: those are in the archive before it is asked for,
+    whatever the number of boards. A run must not depend on that number.
+    """
+    told = max(0, min((ticket // GENERATION - 1) * GENERATION, len(archive)))
+    cost, status = archive.column("cost")[:told], archive.column("status")[:told]
+    ran = np.where(status == Status.OK, cost, np.inf)
+    if not np.isfinite(ran).any():
+        return np.inf, 0.0
+    at = int(np.argmin(ran))
+    record = None
+    if at >= told - archive.window:
+        record = measurements.get(digest(archive.mappings(np.array([at]))[0]))
+    return float(ran[at]), 0.0 if record is None else record.request_s
+
+
+def measured_row(
+    modelled: Evaluation, record: Record, baseline_cost: float, statistic: Statistic
+) -> Evaluation:
+    """One row of an evaluation: what the problem says of the mapping, with the cost that was measured.
+
+    The reward of what ran is (baseline cost / cost)^2, whatever the problem's own: that one is a model's.
+    """
+    ran, invalid = record.status == Status.OK, record.status == Status.INVALID
+    cost = Measurement(record.samples_s, statistic).value if ran else np.nan
+    speedup = baseline_cost / cost if ran else 0.0
+    reward = speedup**2 if ran else -record.epsilon if invalid else np.nan
+    return replace(
+        modelled,
+        reward=np.array([reward]),
+        cost=np.array([cost]),
+        speedup=np.array([speedup]),
+        epsilon=np.array([record.epsilon]) if invalid else modelled.epsilon,
+        status=np.array([record.status], np.int8),
+    )
