@@ -21,7 +21,8 @@ import numpy as np
 import torch
 from plain_pyg import PlainSac
 
-from egrl.methods.hybrid.sac import Sac, SacConfig, Task, Transitions
+from egrl.methods.hybrid.sac import Sac, SacConfig
+from egrl.methods.hybrid.transitions import Task, Transitions
 from policies.critic import CriticConfig
 from policies.graph import Graph
 from policies.graph_unet import GraphUNet, GraphUNetConfig, draw_weights

@@ -11,24 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from egrl.core import atomic, loop, typed_tables
+from egrl.core.archive import Archive
 from egrl.core.budget import Budget
 from egrl.core.stopping import HINT, Interrupted, StopSignal
 from egrl.measure import executors
 from egrl.measure import records as measurements
-from egrl.measure.config import EvaluatorConfig
 from egrl.measure.evaluator import Function, board_executor, name_of
-from egrl.methods import find_method
-from egrl.problems import find_problem
 from egrl.runs import checkpoint, config, progress, summary
 from egrl.runs import folder as run_folder
 from egrl.runs.champion import name_the_best, race_the_best
 from egrl.runs.config import RunConfig, RunOptions
+from egrl.runs.new_folder import default_folder
 from egrl.runs.past import with_own_inputs
 from egrl.runs.prepare import Prepared, build_problem, copies_of, prepare
-from egrl.runs.resume import check_only, larger, nothing_left
+from egrl.runs.resolve import resolve, resolve_again
+from egrl.runs.resume import check_only, nothing_left
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
-from workloads.files import read_text
 
 if TYPE_CHECKING:
     from egrl.measure.board_executor import BoardExecutor
@@ -55,35 +54,6 @@ class Result:
         """Of the best mapping over the compiler's; 0 where none is valid."""
         best = self.summary["best"]
         return 0.0 if best is None else float(best["speedup"])
-
-
-def resolve(options: RunOptions, settings: Sequence[str] = (), preset: str = "") -> RunConfig:
-    """Options, preset and --set settings as one typed config. InputError where one is wrong."""
-    entry = find_problem(options.problem)
-    options = replace(options, method=options.method or entry.method)
-    problem, method = entry.load(), find_method(options.method)
-    if preset not in ("", "paper"):
-        raise InputError(f"--preset: expected paper, found {preset!r}")
-    tables = typed_tables.parse_set(settings)
-    if tables["evaluator"] and not options.evaluator:
-        raise InputError(
-            f"--set evaluator.{next(iter(tables['evaluator']))}: expected --evaluator, found none"
-        )
-    paper = preset == "paper"
-    if not options.chip:
-        options = replace(options, chip=problem.chips()[0])
-    if not options.start:
-        options = replace(options, start="cold" if paper else "compiler")
-    return RunConfig(
-        config.check_options(options),
-        typed_tables.build(
-            problem.config, {**(problem.paper if paper else {}), **tables["problem"]}, "--set problem"
-        ),
-        typed_tables.build(
-            method.config, {**(method.paper if paper else {}), **tables["method"]}, "--set method"
-        ),
-        typed_tables.build(EvaluatorConfig, tables["evaluator"], "--set evaluator"),
-    )
 
 
 def search(
@@ -162,7 +132,7 @@ def search(
             progress.note(f"measuring the baseline with {resolved.run.evaluator}", quiet)
             boards.measure_baseline()
         path = (
-            run_folder.default_folder(problem.workload, resolved.run.method, resolved.run.seed)
+            default_folder(problem.workload, resolved.run.method, resolved.run.seed)
             if out is None
             else _path(out, "--out")
         )
@@ -208,17 +178,8 @@ def _option_names() -> list[str]:
 def _resume(path: Path, given: Mapping[str, Any], function: Function | None, quiet: bool) -> Result:
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
-        where = str(path / run_folder.CONFIG)
-        tables = config.read_toml(read_text(where, "a config file"), where)
-        options = typed_tables.build(RunOptions, tables["run"], f"{where}: run")
-        old, options = options, larger(options, given)
-        entry = find_problem(options.problem)
-        resolved = RunConfig(
-            config.check_options(options),
-            typed_tables.build(entry.load().config, tables["problem"], f"{where}: problem"),
-            typed_tables.build(find_method(options.method).config, tables["method"], f"{where}: method"),
-            typed_tables.build(EvaluatorConfig, tables["evaluator"], f"{where}: evaluator"),
-        )
+        old, resolved = resolve_again(path, given)
+        options = resolved.run
         own = resolved
         if folder.begun:
             own = replace(resolved, run=with_own_inputs(options, path))
@@ -275,19 +236,7 @@ def _run(
             )
             stopped = stop()
         complete = summary.is_complete(reached, budget) or (budget.seconds is not None and not stopped)
-        baseline_cost, table = None, None
-        if boards is not None:
-            measured = name_the_best(boards, prepared.archive, reached, complete)
-            baseline_cost, table = measured.baseline_cost, measured.evaluator
-        elif complete and (raced := race_the_best(problem, prepared.archive, reached)) is not None:
-            baseline_cost = raced.baseline_cost
-            for text in raced.notes:
-                progress.note(text, quiet)
-        champion = reached.champions[0]
-        mapping = None if champion is None else champion.mapping
-        document = summary.summarise(
-            resolved, problem, reached, prepared.archive, complete, baseline_cost, table
-        )
+        document, mapping = _conclude(resolved, problem, prepared.archive, reached, complete, boards, quiet)
         folder.write_results(document, problem, mapping)
     except KeyboardInterrupt:
         saved = checkpoint.listing(folder.path / "checkpoint")
@@ -305,3 +254,26 @@ def _run(
     if state is not None and reached.generation == done:
         progress.note(nothing_left(resolved.run, reached.finished, folder.path), quiet)
     return Result(folder.path, document, mapping, problem)
+
+
+def _conclude(
+    resolved: RunConfig,
+    problem: Problem,
+    archive: Archive,
+    reached: loop.SearchState,
+    complete: bool,
+    boards: BoardExecutor | None,
+    quiet: bool,
+) -> tuple[dict[str, Any], Mapping16 | None]:
+    """The summary and the best mapping int16 [N, H], its rivals having been measured again where costs are noisy."""
+    baseline_cost, table = None, None
+    if boards is not None:
+        measured = name_the_best(boards, archive, reached, complete)
+        baseline_cost, table = measured.baseline_cost, measured.evaluator
+    elif complete and (raced := race_the_best(problem, archive, reached)) is not None:
+        baseline_cost = raced.baseline_cost
+        for text in raced.notes:
+            progress.note(text, quiet)
+    champion = reached.champions[0]
+    document = summary.summarise(resolved, problem, reached, archive, complete, baseline_cost, table)
+    return document, None if champion is None else champion.mapping

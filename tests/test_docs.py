@@ -21,7 +21,6 @@ import pytest
 from commands import module_of
 
 import onnx_models
-from egrl import api
 from egrl.cli.list import KINDS
 from egrl.cli.main import COMMANDS, cli, main
 from egrl.core.budget import DEFAULT_GENERATIONS, GENERATION
@@ -29,6 +28,7 @@ from egrl.core.recorder import policy_is_due
 from egrl.methods import METHODS
 from egrl.runs import summary
 from egrl.runs.config import RunOptions
+from egrl.runs.resolve import resolve
 from hwsim.fft.problem import load_size
 from hwsim.mmap.view.parts import View, parts
 from workloads.load import load, names
@@ -176,7 +176,7 @@ def test_every_command_parses_and_its_settings_exist(document):
             assert len(read(workload)) > 0
         if context.command.name == "run" and not context.params["resume"]:
             given = {k: v for k, v in context.params.items() if k in options and v is not None}
-            resolved = api.resolve(RunOptions(**given), context.params["settings"], context.params["preset"])
+            resolved = resolve(RunOptions(**given), context.params["settings"], context.params["preset"])
             assert resolved.run.workload == workload
 
 

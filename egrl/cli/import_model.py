@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from egrl.cli.output import output_file
 from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from workloads.importers.convert import Imported
 
 
 @click.command(name="import", short_help="make a workload file of a model, a program file of HLO")
@@ -56,13 +60,11 @@ def command(
 
     egrl import step.hlo -o step.json
     """
-    from egrl.core import atomic
     from workloads.endings import HLO
     from workloads.importers import dimensions
     from workloads.importers.read import is_model, read
     from workloads.load_partition import ENDINGS
     from workloads.load_program import is_hlo
-    from workloads.serialize import to_json
 
     placement = model.lower().endswith(ENDINGS)
     if not is_model(model) and not is_hlo(model) and not placement:
@@ -71,32 +73,33 @@ def command(
             f" or in {' or '.join(ENDINGS)} (a placement instance)"
         )
     output_file(output, ".json")
+    of_models = {"--dim": bool(dims), "--bytes": bool(element_bytes), "--no-fuse": no_fuse}
     if placement:
-        unfit = [
-            flag
-            for flag, on in (
-                ("--dim", dims),
-                ("--bytes", element_bytes),
-                ("--no-fuse", no_fuse),
-                ("--boundary-aliases", boundary_aliases),
-            )
-            if on
-        ]
-        if unfit:
-            raise InputError(f"{unfit[0]}: expected with a model, found with a placement instance")
+        _refuse(of_models | {"--boundary-aliases": boundary_aliases}, "a placement instance")
         return _instance(model, output, as_json)
     if is_hlo(model):
-        for flag, given in (("--dim", dims), ("--bytes", element_bytes), ("--no-fuse", no_fuse)):
-            if given:
-                raise InputError(
-                    f"{flag}: expected with a model, found with HLO text, whose sizes are as compiled"
-                )
+        _refuse(of_models, "HLO text, whose sizes are as compiled")
         return _program(model, output, boundary_aliases, as_json)
     if boundary_aliases:
         raise InputError(f"--boundary-aliases: expected with HLO text ({', '.join(HLO)}), found with {model}")
     if element_bytes and not 1 / 64 <= element_bytes <= 64:
         raise InputError(f"--bytes {element_bytes:g}: expected a number of bytes an element from 1/64 to 64")
     imported = read(model, dimensions.parse(dims), element_bytes or None, not no_fuse)
+    return _workload(imported, model, output, as_json)
+
+
+def _refuse(flags: Mapping[str, bool], found: str) -> None:
+    """InputError naming the first flag that is set: it is for models, and something else was found."""
+    given = next((flag for flag, on in flags.items() if on), None)
+    if given is not None:
+        raise InputError(f"{given}: expected with a model, found with {found}")
+
+
+def _workload(imported: Imported, model: str, output: str, as_json: bool) -> int:
+    """Write the workload file of a model and say what is in it."""
+    from egrl.core import atomic
+    from workloads.serialize import to_json
+
     atomic.write(Path(output), to_json(imported.workload))
     for remark in imported.remarks:
         click.echo(f"egrl import: {remark}", err=True)

@@ -65,9 +65,9 @@ def cli() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command; returns the exit code and never shows a traceback for the user's mistakes."""
-    from egrl.core.stopping import heard
+    from egrl.core.stopping import watch_interrupts
 
-    with heard() as interrupted:
+    with watch_interrupts() as interrupted:
         try:
             return _main(argv)
         except Exception:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -86,7 +88,6 @@ def command(
     from egrl.cli.names import several_workloads
     from egrl.core import typed_tables
     from egrl.core.stopping import Interrupted
-    from egrl.problems import rival
     from egrl.runs.prepare import check_device
     from egrl.transfer.pretrain.options import PretrainOptions
     from egrl.transfer.pretrain.run import pretrain
@@ -119,15 +120,22 @@ def command(
     if as_json:
         click.echo(json.dumps(found, allow_nan=False))
     elif not quiet:
-        chosen, first = found["chosen"], found["steps"][0]
-        click.echo(
-            f"{chosen['speedup']:.4f}x {rival(problem)} on {', '.join(found['chosen_on'])} (geometric mean), by the"
-            f" policy of generation {chosen['generation']}; the first had {first['chosen_on']:.4f}x\n"
-            f"{found['evaluations']} evaluations, {found['seconds']:.0f} s\npolicy: {Path(out) / 'policy.safetensors'}"
-        )
-        if tuned := found.get("chosen_finetuned"):
-            click.echo(
-                f"{tuned['speedup']:.4f}x after {tuned['evaluations']} evaluations there, from the policy of generation"
-                f" {tuned['generation']}\nto go on from: {Path(out) / 'policy-finetune.safetensors'}"
-            )
+        _tell(found, problem, Path(out))
     return 0
+
+
+def _tell(found: Mapping[str, Any], problem: str, out: Path) -> None:
+    """Say which policies were kept, and what they reach."""
+    from egrl.problems import rival
+
+    chosen, first = found["chosen"], found["steps"][0]
+    click.echo(
+        f"{chosen['speedup']:.4f}x {rival(problem)} on {', '.join(found['chosen_on'])} (geometric mean), by the"
+        f" policy of generation {chosen['generation']}; the first had {first['chosen_on']:.4f}x\n"
+        f"{found['evaluations']} evaluations, {found['seconds']:.0f} s\npolicy: {out / 'policy.safetensors'}"
+    )
+    if tuned := found.get("chosen_finetuned"):
+        click.echo(
+            f"{tuned['speedup']:.4f}x after {tuned['evaluations']} evaluations there, from the policy of generation"
+            f" {tuned['generation']}\nto go on from: {out / 'policy-finetune.safetensors'}"
+        )

@@ -53,10 +53,10 @@ def plan(
     workloads: Sequence[str], methods: Sequence[str], seeds: int, folder: Path, options: Mapping[str, Any]
 ) -> list[Subject]:
     """What is to be run. InputError where an option is wrong or the folder holds runs of another configuration."""
-    from egrl import api
     from egrl.methods import find_method
     from egrl.problems import find_problem
     from egrl.runs.config import RunOptions
+    from egrl.runs.resolve import resolve
 
     for setting in options["settings"]:
         _settings_of(methods, methods[0], setting)
@@ -71,7 +71,7 @@ def plan(
             given |= {"start": options["start"]} if options["start"] else {}
             settings = [s for entry in options["settings"] for s in _settings_of(methods, method, entry)]
             given |= {"threads": options.get("threads", 1), "init": options.get("init", "")}
-            resolved = api.resolve(
+            resolved = resolve(
                 RunOptions(workload=workload, method=method, **given), settings, options["preset"]
             )
             if problem is None:

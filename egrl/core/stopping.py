@@ -77,7 +77,7 @@ class StopSignal:
 
 
 @contextlib.contextmanager
-def heard() -> Iterator[Callable[[], bool]]:
+def watch_interrupts() -> Iterator[Callable[[], bool]]:
     """Gives a function that says whether Ctrl-C interrupted what runs within.
 
     An interrupt that comes while numba compiles or calls machine code is swallowed or leaves it as another error.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,3 +41,8 @@ def save_figure(figure: Figure, path: Path) -> None:
         style.save(figure, path)
     except OSError as error:
         raise atomic.disk_failure(path, error) from error
+
+
+def images(text: str) -> Sequence[str]:
+    """The files that a report shows, in order."""
+    return re.findall(r"\]\((figures/[^)]+)\)", text)

@@ -7,7 +7,6 @@ resuming cuts them back to that point. docs/architecture.md, "The run folder", l
 from __future__ import annotations
 
 import csv
-import errno
 import hashlib
 import io
 import json
@@ -21,10 +20,10 @@ from filelock import FileLock, Timeout
 
 from egrl.core import atomic
 from egrl.core.archive import Archive
-from egrl.core.failure import RunFailure
 from egrl.core.recorder import POLICY_EVERY, policy_is_due
 from egrl.runs import checkpoint, chunks, mapping_file
 from egrl.runs.events import EventFile
+from egrl.runs.new_folder import unwritable
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_bytes
@@ -55,31 +54,6 @@ def policies_in(path: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def default_folder(workload: str, method: str, seed: int) -> Path:
-    """Make runs/<workload>-<method>-s<seed>-<n> for the first n that is free. InputError where that fails."""
-    stem = f"{workload}-{method}-s{seed}".replace(":", "-")
-    n = 1
-    while True:
-        path = Path("runs") / f"{stem}-{n}"
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError as error:
-            if not path.is_dir():
-                raise InputError(f"--out: expected that {path} can be made: {error.strerror}") from error
-            n += 1
-        except OSError as error:
-            raise _unwritable(f"--out {path}", path, error) from error
-        else:
-            return path
-
-
-def _unwritable(what: str, path: Path, error: OSError) -> InputError | RunFailure:
-    """A full disk is a failure; anything else that keeps a folder from being made is the user's to mend."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return atomic.disk_failure(path, error)
-    return InputError(f"{what}: expected a folder that can be written: {error.strerror}")
-
-
 class RunFolder:
     """One run's folder, locked while open. Make one by `create` or `reopen`.
 
@@ -104,7 +78,7 @@ class RunFolder:
             path.mkdir(parents=True, exist_ok=True)
             leftovers = [p for p in path.iterdir() if p.name not in (LOCK, CONFIG + atomic.TEMPORARY)]
         except OSError as error:
-            raise _unwritable(f"--out {path}", path, error) from error
+            raise unwritable(f"--out {path}", path, error) from error
         except ValueError as error:
             raise InputError(f"--out {str(path)!r}: expected a path: {error}") from error
         if leftovers:
@@ -129,7 +103,7 @@ class RunFolder:
         except Timeout as error:
             raise InputError(f"{path}: the run folder is in use by another process") from error
         except OSError as error:
-            raise _unwritable(str(path), path, error) from error
+            raise unwritable(str(path), path, error) from error
         return cls(path, lock)
 
     def close(self) -> None:

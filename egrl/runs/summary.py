@@ -10,7 +10,7 @@ from typing import Any
 
 from egrl.core.archive import Archive
 from egrl.core.budget import GENERATION, Budget
-from egrl.core.loop import SearchState
+from egrl.core.loop import Champion, SearchState
 from egrl.problems import rival
 from egrl.runs.certificate import PROVED, reward_up
 from egrl.runs.config import RunConfig
@@ -49,26 +49,10 @@ def summarise(
     is the table of that name, where one measured: bounds are the model's and say nothing of its costs.
     """
     champion = state.champions[0]
-    best: Mapping[str, Any] | None = None
-    if champion is not None:
-        best = {
-            "reward": champion.reward,
-            "speedup": champion.speedup,
-            "cost": champion.cost,
-            "unit": problem.unit,
-            "valid": not problem.judge(champion.mapping),
-            "source": champion.source,
-            "evaluation": champion.ticket,
-        }
     begun = time.monotonic()
-    provable = config.run.bound_seconds > 0 and evaluator is None
-    bound = problem.bound(config.run.bound_seconds) if provable else None
-    rewards: dict[str, Any] = {}
-    if provable and isinstance(problem, HasRewardBound):
-        proved = problem.reward_bound(config.run.bound_seconds)
-        if proved is not None:
-            gap = None if best is None else proved.reward - best["reward"]
-            rewards = {"reward_bound": proved.reward, "reward_gap": gap}
+    certified: dict[str, Any] = {"bound": None, "gap": None}
+    if config.run.bound_seconds > 0 and evaluator is None:
+        certified = _certified(problem, champion, config.run.bound_seconds)
     bound_seconds = time.monotonic() - begun
     kept = min(len(archive), archive.window)
     return {
@@ -86,21 +70,45 @@ def summarise(
         "evaluations": len(archive),
         "seconds": round(state.seconds, 3),
         "complete": complete,
-        "best": best,
+        "best": None if champion is None else _best(problem, champion),
         "baseline": {
             "cost": problem.baseline.cost if baseline_cost is None else baseline_cost,
             "rule": problem.baseline.name,
         },
         **({} if evaluator is None else {"evaluator": {"command": config.run.evaluator, **evaluator}}),
-        "bound": None if bound is None else bound.cost,
+        "bound": certified.pop("bound"),
         "bound_seconds": round(bound_seconds, 3),
-        "gap": None
-        if bound is None or champion is None or not bound.cost
-        else champion.cost / bound.cost - 1.0,
-        **rewards,
+        **certified,
         "mappings": {"kept": kept, "dropped": len(archive) - kept},
         "fingerprint": problem.fingerprint(),
     }
+
+
+def _best(problem: Problem, champion: Champion) -> dict[str, Any]:
+    """The champion as the summary has it; `valid` is the judge's word."""
+    return {
+        "reward": champion.reward,
+        "speedup": champion.speedup,
+        "cost": champion.cost,
+        "unit": problem.unit,
+        "valid": not problem.judge(champion.mapping),
+        "source": champion.source,
+        "evaluation": champion.ticket,
+    }
+
+
+def _certified(problem: Problem, champion: Champion | None, seconds: float) -> dict[str, Any]:
+    """The bound on the cost and the gap to it; where rewards are bounded, that bound and its gap, too."""
+    bound = problem.bound(seconds)
+    gap = None
+    if bound is not None and champion is not None and bound.cost:
+        gap = champion.cost / bound.cost - 1.0
+    found: dict[str, Any] = {"bound": None if bound is None else bound.cost, "gap": gap}
+    proved = problem.reward_bound(seconds) if isinstance(problem, HasRewardBound) else None
+    if proved is not None:
+        found["reward_bound"] = proved.reward
+        found["reward_gap"] = None if champion is None else proved.reward - champion.reward
+    return found
 
 
 def read_summary(run: Path) -> dict[str, Any]:

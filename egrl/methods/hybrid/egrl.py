@@ -14,7 +14,8 @@ from annotated_types import Ge
 from egrl.core.method import Setting
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods.hybrid.learner import PAPER_LEARNER, LearnerConfig
-from egrl.methods.hybrid.method import PAPER_POPULATION, Hybrid, Parts
+from egrl.methods.hybrid.method import Hybrid
+from egrl.methods.hybrid.parts import PAPER_POPULATION, Parts
 from policies.graph_unet import GraphUNetConfig
 from population.evolve import EvolutionConfig
 

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from egrl.core.method import Setting
 from egrl.methods.hybrid.replay import Replay
-from egrl.methods.hybrid.sac import Sac, SacConfig, Task, Transitions
+from egrl.methods.hybrid.sac import Sac, SacConfig
+from egrl.methods.hybrid.transitions import Task, Transitions
 from hwsim.canonical import observe
 from hwsim.problem import Observation, Status
 from policies.critic import CriticConfig
@@ -61,7 +62,7 @@ PAPER_LEARNER: dict[str, Any] = {"learner.sac.imitation": 0.0, "learner.nodes": 
 
 
 class Learner:
-    """Gradient steps are owed for what was heard, and made by `learn`. Every draw comes from `rng`."""
+    """Records evaluations; gradient steps become due with them, and `learn` makes these. `rng` gives every draw."""
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class Learner:
         if init is not None:
             self._sac.load_actor_weights(init)
         self._replay = Replay(min(config.replay, setting.archive.window))
-        self._owed = 0.0
+        self._due_steps = 0.0
         self._an_evaluation = config.gradient_steps * min(1.0, config.nodes / len(x))
         self._previous = np.zeros(0, dtype=np.int64)  # by ticket: the state it set out from
         self._done = np.zeros(0, dtype=np.bool_)  # by ticket: last step of its episode
@@ -103,24 +104,24 @@ class Learner:
         noisy = clean * np.exp(np.float32(self.config.rollout_noise) * noise)
         return np.asarray(noisy / np.maximum(noisy.sum(axis=-1, keepdims=True), np.float32(1e-30)))
 
-    def heard(self, states: NDArray[np.int64], last: bool) -> None:
-        """The next tickets were told: where each set out from, and whether its episode ends with it."""
+    def record(self, states: NDArray[np.int64], last: bool) -> None:
+        """Record of the next tickets where each set out from, and whether its episode ends with it."""
         self._previous = np.concatenate([self._previous, states])
         self._done = np.concatenate([self._done, np.full(len(states), last)])
 
-    def owe(self, tickets: NDArray[np.int64], usable: NDArray[np.bool_]) -> None:
-        """A whole round was told: remember what ran, and owe its gradient steps."""
+    def add_round(self, tickets: NDArray[np.int64], usable: NDArray[np.bool_]) -> None:
+        """Add a whole round: what ran enters the replay buffer, and its gradient steps become due."""
         self._replay.add(tickets[usable])
-        self._owed += len(tickets) * self._an_evaluation
+        self._due_steps += len(tickets) * self._an_evaluation
 
     def learn(self) -> dict[str, float]:
-        """Make the steps that are owed. Returns means of `LEARNER_METRICS` over them; nothing where none was made."""
+        """Make the steps that are due. Returns means of `LEARNER_METRICS` over them; nothing where none was made."""
         if not len(self._replay):
-            self._owed = 0.0
+            self._due_steps = 0.0
             return {}
         totals = dict.fromkeys(LEARNER_METRICS, 0.0)
-        steps = math.floor(self._owed + ROUNDING)
-        self._owed = max(0.0, self._owed - steps)
+        steps = math.floor(self._due_steps + ROUNDING)
+        self._due_steps = max(0.0, self._due_steps - steps)
         done, elite = 0, self._elite() if steps else None
         for _ in range(steps):
             batch = self._transitions(self._sac.config.batch, elite)
@@ -167,11 +168,11 @@ class Learner:
         return Transitions(x, action, reward, next_x, done, elite)
 
     def state_dict(self) -> dict[str, Any]:
-        """Networks, replay, what is owed, and where each ticket set out from."""
+        """Networks, replay, due steps, and where each ticket set out from."""
         return {
             "sac": self._sac.state_dict(),
             "replay": self._replay.state_dict(),
-            "owed": self._owed,
+            "owed": self._due_steps,
             "previous": self._previous,
             "done": self._done,
         }
@@ -180,5 +181,5 @@ class Learner:
         """Inverse of `state_dict`."""
         self._sac.load_state_dict(state["sac"])
         self._replay.load_state_dict(state["replay"])
-        self._owed = float(state["owed"])
+        self._due_steps = float(state["owed"])
         self._previous, self._done = state["previous"], state["done"]

@@ -4,7 +4,7 @@ Source: EGRL, Algorithm 2, section 3 and appendices C to E. One *round* is one s
 rollout of the learner; after the last step of an episode the population evolves.
 
     round: members and rollouts -> probabilities -> mappings -> measured -> replay, fitness
-    learn: gradient steps owed, one an evaluation, while the next round is being measured
+    learn: due gradient steps, one an evaluation, while the next round is being measured
     end of an episode: elites, selection, crossover, mutation, migration of the learner
 
 Deviations:
@@ -19,7 +19,6 @@ Deviations:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,43 +30,17 @@ from egrl.core.keys import SAMPLE, run_keys
 from egrl.core.method import Setting
 from egrl.core.proposals import Proposals, proposals
 from egrl.methods import policy_fit
-from egrl.methods.hybrid.learner import LEARNER_METRICS, Learner, LearnerConfig
+from egrl.methods.hybrid.learner import LEARNER_METRICS, Learner
+from egrl.methods.hybrid.parts import Parts, found_population
 from egrl.methods.hybrid.round import COMPILER, LEARNER, START, Round
 from hwsim.canonical import observe
-from hwsim.capabilities import pipeline_of
 from hwsim.problem import Evaluation, Mapping16, Observation, Status
-from policies.graph_unet import GraphUNetConfig
 from policies.store import StoredPolicy, actor_policy
-from population.evolve import Decisions, EvolutionConfig, Guest, Population
-from population.genome import Genome, Gnn, boltzmann_from_mapping
+from population.evolve import Guest, Population
+from population.genome import Gnn
 from workloads.errors import InputError
 
 POPULATION_METRICS = ("gnn_fitness", "boltzmann_fitness")
-
-PAPER_POPULATION: dict[str, Any] = {
-    "evolution.boltzmann_fraction": 0.2,
-    "evolution.survival": "generational",
-    "evolution.readout": "sample",
-    "evolution.boltzmann_mutation.flips": 0.0,
-}
-"""What `--preset paper` sets in a population: Table 2 and Algorithm 2 as printed."""
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What a hybrid is made of; at least one of population and learner.
-
-    Attributes:
-        network: the actor of members and learner.
-        evolution: the population, or None.
-        learner: the learner, or None.
-        steps_per_episode: mappings a policy makes in turn, each seeing the last (Table 2: 1).
-    """
-
-    network: GraphUNetConfig
-    evolution: EvolutionConfig | None
-    learner: LearnerConfig | None
-    steps_per_episode: int = 1
 
 
 class Hybrid:
@@ -86,7 +59,11 @@ class Hybrid:
         learner = parts.learner
         self._rollouts = 0 if learner is None else learner.rollouts
         init = policy_fit.init_weights(setting, parts.network)
-        self._population = None if parts.evolution is None else self._create_population(parts.evolution, init)
+        self._population = (
+            None
+            if parts.evolution is None
+            else found_population(setting, parts, parts.evolution, self._rng, init)
+        )
         self._learner: Learner | None = None
         if learner is not None:
             self._learner = Learner(learner, parts.network, setting, self._observe, self._rng, init)
@@ -101,32 +78,6 @@ class Hybrid:
             "deployable_speedup",
             *(POPULATION_METRICS if parts.evolution else ()),
             *(LEARNER_METRICS if learner else ()),
-        )
-
-    # ---- construction
-
-    def _create_population(self, evolution: EvolutionConfig, init: NDArray[np.float32] | None) -> Population:
-        problem = self._problem
-        decisions = Decisions(
-            problem.num_choices,
-            problem.size_bytes > 0,
-            self._choices,
-            self._observation.x.shape[1],
-            problem.size_bytes,
-            pipeline_of(problem),
-        )
-        start: list[Genome] = []
-        if init is not None and evolution.boltzmann_count < evolution.population:
-            start.append(Gnn(init))
-        mapping = self._setting.start[0]
-        if mapping is None and evolution.survival == "islands":
-            mapping = problem.initial
-        if mapping is not None and evolution.boltzmann_count:
-            start.append(
-                boltzmann_from_mapping(mapping, problem.num_choices, self._choices, decisions.certainty)
-            )
-        return Population.create(
-            self._rng, evolution, decisions, self._parts.network, start, self._setting.device
         )
 
     # ---- the method
@@ -218,7 +169,7 @@ class Hybrid:
         return observe(self._problem, self._setting.archive.mappings(np.array([state]))[0])
 
     def _remember_guests(self, current: Round) -> None:
-        """Start and compiler mappings measured before the last step of an episode: the population hears at its end."""
+        """Keep start and compiler mappings that ran before an episode's last step, when they join the population."""
         rows = np.flatnonzero((current.member < LEARNER) & current.usable)
         ran = self._setting.archive.mappings(current.ticket[rows])
         self._guests += [Guest(r, float(current.reward[row])) for r, row in zip(ran, rows, strict=True)]
@@ -242,7 +193,7 @@ class Hybrid:
         )
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        """Store what was measured; once a round is whole, its rows enter the replay buffer and steps are owed.
+        """Store what was measured; once a round is whole, its rows enter the replay buffer and steps become due.
 
         (Not earlier: how a round is sliced must not change what the learner sees.)
         """
@@ -257,10 +208,10 @@ class Hybrid:
         self._told += len(proposals)
         current.usable[rows] = (evaluation.status <= Status.INVALID) & np.isfinite(evaluation.reward)
         if self._learner is not None:
-            self._learner.heard(current.state[rows], current.last)
+            self._learner.record(current.state[rows], current.last)
         if current.measured:
             if self._learner is not None:
-                self._learner.owe(current.ticket, current.usable)
+                self._learner.add_round(current.ticket, current.usable)
             self._note(current)
 
     def _note(self, current: Round) -> None:
@@ -282,7 +233,7 @@ class Hybrid:
             self._metrics[f"{encoding}_fitness"] = float(chosen.mean()) if len(chosen) else np.nan
 
     def learn(self) -> None:
-        """The gradient steps owed for what has been told."""
+        """Make the gradient steps that are due for what has been told."""
         if self._learner is not None:
             self._metrics.update(self._learner.learn())
 

@@ -15,7 +15,7 @@ LEARNER, START, COMPILER = -1, -2, -3
 
 @dataclass
 class Round:
-    """One step of everybody: R mappings, who made them, and what has been heard of them.
+    """One step of everybody: R mappings, who made them, and what has been told of them.
 
     `member` is the position in the population, or LEARNER, START or COMPILER for their mappings.
     `state` is the ticket of the mapping a row set out from, -1 for the initial one.

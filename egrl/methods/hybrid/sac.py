@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from egrl.methods.adam import adam_state, load_adam_state
+from egrl.methods.hybrid.transitions import Task, Transitions
 from policies.choices import legal_choices
 from policies.critic import Critic, CriticConfig
 from policies.graph import Graph
@@ -99,43 +100,6 @@ class SacConfig:
             raise ValueError(f"batch: expected 1..4096, received {self.batch}")
 
 
-@dataclass(frozen=True)
-class Task:
-    """What is decided: a graph of N nodes, int16 [N, H] numbers of choices, bool [N, H] live decisions."""
-
-    graph: Graph
-    num_choices: NDArray[np.int16]
-    live: NDArray[np.bool_]
-
-    def __post_init__(self) -> None:
-        for name, array in (("num_choices", self.num_choices), ("live", self.live)):
-            if array.ndim != 2 or len(array) != self.graph.nodes or array.shape != self.live.shape:
-                raise ValueError(
-                    f"{name}: expected shape [{self.graph.nodes}, H], received {list(array.shape)}"
-                )
-
-
-@dataclass(frozen=True)
-class Transitions:
-    """B transitions of one task.
-
-    Attributes:
-        x: float32 [N, F] (one state) or [B, N, F].
-        action: int16 [B, N, H], -1 = unused.
-        reward: float32 [B], unscaled.
-        next_x: as x; looked at only where a row is not done.
-        done: bool [B], the episode ended with this transition.
-        elite: float32 [N, H, C], each choice's share among the best mappings, or None: nothing to imitate.
-    """
-
-    x: NDArray[np.float32]
-    action: NDArray[np.int16]
-    reward: NDArray[np.float32]
-    next_x: NDArray[np.float32]
-    done: NDArray[np.bool_]
-    elite: NDArray[np.float32] | None = None
-
-
 class Sac:
     """Actor, twin critic, their targets and optimizers."""
 
@@ -174,7 +138,7 @@ class Sac:
         Returns the losses and what they are made of. Raises ValueError where shapes do not fit or a reward is not
         finite.
         """
-        self._check(batch)
+        batch.check(self.task, self.choices)
         target = self._target(batch, rng)
         critic_loss, value = self._step_critic(batch, target, rng)
         actor_loss, entropy = self._step_actor(batch, rng)
@@ -239,24 +203,6 @@ class Sac:
     def _copy_to_targets(self) -> None:
         assign(self.target_actor, flatten(self.actor))
         assign(self.target_critic, flatten(self.critic))
-
-    def _check(self, batch: Transitions) -> None:
-        size = (len(batch.action), *self.task.num_choices.shape)
-        if batch.action.shape != size:
-            raise ValueError(f"action: expected shape {list(size)}, received {list(batch.action.shape)}")
-        if batch.reward.shape != size[:1] or not np.isfinite(batch.reward).all():
-            raise ValueError(f"reward: expected {size[0]} finite values, received {batch.reward!r}")
-        if batch.done.shape != size[:1] or batch.done.dtype != np.bool_:
-            raise ValueError(
-                f"done: expected bool [{size[0]}], received {batch.done.dtype} {batch.done.shape}"
-            )
-        if batch.elite is not None and batch.elite.shape != (*size[1:], self.choices):
-            raise ValueError(
-                f"elite: expected shape {[*size[1:], self.choices]}, received {list(batch.elite.shape)}"
-            )
-        legal = batch.action < np.maximum(self.task.num_choices, 1)
-        if not legal.all() or batch.action.min(initial=0) < -1:
-            raise ValueError("action: expected -1 or a choice below num_choices, received another number")
 
     def _target(self, batch: Transitions, rng: np.random.Generator) -> Tensor:
         """y [B]."""

@@ -34,7 +34,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from egrl.core.method import Setting
@@ -48,15 +47,13 @@ from egrl.methods.muzero.reviser import NO_SLOT, Reviser
 from egrl.methods.muzero.ring import Ring, Window
 from egrl.methods.muzero.shown import Shown
 from egrl.methods.muzero.table import Finished, Table
-from egrl.methods.muzero.targets import targets, valued
+from egrl.methods.muzero.trainer import Trainer
 from hwsim.problem import Mapping16
 from hwsim.stepwise import Game
 from policies.layout import Weights
 from policies.muzero import MuZeroNet
 from policies.weights import assign
 
-RECENT = 4
-"""Slices whose moves a policy that plays without search learns from."""
 PRIMING = 8
 """Random games of each problem from which the potential begins."""
 
@@ -67,6 +64,7 @@ class Agent:
     Attributes:
         net: the networks.
         table, ring, potential, chooser, learner: what it plays, remembers, expects, moves and learns with.
+        trainer: what it draws segments of remembered moves with, and learns from them.
         elites, reviser: the best games so far, and what revises them.
         shown: the slots that play what is shown to the agent.
         finished: games that are over and have not been taken yet; what was shown is none of them.
@@ -106,7 +104,10 @@ class Agent:
         if not self._teaching:  # nothing of what is remembered is asked for
             seen, rows = {}, 1
         self.ring = Ring(seen, rows, config.slots, actions)
-        self._rng = setting.generator("muzero replay")
+        draws_of_segments = setting.generator("muzero replay")
+        self.trainer = Trainer(
+            config, self.ring, self.chooser, self.learner, self.potential, draws_of_segments
+        )
         self._blas = ThreadpoolController()
         self.elites = Elites(len(games), config.elites, setting.generator("muzero openings"))
         self.reviser = Reviser(self._games, config.revise, setting)
@@ -164,9 +165,9 @@ class Agent:
     def _learn(self, window: Window, threads: int) -> None:
         if self._teaching and not window.empty:
             torch.set_num_threads(threads)
-            fresh = self.reanalyse(window)
+            fresh = self.trainer.reanalyse(window)
             for _ in range(self._config.updates):
-                self.train(window, fresh)
+                self.trainer.train(window, fresh)
 
     def play(self) -> None:
         """One move in every slot."""
@@ -200,54 +201,6 @@ class Agent:
             return ()
         return self.elites.opening(int(self.table.problem[slot]), self._config.restarts)
 
-    # ---- learning
-
-    def _draw(self, window: Window, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Times and slots [count] of remembered moves: without search of the latest that were drawn from a policy,
-        since they teach the one that played them.
-        """
-        first, slots = window.first, np.arange(self.ring.slots)
-        if self._config.ablation == "no-search":
-            first = max(first, window.end - RECENT * self._config.chunk)
-            drawn = np.flatnonzero(~self.chooser.greedy)
-            slots = drawn if len(drawn) else slots
-        last = max(first + 1, window.end - self._config.learner.unroll)
-        return self._rng.integers(first, last, count), slots[self._rng.integers(0, len(slots), count)]
-
-    def reanalyse(self, window: Window) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Search segments of remembered moves anew, so many that they have their share; where they begin.
-
-        What their returns end in is valued anew by the networks, too.
-        """
-        config, unroll = self._config, self._config.learner.unroll + 1
-        if not config.searches_anew:
-            return None
-        played = config.chunk * config.slots
-        count = max(1, round(played * config.reanalyse / (1 - config.reanalyse) / unroll))
-        time, slot = self._draw(window, count)
-        when, where = valued(self.ring, window.end, time, slot, unroll - 1, config.learner.steps)
-        values = self.ring.scalars["value"]
-        values[when % self.ring.rows, where] = self.chooser.values(*self.ring.remembered(when, where))
-        times = time[:, None] + np.arange(unroll)
-        known = times < window.end
-        when, where = times[known], np.broadcast_to(slot[:, None], times.shape)[known]
-        row = when % self.ring.rows
-        _, self.ring.policy[row, where], values[row, where] = self.chooser.again(
-            *self.ring.remembered(when, where)
-        )
-        return time, slot
-
-    def train(self, window: Window, fresh: tuple[NDArray[np.int64], NDArray[np.int64]] | None) -> None:
-        """One gradient step; a share of the segments is of those that were searched anew."""
-        config = self._config.learner
-        time, slot = self._draw(window, config.batch)
-        if fresh is not None:
-            share = round(self._config.reanalyse * config.batch)
-            pick = self._rng.integers(0, len(fresh[0]), share)
-            time[:share], slot[:share] = fresh[0][pick], fresh[1][pick]
-        wanted = targets(self.ring, window.end, time, slot, config.unroll, config.steps, self.potential)
-        self.learner.step(self.ring.seen(time, slot), wanted)
-
     def _prime(self, rng: np.random.Generator) -> None:
         """Let the potential begin with what random play earns."""
         for g, game in enumerate(self._games):
@@ -279,7 +232,7 @@ class Agent:
             "ring": self.ring.state(),
             "potential": self.potential.state(),
             "learner": self.learner.state(),
-            "rng": self._rng.bit_generator.state,
+            "rng": self.trainer.rng.bit_generator.state,
             "elites": self.elites.state(),
             "chooser": self.chooser.state(),
             "reviser": self.reviser.state(),
@@ -302,7 +255,7 @@ class Agent:
         self.potential.load(state["potential"])
         self.learner.load(state["learner"])
         self._hand_over()
-        self._rng.bit_generator.state = state["rng"]
+        self.trainer.rng.bit_generator.state = state["rng"]
         self.elites.load(state["elites"])
         self.chooser.load(state["chooser"])
         self.reviser.load(state["reviser"])

@@ -92,7 +92,7 @@ class MuZero:
         return proposals(rows, [agent.source(game.slot) for game in taken], problem)
 
     def learn(self) -> None:
-        """Nothing is owed: slices of play learn."""
+        """Nothing is due: slices of play learn."""
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Note how the games went."""

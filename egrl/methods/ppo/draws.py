@@ -34,7 +34,9 @@ def outset(problem: Problem, kind: str) -> Mapping16:
     return in_stages(even[None], pipeline)[0]
 
 
-def coupled(rng: np.random.Generator, shape: tuple[int, ...], coupling: float) -> NDArray[np.float64]:
+def coupled_uniforms(
+    rng: np.random.Generator, shape: tuple[int, ...], coupling: float
+) -> NDArray[np.float64]:
     """Uniform numbers [R, N, H] in [0, 1), alike for nodes near each other.
 
     Each is the normal distribution function of sqrt(coupling) g + sqrt(1 - coupling) e with e ~ N(0, 1) by itself and
@@ -53,7 +55,7 @@ def coupled(rng: np.random.Generator, shape: tuple[int, ...], coupling: float) -
     return np.asarray(np.clip(ndtr(mixed), 0.0, 1 - 1e-7))
 
 
-def anything(
+def change_one_decision(
     drawn: Mapping16,
     before: Mapping16,
     probabilities: NDArray[np.floating],
@@ -80,7 +82,9 @@ def in_stages(mapping: Mapping16, pipeline: Pipeline | None) -> Mapping16:
     """Mappings [B, N, H] of stages brought in order (`hwsim.stage_order.in_order`) by moving what is too early, empty
     stages left out; as they are without a pipeline."""
     return (
-        mapping if pipeline is None else closed(_in_order(mapping, pipeline, np.ones(len(mapping), np.bool_)))
+        mapping
+        if pipeline is None
+        else close_gaps(_in_order(mapping, pipeline, np.ones(len(mapping), np.bool_)))
     )
 
 
@@ -92,18 +96,18 @@ def _in_order(
     return np.stack([in_order(mapping[:, :, h], pipeline, later, was[:, :, h]) for h in heads], axis=2)
 
 
-def brought_about(
+def carry_out(
     before: Mapping16, drawn: Mapping16, pipeline: Pipeline | None, rng: np.random.Generator
 ) -> Mapping16:
     """Mappings [B, N, H] that come of what was drawn after `before`, as they are proposed: after a mapping its moves
-    (`moved`), after nothing what was drawn, brought in order. As drawn without a pipeline."""
+    (`move_nodes`), after nothing what was drawn, brought in order. As drawn without a pipeline."""
     if pipeline is None:
         return drawn
     later = rng.random(len(drawn)) < 0.5
-    return closed(_in_order(moved(before, drawn, pipeline, rng), pipeline, later, before))
+    return close_gaps(_in_order(move_nodes(before, drawn, pipeline, rng), pipeline, later, before))
 
 
-def tempered(log_probs: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
+def soften(log_probs: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
     """Probabilities [B, ..., C] at temperatures drawn for each row from 1 to `HOT`, alike in orders of magnitude."""
     heat = np.float32(HOT) ** rng.random(len(log_probs), dtype=np.float32)
     cool = log_probs / heat.reshape(-1, *[1] * (log_probs.ndim - 1))
@@ -111,7 +115,9 @@ def tempered(log_probs: NDArray[np.float32], rng: np.random.Generator) -> NDArra
     return np.asarray(found / found.sum(axis=-1, keepdims=True), np.float32)
 
 
-def moved(before: Mapping16, wanted: Mapping16, pipeline: Pipeline, rng: np.random.Generator) -> Mapping16:
+def move_nodes(
+    before: Mapping16, wanted: Mapping16, pipeline: Pipeline, rng: np.random.Generator
+) -> Mapping16:
     """Mappings [B, N, H] that nodes get by going where it is wanted, one after another, as far as that stays near.
 
     A node takes along at most a number of others (`hwsim.stage_order.step_by_step`) drawn for each mapping: from none
@@ -138,7 +144,7 @@ def total_heat(mapping: Mapping16, problem: Problem) -> float:
     return 0.0 if heat is None else float(heat.sum())
 
 
-def opened(mapping: Mapping16, problem: Problem, rng: np.random.Generator) -> Mapping16:
+def open_stage(mapping: Mapping16, problem: Problem, rng: np.random.Generator) -> Mapping16:
     """A mapping [N, H] with an empty stage behind one of its hottest, where not all are in use; else as it is.
 
     What has to be there for the span of edges is.
@@ -155,7 +161,7 @@ def opened(mapping: Mapping16, problem: Problem, rng: np.random.Generator) -> Ma
     return out if pipeline is None else _in_order(out[None], pipeline, later, mapping[None])[0]
 
 
-def closed(mapping: Mapping16) -> Mapping16:
+def close_gaps(mapping: Mapping16) -> Mapping16:
     """Mappings [B, N, H] with stages that nothing is in left out: what comes behind moves up."""
     out = mapping.copy()
     for row in out:

@@ -44,31 +44,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from egrl.core.failure import RunFailure
-from egrl.core.keys import SAMPLE, run_keys
 from egrl.core.method import Setting
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods import policy_fit
 from egrl.methods.ppo.config import PAPER, PpoConfig
+from egrl.methods.ppo.drawer import RolloutDrawer
 from egrl.methods.ppo.draws import (
     NOTHING,
-    anything,
-    brought_about,
-    coupled,
-    in_stages,
-    opened,
-    outset,
-    tempered,
     total_heat,
 )
 from egrl.methods.ppo.learner import METRICS, Ppo
-from egrl.methods.ppo.round import DRAFTING, EXPLORING, IMPROVING, OPENING, Known, Part
+from egrl.methods.ppo.round import DRAFTING, Known, Part
 from egrl.methods.ppo.task import Example, Rollouts, Task
-from hwsim.capabilities import pipeline_of
-from hwsim.problem import Evaluation, Mapping16, Problem, Status
+from hwsim.problem import Evaluation, Status
 from policies.graph import prepare
 from policies.graphsage_store import graphsage_policy, graphsage_weights
 from policies.store import StoredPolicy
@@ -103,10 +93,9 @@ class PpoMethod:
             for problem in self._problems:
                 policy_fit.check(setting.init, problem, "--init")
             self._ppo.load_weights(weights)
-        self._outset = [outset(problem, config.outset) for problem in self._problems]
-        self._known = [Known(before) for before in self._outset]
+        self._drawer = RolloutDrawer(setting, config, self._ppo)
+        self._known = [Known(before) for before in self._drawer.outset]
         self._rounds = 0
-        self._proposed = 0
         self._round: list[Part] = []
         self._metrics: dict[str, float] = {}
         self._steps: list[Example] = []
@@ -130,107 +119,13 @@ class PpoMethod:
         first = self._rounds * count
         sizes = np.diff(np.linspace(0, self._config.rollouts, count + 1).astype(np.int64))
         self._rounds += 1
-        return [self._part((first + k) % len(self._problems), int(size), rng) for k, size in enumerate(sizes)]
+        numbers = [(first + k) % len(self._problems) for k in range(count)]
+        return [
+            self._drawer.part(number, int(size), self._known[number], rng)
+            for number, size in zip(numbers, sizes, strict=True)
+        ]
 
-    def _part(self, number: int, rollouts: int, rng: np.random.Generator) -> Part:
-        problem, known, config = self._problems[number], self._known[number], self._config
-        pipeline = pipeline_of(problem) if config.ordered else None
-        start = self._setting.start[number] if known.rounds == 0 else None
-        known.rounds += 1
-        state, group = self._begin(number, rollouts, start, rng)
-        deployed = np.full_like(self._outset[number], NOTHING)[None]
-        befores, actions, log_probs = [], [], []
-        for last in [False] * (config.passes - 1) + [True]:
-            found = self._log_probs(number, np.concatenate([deployed, state]))
-            befores.append(state)
-            deployed = self._canonical(found[:1].argmax(axis=-1), problem)
-            state = self._draw(problem, state, found[1:], last, rng)
-            if last and len(explorer := np.flatnonzero(group == EXPLORING)):
-                state[explorer] = self._sampled(problem, tempered(found[1:][explorer], rng))
-            actions.append(state)
-            taken = np.take_along_axis(found[1:], np.maximum(state, 0)[..., None].astype(np.int64), -1)
-            log_probs.append(np.where(state >= 0, np.maximum(taken[..., 0], -20.0), 0.0))
-        deployed = in_stages(deployed, pipeline)
-        proposed, own = state.copy(), group != EXPLORING
-        proposed[own] = brought_about(befores[-1][own], state[own], pipeline, rng)
-        mapping = np.concatenate([deployed if start is None else start[None], proposed])
-        unknown = np.full(len(mapping), np.nan)
-        return Part(
-            number,
-            start is not None,
-            mapping,
-            np.stack(befores),
-            np.stack(actions),
-            np.stack(log_probs).astype(np.float32),
-            group,
-            unknown,
-            unknown.copy(),
-            np.zeros_like(state) if config.credit == "ran" else state[:0],
-            known.reward,
-        )
-
-    def _begin(
-        self, number: int, rollouts: int, start: Mapping16 | None, rng: np.random.Generator
-    ) -> tuple[Mapping16, NDArray[np.int64]]:
-        """What the first pass of R rollouts sees, int16 [R, N, H], and their groups, int64 [R]."""
-        problem, config, outset = self._problems[number], self._config, self._outset[number]
-        best = outset
-        if config.begin == "best":
-            best = self._known[number].best if start is None else start
-        nothing = np.full_like(outset, NOTHING)
-        draft = np.arange(rollouts) < round(config.drafts * rollouts)
-        group = np.where(draft | np.array_equal(best, nothing), DRAFTING, IMPROVING).astype(np.int64)
-        state = np.where(group[:, None, None] == DRAFTING, nothing, best).astype(np.int16)
-        if config.ordered and config.begin == "best":
-            group[1::2] = np.where(group[1::2] == IMPROVING, OPENING, group[1::2])
-            state[group == OPENING] = opened(best, problem, rng)
-            if draft.sum() > 1 and pipeline_of(problem) is not None:
-                group[0] = EXPLORING
-        return state, group
-
-    def _log_probs(self, number: int, before: Mapping16) -> NDArray[np.float32]:
-        found = self._ppo.log_probs(number, before)
-        if np.isnan(found).any():
-            raise RunFailure(
-                "the policy's weights have diverged to values that are not finite; try a smaller"
-                " method.learner.learning_rate"
-            )
-        return found
-
-    def _draw(
-        self,
-        problem: Problem,
-        before: Mapping16,
-        log_probs: NDArray[np.float32],
-        last: bool,
-        rng: np.random.Generator,
-    ) -> Mapping16:
-        """Mappings int16 [R, N, H] drawn from log-probabilities [R, N, H, C] of what comes after `before`."""
-        probabilities = np.exp(log_probs)
-        if last and self._config.draw == "problem":
-            return self._sampled(problem, probabilities)
-        coupling = 0.0 if pipeline_of(problem) is None else self._config.coupling
-        uniform = coupled(rng, log_probs.shape[:3], coupling)
-        reached = np.cumsum(probabilities, axis=-1)
-        choice = (reached <= (uniform * reached[..., -1])[..., None]).sum(axis=-1)
-        drawn = self._canonical(choice, problem)
-        if self._config.begin != "best":
-            return drawn
-        return anything(drawn, before, probabilities, problem.size_bytes > 0, rng)
-
-    def _sampled(self, problem: Problem, probabilities: NDArray[np.float32]) -> Mapping16:
-        """Mappings int16 [R, N, H] that the problem draws (SAMPLE of the solver), by keys of their own."""
-        numbers = np.arange(self._proposed, self._proposed + len(probabilities))
-        self._proposed += len(probabilities)
-        return problem.sample(probabilities, run_keys(self._setting.seed, numbers, SAMPLE))
-
-    @staticmethod
-    def _canonical(choice: NDArray[np.int64], problem: Problem) -> Mapping16:
-        """Choices [B, N, H] with -1 where a decision is dead."""
-        legal = np.minimum(choice, np.maximum(problem.num_choices, 1) - 1)
-        return np.where(problem.size_bytes > 0, legal, NOTHING).astype(np.int16)
-
-    # ---- what was heard
+    # ---- results
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Store what was measured; a failed measurement has no reward."""
@@ -259,7 +154,7 @@ class PpoMethod:
                     known.ran = bool(evaluation.status[row] == Status.OK)
 
     def learn(self) -> None:
-        """Nothing is owed: the policy learns when the next round begins."""
+        """Nothing is due: the policy learns when the next round begins."""
 
     def _learn(self) -> None:
         """Gradient steps on the round that has been told."""
@@ -282,13 +177,13 @@ class PpoMethod:
         count = min(len(self._steps), 2 * len(own))
         steps = [self._steps[k] for k in rng.permutation(len(self._steps))[:count]]
         return steps + [
-            Example(k, np.full_like(self._outset[k], NOTHING), self._known[k].best)
+            Example(k, np.full_like(self._drawer.outset[k], NOTHING), self._known[k].best)
             for k in [*own, *drawn]
             if self._known[k].ran
         ]
 
     def _rollouts(self, part: Part) -> Rollouts | None:
-        """What there is to learn from a part of the round; None where nothing usable was heard."""
+        """What there is to learn from a part of the round; None where no reward is usable."""
         reward = part.gained() if self._config.begin == "best" else part.reward[1:]
         index = np.flatnonzero(np.isfinite(reward))
         if not len(index):
@@ -325,7 +220,7 @@ class PpoMethod:
             "known": [asdict(known) for known in self._known],
             "round": [asdict(part) for part in self._round],
             "rounds": self._rounds,
-            "proposed": self._proposed,
+            "proposed": self._drawer.drawn,
             "steps": [asdict(step) for step in self._steps],
             "metrics": self._metrics,
         }
@@ -335,7 +230,7 @@ class PpoMethod:
         self._ppo.load_state_dict(state["ppo"])
         self._known = [Known(**known) for known in state["known"]]
         self._round = [Part(**part) for part in state["round"]]
-        self._rounds, self._proposed = int(state["rounds"]), int(state["proposed"])
+        self._rounds, self._drawer.drawn = int(state["rounds"]), int(state["proposed"])
         self._steps = [Example(**step) for step in state["steps"]]
         self._metrics = dict(state["metrics"])
 

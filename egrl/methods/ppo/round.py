@@ -28,7 +28,7 @@ class Part:
         mapping: int16 [1 + R, N, H], what is proposed.
         before, action: int16 [T, R, N, H]; log_prob: float32, the same shape.
         group: int64 [R], which rollouts set out from the same mapping.
-        reward: float64 [1 + R], NaN where nothing usable was heard; speedup alike.
+        reward: float64 [1 + R], NaN where none is usable; speedup alike.
         ran: int16 [R, N, H], what ran, only where that is credited.
         base: the best reward that was known when the round began.
         asked, told: how many of the rows.
@@ -57,7 +57,7 @@ class Part:
 
 @dataclass
 class Known:
-    """What has been heard of a problem: the best mapping int16 [N, H], its reward, the heat of all its stages and
+    """What is known of a problem: the best mapping int16 [N, H], its reward, the heat of all its stages and
     whether it ran (until one does, the best of those that do not); and running moments of rewards."""
 
     best: Mapping16

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,16 +73,7 @@ def choose(
         "chip_file": str(Path("inputs") / "0" / find_problem(options.problem).chip_file),
         "seconds": round(seconds, 3),
         "evaluations": steps[-1].evaluations,
-        "steps": [
-            {
-                "generation": step.generation,
-                "evaluations": step.evaluations,
-                "chosen_on": means[k],
-                "speedup": {name: values[k] for name, values in found.items()},
-                **({"finetuned_on": tuned_means[k], "finetuned": tuned[k]} if tuned else {}),
-            }
-            for k, step in enumerate(steps)
-        ],
+        "steps": _rows(steps, means, found, tuned, tuned_means),
         "chosen": {"generation": steps[best].generation, "speedup": means[best]},
     }
     _copy(steps[best].path, out / CHOSEN)
@@ -95,6 +86,28 @@ def choose(
         _copy(steps[best_tuned].path, out / CHOSEN_FINETUNED)
     atomic.write(out / run_folder.PRETRAINING, json.dumps(document, indent=1, allow_nan=False) + "\n")
     return document
+
+
+def _rows(
+    steps: Sequence[Step],
+    means: Sequence[float],
+    found: Mapping[str, Sequence[float]],
+    tuned: Sequence[Mapping[str, float]],
+    tuned_means: Sequence[float],
+) -> list[dict[str, Any]]:
+    """A row a saved policy: what it reaches with no training and, where that was tried, after going on."""
+    rows: list[dict[str, Any]] = [
+        {
+            "generation": step.generation,
+            "evaluations": step.evaluations,
+            "chosen_on": mean,
+            "speedup": {name: values[k] for name, values in found.items()},
+        }
+        for k, (step, mean) in enumerate(zip(steps, means, strict=True))
+    ]
+    for row, mean, reached in zip(rows, tuned_means, tuned, strict=False):
+        row |= {"finetuned_on": mean, "finetuned": reached}
+    return rows
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from egrl.core import atomic, loop, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.keys import MOST_SEED
-from egrl.core.method import Setting
+from egrl.core.method import Method, Setting
 from egrl.core.registry import MethodDefinition
 from egrl.core.stopping import HINT, Interrupted, StopSignal
 from egrl.measure import executors
@@ -68,29 +68,8 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
             atomic.write(out / run_folder.CONFIG, to_toml(options))
         if state is None or not folder.begun:
             folder.write_inputs(to_toml(options), training, {})
-        budget = options.budget
-        measure = executors.build(training, options.workers)
-        title = f"pre-training on {len(training)} workloads"
-        done = 0 if state is None else state.generation
-        try:
-            hint = "" if quiet else HINT
-            with StopSignal(hint) as stop, progress.observer(title, budget, done, quiet) as observer:
-                state = loop.search(
-                    method,
-                    training,
-                    measure,
-                    budget,
-                    folder,
-                    archive=archive,
-                    seed=options.seed,
-                    observer=observer,
-                    state=state,
-                    stop=stop,
-                )
-                stopped = stop()
-        finally:
-            measure.close()
-        if stopped and (budget.generations is None or state.generation < budget.generations):
+        state, stopped = _search(method, training, options, folder, archive, state, quiet)
+        if stopped and not _spent(options, state):
             raise Interrupted(out, state.generation, again="the same command goes on")
         return choose(options, out, training, validation, state.seconds, quiet)
     except KeyboardInterrupt:
@@ -98,6 +77,45 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
         raise Interrupted(out, saved[-1][0] if saved else None, again="the same command goes on") from None
     finally:
         folder.close()
+
+
+def _search(
+    method: Method,
+    training: Sequence[Problem],
+    options: PretrainOptions,
+    folder: run_folder.RunFolder,
+    archive: Archive,
+    state: loop.SearchState | None,
+    quiet: bool,
+) -> tuple[loop.SearchState, bool]:
+    """Train until the budget is spent or the user stops it: how far that came, and whether the user did."""
+    title, done = f"pre-training on {len(training)} workloads", 0 if state is None else state.generation
+    measure = executors.build(training, options.workers)
+    try:
+        with (
+            StopSignal("" if quiet else HINT) as stop,
+            progress.observer(title, options.budget, done, quiet) as observer,
+        ):
+            reached = loop.search(
+                method,
+                training,
+                measure,
+                options.budget,
+                folder,
+                archive=archive,
+                seed=options.seed,
+                observer=observer,
+                state=state,
+                stop=stop,
+            )
+            return reached, stop()
+    finally:
+        measure.close()
+
+
+def _spent(options: PretrainOptions, state: loop.SearchState) -> bool:
+    most = options.budget.generations
+    return most is not None and state.generation >= most
 
 
 def _check(options: PretrainOptions) -> MethodDefinition:

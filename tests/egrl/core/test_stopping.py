@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from egrl.cli import main as cli
-from egrl.core.stopping import StopSignal, heard
+from egrl.core.stopping import StopSignal, watch_interrupts
 
 
 @pytest.fixture(autouse=True)
@@ -67,9 +67,9 @@ def test_the_first_interrupt_is_answered_and_the_second_is_not(hint, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_it_is_heard_that_something_was_interrupted():
+def test_it_is_noticed_that_something_was_interrupted():
     before = signal.getsignal(signal.SIGINT)
-    with heard() as interrupted:
+    with watch_interrupts() as interrupted:
         assert not interrupted()
         with pytest.raises(SystemError):
             compiled()

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from egrl.cli.main import main
-from egrl.reproduce.egrl.report import PUBLISHED, images, report
+from egrl.reproduce.egrl.published import PUBLISHED
+from egrl.reproduce.egrl.report import report
 from egrl.reproduce.egrl.run import Plan, reproduce, seconds
+from egrl.reproduce.folder import images
 from workloads.errors import InputError
 
 TINY = replace(

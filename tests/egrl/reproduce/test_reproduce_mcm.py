@@ -12,7 +12,7 @@ import pytest
 from commands import run_here
 
 from egrl.compare import runs as comparison_runs
-from egrl.reproduce.egrl.report import images
+from egrl.reproduce.folder import images
 from egrl.reproduce.mcm import numbers as mcm_numbers
 from egrl.reproduce.mcm.numbers import best_so_far, samples_to
 from egrl.reproduce.mcm.plan import ON_TEST, TUNED, VARIANTS, Plan

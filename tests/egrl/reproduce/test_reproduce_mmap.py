@@ -20,7 +20,7 @@ from commands import run_here
 from egrl.cli.main import main
 from egrl.compare import runs as comparison_runs
 from egrl.methods.players import Policies
-from egrl.reproduce.egrl.report import images
+from egrl.reproduce.folder import images
 from egrl.reproduce.mmap.numbers import problem_of
 from egrl.reproduce.mmap.published import TABLE2, TABLE3, TABLE4, TABLE5
 from egrl.reproduce.mmap.report import report

@@ -9,7 +9,8 @@ import pytest
 import torch
 from policies_toys import CHOICES, FEATURES, HEADS, SMALL, chain, states
 
-from egrl.methods.hybrid.sac import Sac, SacConfig, Task, Transitions
+from egrl.methods.hybrid.sac import Sac, SacConfig
+from egrl.methods.hybrid.transitions import Task, Transitions
 from policies.critic import CriticConfig
 from policies.masking import cross_entropy, mean_entropy
 from policies.weights import flatten

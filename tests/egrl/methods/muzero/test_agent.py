@@ -13,9 +13,9 @@ from players import agent, games, settings
 from egrl.core.archive import Archive
 from egrl.core.method import Setting
 from egrl.methods import find_method
-from egrl.methods.muzero.agent import RECENT
 from egrl.methods.muzero.learner import _among
 from egrl.methods.muzero.targets import valued
+from egrl.methods.muzero.trainer import RECENT
 from hwsim.problem import Status
 from subjects import PROBLEMS
 from toys import ToyGame
@@ -37,7 +37,7 @@ def test_what_returns_end_in_is_valued_anew_by_the_networks_of_now():
     ring, window = player.ring, player.ring.window(0)
     known = ring.scalars["value"][: ring.end].copy()
     ring.scalars["value"][:] = 99.0
-    time, slot = player.reanalyse(window)
+    time, slot = player.trainer.reanalyse(window)
     searched = {(t + k, b) for t, b in zip(time.tolist(), slot.tolist(), strict=True) for k in (0, 1)}
     when, where = valued(ring, window.end, time, slot, 1, 3)
     ends = set(zip(when.tolist(), where.tolist(), strict=True))
@@ -71,7 +71,7 @@ def test_without_search_only_the_latest_moves_that_a_policy_was_drawn_for_teach(
     games(player, 3 * RECENT)
     window = player.ring.window(0)
     assert window.first == 0
-    time, slot = player._draw(window, 1000)
+    time, slot = player.trainer._draw(window, 1000)
     assert min(time) == window.end - RECENT * player._config.chunk
     assert set(slot) == set(np.flatnonzero(~player.chooser.greedy))
     assert player.chooser.greedy.any()

@@ -15,7 +15,16 @@ from egrl.core.keys import EVALUATION, run_keys
 from egrl.core.method import Setting
 from egrl.methods import find_method
 from egrl.methods.ppo.config import PpoConfig
-from egrl.methods.ppo.draws import anything, brought_about, closed, coupled, in_stages, moved, opened, outset
+from egrl.methods.ppo.draws import (
+    carry_out,
+    change_one_decision,
+    close_gaps,
+    coupled_uniforms,
+    in_stages,
+    move_nodes,
+    open_stage,
+    outset,
+)
 from egrl.methods.ppo.learner import Rollouts
 from egrl.methods.ppo.method import PpoMethod
 from egrl.methods.ppo.round import DRAFTING, EXPLORING, IMPROVING, OPENING
@@ -58,7 +67,7 @@ def play(method, problems, evaluations):
 
 @pytest.mark.parametrize("coupling", [0.0, 0.9, 1.0])
 def test_each_number_of_a_draw_alone_is_uniform(coupling):
-    u = coupled(np.random.default_rng(0), (800, 40, 1), coupling)
+    u = coupled_uniforms(np.random.default_rng(0), (800, 40, 1), coupling)
     assert u.min() >= 0
     assert u.max() < 1
     for node in (0, 17, 39):
@@ -66,8 +75,8 @@ def test_each_number_of_a_draw_alone_is_uniform(coupling):
 
 
 def test_coupled_numbers_are_alike_for_neighbours_and_no_others():
-    u = coupled(np.random.default_rng(0), (800, 40, 2), 0.9)
-    free = coupled(np.random.default_rng(0), (800, 40, 2), 0.0)
+    u = coupled_uniforms(np.random.default_rng(0), (800, 40, 2), 0.9)
+    free = coupled_uniforms(np.random.default_rng(0), (800, 40, 2), 0.0)
     assert np.corrcoef(u[:, 10, 0], u[:, 11, 0])[0, 1] > 0.6
     assert np.corrcoef(u[:, 10, 0], u[:, 11, 0])[0, 1] > np.corrcoef(u[:, 10, 0], u[:, 39, 0])[0, 1] + 0.2
     assert abs(np.corrcoef(u[:, 10, 0], u[:, 10, 1])[0, 1]) < 0.15
@@ -140,21 +149,21 @@ def test_a_stage_is_opened_behind_one_of_the_hottest_where_one_is_left(chips):
     hottest = int(problem.stage_heat(three[None])[0, 0].argmax())
     free = dataclasses.replace(problem.pipeline, span=None)
     problem.pipeline = free
-    found = opened(three, problem, rng)
+    found = open_stage(three, problem, rng)
     np.testing.assert_array_equal(found, three + (three > hottest))
     four = outset(problem, "even")
-    np.testing.assert_array_equal(opened(four, problem, rng), four)
-    np.testing.assert_array_equal(closed(found[None]), three[None])
+    np.testing.assert_array_equal(open_stage(four, problem, rng), four)
+    np.testing.assert_array_equal(close_gaps(found[None]), three[None])
 
 
 def test_what_the_span_of_edges_asks_is_in_an_opened_stage_from_the_outset():
     problem = McmProblem(load("mobilenet_v2"), load_package("edge4"))
     stages = in_stages(outset(problem, "even")[None] // 2, problem.pipeline)[0]
     for seed in range(4):
-        found = opened(stages, problem, np.random.default_rng(seed))
+        found = open_stage(stages, problem, np.random.default_rng(seed))
         assert found.max() == stages.max() + 1
-        evaluation = problem.evaluate(closed(found[None]), np.zeros(1, np.uint64))
-        np.testing.assert_array_equal(evaluation.repaired, closed(found[None]))
+        evaluation = problem.evaluate(close_gaps(found[None]), np.zeros(1, np.uint64))
+        np.testing.assert_array_equal(evaluation.repaired, close_gaps(found[None]))
 
 
 def test_moves_leave_valid_partitions_valid_and_most_nodes_where_they_were(chips):
@@ -163,13 +172,13 @@ def test_moves_leave_valid_partitions_valid_and_most_nodes_where_they_were(chips
     wanted = np.where(rng.random(before.shape) < 0.1, rng.integers(0, 4, before.shape), before).astype(
         np.int16
     )
-    found = closed(moved(before, wanted, problem.pipeline, rng))
+    found = close_gaps(move_nodes(before, wanted, problem.pipeline, rng))
     evaluation = problem.evaluate(found, np.arange(50, dtype=np.uint64))
     np.testing.assert_array_equal(evaluation.repaired, found)
     changed = (found != before).mean(axis=(1, 2))
     assert (changed > 0).mean() > 0.9
     assert np.median(changed) < 0.5
-    np.testing.assert_array_equal(brought_about(before, wanted, None, rng), wanted)
+    np.testing.assert_array_equal(carry_out(before, wanted, None, rng), wanted)
 
 
 def test_where_nothing_was_drawn_one_decision_changes_by_the_same_probabilities():
@@ -177,7 +186,7 @@ def test_where_nothing_was_drawn_one_decision_changes_by_the_same_probabilities(
     before = np.array([[[0], [1], [2]]], np.int16).repeat(2000, axis=0)
     live = np.array([[True], [True], [False]])
     p = np.array([[0.8, 0.2, 0.0], [0.0, 0.9, 0.1], [0.5, 0.5, 0.0]])[None, :, None].repeat(2000, axis=0)
-    found = anything(before, before, p, live, rng)
+    found = change_one_decision(before, before, p, live, rng)
     changed = (found != before)[:, :, 0]
     assert (changed.sum(axis=1) == 1).all()
     assert not changed[:, 2].any()
@@ -186,9 +195,9 @@ def test_where_nothing_was_drawn_one_decision_changes_by_the_same_probabilities(
     assert (found[changed[:, 1], 1, 0] == 2).all()
     other = before.copy()
     other[:, 0] = 1
-    np.testing.assert_array_equal(anything(other, before, p, live, rng), other)
+    np.testing.assert_array_equal(change_one_decision(other, before, p, live, rng), other)
     sure = np.broadcast_to(np.eye(3)[:, None], (2000, 3, 1, 3))
-    np.testing.assert_array_equal(anything(before, before, sure, live, rng), before)
+    np.testing.assert_array_equal(change_one_decision(before, before, sure, live, rng), before)
 
 
 def test_of_what_sets_out_from_the_best_only_gains_count(chips):

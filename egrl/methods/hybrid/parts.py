@@ -1,0 +1,74 @@
+"""What a hybrid method is made of, and the population that it begins with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egrl.core.method import Setting
+from egrl.methods import policy_fit
+from egrl.methods.hybrid.learner import LearnerConfig
+from hwsim.capabilities import pipeline_of
+from policies.graph_unet import GraphUNetConfig
+from population.evolve import Decisions, EvolutionConfig, Population
+from population.genome import Genome, Gnn, boltzmann_from_mapping
+
+PAPER_POPULATION: dict[str, Any] = {
+    "evolution.boltzmann_fraction": 0.2,
+    "evolution.survival": "generational",
+    "evolution.readout": "sample",
+    "evolution.boltzmann_mutation.flips": 0.0,
+}
+"""What `--preset paper` sets in a population: Table 2 and Algorithm 2 as printed."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a hybrid is made of; at least one of population and learner.
+
+    Attributes:
+        network: the actor of members and learner.
+        evolution: the population, or None.
+        learner: the learner, or None.
+        steps_per_episode: mappings a policy makes in turn, each seeing the last (Table 2: 1).
+    """
+
+    network: GraphUNetConfig
+    evolution: EvolutionConfig | None
+    learner: LearnerConfig | None
+    steps_per_episode: int = 1
+
+
+def found_population(
+    setting: Setting,
+    parts: Parts,
+    evolution: EvolutionConfig,
+    rng: np.random.Generator,
+    init: NDArray[np.float32] | None,
+) -> Population:
+    """A population for the setting's one problem.
+
+    The weights `init` float32 [P] are one of its networks, the start mapping is the prior of one of its chromosomes.
+    """
+    problem = setting.problems[0]
+    choices = int(problem.num_choices.max())
+    decisions = Decisions(
+        problem.num_choices,
+        problem.size_bytes > 0,
+        choices,
+        policy_fit.observation(problem).x.shape[1],
+        problem.size_bytes,
+        pipeline_of(problem),
+    )
+    start: list[Genome] = []
+    if init is not None and evolution.boltzmann_count < evolution.population:
+        start.append(Gnn(init))
+    mapping = setting.start[0]
+    if mapping is None and evolution.survival == "islands":
+        mapping = problem.initial
+    if mapping is not None and evolution.boltzmann_count:
+        start.append(boltzmann_from_mapping(mapping, problem.num_choices, choices, decisions.certainty))
+    return Population.create(rng, evolution, decisions, parts.network, start, setting.device)

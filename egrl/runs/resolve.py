@@ -1,0 +1,66 @@
+"""Options, presets and settings as one typed configuration: of a new run, or of one that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from egrl.core import typed_tables
+from egrl.measure.config import EvaluatorConfig
+from egrl.methods import find_method
+from egrl.problems import find_problem
+from egrl.runs import config
+from egrl.runs import folder as run_folder
+from egrl.runs.config import RunConfig, RunOptions
+from egrl.runs.resume import larger
+from workloads.errors import InputError
+from workloads.files import read_text
+
+
+def resolve(options: RunOptions, settings: Sequence[str] = (), preset: str = "") -> RunConfig:
+    """Options, preset and --set settings as one typed config. InputError where one is wrong."""
+    entry = find_problem(options.problem)
+    options = replace(options, method=options.method or entry.method)
+    problem, method = entry.load(), find_method(options.method)
+    if preset not in ("", "paper"):
+        raise InputError(f"--preset: expected paper, found {preset!r}")
+    tables = typed_tables.parse_set(settings)
+    if tables["evaluator"] and not options.evaluator:
+        raise InputError(
+            f"--set evaluator.{next(iter(tables['evaluator']))}: expected --evaluator, found none"
+        )
+    paper = preset == "paper"
+    if not options.chip:
+        options = replace(options, chip=problem.chips()[0])
+    if not options.start:
+        options = replace(options, start="cold" if paper else "compiler")
+    return RunConfig(
+        config.check_options(options),
+        typed_tables.build(
+            problem.config, {**(problem.paper if paper else {}), **tables["problem"]}, "--set problem"
+        ),
+        typed_tables.build(
+            method.config, {**(method.paper if paper else {}), **tables["method"]}, "--set method"
+        ),
+        typed_tables.build(EvaluatorConfig, tables["evaluator"], "--set evaluator"),
+    )
+
+
+def resolve_again(folder: Path, given: Mapping[str, Any]) -> tuple[RunOptions, RunConfig]:
+    """The options in a run folder, and the configuration that it goes on with: some of them changed to those `given`.
+
+    InputError where its config.toml is damaged, or a change is not allowed.
+    """
+    where = str(folder / run_folder.CONFIG)
+    tables = config.read_toml(read_text(where, "a config file"), where)
+    old = typed_tables.build(RunOptions, tables["run"], f"{where}: run")
+    options = larger(old, given)
+    problem, method = find_problem(options.problem).load(), find_method(options.method)
+    return old, RunConfig(
+        config.check_options(options),
+        typed_tables.build(problem.config, tables["problem"], f"{where}: problem"),
+        typed_tables.build(method.config, tables["method"], f"{where}: method"),
+        typed_tables.build(EvaluatorConfig, tables["evaluator"], f"{where}: evaluator"),
+    )
