@@ -13,7 +13,7 @@ from pathlib import Path
 
 from analysis.partition import agreement_figure
 from analysis.style import save
-from egrl.reproduce.mcm.numbers import compared
+from egrl.reproduce.mcm.numbers import compare_models
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmConfig, McmProblem
 from workloads.load_partition import load_partition
@@ -31,7 +31,7 @@ def main() -> None:
     given = parser.parse_args()
     for name in given.workload:
         problem = McmProblem(load_partition(name), load_package(given.chip), McmConfig())
-        found, partitions = compared(problem, given.samples)
+        found, partitions = compare_models(problem, given.samples)
         print(
             f"{problem.workload} on {problem.chip}: {partitions} of {given.samples} keys; {found.invalid:.1%} do not"
             f" run; correlation {found.pearson:.4f}",

@@ -107,10 +107,10 @@ def _of_flags(
     workload: str, mapping: str, problem: str, chip: str, settings: tuple[str, ...]
 ) -> tuple[Problem, Mapping16, str]:
     """The problem and the mapping [N, H] that flags name."""
-    from egrl.cli.evaluate import chosen, subject_of
+    from egrl.cli.evaluate import mapping_of, subject_of
 
     subject = subject_of(workload, problem, chip, settings)
-    return subject, chosen(mapping, subject), mapping
+    return subject, mapping_of(mapping, subject), mapping
 
 
 def failure(report: Mapping[str, Any], seconds: float) -> str:

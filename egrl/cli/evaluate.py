@@ -37,7 +37,7 @@ def command(
     egrl evaluate --workload bert --mapping runs/bert-egrl-s0-1/best_mapping.json
     """
     subject = subject_of(workload, problem, chip, settings)
-    report = evaluation_report(subject, chosen(mapping, subject), mapping)
+    report = evaluation_report(subject, mapping_of(mapping, subject), mapping)
     click.echo(
         json.dumps(report, allow_nan=False)
         if as_json
@@ -57,7 +57,7 @@ def subject_of(workload: str, problem: str, chip: str, settings: Sequence[str]) 
     return definition.build(workload, chip or definition.chips()[0], settled)
 
 
-def chosen(mapping: str, problem: Problem) -> Mapping16:
+def mapping_of(mapping: str, problem: Problem) -> Mapping16:
     """The mapping [N, H] that --mapping names. InputError where there is none, or its file is not of the problem."""
     from egrl.runs import mapping_file
 

@@ -31,7 +31,7 @@ def options_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     return decorate
 
 
-def ablated(method: str, ablation: str) -> str:
+def ablation_setting(method: str, ablation: str) -> str:
     """What `--set` takes for a method without a part of it. InputError where the method has no such part."""
     from egrl.core import typed_tables
     from egrl.methods import find_method
@@ -96,7 +96,7 @@ def command(
         resuming.check_only({"ablation": ablation})
     elif ablation is not None:
         method = options["method"] or find_problem(options["problem"] or RunOptions.problem).method
-        settings = (*settings, ablated(method, ablation))
+        settings = (*settings, ablation_setting(method, ablation))
     try:
         result = api.search(
             workload, out=out, resume=resume, settings=settings, preset=preset, quiet=quiet, **options

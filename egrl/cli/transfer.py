@@ -74,9 +74,9 @@ def command(
             placed = transfer.zero_shot(source, targets)
             tuned = []
             if finetune is not None:
-                tuned = _finetuned(source, names, targets, finetune, seed, quiet, say)
+                tuned = _finetune(source, names, targets, finetune, seed, quiet, say)
             new = transfer.document(source, placed, tuned)
-            whole = transfer.merged(transfer.read(source.folder), new)
+            whole = transfer.merge(transfer.read(source.folder), new)
             atomic.write(
                 source.folder / transfer.DOCUMENT, json.dumps(whole, indent=1, allow_nan=False) + "\n"
             )
@@ -98,7 +98,7 @@ def _check_names(names: Sequence[str]) -> None:
         raise InputError(f"--workload: expected workloads of different names, found {twice} twice")
 
 
-def _finetuned(
+def _finetune(
     source: SavedPolicies,
     workloads: Sequence[str],
     targets: Sequence[Problem],

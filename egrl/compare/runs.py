@@ -156,7 +156,7 @@ def _check_same(path: Path, run: RunConfig) -> None:
     if run.run.init and _kept_policy(path) == read_bytes(run.run.init, "a policy file"):
         expected["run"]["init"] = found["run"].get("init")  # the same policy, wherever it lies now
     for table, values in found.items():
-        left, right = (typed_tables.dotted({table: tables}) for tables in (values, expected[table]))
+        left, right = (typed_tables.dotted_keys({table: tables}) for tables in (values, expected[table]))
         for key in sorted(left.keys() | right.keys()):
             if key.removeprefix("run.") not in RESUMABLE and left.get(key) != right.get(key):
                 raise InputError(
@@ -207,7 +207,7 @@ def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tu
         try:
             while running or (waiting and not stop()):
                 while waiting and len(running) < workers and not stop():
-                    running.append(_started(waiting.popleft()))
+                    running.append(_start(waiting.popleft()))
                 if stop() and not told:
                     told = True
                     say(STOPPING)
@@ -232,7 +232,7 @@ def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tu
         return failures, stop()
 
 
-def _started(job: Job) -> tuple[Job, subprocess.Popen[bytes], IO[bytes]]:
+def _start(job: Job) -> tuple[Job, subprocess.Popen[bytes], IO[bytes]]:
     """A run in a session of its own, so that Ctrl-C reaches it once, from here; what it says on stderr."""
     errors = tempfile.TemporaryFile()  # noqa: SIM115
     argv = [sys.executable, "-m", "egrl", *job.argv]

@@ -115,12 +115,12 @@ def parse_set(settings: Sequence[str], *names: str) -> dict[str, dict[str, Any]]
     return tables
 
 
-def dotted(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def dotted_keys(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Dotted key -> value of nested tables."""
     found: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, Mapping):
-            found |= dotted(value, f"{prefix}{key}.")
+            found |= dotted_keys(value, f"{prefix}{key}.")
         else:
             found[prefix + key] = value
     return found

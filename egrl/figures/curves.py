@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.curves import Curve, bands, learning_curves
 from egrl.figures.drawing import Drawing, plain
-from egrl.figures.repetitions import check_comparable, common_start, distinct, labels, plotted
+from egrl.figures.repetitions import check_comparable, common_start, distinct, labels, to_plot
 from egrl.problems import measured, rival, start_word
 from egrl.runs.past import PastRun, best_so_far
 from workloads.errors import InputError
@@ -19,7 +19,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
 
     InputError where the runs cannot stand in one figure.
     """
-    given = [plotted(run) for run in runs]
+    given = [to_plot(run) for run in runs]
     check_comparable(given)
     kept, remarks = distinct(given)
     curves = [read_curve(run.path, run.summary, label) for run, label in zip(kept, labels(kept), strict=True)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from egrl.figures.repetitions import check_comparable, distinct, plotted
+from egrl.figures.repetitions import check_comparable, distinct, to_plot
 from egrl.problems import rival
 from egrl.runs.past import PastRun
 from hwsim.problem import Mapping16
@@ -50,7 +50,7 @@ class Fastest:
 
 def fastest(runs: Sequence[PastRun]) -> Fastest:
     """The fastest of at least one run. InputError where they are not of one problem."""
-    given = [plotted(run) for run in runs]
+    given = [to_plot(run) for run in runs]
     check_comparable(given)
     kept, remarks = distinct(given)
     run = max((each.run for each in kept), key=_speedup)

@@ -10,7 +10,7 @@ import numpy as np
 from analysis.memory_map import MemoryMap, allocations, map_use, memory_map_figure, most_visits, visits
 from analysis.utilisation import size_text
 from egrl.figures.drawing import Drawing, plain
-from egrl.figures.repetitions import check_comparable, labels, plotted
+from egrl.figures.repetitions import check_comparable, labels, to_plot
 from egrl.problems import rival
 from egrl.runs.past import PastRun
 from hwsim.mmap.game import ACTIONS
@@ -33,7 +33,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         raise InputError(
             f"plot layout: expected one run of the MMapGame or two to compare, found {len(runs)}"
         )
-    given = [plotted(run) for run in runs]
+    given = [to_plot(run) for run in runs]
     check_comparable(given)
     played = [_game(run) for run in runs]  # their rules may differ
     problem = played[0]

@@ -72,7 +72,7 @@ class PlottedRun:
         return None if found is None else self.summary["baseline"]["cost"] / found
 
 
-def plotted(run: PastRun) -> PlottedRun:
+def to_plot(run: PastRun) -> PlottedRun:
     """A run with what tells it from others. InputError where a file that its user gave can no longer be read."""
     given = dataclasses.asdict(run.options)
     options = {k: v for k, v in given.items() if k not in (*SAME_RESULT, *NAMES_OF_FILES)}
@@ -84,7 +84,7 @@ def plotted(run: PastRun) -> PlottedRun:
             digest = hashlib.sha256(read_bytes(run.path / copy, "a file of the run")).hexdigest()
             files[digest] = Path(options[key]).stem
             options[key] = digest
-    values = typed_tables.dotted({"run": options, **run.settings})
+    values = typed_tables.dotted_keys({"run": options, **run.settings})
     settings = {key: str(value) if isinstance(value, list) else value for key, value in values.items()}
     return PlottedRun(run, settings, files)
 
@@ -153,7 +153,7 @@ def together(runs: Sequence[PastRun]) -> tuple[list[PastRun], list[str]]:
 
     InputError where they are not of one problem.
     """
-    given = [plotted(run) for run in runs]
+    given = [to_plot(run) for run in runs]
     check_comparable(given)
     kept, remarks = distinct(given)
     names = list(dict.fromkeys(labels(kept)))

@@ -50,7 +50,7 @@ _held: Sequence[Problem] = ()
 
 
 @contextlib.contextmanager
-def _sigint_ignored() -> Iterator[None]:
+def _ignore_sigint() -> Iterator[None]:
     """New processes inherit that Ctrl-C is ignored, until `_hold` says so itself."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -111,7 +111,7 @@ class ProcessPool:
         self._waiting[future] = (proposals, key)
 
     def _submit(self, proposals: Proposals, key: Keys) -> Future[Evaluation]:
-        with _sigint_ignored():
+        with _ignore_sigint():
             return self._pool.submit(_measure, proposals.problem, proposals.mapping, key)
 
     def _restart(self) -> None:

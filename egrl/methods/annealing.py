@@ -130,7 +130,7 @@ class Annealing:
                 break
             fresh = chain.steps == 0
             if self._config.space == "distributions":
-                batch.append(self._drawn(problem, chain, fresh))
+                batch.append(self._draw(problem, chain, fresh))
             else:
                 batch.append(
                     chain.mapping if fresh else self._moves[problem].propose(chain.mapping, chain.rng)
@@ -147,7 +147,7 @@ class Annealing:
             return proposals(np.stack(batch), sources, problem)
         return proposals(self._setting.problems[problem].repair(np.stack(batch), keys), sources, problem)
 
-    def _drawn(self, number: int, chain: _Chain, fresh: bool) -> Mapping16:
+    def _draw(self, number: int, chain: _Chain, fresh: bool) -> Mapping16:
         """A mapping [N, H] drawn from the chain's distributions, after a step unless it is `fresh`."""
         problem, start = self._setting.problems[number], self._setting.start[number]
         shape = (*problem.num_choices.shape, int(problem.num_choices.max()))

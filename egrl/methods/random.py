@@ -59,7 +59,7 @@ class RandomSearch:
         problem = self._setting.problems[turn % len(self._setting.problems)]
         batch = min(room, GENERATION - row)
         tickets = np.arange(self._asked, self._asked + batch, dtype=np.int64)
-        mapping = self._drawn(problem, run_keys(self._setting.seed, tickets, SAMPLE))
+        mapping = self._draw(problem, run_keys(self._setting.seed, tickets, SAMPLE))
         sources = ["random"] * batch
         start = self._setting.start[turn % len(self._setting.problems)]
         if row == 0 and turn < len(self._setting.problems) and start is not None:
@@ -67,7 +67,7 @@ class RandomSearch:
         self._asked += batch
         return proposals(mapping, sources, turn % len(self._setting.problems))
 
-    def _drawn(self, problem: Problem, keys: Keys) -> Mapping16:
+    def _draw(self, problem: Problem, keys: Keys) -> Mapping16:
         """int16 [B, N, H], a mapping for each key."""
         if self._config.draw == "derivation" and isinstance(problem, HasDerivation):
             graph = problem.derivation

@@ -12,7 +12,7 @@ from egrl.core.stopping import Interrupted
 DEFAULTS = {"evals": None, "chip": "", "start": "", "settings": (), "preset": ""}
 
 
-def compared(
+def run_comparison(
     workloads: Sequence[str],
     methods: Sequence[str],
     seeds: int,

@@ -33,7 +33,7 @@ def in_processes(calls: Sequence[Call], workers: int) -> Iterator[tuple[str, str
             while waiting and len(running) < workers:
                 call = waiting.pop()
                 listener, speaker = context.Pipe(duplex=False)
-                process = context.Process(target=_called, args=(speaker, call), daemon=True)
+                process = context.Process(target=_call, args=(speaker, call), daemon=True)
                 process.start()
                 speaker.close()
                 running[listener] = call.name, process
@@ -56,7 +56,7 @@ def in_processes(calls: Sequence[Call], workers: int) -> Iterator[tuple[str, str
             listener.close()
 
 
-def _called(speaker: Connection, call: Call) -> None:
+def _call(speaker: Connection, call: Call) -> None:
     leave_to_parent()
     try:
         call.function(*call.arguments)

@@ -91,7 +91,7 @@ def _search(
         api.search(resume=path, evals=evals, quiet=quiet)
         return
     tables = {"problem": source.settings, "method": source.method_settings}
-    settings = [f"{key}={json.dumps(value)}" for key, value in typed_tables.dotted(tables).items()]
+    settings = [f"{key}={json.dumps(value)}" for key, value in typed_tables.dotted_keys(tables).items()]
     api.search(
         workload,
         out=path,

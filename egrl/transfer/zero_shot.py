@@ -122,7 +122,7 @@ def read(folder: Path) -> dict[str, Any] | None:
     return found
 
 
-def merged(old: Mapping[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
+def merge(old: Mapping[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
     """The new document with what an earlier one says of other targets of the same policies."""
     if old is None or any(old[key] != new[key] for key in ("generations", "trained_on")):
         return new

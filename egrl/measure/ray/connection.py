@@ -73,7 +73,7 @@ def _why_not(address: str) -> str:
 
 
 @contextlib.contextmanager
-def joined(address: str, workers: int) -> Iterator[Any]:
+def join_cluster(address: str, workers: int) -> Iterator[Any]:
     """The module ray, connected to the cluster at auto or HOST:PORT, or to a new one here of `workers` CPUs.
 
     A new cluster is stopped at the end, another only left. Where the calling program is connected already, that

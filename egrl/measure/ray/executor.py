@@ -96,7 +96,7 @@ class RayCluster:
         self._workers = workers
         self._waiting: dict[Any, Proposals] = {}
         with ExitStack() as stack:
-            self._ray = stack.enter_context(ray_connection.joined(address, workers))
+            self._ray = stack.enter_context(ray_connection.join_cluster(address, workers))
             dumps = self._ray.cloudpickle.dumps  # pickle, but classes of a script go along
             self._measure = self._ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(_task())
             self._problems = [([self._ray.put(dumps(p))], (VERSION, p.fingerprint())) for p in problems]

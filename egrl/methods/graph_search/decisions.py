@@ -46,13 +46,13 @@ class Decisions:
     def mapping(self, vertex: Hashable) -> Mapping16 | None:
         """int16 [N, H] after the last decision; None before."""
         made = _bytes(vertex)
-        return self._written(made) if len(made) == WIDTH * len(self._at) else None
+        return self._write(made) if len(made) == WIDTH * len(self._at) else None
 
     def completion(self, vertex: Hashable, rng: np.random.Generator) -> Mapping16 | None:
         """int16 [N, H] with the decisions that are left drawn uniformly."""
         made = _bytes(vertex)
         left = self._counts[len(made) // WIDTH :]
-        return self._written(made + rng.integers(0, left).astype("<u2").tobytes())
+        return self._write(made + rng.integers(0, left).astype("<u2").tobytes())
 
     def drawn(
         self, vertex: Hashable, probabilities: NDArray[np.float64], rng: np.random.Generator
@@ -62,13 +62,13 @@ class Decisions:
         left = slice(len(made) // WIDTH, None)
         below = np.cumsum(probabilities[left], axis=1)
         choices = (below <= rng.random((len(below), 1))).sum(axis=1)
-        return self._written(made + np.minimum(choices, self._counts[left] - 1).astype("<u2").tobytes())
+        return self._write(made + np.minimum(choices, self._counts[left] - 1).astype("<u2").tobytes())
 
     def chosen(self, mapping: Mapping16) -> NDArray[np.int64]:
         """int64 [D], the choices of one mapping [N, H]."""
         return mapping[self._at[:, 0], self._at[:, 1]].astype(np.int64)
 
-    def _written(self, made: bytes) -> Mapping16:
+    def _write(self, made: bytes) -> Mapping16:
         found = np.full(self._shape, -1, np.int16)
         found[self._at[:, 0], self._at[:, 1]] = np.frombuffer(made, "<u2")
         return found

@@ -119,12 +119,12 @@ class LearnedRules:
     def learn(self, mapping: Mapping16, reward: float) -> None:
         """A step towards the best plans, of which this may be one."""
         if self._elites.add(mapping, reward):
-            self._wanted = self._counted()
+            self._wanted = self._count()
         for goal, wanted in self._wanted.items():
             weights = self._weights_of(goal, len(wanted))
             weights += self._config.rate * (wanted - wanted.sum() * softmax(weights))
 
-    def _counted(self) -> dict[Hashable, Weights]:
+    def _count(self) -> dict[Hashable, Weights]:
         """By sub-problem, how often each rule is applied to it in an elite, on average."""
         found: dict[Hashable, Weights] = {}
         elites = self._elites.mappings

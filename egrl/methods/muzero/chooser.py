@@ -98,16 +98,16 @@ class Chooser:
             return self._act(seen, legal, place)
         keys = self._keys(len(place), PLAY)
         if not self._by_rules:
-            return self._planned(
+            return self._search(
                 self._model, self._model.root(seen, legal, place), np.arange(len(place)), keys
             )
         action, weights, value = np.zeros(len(place), np.int64), np.zeros(legal.shape), np.zeros(len(place))
         for model in self._rules:
             rows = model.rows
-            action[rows], weights[rows], value[rows] = self._planned(model, model.root(), rows, keys[rows])
+            action[rows], weights[rows], value[rows] = self._search(model, model.root(), rows, keys[rows])
         return action, weights, value
 
-    def _planned(
+    def _search(
         self, model: LearnedModel | TrueModel, root: Root, rows: NDArray[np.int64], keys: Keys
     ) -> Chosen:
         """What searches from the roots of some slots propose, each slot with its own noise."""
@@ -122,13 +122,13 @@ class Chooser:
             noise[greedy] = softmax(np.asarray(root.prior_logits, np.float64)[greedy], axis=1)
         found = search(root, model.recurrent, self._config.simulations, policy, keys, noise)
         if isinstance(policy, Gumbel):
-            return _chosen(found)
+            return _choose(found)
         return np.where(greedy, found.weights.argmax(axis=1), found.action), found.weights, found.value
 
     def again(self, seen: Seen, legal: NDArray[np.bool_], place: NDArray[np.int64]) -> Chosen:
         """Search remembered moves [M] anew, without noise of the slots' own."""
         root, keys = self._model.root(seen, legal, place), self._keys(len(place), REANALYSE)
-        return _chosen(search(root, self._model.recurrent, self._config.simulations, self.policy(), keys))
+        return _choose(search(root, self._model.recurrent, self._config.simulations, self.policy(), keys))
 
     def values(self, seen: Seen, legal: NDArray[np.bool_], place: NDArray[np.int64]) -> Floats:
         """What the networks say that remembered moves [M] are worth, float64 [M]."""
@@ -199,7 +199,7 @@ class Chooser:
             self._bend(slot)
 
 
-def _chosen(found: Result) -> Chosen:
+def _choose(found: Result) -> Chosen:
     """What a search proposes."""
     return found.action, found.weights, found.value
 

@@ -42,7 +42,7 @@ class Weights(NamedTuple):
     points: Float32s
 
 
-def compiled(net: MuZeroNet) -> Weights:
+def copy_weights(net: MuZeroNet) -> Weights:
     """Copies of what a network on the CPU knows now."""
 
     def flat(name: str, turned: bool = False) -> Float32s:

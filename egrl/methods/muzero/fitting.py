@@ -88,7 +88,10 @@ def weights_of(policy: StoredPolicy, net: MuZeroNet, config: PlayConfig, where: 
             f"{where}: view_schema: expected {expected['view_schema']}, which this version shows of a game,"
             f" found {schema}"
         )
-    wanted, found = typed_tables.dotted(expected["config"]), typed_tables.dotted(policy.metadata["config"])
+    wanted, found = (
+        typed_tables.dotted_keys(expected["config"]),
+        typed_tables.dotted_keys(policy.metadata["config"]),
+    )
     if missing := sorted({*wanted} ^ {*found}):
         raise InputError(
             f"{where}: {missing[0]}: expected the settings of this version, found those of another"

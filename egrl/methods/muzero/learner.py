@@ -99,7 +99,7 @@ class MuZeroLearner:
             embedding = net.represent(tensors(seen, self._device))
             embeddings = [embedding]
             for k in range(unroll):
-                embedding = net.step(half_led(embedding), action[:, k])
+                embedding = net.step(halve_gradient(embedding), action[:, k])
                 embeddings.append(embedding)
             out = net.read(torch.cat(embeddings)).float().view(unroll + 1, rows, -1)
         actions, bins = net.shapes.actions, net.config.bins
@@ -177,7 +177,7 @@ def _among(logits: torch.Tensor, legal: torch.Tensor) -> torch.Tensor:
     return torch.log_softmax(logits.masked_fill(~legal, -torch.inf), dim=-1)
 
 
-def half_led(embedding: torch.Tensor) -> torch.Tensor:
+def halve_gradient(embedding: torch.Tensor) -> torch.Tensor:
     """The same values; of the gradient of what is made of them half comes back (MuZero, appendix G)."""
     return 0.5 * embedding + 0.5 * embedding.detach()
 

@@ -44,7 +44,7 @@ class LearnedModel:
     def refresh(self) -> None:
         """Know what the networks know now."""
         if self._device.type == "cpu":
-            self._weights = compiled.compiled(self._net)
+            self._weights = compiled.copy_weights(self._net)
 
     def root(self, seen: Seen, legal: NDArray[np.bool_], place: NDArray[np.int64]) -> Root:
         """Where searches of B games begin; `place` int64 [B], numbered through all problems."""
@@ -68,7 +68,7 @@ class LearnedModel:
         else:
             embedding, logits, scalars = compiled.step(self._weights, before, action)
         after = self._potential.following[place]
-        reward = self._potential.shaped(place, scalars[:, 1], after)
+        reward = self._potential.shape(place, scalars[:, 1], after)
         discount = np.where(self._potential.following[after] == after, 0.0, self._potential.discount)
         return Step(reward, discount, logits, scalars[:, 0], (embedding, after))
 
@@ -112,7 +112,7 @@ class TrueModel:
         if self._net is not None:
             base = int(self._potential.base[self._problem])
             place, after = (self._game.place(each) + base for each in (state, step.embedding))
-            reward = self._potential.shaped(place, reward, after)
+            reward = self._potential.shape(place, reward, after)
         return replace(step, reward=reward, discount=step.discount * self._potential.discount)
 
     def _evaluate(self, state: Any) -> tuple[NDArray[Any], NDArray[Any]]:

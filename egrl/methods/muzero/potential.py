@@ -56,7 +56,7 @@ class Potential:
             if len(places):
                 self.value[places] = lfilter([1.0], [1.0, -self.discount], self._expected[places][::-1])[::-1]
 
-    def shaped(self, place: NDArray[np.int64], reward: Floats, after: NDArray[np.int64]) -> Floats:
+    def shape(self, place: NDArray[np.int64], reward: Floats, after: NDArray[np.int64]) -> Floats:
         """Rewards with the change of potential."""
         return reward + self.discount * self.value[after] - self.value[place]
 

@@ -104,7 +104,7 @@ class Ring:
             out[name] = found
         return out
 
-    def remembered(
+    def recall(
         self, time: NDArray[np.int64], slot: NDArray[np.int64]
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_], NDArray[np.int64]]:
         """What was seen before moves at times [M] in slots [M], the legal actions bool [M, A], the places int64 [M]."""

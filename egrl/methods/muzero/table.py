@@ -153,12 +153,12 @@ class Table:
         game, state = self._games[g], self._states[g]
         mapping = game.mapping(game.take(state, np.array([row])))[0]
         over = self.records[slot][-1]
-        new, record = self._begun(g, self.opening(slot))
+        new, record = self._begin(g, self.opening(slot))
         _put(state, row, new)
         self.records[slot].append(record)
         return Finished(g, slot, mapping, over.returned, tuple(over.actions))
 
-    def _begun(self, problem: int, moves: Sequence[int]) -> tuple[Any, Record]:
+    def _begin(self, problem: int, moves: Sequence[int]) -> tuple[Any, Record]:
         """A game that begins with some moves; they must not end it."""
         game, record = self._games[problem], Record(self.time, list(moves), len(moves))
         state = game.reset(1)
@@ -188,7 +188,7 @@ class Table:
                 if done[0]:
                     state, moves = game.reset(1), []
             row = int(np.searchsorted(self._rows[int(self.problem[b])], b))
-            begun, record = self._begun(int(self.problem[b]), moves)
+            begun, record = self._begin(int(self.problem[b]), moves)
             _put(self._states[int(self.problem[b])], row, begun)
             self.records[b] = [record]
 

@@ -36,7 +36,7 @@ def targets(
     segments = _segments(ring, end, time, slot, unroll, steps)
     take, alive = segments.take, segments.alive
     place, reward, after = take["place"], take["reward"], take["after"]
-    shaped = potential.shaped(place, reward, after)
+    shaped = potential.shape(place, reward, after)
     value = np.zeros((len(time), unroll + 1))
     searched = take["value"].astype(np.float64)
     _returns(shaped, alive, searched, segments.valued, steps, potential.discount, value)
@@ -50,7 +50,7 @@ def targets(
     )
 
 
-def valued(
+def ends_of(
     ring: Ring, end: int, time: NDArray[np.int64], slot: NDArray[np.int64], unroll: int, steps: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Times and slots of the moves in whose values the returns of such segments end, each once, in order."""

@@ -14,7 +14,7 @@ from egrl.methods.muzero.config import PlayConfig
 from egrl.methods.muzero.learner import MuZeroLearner
 from egrl.methods.muzero.potential import Potential
 from egrl.methods.muzero.ring import Ring, Window
-from egrl.methods.muzero.targets import targets, valued
+from egrl.methods.muzero.targets import ends_of, targets
 
 RECENT = 4
 """Slices whose moves a policy that plays without search learns from."""
@@ -65,15 +65,15 @@ class Trainer:
         played = config.chunk * config.slots
         count = max(1, round(played * config.reanalyse / (1 - config.reanalyse) / unroll))
         time, slot = self._draw(window, count)
-        when, where = valued(self._ring, window.end, time, slot, unroll - 1, config.learner.steps)
+        when, where = ends_of(self._ring, window.end, time, slot, unroll - 1, config.learner.steps)
         values = self._ring.scalars["value"]
-        values[when % self._ring.rows, where] = self._chooser.values(*self._ring.remembered(when, where))
+        values[when % self._ring.rows, where] = self._chooser.values(*self._ring.recall(when, where))
         times = time[:, None] + np.arange(unroll)
         known = times < window.end
         when, where = times[known], np.broadcast_to(slot[:, None], times.shape)[known]
         row = when % self._ring.rows
         _, self._ring.policy[row, where], values[row, where] = self._chooser.again(
-            *self._ring.remembered(when, where)
+            *self._ring.recall(when, where)
         )
         return time, slot
 

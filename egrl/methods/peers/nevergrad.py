@@ -16,7 +16,7 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 
 from egrl.core.registry import MethodDefinition
-from egrl.methods.peers.peer import Points, Task, definition, known, load
+from egrl.methods.peers.peer import Points, Task, check_name, definition, load
 from workloads.errors import InputError
 
 
@@ -36,7 +36,7 @@ class NevergradConfig:
 def nevergrad(name: str) -> MethodDefinition:
     """The method `nevergrad:NAME`. InputError where the extra or the name is missing."""
     package = load("nevergrad", f"nevergrad:{name}")
-    chosen = known("nevergrad", name or "DiscreteLenglerOnePlusOne", sorted(package.optimizers.registry))
+    chosen = check_name("nevergrad", name or "DiscreteLenglerOnePlusOne", sorted(package.optimizers.registry))
     _try(package, chosen)
     return definition("nevergrad", NevergradConfig, lambda task, own: NevergradOptimiser(task, chosen, own))
 

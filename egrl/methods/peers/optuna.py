@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.core.registry import MethodDefinition
-from egrl.methods.peers.peer import Points, Task, definition, known, load
+from egrl.methods.peers.peer import Points, Task, check_name, definition, load
 from workloads.errors import InputError
 
 
@@ -33,7 +33,7 @@ class OptunaConfig:
 def optuna(name: str) -> MethodDefinition:
     """The method `optuna:NAME`. InputError where the extra or the name is missing."""
     samplers = load("optuna", f"optuna:{name}").samplers
-    chosen = known("optuna", name or "TPESampler", _seeded(samplers))
+    chosen = check_name("optuna", name or "TPESampler", _seeded(samplers))
     return definition("optuna", OptunaConfig, lambda task, own: OptunaOptimiser(task, chosen, own))
 
 

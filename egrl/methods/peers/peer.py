@@ -161,7 +161,7 @@ def load(module: str, name: str) -> Any:
         ) from error
 
 
-def known(method: str, name: str, names: Sequence[str]) -> str:
+def check_name(method: str, name: str, names: Sequence[str]) -> str:
     """The name, or InputError with those like it."""
     if name in names:
         return name

@@ -14,7 +14,7 @@ from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
 from egrl.core.registry import MethodDefinition
-from egrl.methods.peers.peer import Points, Task, definition, known, load
+from egrl.methods.peers.peer import Points, Task, check_name, definition, load
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class PymooConfig:
 def pymoo(name: str) -> MethodDefinition:
     """The method `pymoo:GA`. InputError where the extra is missing or another name is given."""
     load("pymoo", f"pymoo:{name}")
-    known("pymoo", name or "GA", ["GA"])
+    check_name("pymoo", name or "GA", ["GA"])
     return definition("pymoo", PymooConfig, PymooOptimiser)
 
 

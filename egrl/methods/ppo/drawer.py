@@ -56,7 +56,7 @@ class RolloutDrawer:
             deployed = _canonical(found[:1].argmax(axis=-1), problem)
             state = self._draw(problem, state, found[1:], last, rng)
             if last and len(explorer := np.flatnonzero(group == EXPLORING)):
-                state[explorer] = self._sampled(problem, soften(found[1:][explorer], rng))
+                state[explorer] = self._sample(problem, soften(found[1:][explorer], rng))
             actions.append(state)
             taken = np.take_along_axis(found[1:], np.maximum(state, 0)[..., None].astype(np.int64), -1)
             log_probs.append(np.where(state >= 0, np.maximum(taken[..., 0], -20.0), 0.0))
@@ -118,7 +118,7 @@ class RolloutDrawer:
         """Mappings int16 [R, N, H] drawn from log-probabilities [R, N, H, C] of what comes after `before`."""
         probabilities = np.exp(log_probs)
         if last and self._config.draw == "problem":
-            return self._sampled(problem, probabilities)
+            return self._sample(problem, probabilities)
         coupling = 0.0 if pipeline_of(problem) is None else self._config.coupling
         uniform = coupled_uniforms(rng, log_probs.shape[:3], coupling)
         reached = np.cumsum(probabilities, axis=-1)
@@ -128,7 +128,7 @@ class RolloutDrawer:
             return drawn
         return change_one_decision(drawn, before, probabilities, problem.size_bytes > 0, rng)
 
-    def _sampled(self, problem: Problem, probabilities: NDArray[np.float32]) -> Mapping16:
+    def _sample(self, problem: Problem, probabilities: NDArray[np.float32]) -> Mapping16:
         """Mappings int16 [R, N, H] that the problem draws (SAMPLE of the solver), by keys of their own."""
         numbers = np.arange(self.drawn, self.drawn + len(probabilities))
         self.drawn += len(probabilities)

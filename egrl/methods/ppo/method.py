@@ -184,11 +184,11 @@ class PpoMethod:
 
     def _rollouts(self, part: Part) -> Rollouts | None:
         """What there is to learn from a part of the round; None where no reward is usable."""
-        reward = part.gained() if self._config.begin == "best" else part.reward[1:]
+        reward = part.gains() if self._config.begin == "best" else part.reward[1:]
         index = np.flatnonzero(np.isfinite(reward))
         if not len(index):
             return None
-        target = self._known[part.problem].normalised(reward, index)
+        target = self._known[part.problem].normalise(reward, index)
         action, log_prob = part.action, part.log_prob
         if len(part.ran):
             action, log_prob = action.copy(), log_prob.copy()

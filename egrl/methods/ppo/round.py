@@ -48,7 +48,7 @@ class Part:
     asked: int = 0
     told: int = 0
 
-    def gained(self) -> NDArray[np.float64]:
+    def gains(self) -> NDArray[np.float64]:
         """Rewards of the rollouts [R], of those that set out from the best known one no less than that had."""
         reward = self.reward[1:]
         from_best = (self.group == IMPROVING) | (self.group == OPENING)
@@ -68,7 +68,7 @@ class Known:
     variance: float = 0.0
     rounds: int = 0
 
-    def normalised(self, reward: NDArray[np.float64], index: NDArray[np.int64]) -> NDArray[np.float32]:
+    def normalise(self, reward: NDArray[np.float64], index: NDArray[np.int64]) -> NDArray[np.float32]:
         """Rewards [R] less their running mean, over their running deviation, once those at `index` have moved both."""
         memory = MEMORY if self.mean or self.variance else 0.0
         mean = float(reward[index].mean())

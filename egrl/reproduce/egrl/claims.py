@@ -20,12 +20,12 @@ def claims(results: Results) -> str:
     ]
     lines += [
         f"| {claim} | {published} | {ours} | {verdict} |"
-        for claim, published, ours, verdict in _judged(results)
+        for claim, published, ours, verdict in _verdicts(results)
     ]
     return "\n".join(lines)
 
 
-def _judged(results: Results) -> Iterator[tuple[str, str, str, str]]:
+def _verdicts(results: Results) -> Iterator[tuple[str, str, str, str]]:
     for entry in results["cold"]["workloads"]:
         rows = {row["method"]: row for row in entry["rows"]}
         yield from _orderings(entry["workload"], rows)

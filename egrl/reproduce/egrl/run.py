@@ -16,7 +16,7 @@ from typing import Any
 
 from egrl.core import atomic
 from egrl.figures import FIGURES
-from egrl.reproduce.comparing import compared
+from egrl.reproduce.comparing import run_comparison
 from egrl.reproduce.egrl.plan import (
     A_RUN_S,
     DRAWN,
@@ -61,8 +61,8 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
     figures = out / "figures"
     atomic.make_folder(figures)
     remember(plan, out)
-    cold = _compared(plan, plan.methods, plan.seeds, out / "figure3", {"start": "cold"}, workers, say)
-    printed = _compared(
+    cold = _compare(plan, plan.methods, plan.seeds, out / "figure3", {"start": "cold"}, workers, say)
+    printed = _compare(
         plan, ("egrl", "ea"), plan.printed_seeds, out / "as-printed", {"preset": "paper"}, workers, say
     )
     results: dict[str, Any] = {"plan": asdict(plan), "cold": cold, "printed": printed}
@@ -78,8 +78,8 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
                 continue
             results[figure][workload] = numbers
         _draw("curves", _all_runs(plan, out, workload), figures / f"curves-{workload}.png")
-    results["transfer"] = _transferred(plan, out, figures, say)
-    results["pretraining"] = _pretrained(plan, out, figures, workers, say)
+    results["transfer"] = _transfer(plan, out, figures, say)
+    results["pretraining"] = _pretrain(plan, out, figures, workers, say)
     spent = _seconds_searched(out)
     atomic.write(out / "results.json", json.dumps({**results, "seconds": spent}, indent=1) + "\n")
     path = out / "report.md"
@@ -87,7 +87,7 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
     return path
 
 
-def _compared(
+def _compare(
     plan: Plan,
     methods: Sequence[str],
     seeds: int,
@@ -97,7 +97,7 @@ def _compared(
     say: Say,
 ) -> dict[str, Any]:
     """A comparison in a folder, run as far as it is missing."""
-    return compared(
+    return run_comparison(
         plan.workloads,
         methods,
         seeds,
@@ -131,7 +131,7 @@ def _place(folder: Path, workloads: Sequence[str]) -> Any:
     return Transferred(folder, transfer.document(source, placed, ()))
 
 
-def _transferred(plan: Plan, out: Path, figures: Path, say: Say) -> dict[str, Any]:
+def _transfer(plan: Plan, out: Path, figures: Path, say: Say) -> dict[str, Any]:
     """Figure 4."""
     targets = tuple(dict.fromkeys([*plan.workloads, *plan.held_out]))
     found = []
@@ -141,7 +141,7 @@ def _transferred(plan: Plan, out: Path, figures: Path, say: Say) -> dict[str, An
     return _draw("transfer", found, figures / "transfer.png")
 
 
-def _pretrained(plan: Plan, out: Path, figures: Path, workers: int, say: Say) -> dict[str, Any]:
+def _pretrain(plan: Plan, out: Path, figures: Path, workers: int, say: Say) -> dict[str, Any]:
     """Pre-training, and every single-workload policy beside it on what nobody was trained on."""
     from egrl.transfer.pretrain.options import PretrainOptions
     from egrl.transfer.pretrain.run import pretrain
@@ -150,7 +150,7 @@ def _pretrained(plan: Plan, out: Path, figures: Path, workers: int, say: Say) ->
     options = PretrainOptions(plan.training, plan.validation, plan.gens, workers=1)
     chosen = pretrain(options, out / "pretrained")
     alone = replace(plan, workloads=plan.alone)
-    _compared(alone, ("egrl",), 1, out / "alone", {"start": "cold"}, workers, say)
+    _compare(alone, ("egrl",), 1, out / "alone", {"start": "cold"}, workers, say)
     folders = [out / "pretrained"]
     folders += [out / "alone" / workload / "egrl-s0" for workload in plan.alone]
     for workload in plan.workloads:

@@ -185,13 +185,13 @@ def models(plan: Plan, out: Path) -> dict[str, Any]:
     from analysis.partition import agreement_figure
 
     problem = problem_of(plan.held_out, ON_TEST)
-    found, partitions = compared(problem, plan.samples)
+    found, partitions = compare_models(problem, plan.samples)
     figure = agreement_figure(found, f"{problem.workload} on {problem.chip}")
     save_figure(figure, out / "figures" / "models.png")
     return {"partitions": partitions, "invalid": found.invalid, "pearson": found.pearson}
 
 
-def compared(problem: McmProblem, samples: int) -> tuple[Agreement, int]:
+def compare_models(problem: McmProblem, samples: int) -> tuple[Agreement, int]:
     """What both models say of the partitions that SAMPLE draws from uniform probabilities with so many keys, and how
     many keys got one."""
     from analysis.partition import agreement

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from egrl.core import atomic
-from egrl.reproduce.comparing import compared
+from egrl.reproduce.comparing import run_comparison
 from egrl.reproduce.folder import remember
 from egrl.reproduce.mcm import numbers
 from egrl.reproduce.mcm.plan import ON_HELD_OUT, ON_TEST, POLICIES, STARTING_S, VARIANTS, Plan, Say, Variant
@@ -52,7 +52,7 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
     """
     atomic.make_folder(out / "figures")
     remember(plan, out)
-    policies = {label: _pretrained(plan, label, out, workers, say) for label in plan.policies}
+    policies = {label: _pretrain(plan, label, out, workers, say) for label in plan.policies}
     for where, graphs, evaluations in (
         (ON_HELD_OUT, (plan.held_out,), plan.held_out_evaluations),
         (ON_TEST, plan.test, plan.test_evaluations),
@@ -81,7 +81,7 @@ def problem_settings(where: str) -> tuple[str, ...]:
     return ("problem.model=device",) if where == ON_HELD_OUT else ()
 
 
-def _pretrained(plan: Plan, label: str, out: Path, workers: int, say: Say) -> Path:
+def _pretrain(plan: Plan, label: str, out: Path, workers: int, say: Say) -> Path:
     """The folder of a pre-training, finished."""
     folder, (method, settings) = out / "pretrained" / label, POLICIES[label]
     if not (folder / run_folder.PRETRAINING).is_file():
@@ -118,7 +118,7 @@ def _run(
     """The runs of one variant on some graphs, as far as they are missing."""
     trained, _, zero_shot = variant.init.partition(" ")
     init = str(policies[trained] / (CHOSEN if zero_shot else CHOSEN_FINETUNED)) if trained else ""
-    compared(
+    run_comparison(
         graphs,
         (variant.method,),
         plan.seeds,

@@ -100,7 +100,7 @@ def _claims(results: Results) -> str:
                     else "-"
                 )
                 rewards = methods[ours]["reward"], methods[theirs]["reward"]
-                lines.append(sections.judged(f"`{program}`: {claim}", told, *rewards))
+                lines.append(sections.claim_row(f"`{program}`: {claim}", told, *rewards))
     lines += [*sections.claims(results), "", *_rivals(results)]
     return "\n".join(lines)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from egrl.core import atomic
-from egrl.reproduce.comparing import compared
+from egrl.reproduce.comparing import run_comparison
 from egrl.reproduce.folder import remember
 from egrl.reproduce.mmap import numbers
 from egrl.reproduce.mmap.plan import (
@@ -30,7 +30,7 @@ from egrl.reproduce.mmap.plan import (
     folder_of,
 )
 from egrl.reproduce.mmap.report import report
-from egrl.reproduce.mmap.shared import shared
+from egrl.reproduce.mmap.shared import run_shared
 
 
 def seconds(plan: Plan, workers: int) -> float:
@@ -69,7 +69,7 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
         init: str = "",
     ) -> None:
         """Runs in a folder, as far as they are missing."""
-        compared(
+        run_comparison(
             programs,
             methods,
             seeds,
@@ -101,11 +101,11 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
     results["suite"] = numbers.suite(plan, out)
     results["correlation"] = numbers.correlation(plan, results["suite"], out)
     results["layout"] = numbers.layout(plan, out)
-    results["shared"] = shared(plan, out, run, say)
-    return _written(results, out)
+    results["shared"] = run_shared(plan, out, run, say)
+    return _write(results, out)
 
 
-def _written(results: Mapping[str, Any], out: Path) -> Path:
+def _write(results: Mapping[str, Any], out: Path) -> Path:
     """results.json, and the report that is made of it."""
     atomic.write(out / "results.json", json.dumps(results, indent=1) + "\n")
     path = out / "report.md"

@@ -53,7 +53,7 @@ def _listed(found: Mapping[str, Any]) -> dict[str, list[Any]]:
     return {key: [value] for key, value in found.items()}
 
 
-def judged(claim: str, published: str, ours: Sequence[float], theirs: Sequence[float]) -> str:
+def claim_row(claim: str, published: str, ours: Sequence[float], theirs: Sequence[float]) -> str:
     """A row of the claims: that the first runs' rewards are above the second's."""
     figures = f"{fmean(ours):.4f} against {fmean(theirs):.4f}"
     return f"| {claim} | {published} | {figures} | {verdict(ours, theirs)} |"
@@ -65,7 +65,7 @@ def claims(results: Results) -> Iterator[str]:
     for better, part, published in PARTS:
         figure = " (Figure 7)" if published == "yes" else ""
         claim = f"`{name}`: {better} is better than *{part}*{figure}"
-        yield judged(claim, published, found[better]["reward"], found[part]["reward"])
+        yield claim_row(claim, published, found[better]["reward"], found[part]["reward"])
     suite = results["suite"]
     count = len(suite["programs"])
     mean = suite["agent"]["mean"]

@@ -21,7 +21,7 @@ from egrl.transfer.pretrain.run import pretrain
 RANDOM_PLAYS = 20
 
 
-def shared(plan: Plan, out: Path, run: Callable[..., None], say: Say) -> dict[str, Any]:
+def run_shared(plan: Plan, out: Path, run: Callable[..., None], say: Say) -> dict[str, Any]:
     """Train, place and go on as far as that is missing. `run` makes runs, as in `mmap_paper.reproduce`."""
     folder = out / "shared"
     if not (folder / run_folder.PRETRAINING).is_file():

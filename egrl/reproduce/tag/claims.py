@@ -5,7 +5,7 @@ Source of the statements: TAG (de Mesmay et al., ICML 2009), abstract, sections 
 
 from __future__ import annotations
 
-from egrl.reproduce.tag.numbers import Results, against_dp, compared
+from egrl.reproduce.tag.numbers import Results, against_dp, medians_against_dp
 
 MANY = 500
 """Measurements of dynamic programming from which on its search is called long."""
@@ -29,7 +29,7 @@ def claims(results: Results) -> str:
 
 
 def _order_of_magnitude(results: Results, label: str) -> tuple[str, str]:
-    found = {size: compared(entry, label) for size, entry in results["sizes"].items()}
+    found = {size: medians_against_dp(entry, label) for size, entry in results["sizes"].items()}
     many = {size: hit for size, hit in found.items() if hit and hit["measurements"] >= MANY}
     if not many:
         return f"no size at which DP needed {MANY} measurements and ended", "not tested"
@@ -47,7 +47,7 @@ def _verdict(held: int, of: int) -> str:
 
 
 def _dramatic(results: Results, label: str) -> tuple[str, str]:
-    found = [hit for entry in results["sizes"].values() if (hit := compared(entry, label))]
+    found = [hit for entry in results["sizes"].values() if (hit := medians_against_dp(entry, label))]
     if not found:
         return "dynamic programming never ended", "not tested"
     held = sum(hit["less"] > 1 for hit in found)

@@ -39,7 +39,7 @@ def _never(values: Sequence[float | None]) -> float:
     return median(float("inf") if value is None else value for value in values)
 
 
-def compared(entry: Entry, label: str) -> dict[str, Any] | None:
+def medians_against_dp(entry: Entry, label: str) -> dict[str, Any] | None:
     """A method against dynamic programming: medians over runs of time and evaluations to DP's quality.
 
     None where no first pass of dynamic programming ended. Each seed is held against the median of DP's results.

@@ -15,8 +15,8 @@ from egrl.reproduce.tag.numbers import (
     Entry,
     Results,
     against_dp,
-    compared,
     mean_speedup,
+    medians_against_dp,
     quality,
     speedup,
 )
@@ -88,7 +88,7 @@ def _time(results: Results) -> str:
         "|---" * (4 + len(others)) + "|",
     ]
     for size, entry in results["sizes"].items():
-        hits = {label: compared(entry, label) for label in others}
+        hits = {label: medians_against_dp(entry, label) for label in others}
         dp = next((hit for hit in hits.values() if hit), None)
         cells = [size, _count(entry["plans"]), _codelets(entry)]
         cells.append("did not end" if dp is None else f"{dp['measurements']:,.0f}, {dp['dp_seconds']:.1f}")
@@ -137,7 +137,7 @@ def _equal_time(results: Results) -> str:
         "|---" * (3 + len(others)) + "|",
     ]
     for size, entry in results["sizes"].items():
-        hit = next((hit for label in others if (hit := compared(entry, label))), None)
+        hit = next((hit for label in others if (hit := medians_against_dp(entry, label))), None)
         if hit is None:
             continue
         dp_s = hit["dp_seconds"]

@@ -122,7 +122,7 @@ def search(run: Run, path: str, folder: str) -> None:
         "default_s": problem.baseline.cost,
         "codelets": codelets.made() - compiled,
         "steps": steps,
-        "plan": named(whole),
+        "plan": name_winner(whole),
         "first_pass": first_pass,
         "exhausted": exhausted,
         **at,
@@ -130,7 +130,7 @@ def search(run: Run, path: str, folder: str) -> None:
     atomic.write(Path(path), json.dumps(document) + "\n")
 
 
-def named(costs: Mapping[str, float]) -> str:
+def name_winner(costs: Mapping[str, float]) -> str:
     """The winner of a race of the plans that may be the best by what they were measured to take, as at the end of
     `egrl run`; "" where there is none.
     """

@@ -58,7 +58,7 @@ def choose(
     tuned: list[dict[str, float]] = []
     if options.finetune:
         trial = {**goes_on, "evaluations": options.finetune, "seed": options.seed}
-        tuned = validation.finetuned(steps, judged_on, trial, out, options.workers, quiet)
+        tuned = validation.finetune(steps, judged_on, trial, out, options.workers, quiet)
     tuned_means = [float(geometric_mean(list(reached.values()))) for reached in tuned]
     best_tuned = max(range(len(tuned)), key=lambda k: tuned_means[k], default=best)
     document = {

@@ -64,7 +64,7 @@ def best_speedup(trial: Trial, problem: Problem) -> float:
     return best
 
 
-def finetuned(
+def finetune(
     steps: Sequence[Step],
     problems: Sequence[Problem],
     trial: Mapping[str, Any],
@@ -101,7 +101,7 @@ def finetuned(
     bar = tqdm(total=len(missing), desc="validation", unit="search", disable=quiet or not missing)
     try:
         with bar:
-            for one, name, speedup in _searched(missing, prints, workers):
+            for one, name, speedup in _search(missing, prints, workers):
                 known[one.generation, name] = speedup
                 _append(folder / RECORD, one, name, speedup)
                 bar.update()
@@ -112,7 +112,7 @@ def finetuned(
     return [{p.workload: known[step.generation, name] for name, p in prints.items()} for step in steps]
 
 
-def _searched(
+def _search(
     missing: Sequence[tuple[Trial, str]], problems: Mapping[str, Problem], workers: int
 ) -> Iterator[tuple[Trial, str, float]]:
     """Trials with the fingerprints of their problems and what they reached, as they end."""

@@ -14,7 +14,7 @@ from egrl.cli.main import main
 from egrl.figures import FIGURES
 from egrl.figures.curves import draw
 from egrl.figures.drawing import plain
-from egrl.figures.repetitions import SAME_RESULT, PlottedRun, distinct, labels, plotted
+from egrl.figures.repetitions import SAME_RESULT, PlottedRun, distinct, labels, to_plot
 from egrl.runs.past import PastRun
 from egrl.runs.resume import RESUMABLE
 from workloads.errors import InputError
@@ -54,7 +54,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def read_run(path: Path) -> PlottedRun:
-    return plotted(PastRun.read(path))
+    return to_plot(PastRun.read(path))
 
 
 def called(runs: dict[str, Path], *names: str) -> list[str]:

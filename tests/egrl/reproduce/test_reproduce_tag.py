@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from egrl.cli.main import main
-from egrl.reproduce.tag.numbers import best_by, compared, quality, reached
+from egrl.reproduce.tag.numbers import best_by, medians_against_dp, quality, reached
 from egrl.reproduce.tag.report import _count, report
 from egrl.reproduce.tag.run import Plan, reproduce, runs_of, seconds
-from egrl.reproduce.tag.runs import named
+from egrl.reproduce.tag.runs import name_winner
 from hwsim.fft import measured
 from workloads.errors import InputError
 
@@ -147,10 +147,10 @@ def test_a_run_s_plan_is_the_winner_of_a_race_of_those_that_may_be_the_best(monk
 
     monkeypatch.setattr(measured, "race", race)
     costs = {"16": 1.2, "fs(4,4)": 1.0, "fs(2,8)": 1.1, "f(2,8)": 9.0}
-    assert named(costs) == "fs(2,8)"
+    assert name_winner(costs) == "fs(2,8)"
     assert raced == [["fs(4,4)", "fs(2,8)", "16"]]
-    assert named({"16": 1.0}) == "16"
-    assert named({}) == ""
+    assert name_winner({"16": 1.0}) == "16"
+    assert name_winner({}) == ""
 
 
 def test_a_plan_that_is_given_up_again_was_not_reached():
@@ -158,7 +158,7 @@ def test_a_plan_that_is_given_up_again_was_not_reached():
     fickle = run_((1.0, 5, "t"), (2.0, 6, "slow"), (3.0, 9, "d"))
     assert reached(entry, fickle, 2.0) == (3.0, 9)
     assert reached(entry, run_((1.0, 5, "t"), (2.0, 6, "slow")), 2.0) is None
-    hit = compared(entry, "tag")
+    hit = medians_against_dp(entry, "tag")
     assert hit is not None
     assert (hit["seconds"], hit["evaluations"], hit["less"]) == (2.0, 30, 25.0)
 

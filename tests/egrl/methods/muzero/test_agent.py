@@ -14,7 +14,7 @@ from egrl.core.archive import Archive
 from egrl.core.method import Setting
 from egrl.methods import find_method
 from egrl.methods.muzero.learner import _among
-from egrl.methods.muzero.targets import valued
+from egrl.methods.muzero.targets import ends_of
 from egrl.methods.muzero.trainer import RECENT
 from hwsim.problem import Status
 from subjects import PROBLEMS
@@ -39,7 +39,7 @@ def test_what_returns_end_in_is_valued_anew_by_the_networks_of_now():
     ring.scalars["value"][:] = 99.0
     time, slot = player.trainer.reanalyse(window)
     searched = {(t + k, b) for t, b in zip(time.tolist(), slot.tolist(), strict=True) for k in (0, 1)}
-    when, where = valued(ring, window.end, time, slot, 1, 3)
+    when, where = ends_of(ring, window.end, time, slot, 1, 3)
     ends = set(zip(when.tolist(), where.tolist(), strict=True))
     assert ends - searched
     changed = {(t, b) for t, b in np.argwhere(ring.scalars["value"][: len(known)] != 99.0).tolist()}

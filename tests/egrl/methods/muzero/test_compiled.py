@@ -25,7 +25,7 @@ def test_the_kernels_equal_the_networks(width, hidden, bins, actions):
     rng = np.random.default_rng(0)
     before = rng.normal(size=(9, width)).astype(np.float32)
     action = rng.integers(0, actions, 9)
-    weights = compiled.compiled(net)
+    weights = compiled.copy_weights(net)
     after, logits, scalars = compiled.step(weights, before, action)
     with torch.no_grad():
         expected = net.step(torch.from_numpy(before), torch.from_numpy(action))
@@ -39,12 +39,12 @@ def test_the_kernels_equal_the_networks(width, hidden, bins, actions):
 
 def test_copies_do_not_follow_the_network_until_they_are_taken_again():
     net = MuZeroNet(MuZeroConfig(width=4, hidden=4, bins=3), Shapes((0, 0), (0, 0), 0, {"coins": 1}, 2))
-    weights = compiled.compiled(net)
+    weights = compiled.copy_weights(net)
     before = weights.act.copy()
     with torch.no_grad():
         net.act.weight.add_(1.0)
     assert np.array_equal(weights.act, before)
-    assert np.allclose(compiled.compiled(net).act, before + 1)
+    assert np.allclose(compiled.copy_weights(net).act, before + 1)
 
 
 def test_a_search_is_told_the_same_by_kernels_and_by_the_networks_themselves():

@@ -23,7 +23,7 @@ def gradients(monkeypatch, player: Agent, led) -> dict[str, torch.Tensor]:
     learner = MuZeroLearner(PLAIN, net, advantage=False)
     time, slot = np.arange(8), np.zeros(8, np.int64)
     wanted = targets(player.ring, player.ring.end, time, slot, 1, 3, player.potential)
-    monkeypatch.setattr(muzero, "half_led", led)
+    monkeypatch.setattr(muzero, "halve_gradient", led)
     learner.step(player.ring.seen(time, slot), wanted)
     return {name: p.grad.clone() for name, p in net.named_parameters() if p.grad is not None}
 
@@ -32,7 +32,8 @@ def test_half_of_what_later_moves_say_reaches_earlier_states_and_all_of_it_their
     player = agent(ToyGame(), settings())
     games(player, 5)
     half, whole, none = (
-        gradients(monkeypatch, player, led) for led in (muzero.half_led, lambda x: x, lambda x: x.detach())
+        gradients(monkeypatch, player, led)
+        for led in (muzero.halve_gradient, lambda x: x, lambda x: x.detach())
     )
     dynamics = [name for name in half if name.startswith(("act.", "action.", "after"))]
     earlier = [name for name in none if not torch.allclose(none[name], whole[name], rtol=1e-4, atol=1e-7)]

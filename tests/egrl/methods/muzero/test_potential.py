@@ -43,7 +43,7 @@ def test_the_first_rewards_count_equally_and_later_ones_at_the_rate():
 def test_shaping_changes_every_return_of_a_place_by_its_potential(rewards):
     potential = learned()
     place = np.arange(6)
-    shaped = potential.shaped(place, np.array(rewards), place + 1)
+    shaped = potential.shape(place, np.array(rewards), place + 1)
     for start in range(6):
         discounts = GAMMA ** np.arange(6 - start)
         plain = np.dot(rewards[start:], discounts)
@@ -56,8 +56,8 @@ def test_going_back_costs_the_local_loss_only():
     lost = -(potential.value[2] - GAMMA**2 * potential.value[4])
     local = potential.local(place, np.array([lost]), after)
     assert local[0] == pytest.approx(lost + GAMMA * (potential.value[2] - potential.value[5]))
-    shaped = potential.shaped(place, np.array([lost]), after)
-    on = potential.shaped(place, local, np.array([5]))
+    shaped = potential.shape(place, np.array([lost]), after)
+    on = potential.shape(place, local, np.array([5]))
     assert shaped[0] == pytest.approx(on[0])
 
 

@@ -6,7 +6,7 @@ import pytest
 from egrl.methods.muzero.potential import Potential
 from egrl.methods.muzero.ring import Ring
 from egrl.methods.muzero.table import Table
-from egrl.methods.muzero.targets import targets, valued
+from egrl.methods.muzero.targets import ends_of, targets
 from toys import CoinGame
 
 GAMMA, UNROLL, STEPS = 0.9, 2, 3
@@ -75,7 +75,7 @@ def test_targets_equal_the_plain_ones(rows):
             if k < UNROLL:
                 assert found.action[m, k] == log[t + k]["action"][b]
                 assert found.reward[m, k] == pytest.approx(log[t + k]["reward"][b])
-    times, slots = valued(ring, ring.end, time, slot, UNROLL, STEPS)
+    times, slots = ends_of(ring, ring.end, time, slot, UNROLL, STEPS)
     assert list(zip(times.tolist(), slots.tolist(), strict=True)) == sorted(ends)
 
 
