@@ -1,6 +1,6 @@
-"""Optional views of a problem: what it can say of itself or of a mapping beyond what every `Problem` does.
+"""Capabilities of a problem: what it can say of itself or of a mapping beyond what every `Problem` does.
 
-Who needs a view asks for it (`isinstance(problem, HasLifetimes)`), and does without where it is missing.
+Who needs one asks for it (`isinstance(problem, HasLifetimes)`), and does without where it is missing.
 """
 
 from __future__ import annotations

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import asdict
-from importlib.resources.abc import Traversable
+from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Generic, TypeVar, cast
 
 import tomli_w
 from pydantic import Field, TypeAdapter, ValidationError
@@ -24,52 +23,65 @@ Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$
 C = TypeVar("C")
 
 
-def packaged_names(folder: Traversable) -> tuple[str, ...]:
-    """Names of the chips in a folder of the package, sorted."""
-    return tuple(sorted(p.name.removesuffix(".toml") for p in folder.iterdir() if p.name.endswith(".toml")))
+class ChipFiles(Generic[C]):
+    """The files of one kind of chip: those that come with the package, and those of users.
 
-
-def renamed(folder: Traversable, like: str, name: str) -> str:
-    """The commented text of a chip in a folder of the package, under another name."""
-    text = (folder / f"{like}.toml").read_text(encoding="utf-8")
-    return re.sub(r"(?m)^name = .*$", lambda _: f'name = "{name}"', text, count=1)
-
-
-def load(name_or_file: str | Path, folder: Traversable, parse: Callable[[str, str], C]) -> C:
-    """A chip by its name in a folder of the package or from a TOML file, read by `parse` (text, where).
-
-    Raises:
-        InputError: neither a known name nor a readable file, or the file is not a chip.
+    Attributes:
+        kind, version: what a file must state.
     """
-    given, names = str(name_or_file), packaged_names(folder)
-    if given in names:
-        return parse((folder / f"{given}.toml").read_text(encoding="utf-8"), f"{given}.toml")
-    if not given.endswith(".toml"):
-        raise InputError(f"chip {given!r}: expected one of {', '.join(names)} or a .toml file")
-    return parse(read_text(given, "a chip file", MAX_FILE_BYTES), given)
 
+    def __init__(self, chip: type[C], kind: str, version: int, package: str, folder: str = "chips") -> None:
+        """`folder` of `package` holds the files that ship; each is called like its chip."""
+        self.kind, self.version = kind, version
+        self._adapter: TypeAdapter[C] = TypeAdapter(chip)
+        self._folder = files(package) / folder
 
-def parse(text: str, where: str, kind: str, version: int, adapter: TypeAdapter[C]) -> C:
-    """A chip from TOML text; `where` (a file name) opens the message of an error.
+    def names(self) -> tuple[str, ...]:
+        """Names of the chips that come with the package, sorted."""
+        found = (path.name for path in self._folder.iterdir())
+        return tuple(sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml")))
 
-    Raises:
-        InputError: malformed TOML (with its line), or an unknown, missing or impossible value (with its key).
-    """
-    table = parse_toml(text, where)
-    expected: str | int
-    for key, expected in (("kind", kind), ("version", version)):
-        found = table.pop(key, expected)
-        if type(found) is not type(expected) or found != expected:
-            raise InputError(f"{where}: {key}: expected {expected!r}, found {found!r}")
-    try:
-        return adapter.validate_python(table)
-    except ValidationError as error:
-        raise InputError(f"{where}: {_first(error)}") from error
+    def template(self, like: str, name: str) -> str:
+        """The commented text of the package's chip with that name, under another name; `parse` reads it."""
+        return re.sub(r"(?m)^name = .*$", lambda _: f'name = "{name}"', self._packaged(like), count=1)
 
+    def load(self, name_or_file: str | Path) -> C:
+        """A chip by its name in `names()` or from a TOML file.
 
-def text_of(chip: Any, kind: str, version: int) -> str:
-    """The TOML of a chip (a dataclass) with the kind and version that a file carries."""
-    return tomli_w.dumps({"kind": kind, "version": version, **asdict(chip)})
+        Raises:
+            InputError: neither a known name nor a readable file, or the file is not a chip of this kind.
+        """
+        given, names = str(name_or_file), self.names()
+        if given in names:
+            return self.parse(self._packaged(given), f"{given}.toml")
+        if not given.endswith(".toml"):
+            raise InputError(f"chip {given!r}: expected one of {', '.join(names)} or a .toml file")
+        return self.parse(read_text(given, "a chip file", MAX_FILE_BYTES), given)
+
+    def parse(self, text: str, where: str) -> C:
+        """A chip from TOML text; `where` (a file name) opens the message of an error.
+
+        Raises:
+            InputError: malformed TOML (with its line), or an unknown, missing or impossible value (with its key).
+        """
+        table = parse_toml(text, where)
+        expected: str | int
+        for key, expected in (("kind", self.kind), ("version", self.version)):
+            found = table.pop(key, expected)
+            if type(found) is not type(expected) or found != expected:
+                raise InputError(f"{where}: {key}: expected {expected!r}, found {found!r}")
+        try:
+            return self._adapter.validate_python(table)
+        except ValidationError as error:
+            raise InputError(f"{where}: {_first(error)}") from error
+
+    def text_of(self, chip: C) -> str:
+        """The TOML text of a chip, from which `parse` makes an equal one."""
+        fields = asdict(cast(Any, chip))  # any dataclass
+        return tomli_w.dumps({"kind": self.kind, "version": self.version, **fields})
+
+    def _packaged(self, name: str) -> str:
+        return (self._folder / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def capacity(size_bytes: int) -> str:

@@ -1,4 +1,4 @@
-"""Optional views of a problem as something decided step by step: as a game, or as a graph of partial plans."""
+"""Capabilities of a problem that is decided step by step: a game, or a graph of partial plans."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hwsim.problem import Floats, Mapping16
 
 
 class Game(Protocol):
-    """Optional view of a problem as a batched, pure, sequential game. S is any pytree of arrays [B, …].
+    """A problem as a batched, pure, sequential game. S is any pytree of arrays [B, …].
 
     Games of a batch may end after different numbers of moves; one that is over stays as it is, for a reward of 0.
 
@@ -60,7 +60,7 @@ class HasGame(Protocol):
 
 @runtime_checkable
 class HasView(Protocol):
-    """Optional view of a game that shows as much as settings of its own say."""
+    """A game that shows an agent as much as settings of its own, the view, say."""
 
     def seen_by(self, view: Any) -> Game:
         """The same game, shown otherwise."""
@@ -68,7 +68,7 @@ class HasView(Protocol):
 
 @runtime_checkable
 class Advancing(Protocol):
-    """Optional view of a game that can change a state in place."""
+    """A game that can change a state in place."""
 
     def advance(self, state: Any, action: NDArray[np.int16]) -> tuple[Floats, NDArray[np.bool_]]:
         """`step` without a copy: (reward [B], done [B])."""
@@ -95,7 +95,7 @@ class Revised(NamedTuple):
 
 @runtime_checkable
 class Revisable(Protocol):
-    """Optional view of a game whose games can be played again with some moves changed, many times a second."""
+    """A game whose games can be played again with some moves changed, many times a second."""
 
     def revised(self, wish: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
         """Change a game int16 [N, H] until about `moves` moves were played.
@@ -105,7 +105,7 @@ class Revisable(Protocol):
 
 
 class Derivation(Protocol):
-    """Optional view of a problem as a directed acyclic graph of partial plans (equal = the same vertex)."""
+    """A problem as a directed acyclic graph of partial plans (equal = the same vertex)."""
 
     root: Hashable
 

@@ -16,7 +16,6 @@ and anything else that JSON can hold (workload, generation, seed …).
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
@@ -31,6 +30,7 @@ from safetensors.numpy import load, save
 from policies.graph_unet import GraphUNet, GraphUNetConfig
 from policies.layout import Layout, Weights
 from policies.weights import assign
+from workloads.atomic import replace_file
 from workloads.errors import InputError
 from workloads.files import read_bytes
 
@@ -66,15 +66,7 @@ def save_policy(path: Path, weights: Mapping[str, NDArray[Any]], metadata: Mappi
         raise ValueError(f"metadata: {problem}")
     text = json.dumps(whole, sort_keys=True, allow_nan=False)
     data = save({name: np.ascontiguousarray(a) for name, a in weights.items()}, metadata={_FIELD: text})
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    replace_file(path, data)
 
 
 def load_policy(

@@ -37,7 +37,7 @@ from workloads.load_program import load_program
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+RUN_FOLDER = (ROOT / "docs" / "run-folder.md").read_text(encoding="utf-8")
 ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl")
 FOLDERS = (*ROOMS, "tests", "docs", "benchmarks", "examples", "tools")
 SMALL = shlex.split(
@@ -152,7 +152,7 @@ def test_every_command_in_the_readme_runs_in_its_order(story):
 
 
 @pytest.mark.parametrize(
-    ("text", "heading"), [(README, "file"), (ARCHITECTURE, "file")], ids=["README", "architecture"]
+    ("text", "heading"), [(README, "file"), (RUN_FOLDER, "file")], ids=["README", "run-folder"]
 )
 def test_the_tables_of_a_run_folder_name_what_a_run_leaves(story, text, heading):
     run = story.folder / "runs" / "bert-egrl-s0-1"

@@ -1,15 +1,11 @@
-"""Files that are either wholly there or not at all: temporary file, fsync, rename, fsync of the folder."""
+"""Files of a run, either wholly there or not at all; what the disk refuses is a `RunFailure` in one line."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
 
 from egrl.core.failure import RunFailure
-
-TEMPORARY = ".tmp"
-"""Suffix of files not yet complete; whatever carries it after a crash may be deleted."""
+from workloads.atomic import replace_file
 
 
 def disk_failure(path: Path, error: OSError) -> RunFailure:
@@ -19,18 +15,9 @@ def disk_failure(path: Path, error: OSError) -> RunFailure:
 
 def write(path: Path, data: bytes | str) -> None:
     """Replace `path` by `data`. A failure (disk full …) raises RunFailure and leaves the old file."""
-    content = data.encode() if isinstance(data, str) else data
-    temporary = path.with_name(path.name + TEMPORARY)
     try:
-        with open(temporary, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-        sync_folder(path.parent)
+        replace_file(path, data.encode() if isinstance(data, str) else data)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
         raise disk_failure(path, error) from error
 
 
@@ -40,12 +27,3 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise disk_failure(path, error) from error
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames and deletions in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

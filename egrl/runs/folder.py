@@ -1,7 +1,7 @@
 """The run folder: everything a run leaves, written so that a crash at any instant loses nothing.
 
 metrics.csv and mappings/ only grow between checkpoints; a checkpoint records how far they counted, and
-resuming cuts them back to that point. docs/architecture.md, "The run folder", lists the files.
+resuming cuts them back to that point. docs/run-folder.md lists the files.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from egrl.runs import checkpoint, chunks, mapping_file
 from egrl.runs.events import EventFile
 from egrl.runs.new_folder import unwritable
 from hwsim.problem import Mapping16, Problem
+from workloads.atomic import TEMPORARY
 from workloads.errors import InputError
 from workloads.files import read_bytes
 
@@ -76,7 +77,7 @@ class RunFolder:
         """A new folder. InputError where it is not empty, not writable or in use."""
         try:
             path.mkdir(parents=True, exist_ok=True)
-            leftovers = [p for p in path.iterdir() if p.name not in (LOCK, CONFIG + atomic.TEMPORARY)]
+            leftovers = [p for p in path.iterdir() if p.name != LOCK and not _is_unfinished_config(p.name)]
         except OSError as error:
             raise unwritable(f"--out {path}", path, error) from error
         except ValueError as error:
@@ -245,7 +246,7 @@ class RunFolder:
             if number.isdecimal()
             and (int(number) > generation or not policy_is_due(int(number), self.policy_every))
         ]
-        unfinished = [path for path in self.path.rglob(f"*{atomic.TEMPORARY}") if path.is_file()]
+        unfinished = [path for path in self.path.rglob(f"*{TEMPORARY}") if path.is_file()]
         try:
             for path in (*newer, *later, *unfinished):
                 path.unlink()
@@ -278,3 +279,8 @@ class RunFolder:
 
 def _cell(value: Any) -> Any:
     return repr(float(value)) if isinstance(value, float | np.floating) else value
+
+
+def _is_unfinished_config(name: str) -> bool:
+    """Whether a run died while it wrote this file, the first of all."""
+    return name.startswith(f"{CONFIG}.") and name.endswith(TEMPORARY)

@@ -15,10 +15,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 
 from hwsim.fft.host import file_name
+from workloads.atomic import replace_file
 
 VARIABLE = "EGRL_FFT_WISDOM"
 DIGEST_BYTES = 32
@@ -81,17 +81,6 @@ def set_aside(file: Path) -> Path:
 
 
 def write(file: Path, data: bytes) -> None:
-    """All of it or nothing. OSError where the disk refuses."""
-    name = ""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(name, file)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+    """All of it or nothing, its folder made where it is missing. OSError where the disk refuses."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(file, data)

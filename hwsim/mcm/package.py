@@ -7,15 +7,12 @@ file is TOML with the tables of `Package`'s fields; `packages/mcm36.toml` is the
 from __future__ import annotations
 
 from dataclasses import field
-from importlib.resources import files
-from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from hwsim import chip_file as toml_file
-from hwsim.chip_file import Name, Rate, capacity
+from hwsim.chip_file import ChipFiles, Name, Rate, capacity
 
 KIND, VERSION = "mcm-package", 1
 MAX_CHIPS = 62
@@ -94,10 +91,6 @@ class Package:
         return self
 
 
-_ADAPTER: TypeAdapter[Package] = TypeAdapter(Package)
-_PACKAGED = files("hwsim.mcm") / "packages"
-
-
 def describe(package: Package) -> str:
     """A package for people: chips, SRAM, links and rules."""
     rules = [
@@ -109,34 +102,6 @@ def describe(package: Package) -> str:
     )
 
 
-def package_names() -> tuple[str, ...]:
-    """Names of the packages that come with this one, sorted."""
-    return toml_file.packaged_names(_PACKAGED)
-
-
-def template(like: str, name: str) -> str:
-    """The commented text of the package file with that name, under another name; `parse_package` reads it."""
-    return toml_file.renamed(_PACKAGED, like, name)
-
-
-def load_package(name_or_file: str | Path) -> Package:
-    """A package by its name in `package_names()` or from a TOML file.
-
-    Raises:
-        InputError: neither a known name nor a readable file, or the file is not a package.
-    """
-    return toml_file.load(name_or_file, _PACKAGED, parse_package)
-
-
-def parse_package(text: str, where: str) -> Package:
-    """A package from TOML text; `where` (a file name) opens the message of an error.
-
-    Raises:
-        InputError: malformed TOML (with its line), or an unknown, missing or impossible value (with its key).
-    """
-    return toml_file.parse(text, where, KIND, VERSION, _ADAPTER)
-
-
-def package_file(package: Package) -> str:
-    """TOML text of a package, from which `parse_package` makes an equal one."""
-    return toml_file.text_of(package, KIND, VERSION)
+FILES = ChipFiles(Package, KIND, VERSION, "hwsim.mcm", "packages")
+package_names, load_package, parse_package, package_file = FILES.names, FILES.load, FILES.parse, FILES.text_of
+template = FILES.template

@@ -5,15 +5,12 @@ A chip file is TOML with the tables of `Chip`'s fields; `chips/tpuv4i.toml` is t
 
 from __future__ import annotations
 
-from importlib.resources import files
-from pathlib import Path
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from hwsim import chip_file as toml_file
-from hwsim.chip_file import Count, Name, Rate, capacity
+from hwsim.chip_file import ChipFiles, Count, Name, Rate, capacity
 
 KIND, VERSION = "mmap-chip", 1
 MAX_GRANULES = 2**24
@@ -77,10 +74,6 @@ class Chip:
         return self
 
 
-_ADAPTER: TypeAdapter[Chip] = TypeAdapter(Chip)
-_PACKAGED = files("hwsim.mmap") / "chips"
-
-
 def describe(chip: Chip) -> str:
     """A chip for people: capacity and bandwidths."""
     cmem = chip.cmem
@@ -90,34 +83,6 @@ def describe(chip: Chip) -> str:
     )
 
 
-def chip_names() -> tuple[str, ...]:
-    """Names of the chips that come with the package, sorted."""
-    return toml_file.packaged_names(_PACKAGED)
-
-
-def template(like: str, name: str) -> str:
-    """The commented text of the package's chip with that name, under another name; `parse_chip` reads it."""
-    return toml_file.renamed(_PACKAGED, like, name)
-
-
-def load_chip(name_or_file: str | Path) -> Chip:
-    """A chip by its name in `chip_names()` or from a TOML file.
-
-    Raises:
-        InputError: neither a known name nor a readable file, or the file is not a chip of this game.
-    """
-    return toml_file.load(name_or_file, _PACKAGED, parse_chip)
-
-
-def parse_chip(text: str, where: str) -> Chip:
-    """A chip from TOML text; `where` (a file name) opens the message of an error.
-
-    Raises:
-        InputError: malformed TOML (with its line), or an unknown, missing or impossible value (with its key).
-    """
-    return toml_file.parse(text, where, KIND, VERSION, _ADAPTER)
-
-
-def chip_file(chip: Chip) -> str:
-    """TOML text of a chip, from which `parse_chip` makes an equal chip."""
-    return toml_file.text_of(chip, KIND, VERSION)
+FILES = ChipFiles(Chip, KIND, VERSION, "hwsim.mmap")
+chip_names, load_chip, parse_chip, chip_file = FILES.names, FILES.load, FILES.parse, FILES.text_of
+template = FILES.template

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import tempfile
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -26,6 +24,7 @@ from hwsim.nnpi.latency import SIMULATOR_VERSION, trace_latency
 from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.problem import Mapping16
+from workloads.atomic import replace_file
 from workloads.errors import InputError
 from workloads.graph import Workload
 
@@ -136,7 +135,7 @@ def record(
         return known
     best = BestKnown(mapping.copy(), cost_s, command, digest(tables))
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(_file(workload, chip, best.hash, folder), _text(workload, chip, best))
+    replace_file(_file(workload, chip, best.hash, folder), _text(workload, chip, best).encode())
     return best
 
 
@@ -202,18 +201,3 @@ def _text(workload: Workload, chip: Chip, best: BestKnown) -> str:
     }
     lines = ",\n".join(f'"{key}": {json.dumps(value)}' for key, value in document.items())
     return f"{{{lines}}}\n"
-
-
-def write_text(file: Path, text: str) -> None:
-    """Replace a file as a whole or not at all."""
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -10,9 +10,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hwsim.nnpi.best_known import PACKAGED, digest, write_text
+from hwsim.nnpi.best_known import PACKAGED, digest
 from hwsim.nnpi.tables import Tables
 from hwsim.problem import Bound
+from workloads.atomic import replace_file
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document
@@ -39,7 +40,8 @@ def record_bound(tables: Tables, names: str, bound: Bound, command: str, file: P
     lines = ",\n".join(
         f' "{key}": {json.dumps(entries[key])}' for key in sorted(entries, key=lambda k: entries[k]["of"])
     )
-    write_text(file, f'{{"kind": "{KIND}", "version": {VERSION}, "bounds": {{\n{lines}\n}}}}\n')
+    text = f'{{"kind": "{KIND}", "version": {VERSION}, "bounds": {{\n{lines}\n}}}}\n'
+    replace_file(file, text.encode())
     return bound
 
 

@@ -7,7 +7,6 @@ checkpoint with the best zero-shot, or with the best fine-tuned performance.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from egrl.transfer import zero_shot as transfer
 from egrl.transfer.pretrain import validation
 from egrl.transfer.pretrain.options import GOES_ON, PretrainOptions, method_settings_of, plain
 from hwsim.problem import Problem
+from workloads.files import read_bytes
 
 CHOSEN = "policy.safetensors"
 """The policy that is best with no training."""
@@ -76,14 +76,14 @@ def choose(
         "steps": _rows(steps, means, found, tuned, tuned_means),
         "chosen": {"generation": steps[best].generation, "speedup": means[best]},
     }
-    _copy(steps[best].path, out / CHOSEN)
+    atomic.write(out / CHOSEN, read_bytes(steps[best].path, "a policy file"))
     if tuned:
         document["chosen_finetuned"] = {
             "generation": steps[best_tuned].generation,
             "speedup": tuned_means[best_tuned],
             "evaluations": options.finetune,
         }
-        _copy(steps[best_tuned].path, out / CHOSEN_FINETUNED)
+        atomic.write(out / CHOSEN_FINETUNED, read_bytes(steps[best_tuned].path, "a policy file"))
     atomic.write(out / run_folder.PRETRAINING, json.dumps(document, indent=1, allow_nan=False) + "\n")
     return document
 
@@ -108,16 +108,6 @@ def _rows(
     for row, mean, reached in zip(rows, tuned_means, tuned, strict=False):
         row |= {"finetuned_on": mean, "finetuned": reached}
     return rows
-
-
-def _copy(source: Path, target: Path) -> None:
-    """At once or not at all. RunFailure where the disk refuses."""
-    temporary = target.with_name(target.name + atomic.TEMPORARY)
-    try:
-        shutil.copyfile(source, temporary)
-        temporary.replace(target)
-    except OSError as error:
-        raise atomic.disk_failure(target, error) from error
 
 
 def _goes_on(options: PretrainOptions) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     def fail(*_: object) -> None:
         raise OSError("no space")
 
-    monkeypatch.setattr(module.os, "replace", fail)
+    monkeypatch.setattr("os.replace", fail)
     with pytest.raises(OSError, match="no space"):
         record(WORKLOAD, CHIP, FAST, "fast", tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
