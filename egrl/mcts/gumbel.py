@@ -117,6 +117,8 @@ def _improve(
     out: Floats,
 ) -> None:
     """Write logits + sigma(completed q) of one node [A]; -inf where an action is illegal."""
+    # The mixed value (appendix D) stands in for actions that were not taken: the network's value as one visit, and the
+    # mean of the visited actions, weighted by their prior, as all others.
     actions = len(out)
     total_visits, most_visits = 0, 0
     total_prior = 0.0
@@ -130,11 +132,13 @@ def _improve(
         if visits[a] > 0:
             weighted += max(_TINY, prior[a]) * q[a] / total_prior
     mixed = (raw_value + total_visits * weighted) / (total_visits + 1)
+    # Completed values, scaled to 0..1 over all actions of the node.
     low, high = np.inf, -np.inf
     for a in range(actions):
         out[a] = q[a] if visits[a] > 0 else mixed
         low = min(low, out[a])
         high = max(high, out[a])
+    # sigma grows with the most visited action: the more was searched, the more values count against the prior.
     span = max(high - low, least_span)
     scale = (maxvisit_init + most_visits) * value_scale
     for a in range(actions):
@@ -144,6 +148,8 @@ def _improve(
 @kernel
 def _choose_below(visits: NDArray[np.int32], logits: Floats, improved: Floats) -> int:
     """The action whose share of the visits is furthest below the improved policy; overwrites `improved`."""
+    # Softmax of the improved logits in place, then the action whose visits lag it most: deterministic, and in
+    # the long run visits follow the improved policy.
     actions = len(improved)
     top = -np.inf
     for a in range(actions):
@@ -167,6 +173,8 @@ def _choose_root(
     visits: NDArray[np.int32], logits: Floats, noise: Floats, improved: Floats, considered: int
 ) -> int:
     """Of the legal actions with so many visits the one with the highest noise + improved logits."""
+    # Sequential halving: only actions with exactly `considered` visits are in the running at this simulation, so that
+    # those left of a phase are visited equally often before it is halved.
     actions = len(improved)
     top = logits.max()
     best, best_score = NONE, -np.inf
@@ -198,6 +206,7 @@ def _descend(
         raw_value, child, terminal = tree.raw_value[b], tree.child[b], tree.terminal[b]
         if terminal[ROOT]:
             continue
+        # Fewer legal actions than may be considered: their own row of the table halves them.
         legal = 0
         for a in range(actions):
             legal += logits[ROOT, a] > -np.inf
@@ -211,10 +220,10 @@ def _descend(
             else:
                 taken = _choose_below(n, z, improved)
             below = child[node, taken]
-            if below == NONE:
+            if below == NONE:  # a new node will grow here, once the network has seen it
                 parent[b], action[b] = node, taken
                 break
-            if terminal[below]:
+            if terminal[below]:  # nothing grows here: another visit is backed up at once
                 back_up(tree, b, below, 0.0)
                 break
             node = below
@@ -231,6 +240,7 @@ def _decide(
             continue
         improved, visits, logits = policy[b], tree.visits[b, ROOT], tree.logits[b, ROOT]
         q, prior, raw_value = tree.q[b, ROOT], tree.prior[b, ROOT], tree.raw_value[b, ROOT]
+        # `improved` is a row of `policy`: logits first, from which the action is chosen, then their softmax in place.
         _improve(visits, q, prior, logits, raw_value, value_scale, maxvisit_init, least_span, improved)
         action[b] = _choose_root(visits, logits, noise[b], improved, visits.max())
         top = improved.max()

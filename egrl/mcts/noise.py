@@ -33,6 +33,8 @@ def _gumbels(keys: NDArray[np.uint64], actions: int) -> Floats:
 @kernel
 def _log_gamma_number(key: np.uint64, first: int, shape: float) -> tuple[float, int]:
     """Logarithm of a Gamma number of that shape from the draws `first`, …; and the draw after the last."""
+    # The method needs a shape of at least 1. A smaller one is that of shape + 1 times a power of a uniform number, a
+    # sum in logarithms: `boost`.
     draw = first
     boost = 0.0
     d = shape - 1.0 / 3.0
@@ -41,6 +43,8 @@ def _log_gamma_number(key: np.uint64, first: int, shape: float) -> tuple[float, 
         draw += 1
         d += 1.0
     c = 1.0 / math.sqrt(9.0 * d)
+    # A normal number takes two uniform draws, which `normal` counts in pairs: begin at an even one. Each try uses four
+    # numbers, whether it is kept or not, so that the draws of one try never overlap those of another.
     draw += draw % 2
     while True:
         x = normal(key, np.uint64(draw // 2))
@@ -55,6 +59,8 @@ def _log_gamma_number(key: np.uint64, first: int, shape: float) -> tuple[float, 
 def _dirichlets(keys: NDArray[np.uint64], actions: int, alpha: float) -> Floats:
     out = np.empty((len(keys), actions))
     for b in range(len(keys)):
+        # Logarithms of Gamma numbers first. Their largest is subtracted before the exponential, so that at least one of
+        # them is 1 and the sum is never 0, however small the shape.
         draw = 0
         top = -np.inf
         for a in range(actions):

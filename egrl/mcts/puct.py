@@ -102,6 +102,8 @@ def _choose(
     visits: NDArray[np.int32], q: Floats, prior: Floats, logits: Floats, value: float, weight: float
 ) -> int:
     """The best action of one node, arrays [A]."""
+    # Values are scaled by the smallest and largest among the node and its visited children. An action that was not
+    # taken scores 0 for its value, the least of that scale.
     actions = len(visits)
     low = high = value
     for a in range(actions):
@@ -115,7 +117,7 @@ def _choose(
             score = weight * prior[a] / (visits[a] + 1)
             if visits[a] > 0:
                 score += (q[a] - low) / span
-            if score > best_score:
+            if score > best_score:  # of equal scores the first action wins
                 best, best_score = a, score
     return best
 
@@ -136,10 +138,10 @@ def _descend(tree: Tree, weights: Floats, parent: NDArray[np.int64], action: NDA
             value, weight = value_sum[node] / count, weights[count]
             taken = _choose(visits[node], q[node], prior[node], logits[node], value, weight)
             below = child[node, taken]
-            if below == NONE:
+            if below == NONE:  # a new node will grow here, once the network has seen it
                 parent[b], action[b] = node, taken
                 break
-            if terminal[below]:
+            if terminal[below]:  # nothing grows here: another visit is backed up at once
                 back_up(tree, b, below, 0.0)
                 break
             node = below

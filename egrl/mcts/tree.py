@@ -89,6 +89,8 @@ def back_up(tree: Tree, b: int, node: int, value: float) -> None:
     """Add a return seen from `node` on to it and to all nodes above it, each through its own reward and discount."""
     tree.node_visits[b, node] += 1
     tree.value_sum[b, node] += value
+    # Invariant on the way up: `value` is the return from `node` on, and `node` has counted it already, so that the
+    # parent's q is the mean over all that was seen below this action, the new return included.
     while node != ROOT:
         parent, action = tree.parent[b, node], tree.action[b, node]
         reward, discount = tree.reward[b, parent, action], tree.discount[b, parent, action]
@@ -106,18 +108,22 @@ def write_node(
 ) -> bool:
     """Fill in a new node (logits and legal [A]) and back up its value; False where a number is not finite."""
     actions = len(logits)
+    # The largest legal logit: subtracted below, so that no exponential overflows. No legal action leaves -inf.
     top = -np.inf
     for a in range(actions):
         if legal[a]:
             if not math.isfinite(logits[a]):
                 return False
             top = max(top, logits[a])
+    # Terminal: the game is over, or nothing can be played. It is worth 0 whatever the network says of it, so that its
+    # value is not even looked at.
     if discount == 0.0 or top == -np.inf:
         tree.terminal[b, node] = True
         back_up(tree, b, node, 0.0)
         return True
     if not math.isfinite(value):
         return False
+    # Softmax over legal actions; illegal ones keep the prior 0 and the logit -inf that `new_tree` gave them.
     total = 0.0
     for a in range(actions):
         if legal[a]:
@@ -157,8 +163,10 @@ def grow(
     """
     for i in range(len(rows)):
         b, above, taken = rows[i], parent[i], action[i]
+        # Nothing is written for a step that is not finite: the caller names the row and gives the search up.
         if not (math.isfinite(reward[i]) and math.isfinite(discount[i])):
             return i
+        # The edge comes before the node: backing up reads reward and discount of the edge that it goes through.
         tree.child[b, above, taken] = node
         tree.reward[b, above, taken] = reward[i]
         tree.discount[b, above, taken] = discount[i]

@@ -71,11 +71,13 @@ def step(
     """Embeddings [R, W] and actions [R] -> what follows: embeddings, policy logits [R, A], value and reward [R, 2]."""
     hidden = np.dot(before, weights.act)
     rows, width = before.shape
+    # An action is a one-hot input of the first layer: its part of the product is one row of weights.
     for r in range(rows):
         own, added = hidden[r], weights.action[action[r]]
         for j in range(len(own)):
             own[j] = max(own[j] + added[j], np.float32(0))
     after = np.dot(hidden, weights.after)
+    # Residual and layer norm, in the order of the torch module: it must be equal up to rounding.
     for r in range(rows):
         own, old = after[r], before[r]
         for j in range(width):
@@ -100,6 +102,7 @@ def read(weights: Weights, embedding: Float32s) -> tuple[Float32s, NDArray[np.fl
     for r in range(rows):
         for a in range(actions):
             logits[r, a] = out[r, a] + weights.heads_bias[a]
+        # Columns of `out`: A policy logits, then the bins of the value, then those of the reward.
         for k in range(2):
             begin = actions + k * bins
             part, bias = out[r, begin : begin + bins], weights.heads_bias[begin : begin + bins]
@@ -133,6 +136,8 @@ def _normalise(row: Float32s, scale: Float32s, shift: Float32s) -> None:
 @kernel
 def _scalar(logits: Float32s, bias: Float32s, points: Float32s) -> float:
     """What a categorical distribution stands for (`policies.categorical`)."""
+    # The mean of a softmax over the points, its largest logit subtracted first; then the inverse of the transform that
+    # the points were made with.
     top = np.float32(-np.inf)
     for k in range(len(points)):
         top = max(top, logits[k] + bias[k])

@@ -98,10 +98,12 @@ def _ends(
     next is not known or was not chosen; nowhere where the game ends before.
     """
     rows, heads = out.shape
+    # Head k begins at move k. It takes a value at the first move i that is the n-th, or astray (what follows was not
+    # chosen by the policy), or the last of what is remembered without the game having ended there.
     for m in range(rows):
         for k in range(heads):
             for i in range(k, k + steps + 1):
-                if not alive[m, i]:
+                if not alive[m, i]:  # the game ended before: no value, the rewards are all there is
                     break
                 if (
                     stray[m, i]
@@ -127,6 +129,7 @@ def _returns(
     rows, heads = out.shape
     for m in range(rows):
         for k in range(heads):
+            # Invariant: `factor` is discount^(i - k), `total` the discounted rewards of moves k to i - 1.
             total, factor = 0.0, 1.0
             for i in range(k, k + steps + 1):
                 if not alive[m, i]:
