@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from egrl.methods.graph_search import threshold_ascent
-from egrl.methods.graph_search.graph import Graph, Vertex
+from egrl.methods.graph_search.search_graph import SearchGraph, Vertex
 
 Bandit = Callable[[Vertex, Sequence[Vertex]], int]
 """(vertex, its live successors) -> which of them."""
@@ -29,7 +29,7 @@ def threshold(keep: int, delta: float) -> Bandit:
     return choose
 
 
-def uct(graph: Graph, exploration: float) -> Bandit:
+def uct(graph: SearchGraph, exploration: float) -> Bandit:
     """UCB1 over the mean rewards, 0 and 1 being the lowest and the highest that the graph was told."""
 
     def choose(vertex: Vertex, arms: Sequence[Vertex]) -> int:

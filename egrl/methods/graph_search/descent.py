@@ -20,7 +20,7 @@ import numpy as np
 
 from egrl.methods.graph_search.choose import Bandit
 from egrl.methods.graph_search.completion import Completions, Uniform
-from egrl.methods.graph_search.graph import Graph
+from egrl.methods.graph_search.search_graph import SearchGraph
 from hwsim.problem import Mapping16
 from hwsim.stepwise import Derivation
 
@@ -32,7 +32,7 @@ class GraphSearch:
         self,
         derivation: Derivation,
         keep: int,
-        bandit: Callable[[Graph], Bandit],
+        bandit: Callable[[SearchGraph], Bandit],
         rng: np.random.Generator,
         completions: Completions | None = None,
     ) -> None:
@@ -40,7 +40,7 @@ class GraphSearch:
         Without `completions` they are uniform.
         """
         self._derivation, self._rng = derivation, rng
-        self.graph = Graph(derivation, keep)
+        self.graph = SearchGraph(derivation, keep)
         self._choose = bandit(self.graph)
         self._completions = completions or Uniform(derivation, rng)
         self._measured: dict[bytes, int] = {}

@@ -10,20 +10,20 @@ from statistics import geometric_mean, median
 from typing import Any
 
 Results = Mapping[str, Any]
-Entry = Mapping[str, Any]
+SizeResults = Mapping[str, Any]
 """The results of one size."""
 
 ALLOWANCE = 0.02
 """A plan counts as as good as another up to this share of its cost: less than measurements differ by."""
 
 
-def target_of(entry: Entry, run: Entry) -> float | None:
+def target_of(entry: SizeResults, run: SizeResults) -> float | None:
     """Seconds of the plan that dynamic programming's first pass ends with, None where it did not end."""
     within = [text for _, count, text in run["steps"] if run["first_pass"] and count <= run["first_pass"]]
     return median(entry["race"][within[-1]]) if within else None
 
 
-def reached(entry: Entry, run: Entry, target_s: float) -> tuple[float, int] | None:
+def reached(entry: SizeResults, run: SizeResults, target_s: float) -> tuple[float, int] | None:
     """Search time and evaluations from which on a run's best plan was as fast, the allowance included; None: never."""
     found: tuple[float, int] | None = None
     for seconds, count, text in run["steps"]:
@@ -39,7 +39,7 @@ def _never(values: Sequence[float | None]) -> float:
     return median(float("inf") if value is None else value for value in values)
 
 
-def medians_against_dp(entry: Entry, label: str) -> dict[str, Any] | None:
+def medians_against_dp(entry: SizeResults, label: str) -> dict[str, Any] | None:
     """A method against dynamic programming: medians over runs of time and evaluations to DP's quality.
 
     None where no first pass of dynamic programming ended. Each seed is held against the median of DP's results.
@@ -63,13 +63,13 @@ def medians_against_dp(entry: Entry, label: str) -> dict[str, Any] | None:
     }
 
 
-def best_by(entry: Entry, run: Entry, limit: float, unit: int) -> float | None:
+def best_by(entry: SizeResults, run: SizeResults, limit: float, unit: int) -> float | None:
     """Seconds of the plan that was a run's best after so much search time (unit 0) or so many evaluations (1)."""
     within = [step[2] for step in run["steps"] if step[unit] <= limit]
     return median(entry["race"][within[-1]]) if within else None
 
 
-def quality(entry: Entry, label: str, limit: float, unit: int) -> float | None:
+def quality(entry: SizeResults, label: str, limit: float, unit: int) -> float | None:
     """Default plan's time over that of a method's best plan at a limit as of `best_by`: median over runs.
 
     None where a run had no plan by then.
@@ -80,7 +80,7 @@ def quality(entry: Entry, label: str, limit: float, unit: int) -> float | None:
     return median(entry["race"][entry["default"]]) / median(value for value in found if value is not None)
 
 
-def against_dp(entry: Entry, label: str) -> tuple[float, float, float] | None:
+def against_dp(entry: SizeResults, label: str) -> tuple[float, float, float] | None:
     """DP's time over a method's: median over the rounds of the race, and the quartiles; runs of a method by their
     median.
     """
@@ -95,7 +95,7 @@ def against_dp(entry: Entry, label: str) -> tuple[float, float, float] | None:
     return median(ratios), ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
 
 
-def speedup(entry: Entry, plan: str) -> float:
+def speedup(entry: SizeResults, plan: str) -> float:
     """Of a plan over the default plan, by the medians of the race."""
     return median(entry["race"][entry["default"]]) / median(entry["race"][plan])
 

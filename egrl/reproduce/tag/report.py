@@ -12,8 +12,8 @@ from typing import Any
 from egrl.reproduce.tag.claims import claims
 from egrl.reproduce.tag.numbers import (
     ALLOWANCE,
-    Entry,
     Results,
+    SizeResults,
     against_dp,
     mean_speedup,
     medians_against_dp,
@@ -104,7 +104,7 @@ def _time(results: Results) -> str:
     return "\n".join(lines)
 
 
-def _codelets(entry: Entry) -> str:
+def _codelets(entry: SizeResults) -> str:
     """How many codelets a run of TAG and of dynamic programming made, medians."""
     made = {label: [run["codelets"] for run in entry["methods"].get(label, [])] for label in ("tag", "dp")}
     return ", ".join(f"{label} {median(counts):.0f}" for label, counts in made.items() if counts)

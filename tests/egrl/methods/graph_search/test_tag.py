@@ -21,7 +21,7 @@ from egrl.methods.graph_search import choose, threshold_ascent
 from egrl.methods.graph_search.completion import complete
 from egrl.methods.graph_search.decisions import Decisions
 from egrl.methods.graph_search.descent import GraphSearch
-from egrl.methods.graph_search.graph import Graph
+from egrl.methods.graph_search.search_graph import SearchGraph
 from egrl.methods.graph_search.tag import derivation_of
 from hwsim.fft.problem import FftConfig, FftProblem
 from hwsim.mcm.package import load_package
@@ -100,7 +100,7 @@ def exhaust(search: GraphSearch) -> list[bytes]:
     return proposed
 
 
-def below(graph: Graph, number: int) -> set[int]:
+def below(graph: SearchGraph, number: int) -> set[int]:
     """The vertices that a vertex leads to in the subgraph, itself among them, by plain enumeration."""
     seen, open_ = set(), [number]
     while open_:
@@ -162,7 +162,7 @@ def test_the_index_is_that_of_section_3_1():
 
 
 def test_the_bandit_prefers_the_arm_that_holds_the_best_rewards_to_one_better_on_average():
-    graph = Graph(Layers(0, [1, 1], 0), 2)
+    graph = SearchGraph(Layers(0, [1, 1], 0), 2)
     steady, wild, parent = (type(graph.vertices[0])(name) for name in ("steady", "wild", "parent"))
     rewards = [(steady, 5.0)] * 4 + [(wild, 0.0), (wild, 9.0), (wild, 0.0), (wild, 8.0)]
     for number, (arm, reward) in enumerate(rewards):

@@ -102,7 +102,7 @@ class Vertex:
         return self.count + self.waiting
 
 
-class Graph:
+class SearchGraph:
     """The subgraph; it begins with the root alone.
 
     Attributes:
