@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from hwsim.mmap.chip import Chip, load_chip
 from hwsim.mmap.game import ACTIONS
 from hwsim.mmap.problem import MmapConfig, MmapProblem
-from hwsim.mmap.rules.state import Board
-from hwsim.mmap.view.parts import ACTION_FEATURES, View
+from hwsim.mmap.rules.state import GameState
+from hwsim.mmap.view.parts import ACTION, View
 from hwsim.mmap.view.pixels import pixels
 from workloads.errors import InputError
 from workloads.load_program import load_program
@@ -30,7 +30,6 @@ except ImportError as error:
 ID = "egrl/MMapGame-v0"
 Illegal = Literal["lose", "truncate", "error"]
 Seen = dict[str, NDArray[Any]]
-_LEGAL = ACTION_FEATURES.index("legal")
 
 
 class MmapEnv(gymnasium.Env[Seen, np.int64]):
@@ -83,7 +82,7 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
                 for name, part in self.game.observer.parts.items()
             }
         )
-        self._state: Board | None = None
+        self._state: GameState | None = None
         self._seen: Seen = {}
         self._mask = np.zeros(len(ACTIONS), np.int8)
         self._ended = True
@@ -121,7 +120,7 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
         info = self._info(state, went_back=int(state.game["resets"][0]) > resets)
         return self._seen, float(reward[0]), self._ended, False, info
 
-    def _illegal(self, state: Board, chosen: int) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
+    def _illegal(self, state: GameState, chosen: int) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
         if self.illegal == "error":
             legal = np.flatnonzero(self._mask)
             raise InputError(
@@ -145,16 +144,16 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
         sizes, capacity = tables.buffer["size_bytes"], tables.capacity * self.game.granule_bytes
         return pixels(self.game.layout(state, 0), tables.buffer["tensor"], sizes, capacity, now, steps)
 
-    def _now(self) -> Board:
+    def _now(self) -> GameState:
         if self._state is None:
             raise gymnasium.error.ResetNeeded("expected a game: call reset() first")
         return self._state
 
-    def _look(self, state: Board) -> None:
+    def _look(self, state: GameState) -> None:
         self._seen = {name: array[0] for name, array in self.game.observe(state).items()}
-        self._mask = self._seen["actions"][:, _LEGAL].astype(np.int8)
+        self._mask = self._seen["actions"][:, ACTION.legal].astype(np.int8)
 
-    def _info(self, state: Board, went_back: bool) -> dict[str, Any]:
+    def _info(self, state: GameState, went_back: bool) -> dict[str, Any]:
         info: dict[str, Any] = {
             "action_mask": self._mask.copy(),
             "buffer": int(state.game["cursor"][0]),

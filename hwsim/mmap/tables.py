@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.mmap.chip import Chip
-from hwsim.mmap.cost import roofline_s, varied
+from hwsim.mmap.cost import find_varied, roofline_s
 from workloads.errors import InputError
 from workloads.programs.program import NO_ALIAS, Program
 
@@ -147,7 +147,7 @@ def build_tables(
 def _buffers(program: Program, chip: Chip, capacity: int) -> Records:
     """`BUFFER` [N], all but `following`."""
     uses, tensors, granule = program.buffers, program.tensors, chip.cmem.granule_bytes
-    counted = varied(program)
+    counted = find_varied(program)
     buffer = np.zeros(len(uses), BUFFER)
     buffer["tensor"] = [use.tensor for use in uses]
     buffer["step"] = [use.instruction for use in uses]
