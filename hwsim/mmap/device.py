@@ -117,6 +117,7 @@ def _enqueue(
     tables: Tables, side: int, b: int, following: Ints, rest: Floats, order: Ints, ends: Ints
 ) -> None:
     """Append the copies in or out, as `side` says, of the list that begins at buffer b to their queue."""
+    # The list has copies of both directions; each queue takes its own, in the order of buffers.
     while b >= 0:
         if tables.buffer[b].is_output == (side == OUT):
             rest[b] = tables.buffer[b].demand_s
@@ -128,6 +129,7 @@ def _enqueue(
 @kernel
 def _soonest(rest: Floats, order: Ints, ends: Ints) -> tuple[int, float]:
     """How many copies are under way, and the least that one of them still has to transfer (seconds of all of HBM)."""
+    # Only the first copy of each queue is under way.
     active, least = 0, np.inf
     for side in range(2):
         if ends[side, 0] < ends[side, 1]:
@@ -142,6 +144,7 @@ def _transfer(rest: Floats, order: Ints, ends: Ints, amount: float) -> None:
     for side in range(2):
         if ends[side, 0] < ends[side, 1]:
             b = order[side, ends[side, 0]]
+            # Exactly 0 at the end, whatever is rounded: the rest decides who is waited for.
             rest[b] = rest[b] - amount if rest[b] > amount else 0.0
             if rest[b] == 0.0:
                 ends[side, 0] += 1
@@ -179,6 +182,7 @@ def _fast_bytes(tables: Tables, action: Ints) -> tuple[NDArray[np.int64], NDArra
     """Bytes that each instruction reads from and writes to fast memory, int64 [T] each."""
     read, write = np.zeros(len(tables.step), np.int64), np.zeros(len(tables.step), np.int64)
     for b in range(len(action)):
+        # Neither dropped nor undecided (-1).
         if action[b] > DROP:
             read[tables.buffer[b].step] += tables.buffer[b].read_bytes
             write[tables.buffer[b].step] += tables.buffer[b].write_bytes

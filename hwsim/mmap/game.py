@@ -197,6 +197,7 @@ class PlayedGames:
 
 @kernel
 def _restart_all(tables: Tables, states: GameState) -> None:
+    """Begin a new game in each row."""
     for row in range(len(states.game)):
         restart(tables, state_of(states, row))
 
@@ -209,7 +210,7 @@ def _find_outcomes(tables: Tables, states: GameState, words: NDArray[np.uint64])
     for row in range(rows):
         state = state_of(states, row)
         if is_over(tables, state):
-            found[row, :, 0] = 0
+            found[row, :, 0] = 0  # all else stays -1
             continue
         for action in range(3):
             outcome = outcome_of(tables, state, action, words)

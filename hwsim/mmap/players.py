@@ -169,6 +169,7 @@ def _best(tables: Tables, state: GameState, worth: Worth, words: Words) -> tuple
     best, best_outcome, best_s = -1, outcome, -np.inf
     if outcome.legal:
         best, best_s = DROP, 0.0
+    # The order and the comparisons decide ties: Copy must be better than Drop, NoCopy as good as any.
     for action in (COPY, NO_COPY):
         outcome = outcome_of(tables, state, action, words)
         if not outcome.legal:
@@ -219,6 +220,7 @@ def _play_greedily(
             action, outcome = _best_ahead(tables, state, scratch, worth, look_ahead, words)
         else:
             action, outcome, _ = _best(tables, state, worth, words)
+        # Looking ahead plays in `scratch`, so that `state` is still where the action was chosen.
         if action < 0:
             leave_dead_end(tables, state)
         else:

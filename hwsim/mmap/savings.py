@@ -29,6 +29,7 @@ def instruction_s(tables: Tables, step: int, read_bytes: int, write_bytes: int) 
 def savings_s(tables: Tables) -> Floats:
     """float64 [N], what each buffer saves its instruction when nothing else of it lies in fast memory."""
     saved = np.empty(len(tables.buffer))
+    # Each alone, so that what several save together may be less than the sum.
     for b in range(len(saved)):
         buffer = tables.buffer[b]
         saved[b] = instruction_s(tables, buffer.step, 0, 0)

@@ -133,6 +133,7 @@ def _best_fit(room: Room, meeting: Ints, first: int, size: int) -> int:
 @kernel
 def best_fit(room: Room, first: int, last: int, size: int, fixed: int, group: int) -> int:
     """Where an interval fits: at `fixed`, or in the smallest gap if that is -1; -1 = nowhere."""
+    # The alias group decides: there or nowhere.
     if fixed >= 0:
         return fixed if is_free(room, first, last, fixed, size, group) else -1
     return _best_fit(room, _find_meeting(room, first, last), first, size)
@@ -141,6 +142,7 @@ def best_fit(room: Room, first: int, last: int, size: int, fixed: int, group: in
 @kernel
 def _position_of(pool: Pool, first: int, buffer: int) -> int:
     """Position in the queue of a copy with this first step: binary search, by first step and buffer."""
+    # All before `low` are smaller, all from `high` on are not.
     low, high = 0, pool.held[0]
     while low < high:
         middle = (low + high) // 2
@@ -175,6 +177,7 @@ def _update_ends(pool: Pool, k: int) -> None:
     """Work out anew when the copies from position k on end."""
     end = pool.end[k - 1] if k > 0 else 0.0
     for j in range(k, pool.held[0]):
+        # Not before its window begins, and not before the copy before it ends.
         end = max(pool.begin[pool.first[j]], end) + pool.demand[j]
         pool.end[j] = end
 
@@ -182,6 +185,7 @@ def _update_ends(pool: Pool, k: int) -> None:
 @kernel
 def add_copy(pool: Pool, first: int, last: int, demand: float, buffer: int) -> None:
     """Put a copy into the queue."""
+    # Move what comes later by one, the last first, so that nothing is lost.
     k = _position_of(pool, first, buffer)
     for j in range(pool.held[0], k, -1):
         pool.first[j] = pool.first[j - 1]
@@ -199,6 +203,7 @@ def add_copy(pool: Pool, first: int, last: int, demand: float, buffer: int) -> N
 @kernel
 def remove_copy(pool: Pool, first: int, buffer: int) -> None:
     """Take a copy out of the queue again."""
+    # Close the gap, the first first.
     k = _position_of(pool, first, buffer)
     for j in range(k, pool.held[0] - 1):
         pool.first[j] = pool.first[j + 1]
@@ -214,6 +219,8 @@ def _first_steps(
     begin: Floats, ready: int, now: int, demand: float, saved: float, ratios: tuple[float, float, float]
 ) -> tuple[int, int, int]:
     """Earliest, preferred and latest first step of a prefetch that is finished before step `now`; -1: there is none."""
+    # From the latest step downwards: the first one with enough time; then as far as there is not too much of it, and
+    # between the two the first one with the preferred time.
     least, preferred, greatest = ratios
     late = now - 1
     while late >= ready and begin[now] - begin[late] + saved < least * demand:

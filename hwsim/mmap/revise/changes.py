@@ -73,6 +73,7 @@ def uses_of(tables: Tables) -> Uses:
 def change(uses: Uses, wish: NDArray[np.int16], key: np.uint64) -> int:
     """Make one change in place; the first buffer that it may have changed."""
     place = int(uniform(key, _PLACE) * len(uses.decision))
+    # One draw selects the sort of change; its shares are stacked from 0 to 1.
     share, action = uniform(key, _SHARE), int(uniform(key, _WISH) * ACTIONS)
     if share < ONE:
         wish[uses.decision[place]] = action
@@ -93,6 +94,7 @@ def _draw_length(key: np.uint64) -> int:
 @kernel
 def _change_run(uses: Uses, wish: NDArray[np.int16], key: np.uint64, place: int, action: int) -> int:
     """Change neighbours from decision `place` on: all to `action`, or each to a wish of its own."""
+    # Draws of wishes come after all others, so that a run of any length has draws of its own.
     alike = uniform(key, _FIRST) < 0.5
     for k in range(place, min(place + _draw_length(key), len(uses.decision))):
         own = action if alike else int(uniform(key, _RUN + np.uint64(k - place)) * ACTIONS)

@@ -136,6 +136,7 @@ def go_to(tables: Tables, state: GameState, kept: GameState, marks: GameState, k
 def _follow(tables: Tables, state: GameState, kept: GameState, keep: int) -> None:
     """Play a kept game's moves on, up to `keep`; they are legal, so that no outcome is worked out."""
     while state.game[0].cursor < keep:
+        # `apply_move` reads the row of the buffer, so that it must be filled first.
         row, given = state.buffer[state.game[0].cursor], kept.buffer[state.game[0].cursor]
         row.action = given.action
         row.offset = given.offset

@@ -38,6 +38,7 @@ def _bond_of(link: int) -> int:
 @kernel
 def link_all(steps: Records) -> None:
     """Set the links of the steps that have no supply when the game begins: to their neighbours, without bonds."""
+    # Links are read of empty steps only. A window that empties a step sets those of its links that are read later.
     for t in range(len(steps)):
         steps[t].bond = 0
         steps[t].down = _link(t - 1, 0)

@@ -84,6 +84,7 @@ def _begin_step(tables: Tables, state: GameState, step: int) -> None:
     game = state.game[0]
     game.fast_read_bytes = 0
     game.fast_write_bytes = 0
+    # In place: what stays moves up, in its order.
     kept = 0
     for k in range(game.active):
         other = state.buffer[k].active
@@ -128,6 +129,7 @@ def _decide_group(tables: Tables, state: GameState, b: int, placed: bool) -> Non
 def apply_move(tables: Tables, state: GameState) -> None:
     """Do what the row of the present buffer says was played, and go on."""
     b = state.game[0].cursor
+    # Only what is not dropped takes room; the group must know of a drop, too.
     placed = state.buffer[b].action != DROP
     if tables.buffer[b].group >= 0:
         _decide_group(tables, state, b, placed)
@@ -191,6 +193,7 @@ def _clear(tables: Tables, state: GameState, keep: int) -> None:
 @kernel
 def replay(tables: Tables, state: GameState, keep: int) -> None:
     """Go to the state after the moves on the buffers before `keep`; groups that are FORCED stay so."""
+    # The rows before `keep` say what was played; their outcomes need not be worked out again.
     _clear(tables, state, keep)
     while state.game[0].cursor < keep:
         apply_move(tables, state)
@@ -199,6 +202,7 @@ def replay(tables: Tables, state: GameState, keep: int) -> None:
 @kernel
 def restart(tables: Tables, state: GameState) -> None:
     """Begin a new game."""
+    # What dead ends forced in the game before is forgotten; `_clear` would keep it.
     for g in range(len(state.group)):
         state.group[g].state = UNDECIDED
     state.game[0].lost = 0
@@ -253,6 +257,7 @@ def play_proposal(tables: Tables, state: GameState, proposal: NDArray[np.int16],
     restart(tables, state)
     while not is_over(tables, state):
         action, outcome = find_legal(tables, state, proposal[state.game[0].cursor], words)
+        # A dead end takes the cursor back, so that a wish may be asked for again.
         if outcome.legal:
             play(tables, state, action, outcome)
         else:

@@ -54,6 +54,7 @@ def _find_offset(tables: Tables, state: GameState, first: int, fixed: int, words
     """
     buffer = tables.buffer[state.game[0].cursor]
     now, granules = buffer.step, buffer.granules
+    # Without a fixed offset no member of the alias group is placed yet, so that there is no place to share.
     if fixed < 0:
         return lowest_offset(tables, state, first, now, granules, words)
     return fixed if is_free(tables, state, first, now, fixed, granules, buffer.group) else -1

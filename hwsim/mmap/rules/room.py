@@ -75,6 +75,7 @@ def mark(words: Words, offset: int, granules: int) -> None:
     low, high = offset >> 6, (offset + granules - 1) >> 6
     head = _ALL << np.uint64(offset & 63)
     tail = _ALL >> np.uint64(63 - ((offset + granules - 1) & 63))
+    # Within one word both masks apply to it.
     if low == high:
         words[low] |= head & tail
         return
@@ -137,6 +138,7 @@ def lowest_offset(tables: Tables, state: GameState, first: int, now: int, granul
 @kernel
 def _meets(tables: Tables, state: GameState, other: int, offset: int, granules: int, group: int) -> bool:
     """Whether another buffer lies in these granules and is not of the same alias group."""
+    # Members of an alias group share their place.
     there = state.buffer[other].offset
     if there >= offset + granules or offset >= there + tables.buffer[other].granules:
         return False

@@ -59,6 +59,7 @@ def fill_memory(tables: Tables, fixed: Fixed, state: GameState, arrays: Arrays, 
 def fill_supply(tables: Tables, state: GameState, arrays: Arrays, row: int) -> None:
     """Fill the seconds that are left for copies in the steps around the present one."""
     shown = arrays.supply.shape[1]
+    # Steps outside the program stay -1.
     begin = tables.buffer[state.game[0].cursor].step - shown // 2
     for t in range(max(begin, 0), min(begin + shown, len(state.step))):
         arrays.supply[row, t - begin] = scale_s(state.step[t].supply_s)
@@ -68,6 +69,7 @@ def fill_supply(tables: Tables, state: GameState, arrays: Arrays, row: int) -> N
 def fill_offsets(tables: Tables, fixed: Fixed, state: GameState, arrays: Arrays, row: int) -> None:
     """Fill the offsets of the buffers before the present one: of all by number, or of the latest, the last one last."""
     b = state.game[0].cursor
+    # What lies in HBM, and what is before the first buffer, stays -1.
     begin = 0 if fixed.all_offsets else b - arrays.offsets.shape[1]
     for other in range(max(begin, 0), b):
         if state.buffer[other].offset >= 0:
@@ -80,6 +82,7 @@ def fill_held(tables: Tables, state: GameState, held: NDArray[np.int32], arrays:
     cells, capacity = arrays.held.shape[1], tables.capacity
     now = tables.buffer[state.game[0].cursor].step
     for b in held:
+        # Where the tensor lies, not where its next use would be placed; cells as in `_fill_interval`.
         low = state.tensor[tables.buffer[b].tensor].offset
         high = low + tables.buffer[b].granules
         benefit = scale_s(benefit_s(tables, state, b, now))
