@@ -3,8 +3,8 @@
     python benchmarks/mmap_moves.py [--repeat 7] [--program NAME_OR_FILE ...] [--cmem-mib 128] [--literal]
 
 For each program whole games by random wishes, by Copy wherever it is legal, and by NoCopy wherever it is legal: median
-moves a second, dead ends included, and what share of the moves were dropped, copied and kept. "3 plans" plays random
-wishes, too, and works out at every move what all three actions would place, as a tree search does.
+moves a second, dead ends included, and what share of the moves were dropped, copied and kept. "3 outcomes" plays
+random wishes, too, and works out at every move what all three actions would place, as a tree search does.
 
 A made-up program has three buffers an instruction, sizes from 1 KiB to 8 MiB (log-uniform), parameters for every second
 instruction, inputs from the last dozen tensors and now and then from far back, and a loop state updated in place.
@@ -23,10 +23,10 @@ import numpy as np
 from hwsim.jit import kernel
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.problem import MmapConfig, MmapProblem
-from hwsim.mmap.rules.moves import dead_end, find_legal, over, play, restart
-from hwsim.mmap.rules.placing import plan
+from hwsim.mmap.rules.moves import find_legal, is_over, leave_dead_end, play, restart
+from hwsim.mmap.rules.outcome import outcome_of
 from hwsim.mmap.rules.room import new_words
-from hwsim.mmap.rules.state import board_of, new_boards
+from hwsim.mmap.rules.state import new_states, state_of
 from workloads.load_program import load_program
 from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 
@@ -78,19 +78,19 @@ def made_up(buffers: int, seed: int = 0) -> Program:
 
 
 @kernel
-def with_all_plans(tables, board, wishes, words):  # type: ignore[no-untyped-def]
-    """One game in which each move asks for all three plans first; how many were legal."""
-    restart(tables, board)
+def play_with_all_outcomes(tables, state, wishes, words):  # type: ignore[no-untyped-def]
+    """One game in which each move asks for the outcomes of all three actions first; how many were legal."""
+    restart(tables, state)
     legal = 0
-    while not over(tables, board):
+    while not is_over(tables, state):
         for action in range(3):
-            if plan(tables, board, action, words)[0]:
+            if outcome_of(tables, state, action, words).legal:
                 legal += 1
-        action, planned = find_legal(tables, board, wishes[board.game[0].cursor], words)
-        if planned[0]:
-            play(tables, board, action, planned)
+        action, outcome = find_legal(tables, state, wishes[state.game[0].cursor], words)
+        if outcome.legal:
+            play(tables, state, action, outcome)
         else:
-            dead_end(tables, board)
+            leave_dead_end(tables, state)
     return legal
 
 
@@ -129,21 +129,21 @@ def measure(problem: MmapProblem, repeat: int) -> None:
     tables, game, head = problem.tables, problem.game, f"| {problem.workload} | {len(problem.nodes)} |"
     decisions = int(problem.live.sum())
     random = np.random.default_rng(1).integers(0, 3, (1, len(problem.nodes))).astype(np.int16)
-    board, words = board_of(new_boards(tables, 1), 0), new_words(tables)
+    state, words = state_of(new_states(tables, 1), 0), new_words(tables)
     for name, rows in (
         ("random", random),
         ("Copy", np.full_like(random, 1)),
         ("NoCopy", np.full_like(random, 2)),
     ):
         found = problem.evaluate(rows[:, :, None], np.zeros(1, np.uint64))
-        took = seconds(partial(game.played, rows), repeat)
+        took = seconds(partial(game.play, rows), repeat)
         shares = [float((found.repaired[0, :, 0] == action).sum()) / decisions for action in range(3)]
         print(
             f"{head} {name} | {decisions / took:,.0f} | {', '.join(f'{share:.0%}' for share in shares)} |"
-            f" {found.reward[0]:.3f} | {int(game.played(rows).resets[0])} |"
+            f" {found.reward[0]:.3f} | {int(game.play(rows).resets[0])} |"
         )
-    took = seconds(partial(with_all_plans, tables, board, random[0], words), repeat)
-    print(f"{head} random, 3 plans | {decisions / took:,.0f} | | | |", flush=True)
+    took = seconds(partial(play_with_all_outcomes, tables, state, random[0], words), repeat)
+    print(f"{head} random, 3 outcomes | {decisions / took:,.0f} | | | |", flush=True)
 
 
 if __name__ == "__main__":

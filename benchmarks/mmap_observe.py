@@ -24,7 +24,7 @@ from hwsim.mmap.chip import load_chip
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.gym import MmapEnv
 from hwsim.mmap.problem import MmapProblem
-from hwsim.mmap.rules.state import Board
+from hwsim.mmap.rules.state import GameState
 from hwsim.mmap.view.parts import View
 from workloads.load_program import load_program
 
@@ -35,7 +35,7 @@ VIEWS = {
 }
 
 
-def spread(game: MmapGame, batch: int) -> Board:
+def spread(game: MmapGame, batch: int) -> GameState:
     """`batch` states of one random legal game, from its first decision to its last."""
     rng, state, kept = np.random.default_rng(0), game.reset(1), []
     decisions = int(np.count_nonzero(game.tables.buffer["granules"]))
@@ -47,7 +47,7 @@ def spread(game: MmapGame, batch: int) -> Board:
             break
         action = rng.choice(np.flatnonzero(game.legal(state)[0]))
         state, _, _ = game.step(state, np.array([action], np.int16))
-    return Board._make(np.concatenate(parts) for parts in zip(*kept, strict=True))
+    return GameState._make(np.concatenate(parts) for parts in zip(*kept, strict=True))
 
 
 def main() -> None:
@@ -71,7 +71,7 @@ def main() -> None:
         for name, view in VIEWS.items():
             seeing = game.seen_by(view)
 
-            def one_by_one(seeing: MmapGame = seeing, single: list[Board] = single) -> None:
+            def one_by_one(seeing: MmapGame = seeing, single: list[GameState] = single) -> None:
                 for state in single:
                     seeing.observe(state)
 

@@ -34,7 +34,7 @@ def first(problem: MmapProblem) -> Finished:
     """The game that wishes to keep everything."""
     game = problem.game
     wish = np.full((1, len(problem.nodes)), NO_COPY, np.int16)
-    mapping = game.played(wish).action[0][:, None].astype(np.int16)
+    mapping = game.play(wish).action[0][:, None].astype(np.int16)
     decided = mapping[problem.size_bytes > 0]
     returned = float(problem.evaluate(np.maximum(mapping, 0)[None], np.zeros(1, np.uint64)).reward[0])
     return Finished(0, NO_SLOT, mapping, returned, tuple(decided.tolist()))

@@ -11,32 +11,35 @@ everyone else, and the last measurement counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.problem import Observation
-from policies.boltzmann import boltzmann
 from policies.layout import Layout
 from population.config import Decisions, EvolutionConfig
-from population.genome import Boltzmann, Child, Encoding, Genome, Gnn, Individual, Origin, random_boltzmann
+from population.genome import Child, Genome, Gnn, Individual, Origin
 from population.islands import Islands
 from population.members import members_from_arrays, members_to_arrays
 from population.migration import weakest_gnn
 from population.offspring import Breeder
-from population.selection import ranked
+from population.policies import Policies
+from population.selection import rank
+from population.start import first_members
 from population.steady import Guest, LocalSearch
 from population.walk import Walk
 
 if TYPE_CHECKING:
     from policies.graph_unet import GraphUNetConfig
-    from policies.stacked import StackedActor
 
 __all__ = ["Decisions", "EvolutionConfig", "Guest", "Population"]
 
 Floats = NDArray[np.float32]
+
+DONE = ("crossovers", "seeded", "mutations", "migrated")
+"""What is counted of each generation: how children were made, and whether the learner joined."""
 
 
 class Population:
@@ -44,8 +47,7 @@ class Population:
 
     `members` are to be measured next, GNNs before chromosomes; with "generational" survival the first `elites`
     of them come first. With "islands", `islands` and `walk` are what they come from, `homes` the number of the island
-    that each member's mapping will join, and `best_gnn` the best one measured so far. `device` is where torch
-    evaluates the GNNs.
+    that each member's mapping will join, and `best_gnn` the best one measured so far.
     """
 
     def __init__(
@@ -56,16 +58,20 @@ class Population:
         members: Sequence[Individual],
         device: str = "cpu",
     ) -> None:
-        """Use `create` or `load_state_dict`. `actor` may be None where there are no GNNs."""
-        self.config, self.decisions, self.actor = config, decisions, actor
+        """Use `create` or `load_state_dict`.
+
+        `actor` may be None where there are no GNNs; `device` is where torch evaluates them.
+        """
+        self.config, self.decisions = config, decisions
         self.members = list(members)
         self.islands = Islands(config.island_size, config.islands, config.exploit)
         self.walk = Walk(config.walk)
+        self._local = LocalSearch(config, decisions)
         self.homes = [0] * len(self.members)
         self.best_gnn: Individual | None = None
         self.elites = 0
         self.generation = 0
-        self.device = device
+        self._policies = Policies(decisions, actor, device)
         self._next_id = 1 + max((m.id for m in members), default=-1)
 
     @staticmethod
@@ -82,63 +88,21 @@ class Population:
         Raises ValueError where GNNs are asked for without `actor` or `start` has more genomes of an encoding
         than there are slots.
         """
-        chromosomes = config.boltzmann_count
-        quota: dict[Encoding, int] = {
-            "gnn": config.population - chromosomes,
-            "boltzmann": chromosomes,
-        }
-        if quota["gnn"] and actor is None:
+        if config.boltzmann_count < config.population and actor is None:
             raise ValueError("actor: expected a GraphUNetConfig for the GNN members, received None")
-        given: dict[Encoding, list[Genome]] = {
-            "gnn": [g for g in start if isinstance(g, Gnn)],
-            "boltzmann": [g for g in start if isinstance(g, Boltzmann)],
-        }
         population = Population(config, decisions, actor, (), device)
-        for encoding, slots in quota.items():
-            if len(given[encoding]) > slots:
-                raise ValueError(
-                    f"start: expected at most {slots} {encoding} genomes, received {len(given[encoding])}"
-                )
-            for genome in given[encoding]:
-                population._check(genome)
-                population._append(genome, "start")
-            for _ in range(slots - len(given[encoding])):
-                population._append(population._random(encoding, rng), "random")
+        population.members = first_members(rng, config, population._policies, population._local, start)
         population.homes = [0] * len(population)
-        if config.survival == "islands" and given["boltzmann"]:
-            population._surround(rng)
+        population._next_id = len(population)
         return population
-
-    def _surround(self, rng: np.random.Generator) -> None:
-        """Let the chromosomes that were drawn at random begin in the neighbourhood of the given ones instead."""
-        parents = [m.measured(0.0) for m in self.members if m.origin == "start" and m.encoding == "boltzmann"]
-        for place, member in enumerate(self.members):
-            if member.encoding == "boltzmann" and member.origin == "random":
-                child = self.local.child(parents, rng)
-                self.members[place] = Individual(child.genome, member.id, child.parents, child.origin)
 
     def __len__(self) -> int:
         return len(self.members)
 
-    @cached_property
-    def stacked(self) -> StackedActor:
-        """Evaluates all GNN members at once. Imports torch."""
-        from policies.stacked import StackedActor
-
-        if self.actor is None:
-            raise ValueError("actor: expected a GraphUNetConfig, received None")
-        d = self.decisions
-        return StackedActor(self.actor, d.features, d.num_choices.shape[1], d.choices, self.device)
-
-    @cached_property
-    def local(self) -> LocalSearch:
-        """Makes chromosomes with "islands"."""
-        return LocalSearch(self.config, self.decisions)
-
     @property
     def layout(self) -> Layout:
         """Where each tensor lies in a GNN's weight vector."""
-        return self.stacked.layout
+        return self._policies.layout
 
     def probabilities(self, observation: Observation, chosen: NDArray[np.int64] | None = None) -> Floats:
         """Probabilities float32 [M, N, H, C] of the members at positions `chosen` (default: all).
@@ -146,18 +110,18 @@ class Population:
         With `readout = "greedy"` a decision's most probable choice (of equal ones the first) has probability 1.
         """
         members = self.members if chosen is None else [self.members[i] for i in chosen]
-        probabilities = self._probabilities(members, observation)
+        probabilities = self._policies.probabilities(members, observation)
         if self.config.readout == "greedy":
             best = probabilities.argmax(axis=-1)[..., None]
             return (best == np.arange(probabilities.shape[-1])).astype(np.float32)
         return probabilities
 
-    def standing(self) -> list[Individual]:
+    def standings(self) -> list[Individual]:
         """Everyone that has been measured and may still have children, best first (of equal ones the older)."""
         measured = [m for m in self.members if m.fitness.valid]
         best = [] if self.best_gnn is None else [self.best_gnn]
         everyone = {(m.id, m.encoding): m for m in [*best, *self.islands.individuals(), *measured]}
-        return ranked(list(everyone.values()))
+        return rank(list(everyone.values()))
 
     def evolve(
         self,
@@ -187,18 +151,19 @@ class Population:
         if np.shape(fitness) != (len(self),):
             raise ValueError(f"fitness: expected shape [{len(self)}], received {list(np.shape(fitness))}")
         if learner_weights is not None:
-            self._check(Gnn(learner_weights))
-        measured = [m.measured(float(f)) for m, f in zip(self.members, fitness, strict=True)]
+            self._policies.check(Gnn(learner_weights))
+        measured = [m.with_fitness(float(f)) for m, f in zip(self.members, fitness, strict=True)]
         self.generation += 1
         if self.config.survival == "generational":
-            done = self._generational(measured, learner_weights, rng, observation)
+            done = self._replace_generation(measured, learner_weights, rng, observation)
         else:
             if ran is None or ran.shape != (len(self), *self.decisions.num_choices.shape):
                 raise ValueError(
                     f"ran: expected [{len(self)}, N, H], received {None if ran is None else ran.shape}"
                 )
             own = fitness if ran_fitness is None else ran_fitness
-            done = self._settle(measured, learner_weights, rng, ran, np.asarray(own, np.float64), guests)
+            self._record(measured, ran, np.asarray(own, np.float64), guests)
+            done = self._breed(measured, learner_weights, rng)
         scores = [m.score for m in measured if np.isfinite(m.score)]
         return {
             "best_fitness": max(scores, default=float("nan")),
@@ -206,7 +171,7 @@ class Population:
             **{name: float(count) for name, count in done.items()},
         }
 
-    def _generational(
+    def _replace_generation(
         self,
         measured: Sequence[Individual],
         learner_weights: Floats | None,
@@ -214,66 +179,76 @@ class Population:
         observation: Observation | None,
     ) -> dict[str, int]:
         """Algorithm 2: elites stay, every other slot gets a child, the learner replaces the weakest."""
-        elites = ranked(measured)[: self.config.elites]
+        elites = rank(measured)[: self.config.elites]
         scores = {m.id: m.score for m in measured}
+        breeder = Breeder(self.config, self.decisions, self._policies.layout_or_none, rng)
+        posterior = None if observation is None else partial(self._policies.posterior, observation)
         self.members, self.elites = list(elites), len(elites)
-        breeder = Breeder(self.config, self.decisions, self._layout_or_none(), rng)
-        done = dict.fromkeys(("crossovers", "seeded", "mutations"), 0)
+        done = dict.fromkeys(DONE, 0)
+        # GNNs before chromosomes, and of each encoding as many as before: elites fill slots of their own encoding.
         for encoding in ("gnn", "boltzmann"):
             peers = [m for m in measured if m.encoding == encoding]
             kept = sum(e.encoding == encoding for e in elites)
-            posterior = None if observation is None else partial(self._posterior, observation)
             for _ in range(len(peers) - kept):
                 self._adopt(breeder.child(peers, elites, posterior), done)
         done["migrated"] = self._migrate(learner_weights, scores)
         return done
 
-    def _settle(
+    def _record(
+        self,
+        measured: Sequence[Individual],
+        ran: NDArray[np.int16],
+        ran_fitness: NDArray[np.float64],
+        guests: Sequence[Guest],
+    ) -> None:
+        """Move the walk by what was measured, and settle what ran on the islands."""
+        gnns = [m for m in measured if m.encoding == "gnn"]
+        for gnn in gnns:
+            if np.isfinite(gnn.score) and (self.best_gnn is None or gnn.score > self.best_gnn.score):
+                self.best_gnn = gnn
+        walk_begins = bool(gnns) and self.walk.update(gnns)
+        if len(gnns) == len(measured):
+            return
+        # A new walk's mappings, those of the scouts that it came from included, have an island of their own.
+        if walk_begins:
+            self.islands.open()
+        scouting = walk_begins or self.walk.centre is None
+        homes = [
+            self.islands.newest if m.encoding == "gnn" and scouting else home
+            for m, home in zip(measured, self.homes, strict=True)
+        ]
+        settlers = [
+            self._local.settler(m.with_fitness(float(own)), row)
+            for m, row, own in zip(measured, ran, ran_fitness, strict=True)
+        ]
+        self.islands.settle(settlers, homes)
+        for guest in guests:
+            visitor = Individual(self._local.anchor(guest.ran), self._next_id, (), "seeded")
+            # The first generation's guests belong to the start, and with it to the first island.
+            home = 0 if self.generation == 1 else self.islands.newest
+            self.islands.settle([visitor.with_fitness(guest.fitness)], [home])
+            self._next_id += 1
+
+    def _breed(
         self,
         measured: Sequence[Individual],
         learner_weights: Floats | None,
         rng: np.random.Generator,
-        ran: NDArray[np.int16],
-        ran_fitness: NDArray[np.float64],
-        guests: Sequence[Guest],
     ) -> dict[str, int]:
-        """Islands and walk: what ran settles on the islands, the walk moves, every member is a new child."""
-        gnns = [m for m in measured if m.encoding == "gnn"]
-        chromosomes = len(measured) - len(gnns)
-        for gnn in gnns:
-            if np.isfinite(gnn.score) and (self.best_gnn is None or gnn.score > self.best_gnn.score):
-                self.best_gnn = gnn
-        begun = bool(gnns) and self.walk.heard(gnns)
-        if chromosomes:
-            if begun:
-                self.islands.open()
-            scouting = begun or self.walk.centre is None
-            homes = [
-                self.islands.newest if m.encoding == "gnn" and scouting else home
-                for m, home in zip(measured, self.homes, strict=True)
-            ]
-            settlers = [
-                self.local.settler(m.measured(float(own)), row)
-                for m, row, own in zip(measured, ran, ran_fitness, strict=True)
-            ]
-            self.islands.settle(settlers, homes)
-            for guest in guests:
-                visitor = Individual(self.local.anchored(guest.ran), self._next_id, (), "seeded")
-                at = 0 if self.generation == 1 else self.islands.newest
-                self.islands.settle([visitor.measured(guest.fitness)], [at])
-                self._next_id += 1
-        done = dict.fromkeys(("crossovers", "seeded", "mutations", "migrated"), 0)
+        """Replace every member by a new child: GNNs of the walk, then chromosomes of the islands."""
+        unmeasured = [m for m in measured if m.encoding == "boltzmann"]
+        slots = len(measured) - len(unmeasured)
+        done = dict.fromkeys(DONE, 0)
         self.members, self.homes = [], []
-        if gnns:
-            for child in self.walk.members(len(gnns), learner_weights, lambda: self._random_gnn(rng), rng):
+        if slots:
+            for child in self.walk.members(slots, learner_weights, lambda: self._policies.draw_gnn(rng), rng):
                 self._adopt(child, done)
                 self.homes.append(self.islands.newest)
             done["migrated"] = sum(m.origin == "learner" for m in self.members)
-        unmeasured = [m for m in measured if m.encoding == "boltzmann"]
-        for _ in range(chromosomes):
-            island = self.islands.parents(rng)
-            # where nothing has ever run, go on from where we are
-            self._adopt(self.local.child(unmeasured if island is None else island.pool, rng), done)
+        for _ in unmeasured:
+            island = self.islands.draw_island(rng)
+            # Where nothing has ever run, the chromosomes themselves are the parents.
+            self._adopt(self._local.child(unmeasured if island is None else island.pool, rng), done)
             self.homes.append(self.islands.newest if island is None else island.number)
         return done
 
@@ -296,19 +271,11 @@ class Population:
         self.islands.load_state_dict(state["islands"])
         self.walk.load_state_dict(state["walk"])
         for member in [*members, *best, *self.islands.individuals()]:
-            self._check(member.genome)
+            self._policies.check(member.genome)
         self.members, self.best_gnn = members, best[0] if best else None
         self.homes = [int(home) for home in state["homes"]]
         self.generation, self.elites = int(state["generation"]), int(state["elites"])
         self._next_id = int(state["next_id"])
-
-    def _layout_or_none(self) -> Layout | None:
-        return None if self.actor is None else self.layout
-
-    def _posterior(self, observation: Observation, member: Individual) -> Floats:
-        """Probabilities [N, H, C] of one member."""
-        posterior: Floats = self._probabilities([member], observation)[0]
-        return posterior
 
     def _migrate(self, learner_weights: Floats | None, scores: dict[int, float]) -> int:
         """Put the learner into the weakest slot that it may take."""
@@ -323,51 +290,9 @@ class Population:
         self.members.append(Individual(genome, self._next_id, parents, origin))
         self._next_id += 1
 
-    def _random(self, encoding: Encoding, rng: np.random.Generator) -> Genome:
-        if encoding == "boltzmann":
-            return random_boltzmann(self.decisions.num_choices, self.decisions.choices, rng)
-        return self._random_gnn(rng)
-
-    def _random_gnn(self, rng: np.random.Generator) -> Gnn:
-        from policies.graph_unet import draw_weights
-
-        assert self.actor is not None
-        return Gnn(draw_weights(self.layout, self.actor, rng))
-
     def _adopt(self, child: Child, done: dict[str, int]) -> None:
         """Append a child and count how it was made."""
         self._append(child.genome, child.origin, child.parents)
         done["crossovers"] += child.origin == "crossover"
         done["seeded"] += child.origin == "seeded"
         done["mutations"] += child.mutated
-
-    def _check(self, genome: Genome) -> None:
-        """Raises ValueError unless the genome fits the decisions or the actor."""
-        if isinstance(genome, Gnn):
-            self.layout.check(genome.weights, "genome weights")
-            return
-        size = (*self.decisions.num_choices.shape, self.decisions.choices)
-        if genome.prior.shape != size or genome.temperature.shape != size[:2]:
-            raise ValueError(
-                f"genome: expected prior {list(size)} and temperature {list(size[:2])}, "
-                f"received {list(genome.prior.shape)} and {list(genome.temperature.shape)}"
-            )
-
-    def _probabilities(self, members: Sequence[Individual], observation: Observation) -> Floats:
-        decisions = self.decisions
-        shape = (*decisions.num_choices.shape, decisions.choices)
-        out = np.zeros((len(members), *shape), dtype=np.float32)
-        gnns = [i for i, m in enumerate(members) if isinstance(m.genome, Gnn)]
-        others = [i for i, m in enumerate(members) if isinstance(m.genome, Boltzmann)]
-        if gnns:
-            from policies.graph import prepare
-
-            weights = np.stack([m.genome.weights for m in members if isinstance(m.genome, Gnn)])
-            graph = prepare(observation.edge_index, len(observation.x))
-            out[gnns] = self.stacked.probabilities(weights, observation.x, graph, decisions.num_choices)
-        if others:
-            genomes = [m.genome for m in members if isinstance(m.genome, Boltzmann)]
-            prior = np.stack([g.prior for g in genomes])
-            temperature = np.stack([g.temperature for g in genomes])
-            out[others] = boltzmann(prior, temperature, decisions.num_choices)
-        return out

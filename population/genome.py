@@ -79,7 +79,7 @@ class Individual:
         """Last measured fitness; -inf where there is none or it was not finite."""
         return float(self.fitness.values[0]) if self.fitness.valid else -np.inf
 
-    def measured(self, fitness: float) -> Individual:
+    def with_fitness(self, fitness: float) -> Individual:
         """The same individual with a fitness; a non-finite one counts as -inf, so that it never wins."""
         value = float(fitness) if np.isfinite(fitness) else -np.inf
         return replace(self, fitness=creator.MaximisedFitness((value,)))

@@ -1,8 +1,8 @@
-"""Islands of mappings that have run: where chromosomes search locally, each island in a basin of its own.
+"""Islands of mappings that have run: chromosomes search locally, each island in a basin of its own.
 
 Sources: (mu + lambda) selection as in DEAP's eaMuPlusLambda, apart on each island; Whitley et al., "The island model
 genetic algorithm" (1999), for keeping basins apart. One pool for all would soon be full of neighbours of the best
-mapping, and what a new walk of the GNNs finds, worse as long as nobody polished it, would never have children.
+mapping. What a new walk of the GNNs finds is worse until local moves have improved it, and would never have children.
 
 An island's pool holds the best of what ran there, each as a chromosome anchored on it; of individuals with equal
 fitness only the newest, so that the pool drifts along plateaus and does not fill with copies. The first island
@@ -63,8 +63,9 @@ class Islands:
         return [m for island in self._islands for m in island.pool]
 
     def open(self) -> None:
-        """Open a new island; where there are too many, the one with the worst best goes (never the best or newest).
-        The only one that there may be stays.
+        """Open a new island; where there are too many, remove the one whose best is worst, never the best or newest.
+
+        Where only one is allowed it stays, and none is opened.
         """
         if self._count == 1:
             return
@@ -84,8 +85,8 @@ class Islands:
         for number, arrivals in joined.items():
             there[number].pool = survivors([*there[number].pool, *arrivals], self._size)
 
-    def parents(self, rng: np.random.Generator) -> Island | None:
-        """The island that the next child comes from; None while all are empty."""
+    def draw_island(self, rng: np.random.Generator) -> Island | None:
+        """Draw the island that the next child comes from; None while all are empty."""
         inhabited = [island for island in self._islands if island.pool]
         if not inhabited:
             return None

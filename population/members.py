@@ -42,5 +42,5 @@ def members_from_arrays(arrays: dict[str, Any]) -> list[Individual]:
         genome: Genome = Gnn(next(weights).copy()) if is_gnn else Boltzmann(*map(np.copy, next(chromosomes)))
         parents = tuple(int(p) for p in arrays["parents"][i] if p >= 0)
         member = Individual(genome, int(arrays["id"][i]), parents, ORIGINS[int(arrays["origin"][i])])
-        members.append(member.measured(float(arrays["fitness"][i])) if arrays["measured"][i] else member)
+        members.append(member.with_fitness(float(arrays["fitness"][i])) if arrays["measured"][i] else member)
     return members

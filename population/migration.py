@@ -20,10 +20,10 @@ def weakest_gnn(members: Sequence[Individual], elites: int, scores: Mapping[int,
     `scores` holds the fitness of the last generation by id; of equal ones the youngest is taken.
     """
 
-    def standing(position: int) -> tuple[float, int]:
+    def fitness_of(position: int) -> tuple[float, int]:
         member = members[position]
         known = [scores[p] for p in (member.id, *member.parents) if p in scores]
         return max(known, default=float("-inf")), -member.id
 
     open_slots = [i for i in range(elites, len(members)) if members[i].encoding == "gnn"]
-    return min(open_slots, key=standing, default=None)
+    return min(open_slots, key=fitness_of, default=None)

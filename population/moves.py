@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.stages import Pipeline
-from population.stage_moves import relief, stage_move
+from population.stage_moves import relieve, stage_move
 
 Mapping16 = NDArray[np.int16]
 TRIES = 20
@@ -119,20 +119,21 @@ class Moves:
     def _move(self, mapping: Mapping16, rng: np.random.Generator) -> bool:
         """One move in place; False where it would change nothing or is not possible."""
         if self._pipeline is not None and rng.random() < self.config.staged:
-            return self._staged(mapping, self._any(rng)[1], rng)
+            return self._move_stages(mapping, self._any(rng)[1], rng)
         draw = rng.random()
         kind = next((k for k, below in enumerate(self._below) if draw < below), len(KINDS) - 1)
         done: bool = self._kinds[kind](mapping, *self._any(rng), rng)
         return done
 
-    def _staged(self, mapping: Mapping16, head: int, rng: np.random.Generator) -> bool:
+    def _move_stages(self, mapping: Mapping16, head: int, rng: np.random.Generator) -> bool:
+        """One move of `population.stage_moves` in place; False where it would change nothing or is not possible."""
         peers, pipeline = self._peers[head], self._pipeline
         assert pipeline is not None
         stage = mapping[peers, head]
         if stage.min() < 0:
             return False
         if rng.random() < self.config.hot:
-            return relief(mapping[:, head], self._num_choices[:, head], pipeline, rng)
+            return relieve(mapping[:, head], self._num_choices[:, head], pipeline, rng)
         moved = stage_move(stage, self._num_choices[peers, head], self.config.length, rng)
         mapping[peers, head] = stage
         return bool(moved)

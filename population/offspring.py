@@ -69,9 +69,9 @@ class Breeder:
         if self.rng.random() < self.config.crossover_prob:
             elite = elites[int(self.rng.integers(len(elites)))]
             if winner.encoding == "boltzmann" and elite.encoding == "gnn":
-                child = child if posterior is None else self._seeded(elite, posterior(elite))
+                child = child if posterior is None else self._seed(elite, posterior(elite))
             else:
-                child = self._crossed(
+                child = self._cross(
                     elite if elite.encoding == winner.encoding else self._winner(peers), winner
                 )
         if self.rng.random() < self.config.mutation_prob:
@@ -84,10 +84,10 @@ class Breeder:
         winner: Individual = self._toolbox.select(peers)[0]
         return winner
 
-    def _seeded(self, elite: Individual, probabilities: NDArray[np.float32]) -> Child:
+    def _seed(self, elite: Individual, probabilities: NDArray[np.float32]) -> Child:
         genome = boltzmann_from_probabilities(probabilities, self.decisions.num_choices)
         return Child(genome, (elite.id,), "seeded", mutated=False)
 
-    def _crossed(self, first: Individual, second: Individual) -> Child:
+    def _cross(self, first: Individual, second: Individual) -> Child:
         mate = getattr(self._toolbox, f"mate_{first.encoding}")
         return Child(mate(first.genome, second.genome), (first.id, second.id), "crossover", mutated=False)

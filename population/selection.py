@@ -27,7 +27,7 @@ def python_random(rng: np.random.Generator) -> Iterator[None]:
         random.setstate(before)
 
 
-def ranked(members: Sequence[Individual]) -> list[Individual]:
+def rank(members: Sequence[Individual]) -> list[Individual]:
     """Best first; of equal ones the older (smaller id)."""
     return sorted(members, key=lambda m: (-m.score, m.id))
 

@@ -48,7 +48,7 @@ def stage_move(
     return changed
 
 
-def relief(
+def relieve(
     stage: NDArray[np.int16], limit: NDArray[np.int16], pipeline: Pipeline, rng: np.random.Generator
 ) -> bool:
     """Take a node of one of the fullest stages to a neighbouring one, and what has to go with it, in place.

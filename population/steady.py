@@ -49,7 +49,7 @@ class LocalSearch:
             decisions.num_choices, decisions.live, config.moves, decisions.size_bytes, decisions.pipeline
         )
 
-    def anchored(self, ran: NDArray[np.int16]) -> Boltzmann:
+    def anchor(self, ran: NDArray[np.int16]) -> Boltzmann:
         """A chromosome whose prior is a mapping int16 [N, H]."""
         given = self._decisions
         return boltzmann_from_mapping(ran, given.num_choices, given.choices, given.certainty)
@@ -57,11 +57,11 @@ class LocalSearch:
     def settler(self, individual: Individual, ran: NDArray[np.int16]) -> Individual:
         """The individual's mapping that ran, as a chromosome; its own id and fitness, "seeded" if it was a GNN."""
         origin = individual.origin if individual.encoding == "boltzmann" else "seeded"
-        return replace(individual, genome=self.anchored(ran), origin=origin)
+        return replace(individual, genome=self.anchor(ran), origin=origin)
 
     def child(self, parents: Sequence[Individual], rng: np.random.Generator) -> Child:
         """A few local moves away from a tournament winner."""
         parent = tournament(parents, 1, self._config.tournament, rng)[0]
         assert isinstance(parent.genome, Boltzmann)
         moved = self._moves.propose(mapping_of(parent.genome, self._decisions.live), rng)
-        return Child(self.anchored(moved), (parent.id,), "mutation", mutated=True)
+        return Child(self.anchor(moved), (parent.id,), "mutation", mutated=True)

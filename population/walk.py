@@ -1,4 +1,4 @@
-"""The walk of a GNN population: mirrored perturbations around a centre, which moves by what their rewards tell.
+"""The walk of a GNN population: mirrored perturbations around a centre, which moves along the estimated gradient.
 
 Source: Salimans et al., "Evolution strategies as a scalable alternative to reinforcement learning" (2017):
 Algorithm 1 with mirrored perturbations and rank-shaped fitness (section 2.1), Adam on the estimate (section 4).
@@ -7,8 +7,8 @@ Algorithm 1 with mirrored perturbations and rank-shaped fitness (section 2.1), A
     g = sum_i (r_i+ - r_i-) e_i / (2 pairs sigma);  w moves by one step of Adam along g
 
 A walk begins at the best of a generation of *scouts* (networks drawn at random, the start policy, and before every
-second walk the learner), and is given up for a new one when nothing of it was better for `patience` evaluations: on
-these landscapes, walks of other origins end in other basins.
+second walk the learner), and is given up for a new one when none of its members was better for `patience` evaluations:
+walks from other origins end in other basins.
 
 Deviations:
 - Equal rewards share their mean rank, so that a round in which nothing differs moves nothing (the source's ranking
@@ -115,10 +115,10 @@ class Walk:
     best: float = -np.inf
     idle: int = 0
     number: int = 0
-    _scouted: tuple[float, Weights] | None = field(default=None, repr=False)
+    _best_scout: tuple[float, Weights] | None = field(default=None, repr=False)
 
-    def heard(self, gnns: Sequence[Individual]) -> bool:
-        """Take the measured GNNs of a generation, pairs in order. Returns whether a new walk begins."""
+    def update(self, gnns: Sequence[Individual]) -> bool:
+        """Move the centre by the measured GNNs of a generation, pairs in order. Returns whether a new walk begins."""
         scouts = [m for m in gnns if m.origin != "walk" and np.isfinite(m.score)]
         for scout in scouts:
             self._remember(scout)
@@ -127,11 +127,13 @@ class Walk:
         pairs = [m for m in gnns if m.origin == "walk"]
         if pairs:
             self._move(pairs)
+        # Less than the margin is not worth waiting for.
         best = max((m.score for m in pairs), default=-np.inf)
         if best > self.best + MARGIN * abs(self.best) or not np.isfinite(self.best):
             self.best, self.idle = best, 0
         else:
             self.idle += len(pairs)
+        # Without pairs (a single slot) the centre could never move.
         if self.idle >= self.config.patience or not pairs:
             self.centre = self.ascent = None
         return False
@@ -158,24 +160,26 @@ class Walk:
     def _remember(self, scout: Individual) -> None:
         """Keep the best scout since the last walk began; of equal ones the newest."""
         assert isinstance(scout.genome, Gnn)
-        if scout.origin != "centre" and (self._scouted is None or scout.score >= self._scouted[0]):
-            self._scouted = (scout.score, scout.genome.weights)
+        if scout.origin != "centre" and (self._best_scout is None or scout.score >= self._best_scout[0]):
+            self._best_scout = (scout.score, scout.genome.weights)
 
     def _begin(self) -> bool:
         """Go to the best scout; where there is none (nothing ran, or no room for one), scout on."""
-        if self._scouted is None:
+        if self._best_scout is None:
             return False
-        self.centre = self._scouted[1]
+        self.centre = self._best_scout[1]
         self.ascent = Ascent.of(len(self.centre))
-        self.best, self.idle, self._scouted = self._scouted[0], 0, None
+        self.best, self.idle, self._best_scout = self._best_scout[0], 0, None
         self.number += 1
         return True
 
     def _move(self, pairs: Sequence[Individual]) -> None:
+        """Move the centre by one step of Adam; `pairs` are all +, then all -."""
         assert self.centre is not None
         assert self.ascent is not None
         weights = np.stack([m.genome.weights for m in pairs if isinstance(m.genome, Gnn)])
         half = len(weights) // 2
+        # The noise was not stored: it is half the difference of a pair, in units of sigma.
         noise = (weights[:half] - weights[half:]) / np.float32(2 * self.config.sigma)
         direction = estimate(np.array([m.score for m in pairs]), noise, self.config.sigma)
         self.centre = self.centre + self.ascent.step(direction, self.config.learning_rate)
@@ -188,7 +192,7 @@ class Walk:
             "best": self.best,
             "idle": self.idle,
             "number": self.number,
-            "scouted": None if self._scouted is None else list(self._scouted),
+            "scouted": None if self._best_scout is None else list(self._best_scout),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -196,6 +200,6 @@ class Walk:
         self.centre = state["centre"]
         self.ascent = None if state["ascent"] is None else Ascent(**state["ascent"])
         self.best, self.idle, self.number = float(state["best"]), int(state["idle"]), int(state["number"])
-        self._scouted = (
+        self._best_scout = (
             None if state["scouted"] is None else (float(state["scouted"][0]), state["scouted"][1])
         )

@@ -41,7 +41,7 @@ def roofline_s(
     return max(compute_s, slow + fast_read_bytes / read_Bps + fast_write_bytes / write_Bps)
 
 
-def varied(program: Program) -> NDArray[np.bool_]:
+def find_varied(program: Program) -> NDArray[np.bool_]:
     """bool [N], the buffers whose place counts: of each instruction the 8 with most traffic, ties by order.
 
     A buffer of a tensor without a size is none of them: it is never placed.

@@ -1,8 +1,7 @@
-"""How long a program runs on a simulated device under a finished layout: instructions, copies, and what waits for
-what.
+"""How long a program runs on a simulated device under a finished layout: instructions, copies, and their waiting.
 
-Source: MMapGame paper, section 5.1 ("Metrics"), where latency is measured on a TPUv4i; a measurement is what this
-stands for.
+Source: MMapGame paper, section 5.1 ("Metrics"), where latency is measured on a TPUv4i. This model stands for that
+measurement.
 
 The model (*assumptions*), which `docs/mmap.md` explains:
 
@@ -11,9 +10,9 @@ The model (*assumptions*), which `docs/mmap.md` explains:
 - There is a queue of copies into fast memory and one of copies out of it, each first in, first out, one copy at a
   time. A copy is queued when the first step of its window begins, or when its tensor is read from HBM before that,
   ties in the order of buffers. Copies out are queued before an instruction waits, copies in after it.
-- HBM is shared fairly (max-min): the instruction wants what it wants alone, a copy all there is. So k copies leave an
-  instruction its wish if that is at most 1 / (k + 1), and share the rest; else all get 1 / (k + 1), and it slows
-  down.
+- HBM is shared fairly (max-min): the instruction wants the share that it takes alone, a copy wants all. So k copies
+  leave an instruction its share if that is at most 1 / (k + 1), and split the rest. Otherwise all get 1 / (k + 1), and
+  the instruction slows down.
 - An instruction waits for copies of its own inputs, for copies out whose window ends before it (then their place is
   used again), and for those of a tensor that it or a copy in of its step reads from HBM. The program ends with its
   last copy.
@@ -30,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.mmap.cost import roofline_s
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.rules.state import COPY, DROP
+from hwsim.mmap.savings import instruction_s
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Floats
 
@@ -42,59 +41,71 @@ RUN_S, CONTENTION_S, WAIT_S = range(3)
 """Parts of a latency: the sum of L_I(S), what instructions lose to copies, and what they wait for copies."""
 
 
+INTO, OUT = 0, 1
+"""The queues of copies, into fast memory and out of it: rows of `order` and `ends`.
+
+What kernels call `rest` is float64 [N], what each queued copy still has to transfer, seconds of all of HBM. `order` is
+int32 [2, N], the buffers of each queue as they were queued. `ends` is int32 [2, 2], positions in `order` of the copy
+under way, and behind the last one. They are no NamedTuple, which costs the innermost kernels a third of their speed.
+"""
+
+
 def latency_s(tables: Tables, layout: Layout) -> float:
     """Seconds of the program under a finished layout."""
-    return _simulated(tables, layout)[0]
+    return _simulate_layout(tables, layout)[0]
 
 
 def latency_parts_s(tables: Tables, layout: Layout) -> Floats:
     """float64 [3], what a latency consists of: `RUN_S`, `CONTENTION_S` and `WAIT_S`."""
-    return _simulated(tables, layout)[1]
+    return _simulate_layout(tables, layout)[1]
 
 
-def _simulated(tables: Tables, layout: Layout) -> tuple[float, Floats]:
+def _simulate_layout(tables: Tables, layout: Layout) -> tuple[float, Floats]:
     parts = np.empty(3)
     action = layout.action.astype(np.int32)
     return float(simulate(tables, action, layout.copy_first, layout.copy_last, parts)), parts
 
 
 @kernel
-def _plan_copies(
+def _schedule_copies(
     tables: Tables, action: Ints, copy_first: Ints, copy_last: Ints, issue: Ints, due: Ints
 ) -> None:
-    """int32 [N] each: the step at whose beginning the copy of a buffer is queued, and the one that waits for it;
-    -1.
-    """
+    """Fill, int32 [N], the steps at whose beginning copies are queued, and those that wait for them; -1 = none."""
     issue[:] = -1
     due[:] = -1
-    held = np.full(len(tables.ready), -1, np.int32)
+    # Of each tensor the output that lies in fast memory, from which HBM gets its copy.
+    output_of = np.full(len(tables.ready), -1, np.int32)
     for b in range(len(tables.buffer)):
         buffer = tables.buffer[b]
         if action[b] < 0:
             continue
         if action[b] == COPY:
             issue[b] = copy_first[b]
+            # A copy out is waited for when its place is used again, a copy in by its instruction.
             due[b] = copy_last[b] + 1 if buffer.is_output else buffer.step
         if buffer.is_output:
             if action[b] != DROP:
-                held[buffer.tensor] = b
+                output_of[buffer.tensor] = b
             continue
-        source = held[buffer.tensor]
-        if source < 0 or (action[b] != DROP and action[b] != COPY):
+        # An input that is dropped or copied in reads from HBM, so the tensor's copy out must be done by then.
+        output = output_of[buffer.tensor]
+        if output < 0 or (action[b] != DROP and action[b] != COPY):
             continue
         needed = copy_first[b] if action[b] == COPY else buffer.step
-        if issue[source] < 0:
-            issue[source] = tables.buffer[source].step + 1
-            due[source] = needed
-        elif needed < due[source]:
-            due[source] = needed
-        issue[source] = min(issue[source], needed)
+        if issue[output] < 0:
+            # A NoCopy that is read from HBM later: it is copied out as soon as it is written.
+            issue[output] = tables.buffer[output].step + 1
+            due[output] = needed
+        elif needed < due[output]:
+            due[output] = needed
+        issue[output] = min(issue[output], needed)
 
 
 @kernel
-def _by_step(step: Ints, head: Ints, following: Ints) -> None:
+def _list_by_step(step: Ints, head: Ints, following: Ints) -> None:
     """Lists of the buffers with a step, by that step, in order: `head` [T + 1], `following` [N], -1 = the end."""
     head[:] = -1
+    # Backwards, since each buffer is put at the front of its list.
     for b in range(len(step) - 1, -1, -1):
         if step[b] >= 0:
             following[b] = head[step[b]]
@@ -102,22 +113,23 @@ def _by_step(step: Ints, head: Ints, following: Ints) -> None:
 
 
 @kernel
-def _queue(
-    tables: Tables, outputs: bool, b: int, queued: Ints, rest: Floats, order: Ints, ends: Ints
+def _enqueue(
+    tables: Tables, side: int, b: int, following: Ints, rest: Floats, order: Ints, ends: Ints
 ) -> None:
-    """Append the copies out (or in) of the list that begins at b to their queue."""
-    side = 1 if outputs else 0
+    """Append the copies in or out, as `side` says, of the list that begins at buffer b to their queue."""
+    # The list has copies of both directions; each queue takes its own, in the order of buffers.
     while b >= 0:
-        if tables.buffer[b].is_output == outputs:
+        if tables.buffer[b].is_output == (side == OUT):
             rest[b] = tables.buffer[b].demand_s
             order[side, ends[side, 1]] = b
             ends[side, 1] += 1
-        b = queued[b]
+        b = following[b]
 
 
 @kernel
 def _soonest(rest: Floats, order: Ints, ends: Ints) -> tuple[int, float]:
     """How many copies are under way, and the least that one of them still has to transfer (seconds of all of HBM)."""
+    # Only the first copy of each queue is under way.
     active, least = 0, np.inf
     for side in range(2):
         if ends[side, 0] < ends[side, 1]:
@@ -128,37 +140,53 @@ def _soonest(rest: Floats, order: Ints, ends: Ints) -> tuple[int, float]:
 
 @kernel
 def _transfer(rest: Floats, order: Ints, ends: Ints, amount: float) -> None:
-    """Each copy under way transfers `amount`; what is finished leaves its queue."""
+    """Let each copy under way transfer `amount`; what is finished leaves its queue."""
     for side in range(2):
         if ends[side, 0] < ends[side, 1]:
             b = order[side, ends[side, 0]]
+            # Exactly 0 at the end, whatever is rounded: the rest decides who is waited for.
             rest[b] = rest[b] - amount if rest[b] > amount else 0.0
             if rest[b] == 0.0:
                 ends[side, 0] += 1
 
 
 @kernel
-def _run(alone_s: float, wish: float, rest: Floats, order: Ints, ends: Ints) -> float:
+def _run_instruction(alone_s: float, wish: float, rest: Floats, order: Ints, ends: Ints) -> float:
     """Run one instruction that wants a share `wish` of HBM; how many seconds longer than alone it takes."""
-    left, late = alone_s, 0.0
-    while left > 0.0:
+    # `left_s` is what the instruction would still take alone. From one end of a copy to the next shares are constant.
+    left_s, late_s = alone_s, 0.0
+    while left_s > 0.0:
         active, least = _soonest(rest, order, ends)
         if active == 0:
             break
+        # Max-min: either the instruction has its wish and the copies split the rest, or all have the same share.
         share = 1.0 / (active + 1)
         speed, rate = 1.0, (1.0 - wish) / active
         if wish > share:
             speed, rate = share / wish, share
-        took = least / rate
-        if left / speed <= took:
-            took = left / speed
-            _transfer(rest, order, ends, rate * took)
-            left = 0.0
+        took_s = least / rate
+        # What ends first: the instruction, or one of the copies.
+        if left_s / speed <= took_s:
+            took_s = left_s / speed
+            _transfer(rest, order, ends, rate * took_s)
+            left_s = 0.0
         else:
             _transfer(rest, order, ends, least)
-            left -= speed * took
-        late += (1.0 - speed) * took
-    return late
+            left_s -= speed * took_s
+        late_s += (1.0 - speed) * took_s
+    return late_s
+
+
+@kernel
+def _fast_bytes(tables: Tables, action: Ints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Bytes that each instruction reads from and writes to fast memory, int64 [T] each."""
+    read, write = np.zeros(len(tables.step), np.int64), np.zeros(len(tables.step), np.int64)
+    for b in range(len(action)):
+        # Neither dropped nor undecided (-1).
+        if action[b] > DROP:
+            read[tables.buffer[b].step] += tables.buffer[b].read_bytes
+            write[tables.buffer[b].step] += tables.buffer[b].write_bytes
+    return read, write
 
 
 @kernel
@@ -169,46 +197,36 @@ def simulate(tables: Tables, action: Ints, copy_first: Ints, copy_last: Ints, pa
     """
     buffers, steps = len(tables.buffer), len(tables.step)
     issue, due = np.empty(buffers, np.int32), np.empty(buffers, np.int32)
-    _plan_copies(tables, action, copy_first, copy_last, issue, due)
-    issued, queued = np.empty(steps + 1, np.int32), np.empty(buffers, np.int32)
-    awaited, awaits = np.empty(steps + 1, np.int32), np.empty(buffers, np.int32)
-    _by_step(issue, issued, queued)
-    _by_step(due, awaited, awaits)
-    read, write = np.zeros(steps, np.int64), np.zeros(steps, np.int64)
-    for b in range(buffers):
-        if action[b] > DROP:
-            read[tables.buffer[b].step] += tables.buffer[b].read_bytes
-            write[tables.buffer[b].step] += tables.buffer[b].write_bytes
+    _schedule_copies(tables, action, copy_first, copy_last, issue, due)
+    issued, next_issued = np.empty(steps + 1, np.int32), np.empty(buffers, np.int32)
+    awaited, next_awaited = np.empty(steps + 1, np.int32), np.empty(buffers, np.int32)
+    _list_by_step(issue, issued, next_issued)
+    _list_by_step(due, awaited, next_awaited)
+    read, write = _fast_bytes(tables, action)
     rest = np.zeros(buffers)
     order, ends = np.empty((2, buffers), np.int32), np.zeros((2, 2), np.int32)
     total = 0.0
     parts[:] = 0.0
     for t in range(steps + 1):
-        _queue(tables, True, issued[t], queued, rest, order, ends)
+        # Copies out are queued before the instruction waits, since it may wait for one of them.
+        _enqueue(tables, OUT, issued[t], next_issued, rest, order, ends)
         b = awaited[t]
         while b >= 0:
             while rest[b] > 0.0:
+                # No instruction runs, so `active` copies share HBM, and the next one ends after `least` of each.
                 active, least = _soonest(rest, order, ends)
                 _transfer(rest, order, ends, least)
                 parts[WAIT_S] += least * active
                 total += least * active
-            b = awaits[b]
+            b = next_awaited[b]
+        # Step T has no instruction: it stands for the end of the program, which waits for the last copies.
         if t == steps:
             break
-        _queue(tables, False, issued[t], queued, rest, order, ends)
-        step = tables.step[t]
-        alone_s = roofline_s(
-            step.compute_s,
-            step.traffic_bytes,
-            read[t],
-            write[t],
-            tables.hbm_Bps,
-            tables.read_Bps,
-            tables.write_Bps,
-        )
-        slow_s = (step.traffic_bytes - read[t] - write[t]) / tables.hbm_Bps
-        late = _run(alone_s, slow_s / alone_s if alone_s > 0.0 else 0.0, rest, order, ends)
+        _enqueue(tables, INTO, issued[t], next_issued, rest, order, ends)
+        alone_s = instruction_s(tables, t, read[t], write[t])
+        slow_s = (tables.step[t].traffic_bytes - read[t] - write[t]) / tables.hbm_Bps
+        late_s = _run_instruction(alone_s, slow_s / alone_s if alone_s > 0.0 else 0.0, rest, order, ends)
         parts[RUN_S] += alone_s
-        parts[CONTENTION_S] += late
-        total += alone_s + late
+        parts[CONTENTION_S] += late_s
+        total += alone_s + late_s
     return total

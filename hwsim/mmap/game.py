@@ -11,11 +11,19 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.mmap.device import simulate
 from hwsim.mmap.layout import Layout
-from hwsim.mmap.revise import walk
-from hwsim.mmap.rules.moves import dead_end, find_legal, over, play, play_proposal, restart, seconds
-from hwsim.mmap.rules.placing import plan
+from hwsim.mmap.revise.anneal import walk
+from hwsim.mmap.rules.moves import (
+    find_legal,
+    is_over,
+    leave_dead_end,
+    play,
+    play_proposal,
+    program_s,
+    restart,
+)
+from hwsim.mmap.rules.outcome import outcome_of
 from hwsim.mmap.rules.room import new_words
-from hwsim.mmap.rules.state import Board, board_of, new_boards
+from hwsim.mmap.rules.state import GameState, new_states, state_of
 from hwsim.mmap.tables import Tables
 from hwsim.mmap.view.observer import Observer
 from hwsim.mmap.view.parts import View
@@ -26,8 +34,8 @@ ACTIONS = ("drop", "copy", "nocopy")
 
 
 @dataclass(frozen=True)
-class Plans:
-    """What each of the 3 actions would place now, in B games. Intervals are closed; (-1, -1) is none.
+class Outcomes:
+    """The `Outcome` of each of the 3 actions in B games, as arrays. Intervals are closed; (-1, -1) is none.
 
     Attributes:
         legal: bool [B, 3]; nothing is legal where a game is over.
@@ -44,7 +52,7 @@ class Plans:
 
 
 class MmapGame:
-    """The game of a program on a chip (`Game` of hwsim/stepwise.py). A state is a `Board`, rewards are shares.
+    """The game of a program on a chip (`Game` of hwsim/stepwise.py). A state is a `GameState`, rewards are shares.
 
     The reward of a move is the change of the return over the most seconds that fast memory could save. A move that
     leads to a dead end goes back to the backup (or loses: the return is 0 then), so that rewards always sum to the
@@ -70,32 +78,34 @@ class MmapGame:
         """The same game with other observations."""
         return MmapGame(self.tables, self.granule_bytes, view)
 
-    def reset(self, batch: int) -> Board:
+    def reset(self, batch: int) -> GameState:
         """`batch` new games."""
-        boards = new_boards(self.tables, batch)
-        _restart_all(self.tables, boards)
-        return boards
+        states = new_states(self.tables, batch)
+        _restart_all(self.tables, states)
+        return states
 
-    def legal(self, state: Board) -> NDArray[np.bool_]:
+    def legal(self, state: GameState) -> NDArray[np.bool_]:
         """bool [B, 3]; nothing is legal where a game is over."""
-        return self.plans(state).legal
+        return self.outcomes(state).legal
 
-    def plans(self, state: Board) -> Plans:
+    def outcomes(self, state: GameState) -> Outcomes:
         """What each action would place now."""
-        found = _plan_all(self.tables, state, new_words(self.tables))
+        found = _find_outcomes(self.tables, state, new_words(self.tables))
         first, last, copy_first, copy_last = (found[:, :, column].copy() for column in range(1, 5))
-        return Plans(found[:, :, 0] > 0, first, last, copy_first, copy_last, self._bytes(found[:, :, 5]))
+        return Outcomes(found[:, :, 0] > 0, first, last, copy_first, copy_last, self._bytes(found[:, :, 5]))
 
-    def step(self, state: Board, action: NDArray[np.int16]) -> tuple[Board, Floats, NDArray[np.bool_]]:
+    def step(
+        self, state: GameState, action: NDArray[np.int16]
+    ) -> tuple[GameState, Floats, NDArray[np.bool_]]:
         """(next state, reward [B], done [B]) of actions int16 [B]; a game that is over stays as it is.
 
         Raises:
             ValueError: an action is illegal.
         """
-        after = Board._make(part.copy() for part in state)
+        after = GameState._make(part.copy() for part in state)
         return after, *self.advance(after, action)
 
-    def advance(self, state: Board, action: NDArray[np.int16]) -> tuple[Floats, NDArray[np.bool_]]:
+    def advance(self, state: GameState, action: NDArray[np.int16]) -> tuple[Floats, NDArray[np.bool_]]:
         """`step` that changes the state itself, without a copy: (reward [B], done [B]).
 
         Raises:
@@ -110,31 +120,31 @@ class MmapGame:
             raise ValueError(f"action[{wrong}]: expected a legal action, received {given[wrong]}")
         return (state.game["total_s"] - before) / self.tables.most_s, self.done(state)
 
-    def done(self, state: Board) -> NDArray[np.bool_]:
+    def done(self, state: GameState) -> NDArray[np.bool_]:
         """bool [B]."""
         return np.asarray((state.game["cursor"] >= len(self.tables.buffer)) | (state.game["lost"] > 0))
 
-    def observe(self, state: Board) -> dict[str, NDArray[Any]]:
+    def observe(self, state: GameState) -> dict[str, NDArray[Any]]:
         """What an agent sees of B games, arrays [B, …]: `observer.parts` has names, shapes, dtypes and ranges."""
         return self.observer.observe(state)
 
-    def place(self, state: Board) -> NDArray[np.int64]:
+    def place(self, state: GameState) -> NDArray[np.int64]:
         """int64 [B], the buffer to decide on; N where a game is over."""
         return np.where(self.done(state), len(self.tables.buffer), state.game["cursor"]).astype(np.int64)
 
-    def mapping(self, state: Board) -> Mapping16:
+    def mapping(self, state: GameState) -> Mapping16:
         """int16 [B, N, 1], the actions that were played."""
         return state.buffer["action"].astype(np.int16)[:, :, None]
 
-    def total(self, state: Board) -> Floats:
+    def total(self, state: GameState) -> Floats:
         """float64 [B], the return so far; 0 where a game is lost."""
         return np.asarray(state.game["total_s"] / self.tables.most_s)
 
-    def take(self, state: Board, index: NDArray[np.int64]) -> Board:
+    def take(self, state: GameState, index: NDArray[np.int64]) -> GameState:
         """The games at `index` [B'], copies."""
-        return Board._make(np.take(part, index, axis=0) for part in state)
+        return GameState._make(np.take(part, index, axis=0) for part in state)
 
-    def layout(self, state: Board, row: int) -> Layout:
+    def layout(self, state: GameState, row: int) -> Layout:
         """Where one game's buffers lie."""
         rows = state.buffer[row]
         return Layout(
@@ -155,21 +165,21 @@ class MmapGame:
         """A game int16 [N, 1] changed for the better, see `Revisable`."""
         return walk(self.tables, wish[:, 0], key, moves, hot, cold)
 
-    def played(self, proposals: Mapping16) -> Played:
-        """Play whole games by proposals int16 [B, N]: an illegal wish falls back, a dead end goes back."""
-        boards = new_boards(self.tables, 1)
+    def play(self, proposals: Mapping16) -> PlayedGames:
+        """Play whole games by proposals int16 [B, N]; illegal wishes are replaced, dead ends are left."""
+        states = new_states(self.tables, 1)
         wishes = np.ascontiguousarray(proposals, np.int16)
-        return Played(*_play_all(self.tables, boards, wishes, new_words(self.tables)))
+        return PlayedGames(*_play_all(self.tables, states, wishes, new_words(self.tables)))
 
     def layout_of(self, proposal: NDArray[np.int16]) -> Layout:
         """The layout that one proposal int16 [N] is played to."""
-        boards = new_boards(self.tables, 1)
-        _play_all(self.tables, boards, np.ascontiguousarray(proposal[None], np.int16), new_words(self.tables))
-        return self.layout(boards, 0)
+        states = new_states(self.tables, 1)
+        _play_all(self.tables, states, np.ascontiguousarray(proposal[None], np.int16), new_words(self.tables))
+        return self.layout(states, 0)
 
 
 @dataclass(frozen=True)
-class Played:
+class PlayedGames:
     """Whole games, B of them.
 
     Attributes:
@@ -186,65 +196,72 @@ class Played:
 
 
 @kernel
-def _restart_all(tables: Tables, boards: Board) -> None:
-    for row in range(len(boards.game)):
-        restart(tables, board_of(boards, row))
+def _restart_all(tables: Tables, states: GameState) -> None:
+    """Begin a new game in each row."""
+    for row in range(len(states.game)):
+        restart(tables, state_of(states, row))
 
 
 @kernel
-def _plan_all(tables: Tables, boards: Board, words: NDArray[np.uint64]) -> NDArray[np.int32]:
-    rows = len(boards.game)
+def _find_outcomes(tables: Tables, states: GameState, words: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """int32 [B, 3, 6], the fields of each action's `Outcome`; nothing is legal where a game is over."""
+    rows = len(states.game)
     found = np.full((rows, 3, 6), -1, np.int32)
     for row in range(rows):
-        board = board_of(boards, row)
-        if over(tables, board):
-            found[row, :, 0] = 0
+        state = state_of(states, row)
+        if is_over(tables, state):
+            found[row, :, 0] = 0  # all else stays -1
             continue
         for action in range(3):
-            legal, first, last, copy_first, copy_last, offset = plan(tables, board, action, words)
-            found[row, action, 0] = legal
-            found[row, action, 1] = first
-            found[row, action, 2] = last
-            found[row, action, 3] = copy_first
-            found[row, action, 4] = copy_last
-            found[row, action, 5] = offset
+            outcome = outcome_of(tables, state, action, words)
+            found[row, action, 0] = outcome.legal
+            found[row, action, 1] = outcome.first
+            found[row, action, 2] = outcome.last
+            found[row, action, 3] = outcome.copy_first
+            found[row, action, 4] = outcome.copy_last
+            found[row, action, 5] = outcome.offset
     return found
 
 
 @kernel
-def _step_all(tables: Tables, boards: Board, action: NDArray[np.int16], words: NDArray[np.uint64]) -> int:
+def _step_all(tables: Tables, states: GameState, action: NDArray[np.int16], words: NDArray[np.uint64]) -> int:
     """Play an action in each game that goes on; the first row with an illegal one, -1 = all were legal."""
-    for row in range(len(boards.game)):
-        board = board_of(boards, row)
-        if over(tables, board):
+    for row in range(len(states.game)):
+        state = state_of(states, row)
+        if is_over(tables, state):
             continue
-        planned = plan(tables, board, action[row], words)
-        if not planned[0] or action[row] < 0 or action[row] > 2:
+        outcome = outcome_of(tables, state, action[row], words)
+        # `outcome_of` takes any other number for a NoCopy.
+        if not outcome.legal or action[row] < 0 or action[row] > 2:
             return row
-        play(tables, board, action[row], planned)
-        if not over(tables, board) and not find_legal(tables, board, 0, words)[1][0]:
-            dead_end(tables, board)
+        play(tables, state, action[row], outcome)
+        # A dead end is left within the move that leads to it, so that a player always finds a legal action. One
+        # return is enough: at the backup no group is open, so that Drop is legal there.
+        if not is_over(tables, state) and not find_legal(tables, state, 0, words)[1].legal:
+            leave_dead_end(tables, state)
     return -1
 
 
 @kernel
 def _play_all(
-    tables: Tables, boards: Board, proposals: Mapping16, words: NDArray[np.uint64]
+    tables: Tables, states: GameState, proposals: Mapping16, words: NDArray[np.uint64]
 ) -> tuple[Mapping16, Floats, Floats, NDArray[np.int64]]:
+    """The fields of `PlayedGames`; all games are played in row 0 of `states`, one after the other."""
     rows, buffers = len(proposals), len(tables.buffer)
     played = np.empty(proposals.shape, np.int16)
     cost, latency, resets = np.full(rows, np.nan), np.full(rows, np.nan), np.empty(rows, np.int64)
     action, parts = np.empty(buffers, np.int32), np.empty(3)
     first, last = np.empty(buffers, np.int32), np.empty(buffers, np.int32)
-    board = board_of(boards, 0)
+    state = state_of(states, 0)
     for row in range(rows):
-        play_proposal(tables, board, proposals[row], words)
+        play_proposal(tables, state, proposals[row], words)
         for b in range(buffers):
-            placed = board.buffer[b]
+            placed = state.buffer[b]
             played[row, b] = placed.action
             action[b], first[b], last[b] = placed.action, placed.copy_first, placed.copy_last
-        if not board.game[0].lost:
-            cost[row] = seconds(tables, board)
+        # A lost game has no cost: some of its buffers were never decided.
+        if not state.game[0].lost:
+            cost[row] = program_s(tables, state)
             latency[row] = simulate(tables, action, first, last, parts)
-        resets[row] = board.game[0].resets
+        resets[row] = state.game[0].resets
     return played, cost, latency, resets

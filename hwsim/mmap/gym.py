@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from hwsim.mmap.chip import Chip, load_chip
 from hwsim.mmap.game import ACTIONS
 from hwsim.mmap.problem import MmapConfig, MmapProblem
-from hwsim.mmap.rules.state import Board
-from hwsim.mmap.view.parts import ACTION_FEATURES, View
+from hwsim.mmap.rules.state import GameState
+from hwsim.mmap.view.parts import ACTION, View
 from hwsim.mmap.view.pixels import pixels
 from workloads.errors import InputError
 from workloads.load_program import load_program
@@ -30,7 +30,6 @@ except ImportError as error:
 ID = "egrl/MMapGame-v0"
 Illegal = Literal["lose", "truncate", "error"]
 Seen = dict[str, NDArray[Any]]
-_LEGAL = ACTION_FEATURES.index("legal")
 
 
 class MmapEnv(gymnasium.Env[Seen, np.int64]):
@@ -83,7 +82,7 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
                 for name, part in self.game.observer.parts.items()
             }
         )
-        self._state: Board | None = None
+        self._state: GameState | None = None
         self._seen: Seen = {}
         self._mask = np.zeros(len(ACTIONS), np.int8)
         self._ended = True
@@ -106,14 +105,14 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
             InputError: not one of these, or an illegal one where that is an error.
             gymnasium.error.ResetNeeded: the game is over.
         """
-        state = self._now()
+        state = self._current()
         if self._ended:
             raise gymnasium.error.ResetNeeded("step: expected a game that goes on: call reset() first")
         if action not in self.action_space:
             raise InputError(f"action: expected 0 (drop), 1 (copy) or 2 (nocopy), found {action!r}")
         chosen = int(action)
         if not self._mask[chosen]:
-            return self._illegal(state, chosen)
+            return self._answer_illegal(state, chosen)
         resets = int(state.game["resets"][0])
         reward, done = self.game.advance(state, np.array([chosen], np.int16))
         self._ended = bool(done[0])
@@ -121,7 +120,9 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
         info = self._info(state, went_back=int(state.game["resets"][0]) > resets)
         return self._seen, float(reward[0]), self._ended, False, info
 
-    def _illegal(self, state: Board, chosen: int) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
+    def _answer_illegal(
+        self, state: GameState, chosen: int
+    ) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
         if self.illegal == "error":
             legal = np.flatnonzero(self._mask)
             raise InputError(
@@ -139,22 +140,22 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
         """uint8 [360, 640, 3]: the layout so far, with a line at the present step; None without a render mode."""
         if self.render_mode is None:
             return None
-        state, tables, program = self._now(), self.problem.tables, self.problem.program
+        state, tables, program = self._current(), self.problem.tables, self.problem.program
         cursor, steps = int(state.game["cursor"][0]), len(program.instructions)
         now = int(tables.buffer["step"][cursor]) if cursor < len(tables.buffer) else steps
         sizes, capacity = tables.buffer["size_bytes"], tables.capacity * self.game.granule_bytes
         return pixels(self.game.layout(state, 0), tables.buffer["tensor"], sizes, capacity, now, steps)
 
-    def _now(self) -> Board:
+    def _current(self) -> GameState:
         if self._state is None:
             raise gymnasium.error.ResetNeeded("expected a game: call reset() first")
         return self._state
 
-    def _look(self, state: Board) -> None:
+    def _look(self, state: GameState) -> None:
         self._seen = {name: array[0] for name, array in self.game.observe(state).items()}
-        self._mask = self._seen["actions"][:, _LEGAL].astype(np.int8)
+        self._mask = self._seen["actions"][:, ACTION.legal].astype(np.int8)
 
-    def _info(self, state: Board, went_back: bool) -> dict[str, Any]:
+    def _info(self, state: GameState, went_back: bool) -> dict[str, Any]:
         info: dict[str, Any] = {
             "action_mask": self._mask.copy(),
             "buffer": int(state.game["cursor"][0]),

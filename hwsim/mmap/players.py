@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.mmap.game import MmapGame, Played
-from hwsim.mmap.rules.moves import dead_end, over, play, restart
-from hwsim.mmap.rules.placing import Plan, plan
+from hwsim.mmap.game import MmapGame, PlayedGames
+from hwsim.mmap.rules.moves import is_over, leave_dead_end, play, restart
+from hwsim.mmap.rules.outcome import Outcome, outcome_of
 from hwsim.mmap.rules.room import Words, new_words
-from hwsim.mmap.rules.state import COPY, DROP, NO_COPY, Board, board_of, copy_board, new_boards
-from hwsim.mmap.savings import begins_s, savings_s, seconds
+from hwsim.mmap.rules.state import COPY, DROP, NO_COPY, GameState, copy_state, new_states, state_of
+from hwsim.mmap.savings import begins_s, instruction_s, savings_s
 from hwsim.mmap.tables import Tables
 from hwsim.problem import Floats, Mapping16
 
@@ -48,32 +48,32 @@ class GreedyConfig:
     look_ahead: int = 0
 
 
-def random_legal(game: MmapGame, draws: Floats) -> Played:
+def random_legal(game: MmapGame, draws: Floats) -> PlayedGames:
     """Games in which every legal action is as likely as the others; draws: float64 [B, N] from [0, 1), one a
     buffer.
     """
-    words, board = new_words(game.tables), board_of(new_boards(game.tables, 1), 0)
+    words, state = new_words(game.tables), state_of(new_states(game.tables, 1), 0)
     played = np.empty(draws.shape, np.int16)
     for row, draw in enumerate(np.ascontiguousarray(draws, np.float64)):
-        _play_random(game.tables, board, draw, words)
-        played[row] = board.buffer["action"]
-    return game.played(played)
+        _play_random(game.tables, state, draw, words)
+        played[row] = state.buffer["action"]
+    return game.play(played)
 
 
 def greedy(game: MmapGame, config: GreedyConfig | None = None) -> Mapping16:
     """int16 [N], what the greedy player plays; -1 where there is no decision or the game was lost before it."""
     given = config or GreedyConfig()
     worth = _worth(game.tables, given)
-    boards, words = new_boards(game.tables, 2), new_words(game.tables)
-    own, other = board_of(boards, 0), board_of(boards, 1)
-    _play_greedily(game.tables, own, other, worth, given.look_ahead, words)
+    states, words = new_states(game.tables, 2), new_words(game.tables)
+    own, scratch = state_of(states, 0), state_of(states, 1)
+    _play_greedily(game.tables, own, scratch, worth, given.look_ahead, words)
     return np.asarray(own.buffer["action"], np.int16)
 
 
-def best_greedy(game: MmapGame, value: Callable[[Played], Floats] | None = None) -> Mapping16:
+def best_greedy(game: MmapGame, value: Callable[[PlayedGames], Floats] | None = None) -> Mapping16:
     """int16 [N], the game with the best return, or the greatest `value` [B], of those at all prices of the grid."""
     rows = np.stack([greedy(game, GreedyConfig(room, copy)) for room in ROOM_PRICES for copy in COPY_PRICES])
-    played = game.played(rows)
+    played = game.play(rows)
     found = -played.cost_s if value is None else value(played)
     best: Mapping16 = rows[int(np.argmax(np.where(np.isnan(found), -np.inf, found)))]
     return best
@@ -84,133 +84,144 @@ class Worth(NamedTuple):
 
     Attributes:
         saved: float64 [N], seconds that each buffer saves alone in fast memory.
-        following: int32 [N], the next buffer of the same tensor, -1 = none.
+        later_use: int32 [N], the next buffer of the same tensor, -1 = none.
         begin: float64 [T + 1], when each step begins with everything in HBM.
-        room_s: seconds that a granule costs for a second; copy: price of copies.
+        room_price_s: seconds that a granule costs for a second.
+        copy_price: seconds that a second of copying costs.
     """
 
     saved: Floats
-    following: NDArray[np.int32]
+    later_use: NDArray[np.int32]
     begin: Floats
-    room_s: float
-    copy: float
+    room_price_s: float
+    copy_price: float
 
 
 def _worth(tables: Tables, config: GreedyConfig) -> Worth:
-    room_s = config.room_price * tables.most_s / (tables.capacity * max(tables.none_s, 1e-300))
-    return Worth(savings_s(tables), _following(tables), begins_s(tables), room_s, config.copy_price)
+    room_price_s = config.room_price * tables.most_s / (tables.capacity * max(tables.none_s, 1e-300))
+    return Worth(savings_s(tables), _later_uses(tables), begins_s(tables), room_price_s, config.copy_price)
 
 
 @kernel
-def _following(tables: Tables) -> NDArray[np.int32]:
-    following = np.full(len(tables.buffer), -1, np.int32)
-    later = np.full(len(tables.ready), -1, np.int32)
-    for b in range(len(following) - 1, -1, -1):
+def _later_uses(tables: Tables) -> NDArray[np.int32]:
+    """int32 [N], the next buffer of the same tensor, -1 = none."""
+    later_use = np.full(len(tables.buffer), -1, np.int32)
+    # Backwards, so that `seen` has each tensor's earliest buffer after the present one.
+    seen = np.full(len(tables.ready), -1, np.int32)
+    for b in range(len(later_use) - 1, -1, -1):
         tensor = tables.buffer[b].tensor
-        following[b] = later[tensor]
-        later[tensor] = b
-    return following
+        later_use[b] = seen[tensor]
+        seen[tensor] = b
+    return later_use
 
 
 @kernel
-def _play_random(tables: Tables, board: Board, draw: Floats, words: Words) -> None:
-    restart(tables, board)
-    while not over(tables, board):
+def _play_random(tables: Tables, state: GameState, draw: Floats, words: Words) -> None:
+    """Play a game in which the draw [N] of each buffer selects one of its legal actions."""
+    restart(tables, state)
+    while not is_over(tables, state):
         legal = 0
         for action in range(3):
-            if plan(tables, board, action, words)[0]:
+            if outcome_of(tables, state, action, words).legal:
                 legal += 1
         if legal == 0:
-            dead_end(tables, board)
+            leave_dead_end(tables, state)
             continue
-        skip = int(draw[board.game[0].cursor] * legal)
+        # After a dead end a buffer is decided again by the same draw, maybe among fewer actions.
+        skip = int(draw[state.game[0].cursor] * legal)
         for action in range(3):
-            planned = plan(tables, board, action, words)
-            if planned[0]:
+            outcome = outcome_of(tables, state, action, words)
+            if outcome.legal:
                 if skip == 0:
-                    play(tables, board, action, planned)
+                    play(tables, state, action, outcome)
                     break
                 skip -= 1
 
 
 @kernel
-def _value(tables: Tables, board: Board, worth: Worth, action: int, planned: Plan) -> float:
+def _value_s(tables: Tables, state: GameState, worth: Worth, action: int, outcome: Outcome) -> float:
     """Seconds that a legal action is worth at the prices: of this buffer and of reads that its interval covers."""
     if action == DROP:
         return 0.0
-    game = board.game[0]
+    game = state.game[0]
     b = game.cursor
     buffer = tables.buffer[b]
+    # What the instruction saves depends on its buffers that are placed already.
     read, write = game.fast_read_bytes, game.fast_write_bytes
-    value = seconds(tables, buffer.step, read, write)
-    value -= seconds(tables, buffer.step, read + buffer.read_bytes, write + buffer.write_bytes)
-    _, first, last, copy_first, _, _ = planned
-    if first < 0:
+    value = instruction_s(tables, buffer.step, read, write)
+    value -= instruction_s(tables, buffer.step, read + buffer.read_bytes, write + buffer.write_bytes)
+    # A NoCopy inside an earlier interval takes neither room nor a copy, and later reads count for that interval.
+    if outcome.first < 0:
         return value
-    following = worth.following[b]
-    while following >= 0 and tables.buffer[following].step <= last:
-        value += worth.saved[following]
-        following = worth.following[following]
-    value -= worth.room_s * buffer.granules * (worth.begin[last + 1] - worth.begin[first])
-    return value - worth.copy * buffer.demand_s if copy_first >= 0 else value
+    later = worth.later_use[b]
+    while later >= 0 and tables.buffer[later].step <= outcome.last:
+        value += worth.saved[later]
+        later = worth.later_use[later]
+    held_s = worth.begin[outcome.last + 1] - worth.begin[outcome.first]
+    value -= worth.room_price_s * buffer.granules * held_s
+    return value - worth.copy_price * buffer.demand_s if outcome.copy_first >= 0 else value
 
 
 @kernel
-def _best(tables: Tables, board: Board, worth: Worth, words: Words) -> tuple[int, Plan, float]:
+def _best(tables: Tables, state: GameState, worth: Worth, words: Words) -> tuple[int, Outcome, float]:
     """The action that is worth most, -1 at a dead end; of equal ones NoCopy, which spares a write-back, then Drop."""
-    planned = plan(tables, board, DROP, words)
-    action, kept, value = -1, planned, -np.inf
-    if planned[0]:
-        action, value = DROP, 0.0
-    for other in (COPY, NO_COPY):
-        planned = plan(tables, board, other, words)
-        if not planned[0]:
+    outcome = outcome_of(tables, state, DROP, words)
+    best, best_outcome, best_s = -1, outcome, -np.inf
+    if outcome.legal:
+        best, best_s = DROP, 0.0
+    # The order and the comparisons decide ties: Copy must be better than Drop, NoCopy as good as any.
+    for action in (COPY, NO_COPY):
+        outcome = outcome_of(tables, state, action, words)
+        if not outcome.legal:
             continue
-        worth_s = _value(tables, board, worth, other, planned)
-        if worth_s > value or (worth_s == value and other == NO_COPY):
-            action, kept, value = other, planned, worth_s
-    return action, kept, value
+        value_s = _value_s(tables, state, worth, action, outcome)
+        if value_s > best_s or (value_s == best_s and action == NO_COPY):
+            best, best_outcome, best_s = action, outcome, value_s
+    return best, best_outcome, best_s
 
 
 @kernel
-def _ahead(
-    tables: Tables, board: Board, other: Board, worth: Worth, moves: int, words: Words
-) -> tuple[int, Plan]:
+def _best_ahead(
+    tables: Tables, state: GameState, scratch: GameState, worth: Worth, moves: int, words: Words
+) -> tuple[int, Outcome]:
     """The action after which it and `moves` moves by the prices are worth most, -1 at a dead end."""
-    best, kept, most = -1, plan(tables, board, DROP, words), -np.inf
+    best, best_outcome, best_s = -1, outcome_of(tables, state, DROP, words), -np.inf
     for action in (NO_COPY, DROP, COPY):
-        planned = plan(tables, board, action, words)
-        if not planned[0]:
+        outcome = outcome_of(tables, state, action, words)
+        if not outcome.legal:
             continue
-        value = _value(tables, board, worth, action, planned)
-        copy_board(board, other)
-        play(tables, other, action, planned)
+        value_s = _value_s(tables, state, worth, action, outcome)
+        copy_state(state, scratch)
+        play(tables, scratch, action, outcome)
         for _ in range(moves):
-            if over(tables, other):
+            if is_over(tables, scratch):
                 break
-            then, thereby, more = _best(tables, other, worth, words)
-            if then < 0:
-                value = -np.inf
+            following, its_outcome, more_s = _best(tables, scratch, worth, words)
+            # An action that leads to a dead end is taken only where all others do, too.
+            if following < 0:
+                value_s = -np.inf
                 break
-            value += more
-            play(tables, other, then, thereby)
-        if best < 0 or value > most:
-            best, kept, most = action, planned, value
-    return best, kept
+            value_s += more_s
+            play(tables, scratch, following, its_outcome)
+        if best < 0 or value_s > best_s:
+            best, best_outcome, best_s = action, outcome, value_s
+    return best, best_outcome
 
 
 @kernel
 def _play_greedily(
-    tables: Tables, board: Board, other: Board, worth: Worth, look_ahead: int, words: Words
+    tables: Tables, state: GameState, scratch: GameState, worth: Worth, look_ahead: int, words: Words
 ) -> None:
-    restart(tables, board)
-    restart(tables, other)
-    while not over(tables, board):
+    """Play a game by the prices; `scratch` is for looking ahead."""
+    restart(tables, state)
+    restart(tables, scratch)
+    while not is_over(tables, state):
         if look_ahead > 0:
-            action, planned = _ahead(tables, board, other, worth, look_ahead, words)
+            action, outcome = _best_ahead(tables, state, scratch, worth, look_ahead, words)
         else:
-            action, planned, _ = _best(tables, board, worth, words)
+            action, outcome, _ = _best(tables, state, worth, words)
+        # Looking ahead plays in `scratch`, so that `state` is still where the action was chosen.
         if action < 0:
-            dead_end(tables, board)
+            leave_dead_end(tables, state)
         else:
-            play(tables, board, action, planned)
+            play(tables, state, action, outcome)

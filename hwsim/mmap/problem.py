@@ -105,7 +105,7 @@ class MmapProblem:
     def _demonstration(self) -> Mapping16:
         """int16 [N, 1], the heuristic's actions as the game can play them, without a dead end."""
         forgiving = MmapGame(self.tables._replace(drop_backup=True), self.game.granule_bytes)
-        return forgiving.played(self.heuristic.action.astype(np.int16)[None]).action[0][:, None]
+        return forgiving.play(self.heuristic.action.astype(np.int16)[None]).action[0][:, None]
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
         """Play mappings int16 [B, N, 1] and estimate what runs; keys uint64 [B] are not needed, nothing is random.
@@ -115,7 +115,7 @@ class MmapProblem:
         """
         check_mapping(self, mapping, key)
         proposed = canonical(mapping, self.live)
-        played = self.game.played(proposed[:, :, 0])
+        played = self.game.play(proposed[:, :, 0])
         ran = ~np.isnan(played.cost_s)
         action = np.where(played.action < 0, proposed[:, :, 0], played.action)
         moved = np.where(action != proposed[:, :, 0], self.size_bytes[:, 0], 0).sum(axis=1)

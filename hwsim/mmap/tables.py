@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.mmap.chip import Chip
-from hwsim.mmap.cost import roofline_s, varied
+from hwsim.mmap.cost import find_varied, roofline_s
 from workloads.errors import InputError
 from workloads.programs.program import NO_ALIAS, Program
 
@@ -37,12 +37,20 @@ BUFFER = np.dtype(
     ],
     align=True,
 )
-"""A buffer: positions of its tensor and instruction; room in whole granules (0 = dead, no decision; capacity + 1 where
-it cannot fit); number of its alias group, -1 = none; last step of its tensor's live range; the next decision after it,
-N where there is none; its size; traffic that its place changes, by reading or by writing; seconds of a copy; whether it
-is an output, and whether its tensor must lie in HBM at the end."""
+"""A buffer.
+
+tensor, step: positions of its tensor and instruction; granules: room, 0 = dead (no decision), capacity + 1 = too large.
+group: number of its alias group, -1 = none; last: last step of its tensor's live range.
+following: the next decision after it, N = none; size_bytes: its size.
+read_bytes, write_bytes: traffic that its place changes; demand_s: seconds of a copy.
+is_output: whether its instruction writes it; leaves: whether its tensor must lie in HBM at the end.
+"""
 STEP = np.dtype([("compute_s", "f8"), ("supply_s", "f8"), ("traffic_bytes", "i8")], align=True)
-"""An instruction: seconds of its arithmetic; for copies, its seconds with all buffers in fast memory; all traffic."""
+"""An instruction.
+
+compute_s: seconds of its arithmetic; supply_s: what it gives to copies, its seconds with all buffers in fast memory.
+traffic_bytes: all its traffic.
+"""
 GROUP = np.dtype([("last", "i4"), ("oversized", "?")], align=True)
 """An alias group: its last decision; whether a member can never fit."""
 
@@ -100,27 +108,7 @@ def build_tables(
     numbers = np.append(np.flatnonzero(live), len(live)).astype(np.int32)
     following = numbers[np.searchsorted(numbers, np.arange(len(live) + 1))]
     buffer["following"] = following[1:]
-    group = np.zeros(int(buffer["group"].max(initial=-1)) + 1, GROUP)
-    for number in np.flatnonzero(live & (buffer["group"] >= 0)):
-        own = group[buffer[number]["group"]]
-        own["last"] = number
-        own["oversized"] |= buffer[number]["granules"] > capacity
-    step = np.zeros(len(program.instructions), STEP)
-    step["compute_s"] = [each.flops / chip.compute.peak_flops for each in program.instructions]
-    step["traffic_bytes"] = [each.slow_bytes for each in program.instructions]
-    read, write = np.zeros(len(step), np.int64), np.zeros(len(step), np.int64)
-    traffic = np.array([use.traffic_bytes for use in program.buffers], np.int64)
-    for total, part in (
-        (step["traffic_bytes"], traffic),
-        (read, buffer["read_bytes"]),
-        (write, buffer["write_bytes"]),
-    ):
-        np.add.at(total, buffer["step"], part)
-    slow = [roofline_s(each["compute_s"], each["traffic_bytes"], 0, 0, *rates) for each in step]
-    for each, read_bytes, write_bytes in zip(step, read.tolist(), write.tolist(), strict=True):
-        each["supply_s"] = roofline_s(
-            each["compute_s"], each["traffic_bytes"], read_bytes, write_bytes, *rates
-        )
+    step, slow = _steps(program, chip, buffer)
     if not live.any() or not sum(slow) > 0:
         found = "none that takes any" if live.any() else "buffers without a size only"
         raise InputError(
@@ -130,7 +118,7 @@ def build_tables(
     return Tables(
         buffer=buffer,
         step=step,
-        group=group,
+        group=_group_table(buffer, capacity),
         ready=np.array([tensor.produced + 1 for tensor in program.tensors], np.int32),
         first=int(following[0]),
         hbm_Bps=rates[0],
@@ -147,7 +135,7 @@ def build_tables(
 def _buffers(program: Program, chip: Chip, capacity: int) -> Records:
     """`BUFFER` [N], all but `following`."""
     uses, tensors, granule = program.buffers, program.tensors, chip.cmem.granule_bytes
-    counted = varied(program)
+    counted = find_varied(program)
     buffer = np.zeros(len(uses), BUFFER)
     buffer["tensor"] = [use.tensor for use in uses]
     buffer["step"] = [use.instruction for use in uses]
@@ -164,8 +152,40 @@ def _buffers(program: Program, chip: Chip, capacity: int) -> Records:
     return buffer
 
 
+def _group_table(buffer: Records, capacity: int) -> Records:
+    """`GROUP` [G]; the last decision of each alias group wins, since they come in order."""
+    group = np.zeros(int(buffer["group"].max(initial=-1)) + 1, GROUP)
+    for number in np.flatnonzero((buffer["granules"] > 0) & (buffer["group"] >= 0)):
+        own = group[buffer[number]["group"]]
+        own["last"] = number
+        own["oversized"] |= buffer[number]["granules"] > capacity
+    return group
+
+
+def _steps(program: Program, chip: Chip, buffer: Records) -> tuple[Records, list[float]]:
+    """`STEP` [T], and the seconds of each instruction with all of its buffers in HBM."""
+    rates = (chip.hbm.bandwidth_Bps, chip.cmem.read_Bps, chip.cmem.write_Bps)
+    step = np.zeros(len(program.instructions), STEP)
+    step["compute_s"] = [each.flops / chip.compute.peak_flops for each in program.instructions]
+    step["traffic_bytes"] = [each.slow_bytes for each in program.instructions]
+    read, write = np.zeros(len(step), np.int64), np.zeros(len(step), np.int64)
+    traffic = np.array([use.traffic_bytes for use in program.buffers], np.int64)
+    for total, part in (
+        (step["traffic_bytes"], traffic),
+        (read, buffer["read_bytes"]),
+        (write, buffer["write_bytes"]),
+    ):
+        np.add.at(total, buffer["step"], part)
+    slow = [roofline_s(each["compute_s"], each["traffic_bytes"], 0, 0, *rates) for each in step]
+    for each, read_bytes, write_bytes in zip(step, read.tolist(), write.tolist(), strict=True):
+        each["supply_s"] = roofline_s(
+            each["compute_s"], each["traffic_bytes"], read_bytes, write_bytes, *rates
+        )
+    return step, slow
+
+
 def _sum(seconds: list[float]) -> float:
-    """From the first to the last, as the kernels add up, so that equal layouts cost the same to the last bit."""
+    """Added from the first to the last, as the kernels add up, so that equal layouts cost the same to the last bit."""
     total = 0.0
     for each in seconds:
         total += each
@@ -180,6 +200,7 @@ def _groups(program: Program) -> Steps:
 
 
 def _check_order(program: Program) -> None:
+    """Raises InputError for a buffer that is out of place."""
     before = -1
     for number, use in enumerate(program.buffers):
         produced = program.tensors[use.tensor].produced

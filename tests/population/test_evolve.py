@@ -180,7 +180,7 @@ def test_the_standing_follows_the_last_measurement_and_leaves_the_unmeasured_out
     population.evolve(
         np.array([0.1, 0.9, 0.2, 0.8, 0.3, 0.4]), None, np.random.default_rng(0), observation=OBSERVATION
     )
-    assert [m.id for m in population.standing()] == [1, 3]
+    assert [m.id for m in population.standings()] == [1, 3]
     assert [m.id for m in population.members[:2]] == [1, 3]
 
 
@@ -209,7 +209,7 @@ def test_a_restored_population_goes_on_bit_for_bit(fraction):
     restored.load_state_dict(population.state_dict())
     other = np.random.default_rng()
     other.bit_generator.state = rng.bit_generator.state
-    assert [m.id for m in restored.standing()] == [m.id for m in population.standing()]
+    assert [m.id for m in restored.standings()] == [m.id for m in population.standings()]
     go(population, rng, 3)
     go(restored, other, 3)
     assert bits(restored) == bits(population)

@@ -6,7 +6,7 @@ import numpy as np
 
 from hwsim.stages import Pipeline, fullness, heat
 from population.moves import Moves, MovesConfig
-from population.stage_moves import relief, stage_move
+from population.stage_moves import relieve, stage_move
 
 
 def test_a_move_changes_a_run_by_one_stage_and_stays_within_the_limits():
@@ -68,9 +68,9 @@ def test_relief_takes_a_node_out_of_the_fullest_stage_and_what_has_to_go_with_it
     pipeline = Pipeline(np.array([1.0, 1.0, 5.0, 5.0, 1.0, 0.0]), edges)
     for _ in range(50):
         after = np.array([0, 0, 1, 1, 2, 1], np.int16)
-        assert relief(after, limit, pipeline, rng)
+        assert relieve(after, limit, pipeline, rng)
         assert after.tolist() in (
             [0, 0, 0, 1, 2, 1],
             [0, 0, 1, 2, 2, 2],
         )
-    assert not relief(np.zeros(6, np.int16), limit, Pipeline(np.zeros(6), edges), rng)
+    assert not relieve(np.zeros(6, np.int16), limit, Pipeline(np.zeros(6), edges), rng)

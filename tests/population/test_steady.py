@@ -50,7 +50,7 @@ def step(population: Population, rng: np.random.Generator, learner=None, guests=
 
 
 def scored(scores: list[float]) -> list[Individual]:
-    return [Individual(Gnn(np.zeros(1, np.float32)), i).measured(score) for i, score in enumerate(scores)]
+    return [Individual(Gnn(np.zeros(1, np.float32)), i).with_fitness(score) for i, score in enumerate(scores)]
 
 
 @given(st.lists(st.one_of(st.floats(-3, 3), st.just(1.0), st.just(np.nan)), max_size=20), st.integers(1, 6))
@@ -83,7 +83,7 @@ def test_the_best_ever_seen_of_each_encoding_stays_and_the_shares_too(seed, frac
             assert population.best_gnn.score == best["gnn"]
         assert [m.encoding for m in population.members] == shares
         assert not {m.id for m in population.members} & {m.id for m in population.islands.individuals()}
-        assert population.standing()[0].score == max(best.values())
+        assert population.standings()[0].score == max(best.values())
 
 
 def test_a_gnns_mapping_a_guest_and_a_sampled_chromosome_are_anchored_on_what_ran():
@@ -107,7 +107,7 @@ def test_the_best_gnn_stays_in_the_standing_beside_the_chromosome_made_of_it():
         for member, value in zip(members, fitness, strict=True):
             if isinstance(member.genome, Gnn) and value >= best[0]:
                 best = max(best, (value, member.genome.weights.tobytes()), key=lambda pair: pair[0])
-        gnns = [m for m in population.standing() if isinstance(m.genome, Gnn)]
+        gnns = [m for m in population.standings() if isinstance(m.genome, Gnn)]
         assert gnns[0].score == best[0]
 
 
@@ -156,14 +156,14 @@ def test_failed_measurements_leave_the_survivors_alone():
     fresh.evolve(np.full(len(fresh), np.nan), None, rng, ran=maps(fresh))
     assert len(fresh.members) == 12
     step(fresh, rng)
-    assert np.isfinite(fresh.standing()[0].score)
+    assert np.isfinite(fresh.standings()[0].score)
 
 
 def test_it_solves_a_toy_by_chromosomes_alone_and_a_mixed_one_does_not_fall_back():
     for fraction in (1.0, 0.5):
         population, rng = create(size=20, fraction=fraction), np.random.default_rng(1)
         best = [step(population, rng).max() for _ in range(60)]
-        assert population.standing()[0].score == max(best)
+        assert population.standings()[0].score == max(best)
         assert max(best) > 0.9
 
 
@@ -177,8 +177,8 @@ def test_a_restored_population_goes_on_bit_for_bit():
     other.bit_generator.state = rng.bit_generator.state
     for _ in range(3):
         np.testing.assert_array_equal(step(population, rng), step(restored, other))
-    assert [(m.id, m.parents, m.origin) for m in population.standing()] == [
-        (m.id, m.parents, m.origin) for m in restored.standing()
+    assert [(m.id, m.parents, m.origin) for m in population.standings()] == [
+        (m.id, m.parents, m.origin) for m in restored.standings()
     ]
 
 
@@ -201,7 +201,7 @@ def test_each_walk_opens_an_island_that_takes_its_mappings_and_the_start_keeps_i
 
 
 def individual(number: int, score: float) -> Individual:
-    return Individual(boltzmann_from_mapping(TARGET.astype(np.int16), COUNTS, 3), number).measured(score)
+    return Individual(boltzmann_from_mapping(TARGET.astype(np.int16), COUNTS, 3), number).with_fitness(score)
 
 
 def test_the_worst_island_goes_but_never_the_best_or_the_newest():
@@ -230,11 +230,11 @@ def test_the_only_island_stays():
 def test_children_come_from_the_best_island_or_the_newest():
     rng = np.random.default_rng(0)
     islands = Islands(size=5, count=4, exploit=0.7)
-    assert islands.parents(rng) is None
+    assert islands.draw_island(rng) is None
     for number, score in enumerate((1.0, 3.0, 2.0)):
         islands.settle([individual(number, score)], [number])
         islands.open()
-    drawn = [islands.parents(rng) for _ in range(1000)]
+    drawn = [islands.draw_island(rng) for _ in range(1000)]
     share = np.mean([island is not None and island.number == 1 for island in drawn])
     assert {island.number for island in drawn if island is not None} == {1, 2}
     assert abs(share - 0.7) < 0.05

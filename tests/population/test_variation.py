@@ -19,7 +19,7 @@ from population.genome import (
     boltzmann_from_probabilities,
     random_boltzmann,
 )
-from population.selection import elite_count, python_random, ranked, tournament
+from population.selection import elite_count, python_random, rank, tournament
 from population.variation import (
     BoltzmannMutation,
     GnnMutation,
@@ -168,12 +168,12 @@ def test_a_random_chromosome_has_a_normalised_prior_and_a_temperature_in_its_ran
 
 
 def individuals(scores: list[float]) -> list[Individual]:
-    return [Individual(Gnn(np.zeros(1, np.float32)), i).measured(s) for i, s in enumerate(scores)]
+    return [Individual(Gnn(np.zeros(1, np.float32)), i).with_fitness(s) for i, s in enumerate(scores)]
 
 
 def test_ranking_puts_the_older_first_among_equals_and_what_is_not_finite_last():
     members = individuals([1.0, np.nan, 2.0, np.inf, 2.0, -np.inf, 0.0])
-    assert [m.id for m in ranked(members)] == [2, 4, 0, 6, 1, 3, 5]
+    assert [m.id for m in rank(members)] == [2, 4, 0, 6, 1, 3, 5]
 
 
 @given(

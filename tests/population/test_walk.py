@@ -17,7 +17,7 @@ def fresh(rng: np.random.Generator):
 
 def measured(children: list[Child], reward) -> list[Individual]:
     return [
-        Individual(c.genome, i, c.parents, c.origin).measured(reward(c.genome.weights))
+        Individual(c.genome, i, c.parents, c.origin).with_fitness(reward(c.genome.weights))
         for i, c in enumerate(children)
         if isinstance(c.genome, Gnn)
     ]
@@ -30,7 +30,7 @@ def walked(walk: Walk, reward, generations: int, slots=10, learner=None, seed=0)
     for _ in range(generations):
         gnns = measured(walk.members(slots, learner, fresh(rng), rng), reward)
         best.append(max(m.score for m in gnns))
-        walk.heard(gnns)
+        walk.update(gnns)
     return best
 
 
@@ -39,7 +39,7 @@ def test_it_begins_at_the_best_scout_and_its_members_are_mirrored_around_the_cen
     scouts = walk.members(5, None, fresh(rng), rng)
     assert [c.origin for c in scouts] == ["random"] * 5
     gnns = measured(scouts, lambda w: float(w[0]))
-    assert walk.heard(gnns)
+    assert walk.update(gnns)
     best = max(gnns, key=lambda m: m.score)
     np.testing.assert_array_equal(walk.centre, best.genome.weights)
     children = walk.members(5, None, fresh(rng), rng)
@@ -72,9 +72,9 @@ def test_a_walk_that_finds_nothing_better_is_given_up_and_another_begins_elsewhe
 
 def test_a_gain_within_the_margin_is_no_gain():
     walk, rng = Walk(WalkConfig(patience=30)), np.random.default_rng(0)
-    walk.heard(measured(walk.members(10, None, fresh(rng), rng), lambda w: 1.0))
+    walk.update(measured(walk.members(10, None, fresh(rng), rng), lambda w: 1.0))
     for gain, idle in ((1e-5, 10), (2e-5, 20), (0.1, 0), (0.1, 10)):
-        walk.heard(measured(walk.members(10, None, fresh(rng), rng), lambda w, gain=gain: 1.0 + gain))
+        walk.update(measured(walk.members(10, None, fresh(rng), rng), lambda w, gain=gain: 1.0 + gain))
         assert walk.idle == idle
 
 
@@ -85,18 +85,18 @@ def test_every_second_walk_may_begin_at_the_learner():
     rng = np.random.default_rng(0)
     for _ in range(12):
         children = walk.members(10, learner, fresh(rng), rng)
-        if walk.heard(measured(children, lambda w: float(np.array_equal(w, learner)))):
+        if walk.update(measured(children, lambda w: float(np.array_equal(w, learner)))):
             begun.append(np.array_equal(walk.centre, learner))
     assert begun[:4] == [False, True, False, True]
 
 
 def test_failed_measurements_neither_begin_a_walk_nor_end_the_search():
     walk, rng = Walk(WalkConfig(patience=20)), np.random.default_rng(0)
-    assert not walk.heard(measured(walk.members(6, None, fresh(rng), rng), lambda w: np.nan))
+    assert not walk.update(measured(walk.members(6, None, fresh(rng), rng), lambda w: np.nan))
     assert walk.centre is None
-    assert walk.heard(measured(walk.members(6, None, fresh(rng), rng), lambda w: 1.0))
+    assert walk.update(measured(walk.members(6, None, fresh(rng), rng), lambda w: 1.0))
     centre = walk.centre
-    walk.heard(measured(walk.members(6, None, fresh(rng), rng), lambda w: np.nan))
+    walk.update(measured(walk.members(6, None, fresh(rng), rng), lambda w: np.nan))
     np.testing.assert_array_equal(walk.centre, centre)
 
 

@@ -255,7 +255,7 @@ class Hybrid:
 
     def _top_gnn(self, population: Population) -> NDArray[np.float32] | None:
         """Weights of the best GNN among those measured in this round and before; None without GNNs."""
-        found = [(m.score, m.genome.weights) for m in population.standing() if isinstance(m.genome, Gnn)][:1]
+        found = [(m.score, m.genome.weights) for m in population.standings() if isinstance(m.genome, Gnn)][:1]
         current = self._current
         if current is not None:
             rewards = zip(current.member.tolist(), current.reward.tolist(), strict=True)

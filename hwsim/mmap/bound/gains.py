@@ -37,7 +37,7 @@ def savings(tables: Tables, uses: Uses) -> tuple[Floats, Floats]:
     return cap, np.minimum(np.maximum(saved, 0.0) / most, cap[uses.step])
 
 
-def gains(sheet: Sheet, tables: Tables, uses: Uses, parts: tuple[Ints, ...], together: Ints) -> None:
+def add_gains(sheet: Sheet, tables: Tables, uses: Uses, parts: tuple[Ints, ...], together: Ints) -> None:
     """Put what each instruction saves into the objective.
 
     Args:
@@ -48,12 +48,14 @@ def gains(sheet: Sheet, tables: Tables, uses: Uses, parts: tuple[Ints, ...], tog
     order = np.argsort(uses.step, kind="stable")
     starts = np.flatnonzero(np.diff(uses.step[order], prepend=-1))
     for members in np.split(order, starts[1:]):
+        # What saves nothing adds nothing to the gain.
         members = members[saved[members] > 0.0]
         if not len(members):
             continue
         most = float(cap[uses.step[members[0]]])
         total = min(most, float(saved[members].sum()))
         gain = sheet.add(1, 0.0, total, -1.0)
+        # Of a member of an alias group its group's variable says whether it is placed.
         placed = [
             together[uses.group[m : m + 1]] if uses.group[m] >= 0 else np.array([part[m] for part in parts])
             for m in members
@@ -73,6 +75,7 @@ def cuts(saved: Floats, most: float) -> list[tuple[Floats, float]]:
     everyone = float(saved.sum())
     if everyone <= most:
         return [(saved, 0.0)]
+    # `alone` is what each adds to all the others: rho_j(N - j).
     alone = most - np.minimum(most, everyone - saved)
     members = range(len(saved))
     found = []
@@ -82,6 +85,7 @@ def cuts(saved: Floats, most: float) -> list[tuple[Floats, float]]:
         for chosen in combinations(members, size):
             inside = np.zeros(len(saved), np.bool_)
             inside[list(chosen)] = True
+            # f(S), and for those outside what each adds to it: rho_j(S).
             value = min(most, float(saved[inside].sum()))
             values = np.where(inside, alone, np.minimum(most, value + saved) - value)
             if values.any():

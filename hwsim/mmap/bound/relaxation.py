@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hwsim.linear_program import Program, Sheet
-from hwsim.mmap.bound.gains import gains
+from hwsim.mmap.bound.gains import add_gains
 from hwsim.mmap.bound.uses import ROUNDING, Bools, Floats, Ints, Uses, pieces_of
 from hwsim.mmap.tables import Tables
 
@@ -53,26 +53,28 @@ def relaxation(tables: Tables, uses: Uses, checkpoints: Ints) -> Program:
         sheet.add(len(uses), 0.0, uses.can_stay, integer=True),
         sheet.add(len(tables.group), 0.0, 1.0, integer=True),
     )
-    _chains(sheet, uses, variables)
-    _groups(sheet, uses, variables)
-    gains(sheet, tables, uses, variables.ways, variables.together)
-    waiting = _copies(sheet, tables, uses, variables, checkpoints)
-    _room(sheet, tables, uses, variables, checkpoints, waiting)
+    _add_chains(sheet, uses, variables)
+    _add_groups(sheet, uses, variables)
+    add_gains(sheet, tables, uses, variables.ways, variables.together)
+    waiting = _add_copies(sheet, tables, uses, variables, checkpoints)
+    _add_room(sheet, tables, uses, variables, checkpoints, waiting)
     return sheet.finish()
 
 
-def _chains(sheet: Sheet, uses: Uses, variables: Variables) -> None:
+def _add_chains(sheet: Sheet, uses: Uses, variables: Variables) -> None:
     """A use is placed once, and held only where its tensor was before; what stays is held for all its uses."""
     copied, held, stays = variables.copied, variables.held, variables.stays
     once = sheet.row(len(uses), -np.inf, 1.0)
     for part in (copied, held, stays):
         sheet.put(once, part, 1.0)
+    # Held only if the use before was placed in any way.
     later = np.flatnonzero(uses.before >= 0)
     source = uses.before[later]
     chain = sheet.row(len(later), -np.inf, 0.0)
     sheet.put(chain, held[later], 1.0)
     for part in (copied, held, stays):
         sheet.put(chain, part[source], -1.0)
+    # `head` is the first use of each tensor; if that is an output that stays, all later uses are held.
     head = np.maximum.accumulate(np.where(uses.before < 0, np.arange(len(uses)), 0))
     kept = later[uses.can_stay[head[later]]]
     whole = sheet.row(len(kept), -np.inf, 0.0)
@@ -80,7 +82,7 @@ def _chains(sheet: Sheet, uses: Uses, variables: Variables) -> None:
     sheet.put(whole, held[kept], -1.0)
 
 
-def _groups(sheet: Sheet, uses: Uses, variables: Variables) -> None:
+def _add_groups(sheet: Sheet, uses: Uses, variables: Variables) -> None:
     """All members of an alias group are placed, or none."""
     member = np.flatnonzero(uses.group >= 0)
     together = variables.together[uses.group[member]]
@@ -94,7 +96,9 @@ def _groups(sheet: Sheet, uses: Uses, variables: Variables) -> None:
     sheet.put(absent, together, -1.0)
 
 
-def _copies(sheet: Sheet, tables: Tables, uses: Uses, variables: Variables, checkpoints: Ints) -> list[Ints]:
+def _add_copies(
+    sheet: Sheet, tables: Tables, uses: Uses, variables: Variables, checkpoints: Ints
+) -> list[Ints]:
     """Seconds of copies against what the steps give; the variables int64 [Q] of room that copies under way take.
 
     Copies are lumped into classes. What a class has copied by a checkpoint is at least what is due, at most what is
@@ -105,6 +109,8 @@ def _copies(sheet: Sheet, tables: Tables, uses: Uses, variables: Variables, chec
     unit = float(given[-1]) / len(checkpoints) or 1.0
     row = sheet.row(len(checkpoints), -np.inf, supply / unit)
     out, shares, copy = uses.is_output, uses.shares, uses.can_copy
+    # Classes whose copies certainly take room while they wait: inputs that are in HBM from the start or from a later
+    # step on, outputs without a use to come. Tensors in alias groups may share room: nothing is certain of them.
     early = copy & ~out & ~shares & (uses.ready == 0)
     late = copy & ~out & ~shares & (uses.ready > 0)
     final = copy & out & ~shares & (uses.after < 0)
@@ -122,8 +128,9 @@ def _copies(sheet: Sheet, tables: Tables, uses: Uses, variables: Variables, chec
             continue
         flow = sheet.add(len(checkpoints), 0.0, np.minimum(supply, uses.demand_s[mine].sum() * 2.0) / unit)
         sheet.put(row, flow, 1.0)
-        room = _class(sheet, uses, variables.copied, mine, flow, checkpoints, unit)
+        room = _add_class(sheet, uses, variables.copied, mine, flow, checkpoints, unit)
         if counts:
+            # Room for a second of copying: the least of the class, so that the row holds for all.
             rate = float((uses.granules[mine] / uses.demand_s[mine]).min()) * (1.0 - ROUNDING)
             taken = sheet.add(len(checkpoints), 0.0, 1.0)
             under_way = sheet.row(len(checkpoints), 0.0, np.inf)
@@ -136,7 +143,7 @@ def _copies(sheet: Sheet, tables: Tables, uses: Uses, variables: Variables, chec
     return waiting
 
 
-def _class(
+def _add_class(
     sheet: Sheet, uses: Uses, copied: Ints, mine: Ints, flow: Ints, checkpoints: Ints, unit: float
 ) -> Ints:
     """Rows of one class of copies, all of inputs or all of outputs; the variables [Q] of its seconds under way.
@@ -150,39 +157,42 @@ def _class(
     out = bool(uses.is_output[mine[0]])
     first = uses.step[mine] + 1 if out else uses.ready[mine]
     due = np.full(len(mine), checkpoints[-1]) if out else uses.step[mine] - 1
+    # Seconds that are ready and not copied yet: grow by the demand of a copy when it may begin.
     ready = sheet.add(ends, 0.0, most)
     rows = sheet.row(ends, 0.0, 0.0)
-    _change(sheet, rows, ready)
+    _put_change(sheet, rows, ready)
     sheet.put(rows, flow, 1.0)
-    _events(sheet, rows, np.searchsorted(checkpoints, first, side="left"), copied[mine], -demand)
+    _put_events(sheet, rows, np.searchsorted(checkpoints, first, side="left"), copied[mine], -demand)
+    # Seconds that are copied and not due yet: fall by the demand of a copy when it must be done.
     ahead = sheet.add(ends, 0.0, most)
     rows = sheet.row(ends, 0.0, 0.0)
-    _change(sheet, rows, ahead)
+    _put_change(sheet, rows, ahead)
     sheet.put(rows, flow, -1.0)
-    _events(sheet, rows, np.searchsorted(checkpoints, due, side="left"), copied[mine], demand)
+    _put_events(sheet, rows, np.searchsorted(checkpoints, due, side="left"), copied[mine], demand)
+    # Seconds under way beyond what `pieces_of` counts, from `reach` on for inputs and up to it for outputs.
     extra = sheet.add(ends, -most, most)
     rows = sheet.row(ends, 0.0, 0.0)
-    _change(sheet, rows, extra)
+    _put_change(sheet, rows, extra)
     sign = -1.0 if out else 1.0
     sheet.put(rows, flow, -sign)
     counted = uses.reach[mine] + (1 if out else 0)
-    _events(sheet, rows, np.searchsorted(checkpoints, counted, side="left"), copied[mine], sign * demand)
+    _put_events(sheet, rows, np.searchsorted(checkpoints, counted, side="left"), copied[mine], sign * demand)
     return extra
 
 
-def _change(sheet: Sheet, rows: Ints, state: Ints) -> None:
+def _put_change(sheet: Sheet, rows: Ints, state: Ints) -> None:
     """Rows [Q] that begin with how much a state [Q] grows from one checkpoint to the next, from 0."""
     sheet.put(rows, state, 1.0)
     sheet.put(rows[1:], state[:-1], -1.0)
 
 
-def _events(sheet: Sheet, rows: Ints, at: Ints, variables: Ints, values: Floats) -> None:
+def _put_events(sheet: Sheet, rows: Ints, at: Ints, variables: Ints, values: Floats) -> None:
     """Put values [n] of variables [n] into the rows [Q] of checkpoints `at` [n]; Q itself is past the end."""
     inside: Bools = at < len(rows)
     sheet.put(rows[at[inside]], variables[inside], values[inside])
 
 
-def _room(
+def _add_room(
     sheet: Sheet, tables: Tables, uses: Uses, variables: Variables, checkpoints: Ints, waiting: list[Ints]
 ) -> None:
     """What is placed and what is under way fits at every checkpoint, in shares of fast memory."""
@@ -194,9 +204,9 @@ def _room(
     share = pieces.granules / tables.capacity
     taken = sheet.add(len(checkpoints), 0.0, 1.0)
     rows = sheet.row(len(checkpoints), 0.0, 0.0)
-    _change(sheet, rows, taken)
-    _events(sheet, rows, begins[seen], number[seen], -share[seen])
-    _events(sheet, rows, ends[seen], number[seen], share[seen])
+    _put_change(sheet, rows, taken)
+    _put_events(sheet, rows, begins[seen], number[seen], -share[seen])
+    _put_events(sheet, rows, ends[seen], number[seen], share[seen])
     fits = sheet.row(len(checkpoints), -np.inf, 1.0)
     for part in (taken, *waiting):
         sheet.put(fits, part, 1.0)

@@ -1,9 +1,9 @@
-"""How much of its time can any play of the MMapGame save a program: a proven upper bound on the return.
+"""A proven upper bound on the return: how much of its time any play of the MMapGame can save a program.
 
-Source: linear relaxation (`bound_rows.py`); HiGHS (Huangfu and Hall, Math. Prog. Comp. 2018) suggests multipliers, from
-which the bound is computed anew, so that it holds whatever HiGHS's tolerances (`hwsim.linear_program.linear_bound`).
-Of programs with few decisions, then branch and cut over whole decisions; that bound is HiGHS's less a margin. The
-better one counts. The proof is in docs/mmap.md, "Upper bound".
+Source: linear relaxation (`hwsim/mmap/bound/relaxation.py`). HiGHS (Huangfu and Hall, Math. Prog. Comp. 2018) suggests
+multipliers, from which the bound is computed anew, so that it holds whatever HiGHS's tolerances
+(`hwsim.linear_program.linear_bound`). Of programs with few decisions, then branch and cut over whole decisions; that
+bound is HiGHS's less a margin. The better one counts. The proof is in docs/mmap.md, "Upper bound".
 
 Deviations: programs of many steps are solved with few checkpoints first, so that there is a bound when time runs out.
 """
@@ -63,12 +63,13 @@ def upper_bound(tables: Tables, time_limit_s: float = DEFAULT_SECONDS) -> Reward
     best, proof = trivial_bound(tables, uses), "each instruction by itself at its best"
     steps = len(tables.step)
     for number, method in (*(few for few in FIRST if 2 * few[0] < steps), (steps, INTERIOR)):
+        # A program on few steps is quick and gives a bound early; a later one counts only if it is lower.
         left_s = until - time.monotonic()
         if best <= 0.0 or left_s <= 0:
             break
         program = relaxation(tables, uses, spread(steps, number))
         found = -linear_bound(program, left_s, method)
-        size = _size(program, number, steps)
+        size = _describe_size(program, number, steps)
         if found < best:
             best, proof = found, f"multipliers of the linear relaxation of the game {size}"
         left_s = until - time.monotonic()
@@ -80,7 +81,8 @@ def upper_bound(tables: Tables, time_limit_s: float = DEFAULT_SECONDS) -> Reward
     return RewardBound(max(best, 0.0) + slack, proof, time.monotonic() - begun)
 
 
-def _size(program: Program, number: int, steps: int) -> str:
+def _describe_size(program: Program, number: int, steps: int) -> str:
+    """How large a program is, for the text of a proof."""
     rows, columns = program.matrix.shape
     entries = program.matrix.nnz
     return f"({number:,} of {steps:,} steps; {rows:,} rows, {columns:,} columns, {entries:,} nonzeros)"

@@ -1,4 +1,4 @@
-"""What is tied to what over time, for the bound: uses of tensors, the shortest windows of their copies, shared room.
+"""Uses of tensors over time, for the bound: the shortest windows of their copies, and the room that they share.
 
 Terms: a *use* is a buffer that may lie in fast memory; the uses of a tensor follow each other in time. All intervals
 are closed, N buffers, T steps, M uses.
@@ -69,8 +69,9 @@ class Uses:
 
 
 def uses_of(tables: Tables) -> Uses:
-    """The uses of a program; what is larger than fast memory, or aliases something that is, is none."""
+    """The uses of a program, without buffers larger than fast memory and members of their alias groups."""
     buffer = tables.buffer
+    # Buffers without a group have number -1 and find the last entry, False.
     barred = np.append(tables.group["oversized"], False)[buffer["group"]]
     fits = (buffer["granules"] > 0) & (buffer["granules"] <= tables.capacity) & ~barred
     number = np.flatnonzero(fits)
@@ -171,10 +172,10 @@ def pieces_of(uses: Uses) -> Pieces:
         )
     )  # fmt: skip
     keep = np.flatnonzero(found.first <= found.last)
-    return _once(uses, found.pick(keep, found.first[keep], found.last[keep]))
+    return _count_once(uses, found.pick(keep, found.first[keep], found.last[keep]))
 
 
-def _once(uses: Uses, pieces: Pieces) -> Pieces:
+def _count_once(uses: Uses, pieces: Pieces) -> Pieces:
     """Of tensors that alias groups may put at one place at the same time only the largest counts at a step."""
     sharing = np.flatnonzero(uses.shares[pieces.use])
     if not len(sharing):
@@ -186,6 +187,8 @@ def _once(uses: Uses, pieces: Pieces) -> Pieces:
     index, first, last = [alone], [pieces.first[alone]], [pieces.last[alone]]
     for which in np.unique(part[sharing]):
         mine = sharing[part[sharing] == which]
+        # At each step the largest tensor of the component owns the room: smaller ones are written first, larger ones
+        # over them. Then every piece keeps the runs of steps that its tensor owns.
         owner = np.full(steps, -1, np.int64)
         for p in mine[np.argsort(pieces.granules[mine], kind="stable")]:
             owner[pieces.first[p] : pieces.last[p] + 1] = tensor[p]
@@ -208,6 +211,7 @@ def _components(uses: Uses) -> Ints:
     grouped = np.flatnonzero(uses.group >= 0)
     tensors = int(uses.tensor.max()) + 1
     size = tensors + int(uses.group.max()) + 1
+    # A graph of tensors and groups, an edge for each use of a tensor in a group.
     ties = csr_array(
         (np.ones(len(grouped)), (uses.tensor[grouped], tensors + uses.group[grouped])), shape=(size, size)
     )

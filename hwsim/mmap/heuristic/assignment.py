@@ -5,9 +5,9 @@ Source: openxla/xla, `xla/service/memory_space_assignment/` (older and in one fi
 does not describe it; the ratios are those of XLA's own tests, which has no defaults for them.
 
 Values (tensors) are placed one after the other, the one first whose place matters most for its size. Each use of a
-value goes on where the value lies, or is prefetched, or reads from HBM; a value that was written into fast memory
-and cannot stay there is evicted after it was written. Values tied by alias groups are placed together, wholly or
-again.
+value finds it where it lies, or it is prefetched, or the use reads from HBM. A value that was written into fast memory
+and cannot stay there is evicted after it was written. Values tied by alias groups are placed together: all of them, or
+the block is tried again.
 
 Deviations:
 
@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwsim.mmap.heuristic.place import Placing, Ratios
+from hwsim.mmap.heuristic.place import Placer, Ratios
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.savings import begins_s, savings_s
 from hwsim.mmap.tables import Tables
@@ -66,10 +66,10 @@ def heuristic_layout(
     saved = savings_s(tables)
     ratios = Ratios(settings.min_ratio, settings.preferred_ratio, settings.max_ratio)
     longest_s = settings.max_ratio * tables.capacity * granule_bytes / tables.hbm_Bps
-    placing = Placing(program, tables, begins_s(tables), saved, ratios, longest_s)
+    placer = Placer(program, tables, begins_s(tables), saved, ratios, longest_s)
     for block in _blocks(tables, _order(program, tables, saved)):
-        placing.place(block, settings.retries)
-    return placing.layout(granule_bytes)
+        placer.place(block, settings.retries)
+    return placer.layout(granule_bytes)
 
 
 def _order(program: Program, tables: Tables, saved: Floats) -> list[int]:
@@ -94,6 +94,7 @@ def _blocks(tables: Tables, order: list[int]) -> list[list[int]]:
     root: dict[int, int] = {}
 
     def find(tensor: int) -> int:
+        """The representative of a tensor's block (union-find with path halving)."""
         while root.setdefault(tensor, tensor) != tensor:
             root[tensor] = root[root[tensor]]
             tensor = root[tensor]

@@ -1,4 +1,4 @@
-"""How the heuristic places one block of values: goes on, evicts, prefetches, and takes everything back if that fails.
+"""How the heuristic places one block of values: keeps, evicts and prefetches them, and takes all back if that fails.
 
 Source and deviations: `hwsim/mmap/heuristic/assignment.py`.
 """
@@ -56,8 +56,9 @@ class _Use(NamedTuple):
 
 @dataclass
 class _Held:
-    """Where a value lies in fast memory: granules, to which step, and the output that has no copy in HBM (None: it
-    has).
+    """Where a value lies in fast memory.
+
+    offset: granules; last: to which step; output: the output that has no copy in HBM yet, None: it has one.
     """
 
     offset: int
@@ -65,8 +66,8 @@ class _Held:
     output: _Use | None
 
 
-class Placing:
-    """A layout in the making.
+class Placer:
+    """Builds a layout, block by block.
 
     begin: float64 [T + 1], when each step begins on the heuristic's timeline; saved: float64 [N], seconds that each
     buffer saves in fast memory; longest_s: the longest that a value is kept from one use to the next.
@@ -108,18 +109,20 @@ class Placing:
         uses = [use for tensor in block for use in self._uses[tensor]]
         groups = {use.group for use in uses if use.group >= 0 and use.group not in self._groups}
         for turn in range(retries + 1):
-            if self._try(block, uses, groups, turn):
+            if self._try_block(block, uses, groups, turn):
                 return
         if groups:
             self._groups |= dict.fromkeys(groups, HBM)
-            self._try(block, uses, set(), retries)
+            self._try_block(block, uses, set(), retries)
 
-    def _try(self, block: list[int], uses: list[_Use], groups: set[int], turn: int) -> bool:
+    def _try_block(self, block: list[int], uses: list[_Use], groups: set[int], turn: int) -> bool:
+        """Place a block, wholly or not at all; whether it is placed."""
         held = int(self._room.held[0])
         try:
             for tensor in block:
                 self._place_value(tensor, turn)
         except _Failed:
+            # Intervals were appended: the count takes them back. Copies stand in order of time and go one by one.
             self._room.held[0] = held
             for use in uses:
                 self._take_back(use)
@@ -129,6 +132,7 @@ class Placing:
         return True
 
     def _take_back(self, use: _Use) -> None:
+        """Leave a use in HBM again."""
         b = use.number
         if self._action[b] == COPY:
             remove_copy(self._out if use.is_output else self._into, int(self._copy_first[b]), b)
@@ -136,18 +140,23 @@ class Placing:
         self._first[b] = self._last[b] = self._copy_first[b] = self._copy_last[b] = -1
 
     def _place_value(self, tensor: int, turn: int) -> None:
+        """Place the uses of a tensor one after the other. Raises `_Failed` where that cannot be done."""
         uses, ready = self._uses[tensor], int(self._tables.ready[tensor])
+        # Where the value lies at the moment; None: in HBM only.
         held: _Held | None = None
         if uses and uses[0].is_output:
             held = self._define(uses[0], uses[1].step if len(uses) > 1 else uses[0].step, tensor)
         for use in uses[1 if uses and uses[0].is_output else 0 :]:
-            if held is not None and self._goes_on(use, held):
+            if held is not None and self._keep_until(use, held):
                 continue
+            # It cannot stay: it must be in HBM before this use, which then may be prefetched from there.
             if held is not None and held.output is not None:
                 ready = self._evict(held.output, held, use.step - 1, turn)
             held = self._prefetch(use, ready)
         if held is None or held.output is None:
             return
+        # Still without a copy in HBM after the last use: it stays as a NoCopy to the end of its live range, unless it
+        # is a result or something else is there by then.
         last = self._program.live_range(tensor)[1]
         if self._program.tensors[tensor].leaves or not self._reserve(held, last, held.output):
             self._evict(held.output, held, len(self._tables.step) - 1, turn)
@@ -175,8 +184,9 @@ class Placing:
         return True
 
     def _define(self, use: _Use, until: int, tensor: int) -> _Held | None:
-        """Write a value into fast memory, where it stays until its first use."""
+        """Write a value into fast memory, where it stays until its first use; None: it goes to HBM."""
         fixed = self._fixed(use)
+        # A result that nothing reads later would only be written back.
         needless = self._program.tensors[tensor].leaves and until == use.step
         kept_s = float(self._begin[until] - self._begin[use.step])
         if fixed == HBM or needless or kept_s > self._longest_s:
@@ -184,6 +194,7 @@ class Placing:
             return None
         at = -1 if fixed is None else fixed
         offset = best_fit(self._room, use.step, until, use.granules, at, use.group)
+        # An alias group without room is decided, too: it stays in HBM.
         self._decide(use, offset)
         if offset < 0:
             return None
@@ -191,8 +202,8 @@ class Placing:
         self._action[use.number] = NO_COPY
         return _Held(offset, until, use)
 
-    def _goes_on(self, use: _Use, held: _Held) -> bool:
-        """Keep a value where it lies until this use."""
+    def _keep_until(self, use: _Use, held: _Held) -> bool:
+        """Keep a value where it lies until this use; False: it cannot stay."""
         first, fixed = held.last + 1, self._fixed(use)
         if fixed is not None and fixed != held.offset:
             return False
@@ -202,6 +213,7 @@ class Placing:
             return False
         self._decide(use, held.offset)
         self._action[use.number] = NO_COPY
+        # The interval of an output is written when it is evicted or stays for good.
         if held.output is None:
             self._first[use.number], self._last[use.number] = first, use.step
         return True
@@ -209,6 +221,8 @@ class Placing:
     def _evict(self, output: _Use, held: _Held, limit: int, turn: int) -> int:
         """Copy a value to HBM after it was written; the first step at which it is there."""
         begin, first = self._begin, output.step + 1
+        # The window ends when the wanted time is over, but not before what is promised already, nor after `limit`.
+        # Where something else lies there by then it is shortened.
         wanted = begin[first] + self._ratios.preferred * 2.0**turn * output.demand_s
         last = min(max(int(np.searchsorted(begin, wanted)) - 1, first, held.last), limit)
         while last > held.last and not self._reserve(held, last, output):
@@ -223,7 +237,7 @@ class Placing:
         return last + 1
 
     def _prefetch(self, use: _Use, ready: int) -> _Held | None:
-        """Copy a value from HBM in time for a use."""
+        """Copy a value from HBM in time for a use; None: the use reads from HBM."""
         fixed, saved_s, b = self._fixed(use), self._saved[use.number], use.number
         if fixed == HBM or (fixed is None and saved_s <= 0.0):
             self._decide(use, HBM)

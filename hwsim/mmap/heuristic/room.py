@@ -1,9 +1,8 @@
 """What the heuristic holds of fast memory and of copies in flight, and its search for a prefetch interval.
 
 Source: XLA's memory space assignment (`hwsim/mmap/heuristic/assignment.py` names it). Unlike the game it places in
-any order of time, so that every interval is compared with every other, and copies overlap: each direction is a queue
-(first in, first out by first step, then buffer) on a timeline in seconds, and a copy fits if it and all later ones end
-in time.
+any order of time, so that every interval is compared with every other. Copies overlap: each direction is a queue (first
+in, first out by first step, then buffer) on a timeline in seconds. A copy fits if it and all later ones end in time.
 """
 
 from __future__ import annotations
@@ -82,6 +81,7 @@ def hold(room: Room, first: int, last: int, offset: int, size: int, group: int) 
 def is_free(room: Room, first: int, last: int, offset: int, size: int, group: int) -> bool:
     """Whether nothing but members of the same alias group lies there then."""
     for k in range(room.held[0]):
+        # Apart in time, or tied by an alias group: may lie at the same place.
         if first > room.last[k] or room.first[k] > last or (group >= 0 and room.group[k] == group):
             continue
         if offset < room.offset[k] + room.size[k] and room.offset[k] < offset + size:
@@ -90,7 +90,7 @@ def is_free(room: Room, first: int, last: int, offset: int, size: int, group: in
 
 
 @kernel
-def _meeting(room: Room, first: int, last: int) -> Ints:
+def _find_meeting(room: Room, first: int, last: int) -> Ints:
     """The intervals that meet [first, last], by offset: Shell's sort, since numba takes seconds to compile its own."""
     found = np.empty(room.held[0], np.int32)
     count = 0
@@ -98,6 +98,7 @@ def _meeting(room: Room, first: int, last: int) -> Ints:
         if room.first[k] <= last and first <= room.last[k]:
             found[count] = k
             count += 1
+    # Insertion sort of every `stride`-th one, with strides that end with 1.
     stride = count // 2
     while stride > 0:
         for k in range(stride, count):
@@ -115,10 +116,12 @@ def _best_fit(room: Room, meeting: Ints, first: int, size: int) -> int:
     """Offset of the smallest gap of at least `size` beside those of `meeting` that end at or after `first`; -1:
     none.
     """
+    # `meeting` comes by offset, so what is free lies between `top`, the end of all before, and the next offset.
     best, best_gap, top = -1, room.capacity + 1, 0
     for k in meeting:
         if room.last[k] < first:
             continue
+        # Negative where members of an alias group lie at one place.
         gap = room.offset[k] - top
         if size <= gap < best_gap:
             best, best_gap = top, gap
@@ -130,13 +133,16 @@ def _best_fit(room: Room, meeting: Ints, first: int, size: int) -> int:
 @kernel
 def best_fit(room: Room, first: int, last: int, size: int, fixed: int, group: int) -> int:
     """Where an interval fits: at `fixed`, or in the smallest gap if that is -1; -1 = nowhere."""
+    # The alias group decides: there or nowhere.
     if fixed >= 0:
         return fixed if is_free(room, first, last, fixed, size, group) else -1
-    return _best_fit(room, _meeting(room, first, last), first, size)
+    return _best_fit(room, _find_meeting(room, first, last), first, size)
 
 
 @kernel
-def _place_of(pool: Pool, first: int, buffer: int) -> int:
+def _position_of(pool: Pool, first: int, buffer: int) -> int:
+    """Position in the queue of a copy with this first step: binary search, by first step and buffer."""
+    # All before `low` are smaller, all from `high` on are not.
     low, high = 0, pool.held[0]
     while low < high:
         middle = (low + high) // 2
@@ -151,12 +157,14 @@ def _place_of(pool: Pool, first: int, buffer: int) -> int:
 @kernel
 def in_time(pool: Pool, first: int, last: int, demand: float, buffer: int) -> bool:
     """Whether a copy with the window [first, last] is finished in it, and all later ones in theirs."""
-    k = _place_of(pool, first, buffer)
+    # A copy begins when its first step does, or when the copy before it ends.
+    k = _position_of(pool, first, buffer)
     end = max(pool.begin[first], pool.end[k - 1] if k > 0 else 0.0) + demand
     if end > pool.begin[last + 1]:
         return False
     for j in range(k, pool.held[0]):
         end = max(pool.begin[pool.first[j]], end) + pool.demand[j]
+        # This one ends no later than without the new copy, so neither do all behind it.
         if end <= pool.end[j]:
             return True
         if end > pool.begin[pool.last[j] + 1]:
@@ -165,9 +173,11 @@ def in_time(pool: Pool, first: int, last: int, demand: float, buffer: int) -> bo
 
 
 @kernel
-def _ends_from(pool: Pool, k: int) -> None:
+def _update_ends(pool: Pool, k: int) -> None:
+    """Work out anew when the copies from position k on end."""
     end = pool.end[k - 1] if k > 0 else 0.0
     for j in range(k, pool.held[0]):
+        # Not before its window begins, and not before the copy before it ends.
         end = max(pool.begin[pool.first[j]], end) + pool.demand[j]
         pool.end[j] = end
 
@@ -175,7 +185,8 @@ def _ends_from(pool: Pool, k: int) -> None:
 @kernel
 def add_copy(pool: Pool, first: int, last: int, demand: float, buffer: int) -> None:
     """Put a copy into the queue."""
-    k = _place_of(pool, first, buffer)
+    # Move what comes later by one, the last first, so that nothing is lost.
+    k = _position_of(pool, first, buffer)
     for j in range(pool.held[0], k, -1):
         pool.first[j] = pool.first[j - 1]
         pool.last[j] = pool.last[j - 1]
@@ -186,20 +197,43 @@ def add_copy(pool: Pool, first: int, last: int, demand: float, buffer: int) -> N
     pool.buffer[k] = buffer
     pool.demand[k] = demand
     pool.held[0] += 1
-    _ends_from(pool, k)
+    _update_ends(pool, k)
 
 
 @kernel
 def remove_copy(pool: Pool, first: int, buffer: int) -> None:
     """Take a copy out of the queue again."""
-    k = _place_of(pool, first, buffer)
+    # Close the gap, the first first.
+    k = _position_of(pool, first, buffer)
     for j in range(k, pool.held[0] - 1):
         pool.first[j] = pool.first[j + 1]
         pool.last[j] = pool.last[j + 1]
         pool.buffer[j] = pool.buffer[j + 1]
         pool.demand[j] = pool.demand[j + 1]
     pool.held[0] -= 1
-    _ends_from(pool, k)
+    _update_ends(pool, k)
+
+
+@kernel
+def _first_steps(
+    begin: Floats, ready: int, now: int, demand: float, saved: float, ratios: tuple[float, float, float]
+) -> tuple[int, int, int]:
+    """Earliest, preferred and latest first step of a prefetch that is finished before step `now`; -1: there is none."""
+    # From the latest step downwards: the first one with enough time; then as far as there is not too much of it, and
+    # between the two the first one with the preferred time.
+    least, preferred, greatest = ratios
+    late = now - 1
+    while late >= ready and begin[now] - begin[late] + saved < least * demand:
+        late -= 1
+    if late < ready:
+        return -1, -1, -1
+    early = late
+    while early > ready and begin[now] - begin[early - 1] <= greatest * demand:
+        early -= 1
+    middle = late
+    while middle > early and begin[now] - begin[middle] < preferred * demand:
+        middle -= 1
+    return max(early, middle - EARLIER), middle, late
 
 
 @kernel
@@ -219,24 +253,16 @@ def prefetch(
     """First step and offset of a prefetch that is finished before step `now`; (-1, -1): none fits.
 
     The time from its first step to `now` is from the least to the greatest of `ratios` (least, preferred, greatest)
-    times the copy's; `saved` seconds of the instruction count towards the least. Tried nearest to the preferred
-    first.
+    times the copy's; `saved` seconds of the instruction count towards the least. First steps nearest to the preferred
+    time are tried first.
     """
-    begin, (least, preferred, greatest) = pool.begin, ratios
-    late = now - 1
-    while late >= ready and begin[now] - begin[late] + saved < least * demand:
-        late -= 1
-    if late < ready:
+    begin, wanted = pool.begin, ratios[1] * demand
+    early, middle, late = _first_steps(begin, ready, now, demand, saved, ratios)
+    if late < 0:
         return -1, -1
-    early = late
-    while early > ready and begin[now] - begin[early - 1] <= greatest * demand:
-        early -= 1
-    wanted = preferred * demand
-    middle = late
-    while middle > early and begin[now] - begin[middle] < wanted:
-        middle -= 1
-    early = max(early, middle - EARLIER)
-    meeting = _meeting(room, early, now) if fixed < 0 else np.empty(0, np.int32)
+    # Found once for the longest interval; `_best_fit` leaves out what ends before a shorter one begins.
+    meeting = _find_meeting(room, early, now) if fixed < 0 else np.empty(0, np.int32)
+    # From the preferred step outwards, both ways; of equally distant ones the earlier first.
     down, up = middle, middle + 1
     while down >= early or up <= late:
         below = abs(begin[now] - begin[down] - wanted) if down >= early else np.inf

@@ -29,6 +29,7 @@ def late_copies(program: Program, hbm_Bps: float, peak_flops: float, layout: Lay
         copies = [
             n for n, use in enumerate(program.buffers) if layout.action[n] == COPY and use.is_output == out
         ]
+        # When the copy before this one ends.
         end = 0.0
         for n in sorted(copies, key=lambda n: (int(layout.copy_first[n]), n)):
             size = program.tensors[program.buffers[n].tensor].size_bytes

@@ -12,10 +12,10 @@ What must hold (MMapGame paper, appendix A, with the rulings of docs/mmap.md):
 - two windows of copies have at most one step in common (equation 6); what each step gives is no more than its time with
   all buffers in fast memory, and is enough for all copies in their windows (equation 5).
 
-The last of these is of the game. The production heuristic's copies overlap; `hwsim/mmap/judge/pools.py` has what holds
-for them instead.
+The last rule holds for layouts of the game only. The production heuristic's copies overlap;
+`hwsim/mmap/judge/pools.py` has the rule for them.
 
-That an interval is as short and an offset as low as it can be is not judged: the tests' twin is for that.
+Whether an interval is as short and an offset as low as possible is not judged; the tests' twin checks that.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Rates:
 def judge(
     program: Program, rates: Rates, layout: Layout, literal_copies: bool = False, pools: bool = False
 ) -> list[Violation]:
-    """Everything that a layout breaks; empty: all is well.
+    """Every rule that a layout breaks; empty: it is valid.
 
     Args:
         program, rates: what is laid out on what.
@@ -109,10 +109,12 @@ def _alone(
 
 
 def _copy(program: Program, layout: Layout, n: int, uses: list[int], literal: bool) -> list[Violation]:
+    """What a Copy breaks: its window, its interval, and that its tensor is in HBM by then."""
     use, where = program.buffers[n], program.buffer_name(n)
     now, (first, last), (start, end) = use.instruction, _interval(layout, n), _window(layout, n)
     if start > end:
         return [Violation("copy window is empty", where, start, end, "step")]
+    # Out: written at the instruction, copied after it, gone when the copy ends.
     if use.is_output:
         if (first, last) != (now, end):
             return [
@@ -124,6 +126,7 @@ def _copy(program: Program, layout: Layout, n: int, uses: list[int], literal: bo
         return (
             [Violation("copy ends after the program", where, end, steps - 1, "step")] if end >= steps else []
         )
+    # In: there from the first step of the copy, copied before the instruction.
     if (first, last) != (start, now):
         return [
             Violation("interval is not from the copy's start to the instruction", where, first, start, "step")
@@ -137,6 +140,7 @@ def _copy(program: Program, layout: Layout, n: int, uses: list[int], literal: bo
 
 
 def _in_hbm_from(program: Program, layout: Layout, uses: list[int]) -> int:
+    """The first step at which a tensor can be copied in: after its copy out, or after the step that makes it."""
     for n in uses:
         if program.buffers[n].is_output and layout.action[n] == COPY:
             return int(layout.copy_last[n]) + 1
@@ -144,6 +148,7 @@ def _in_hbm_from(program: Program, layout: Layout, uses: list[int]) -> int:
 
 
 def _no_copy(program: Program, layout: Layout, n: int, uses: list[int]) -> list[Violation]:
+    """What a NoCopy breaks: an output's interval, or that an input lies there already."""
     use, where = program.buffers[n], program.buffer_name(n)
     first, last = _interval(layout, n)
     if use.is_output:
@@ -155,6 +160,7 @@ def _no_copy(program: Program, layout: Layout, n: int, uses: list[int]) -> list[
         return []
     if first >= 0 and last != use.instruction:
         return [Violation("interval does not end at the instruction", where, use.instruction, last, "step")]
+    # An earlier use of the tensor must lie at the same place at step `held`: now, or just before the interval begins.
     held = use.instruction if first < 0 else first - 1
     for other in uses:
         start, end = _interval(layout, other)
@@ -168,6 +174,7 @@ def _no_copy(program: Program, layout: Layout, n: int, uses: list[int]) -> list[
 
 
 def _groups(program: Program, layout: Layout) -> list[Violation]:
+    """Members of an alias group that do not lie where the first one does (-1: in HBM)."""
     found: list[Violation] = []
     first: dict[int, int] = {}
     for n, use in enumerate(program.buffers):
@@ -182,7 +189,7 @@ def _groups(program: Program, layout: Layout) -> list[Violation]:
 
 
 def _overlaps(program: Program, layout: Layout, held: NDArray[np.int64]) -> list[Violation]:
-    """Each of `held` against all that come later."""
+    """Pairs that overlap in time and place: each of `held` against all that come later in it."""
     size = np.array([program.tensors[program.buffers[n].tensor].size_bytes for n in held], np.int64)
     alias = np.array([program.buffers[n].alias_id for n in held], np.int64)
     first, last, offset = layout.first[held], layout.last[held], layout.offset_bytes[held]
@@ -199,7 +206,7 @@ def _overlaps(program: Program, layout: Layout, held: NDArray[np.int64]) -> list
 
 
 def _windows(program: Program, layout: Layout) -> list[Violation]:
-    """Equation 6."""
+    """Equation 6: pairs of windows with more than one step in common."""
     copies = np.array([n for n in range(len(program)) if layout.action[n] == COPY], np.int64)
     start, end = layout.copy_first[copies], layout.copy_last[copies]
     found = []
@@ -212,7 +219,11 @@ def _windows(program: Program, layout: Layout) -> list[Violation]:
 
 
 def _supply(program: Program, rates: Rates, layout: Layout) -> list[Violation]:
-    """Equation 5: what is used of each step is there, and serves all copies, the earliest end first."""
+    """Equation 5: what copies use of each step is there, and is enough for all of them.
+
+    It is handed out step by step to the copies that are under way, to the one whose window ends first. If that does
+    not serve all of them no other order does.
+    """
     supply = _fast_seconds(program, rates)
     slack = TOLERANCE * float(supply.max(initial=0.0))
     found = [
@@ -232,6 +243,7 @@ def _supply(program: Program, rates: Rates, layout: Layout) -> list[Violation]:
         for n in starting.get(t, []):
             heapq.heappush(waiting, (int(layout.copy_last[n]), n))
         left = float(used)
+        # A copy whose window is over leaves the queue with what it misses.
         while waiting and (left > 0 or waiting[0][0] < t):
             end, n = waiting[0]
             taken = min(left, missing[n]) if end >= t else 0.0
@@ -245,6 +257,7 @@ def _supply(program: Program, rates: Rates, layout: Layout) -> list[Violation]:
             found.append(
                 Violation("window is too short for its copy", where, demand[n], demand[n] - rest, "s")
             )
+    # Seconds that belong to no copy are wrong, too.
     used_s, wanted_s = float(layout.copy_use_s.sum()), sum(demand.values())
     if used_s > wanted_s + TOLERANCE * wanted_s + slack * len(supply):
         found.append(Violation("more is taken than is copied", "all steps", used_s, wanted_s, "s"))
@@ -271,8 +284,10 @@ def _fast_seconds(program: Program, rates: Rates) -> NDArray[np.float64]:
 
 
 def _interval(layout: Layout, n: int) -> tuple[int, int]:
+    """First and last step in fast memory."""
     return int(layout.first[n]), int(layout.last[n])
 
 
 def _window(layout: Layout, n: int) -> tuple[int, int]:
+    """First and last step of the copy."""
     return int(layout.copy_first[n]), int(layout.copy_last[n])

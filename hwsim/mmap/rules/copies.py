@@ -4,9 +4,11 @@ Source: MMapGame paper, appendix A, equations 5 and 6. `docs/mmap.md` has the ru
 
 Equation 6, |copy ∩ copy'| <= 1, says that a window may not hold two neighbouring steps of another one: a *bond* ties
 neighbours that one window holds, and a sum of supply begins anew at a bond. A window takes its supply from the end
-near the instruction, all there is of it, and in part only at the far end; so what lies inside a window is empty for
+near the instruction, all there is of it, and in part only at the far end. So what lies inside a window is empty for
 good, and a scan jumps over runs of empty steps by links. Both ends of a window had supply when it was placed (an empty
 step at the near end belongs to no window), so that no link from outside reaches into one.
+
+A link is one number, 2 (step + 1) + bond: the next step to look at, and whether there is a bond on the way to it.
 """
 
 from __future__ import annotations
@@ -16,12 +18,31 @@ from hwsim.mmap.tables import Records
 
 
 @kernel
+def _link(step: int, bond: int) -> int:
+    """The link to a step from -1 on, with a bond (1) or without one (0) on the way."""
+    return 2 * (step + 1) + bond
+
+
+@kernel
+def _step_of(link: int) -> int:
+    """The step that a link leads to."""
+    return (link >> 1) - 1
+
+
+@kernel
+def _bond_of(link: int) -> int:
+    """1 where there is a bond on the way of a link."""
+    return link & 1
+
+
+@kernel
 def link_all(steps: Records) -> None:
-    """Links of the steps that have no supply when the game begins."""
+    """Set the links of the steps that have no supply when the game begins: to their neighbours, without bonds."""
+    # Links are read of empty steps only. A window that empties a step sets those of its links that are read later.
     for t in range(len(steps)):
         steps[t].bond = 0
-        steps[t].down = 2 * t
-        steps[t].up = 2 * (t + 2)
+        steps[t].down = _link(t - 1, 0)
+        steps[t].up = _link(t + 1, 0)
 
 
 @kernel
@@ -30,29 +51,34 @@ def window_before(steps: Records, top: int, floor: int, demand: float, literal: 
 
     `literal`: it must end at `top`.
     """
-    rest, last, t = demand, top if literal else -1, top
+    # `missing` is what steps t + 1 to `last` do not cover; last = -1 as long as the window has no step with supply.
+    missing, last, t = demand, top if literal else -1, top
     while t >= floor:
-        left = steps[t].supply_s
-        if literal or left > 0.0:
+        supply = steps[t].supply_s
+        if literal or supply > 0.0:
             if last < 0:
                 last = t
-            if left >= rest:
+            if supply >= missing:
                 return t, last
-            rest -= left
+            missing -= supply
             t -= 1
+            # A bond between t and t + 1: a window with both would hold two neighbours of another one. A literal window
+            # cannot begin elsewhere, any other begins anew below the bond.
             if t >= 0 and steps[t].bond:
                 if literal:
                     break
-                rest, last = demand, -1
+                missing, last = demand, -1
             continue
-        code = steps[t].down
-        below = (code >> 1) - 1
+        # An empty step: jump. Where the link ends at another empty step it takes over that one's link (path halving,
+        # as in union-find), so that long runs of empty steps are walked through only once.
+        link = steps[t].down
+        below = _step_of(link)
         if below >= 0 and steps[below].supply_s == 0.0:
-            code = steps[below].down | (code & 1)
-            steps[t].down = code
-            below = (code >> 1) - 1
-        if code & 1:
-            rest, last = demand, -1
+            link = steps[below].down | _bond_of(link)
+            steps[t].down = link
+            below = _step_of(link)
+        if _bond_of(link):
+            missing, last = demand, -1
         t = below
     return -1, -1
 
@@ -63,29 +89,30 @@ def window_after(steps: Records, bottom: int, demand: float, literal: bool) -> t
 
     `literal`: it must begin at `bottom`.
     """
-    rest, first, t = demand, bottom if literal else -1, bottom
+    # The mirror image of `window_before`, except that bond t ties t and t + 1.
+    missing, first, t = demand, bottom if literal else -1, bottom
     while t < len(steps):
-        left = steps[t].supply_s
-        if literal or left > 0.0:
+        supply = steps[t].supply_s
+        if literal or supply > 0.0:
             if first < 0:
                 first = t
-            if left >= rest:
+            if supply >= missing:
                 return first, t
-            rest -= left
+            missing -= supply
             if steps[t].bond:
                 if literal:
                     break
-                rest, first = demand, -1
+                missing, first = demand, -1
             t += 1
             continue
-        code = steps[t].up
-        above = (code >> 1) - 1
+        link = steps[t].up
+        above = _step_of(link)
         if above < len(steps) and steps[above].supply_s == 0.0:
-            code = steps[above].up | (code & 1)
-            steps[t].up = code
-            above = (code >> 1) - 1
-        if code & 1:
-            rest, first = demand, -1
+            link = steps[above].up | _bond_of(link)
+            steps[t].up = link
+            above = _step_of(link)
+        if _bond_of(link):
+            missing, first = demand, -1
         t = above
     return -1, -1
 
@@ -93,30 +120,34 @@ def window_after(steps: Records, bottom: int, demand: float, literal: bool) -> t
 @kernel
 def take_before(steps: Records, first: int, last: int, demand: float) -> None:
     """Place an input's window: take `demand` from `last` downwards, tie its steps, link what is empty."""
-    rest = demand
+    missing = demand
     for t in range(last, first, -1):
-        rest -= steps[t].supply_s
+        missing -= steps[t].supply_s
         steps[t].supply_s = 0.0
-        steps[t].down = 2 * (first + 1) + 1
+        # Down to the far end, which may keep some supply. No upward links: copies of outputs begin after the present
+        # step, and this window lies before it.
+        steps[t].down = _link(first, 1)
         steps[t - 1].bond = 1
-    steps[first].supply_s -= rest
+    steps[first].supply_s -= missing
     if steps[first].supply_s == 0.0:
-        steps[first].down = 2 * first + (steps[first - 1].bond if first > 0 else 0)
+        steps[first].down = _link(first - 1, steps[first - 1].bond if first > 0 else 0)
 
 
 @kernel
 def take_after(steps: Records, first: int, last: int, demand: float) -> None:
     """Place an output's window: take `demand` from `first` upwards, tie its steps, link what is empty."""
-    rest = demand
+    missing = demand
     for t in range(first, last):
-        rest -= steps[t].supply_s
+        missing -= steps[t].supply_s
         steps[t].supply_s = 0.0
         steps[t].bond = 1
-        steps[t].up = 2 * (last + 1) + 1
-        steps[t].down = 2 * first + 1
-    steps[last].supply_s -= rest
+        # Both ways: later outputs scan upwards from here, later inputs downwards across the whole window.
+        steps[t].up = _link(last, 1)
+        steps[t].down = _link(first - 1, 1)
+    steps[last].supply_s -= missing
     if steps[last].supply_s == 0.0:
-        steps[last].up = 2 * (last + 2) + steps[last].bond
-        steps[last].down = 2 * first + (1 if last > first else steps[first - 1].bond)
+        steps[last].up = _link(last + 1, steps[last].bond)
+        steps[last].down = _link(first - 1, 1 if last > first else steps[first - 1].bond)
+    # The loop wrote a bond for the first step too, but below it there is one only if another window made it.
     if first < last:
-        steps[first].down = 2 * first + steps[first - 1].bond
+        steps[first].down = _link(first - 1, steps[first - 1].bond)

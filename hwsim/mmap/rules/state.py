@@ -31,16 +31,24 @@ GAME = np.dtype(
     ],
     align=True,
 )
-"""A game: the buffer to decide on, N at the end; what that was at the last state without an open group; groups that
-are placed and have members to come; outputs that stay beyond the present step; 1 where it ended without a legal action;
-how often it went back to its backup; moves made, those that were taken back included; bytes of this instruction moved
-from and to fast memory; the return so far."""
+"""A game.
+
+cursor: the buffer to decide on, N at the end; backup: the cursor of the last state without an open group.
+open: how many alias groups are placed and have members to come; active: how many outputs stay beyond the present step.
+lost: 1 where the game ended without a legal action; resets: how often it went back to its backup.
+moves: moves made, those that were taken back included.
+fast_read_bytes, fast_write_bytes: bytes of the present instruction moved from and to fast memory.
+total_s: the return so far, seconds.
+"""
 STEP = np.dtype(
     [("supply_s", "f8"), ("bond", "i4"), ("down", "i4"), ("up", "i4"), ("ends_at", "i4")], align=True
 )
-"""A step: what is left for copies (W); 1 where one copy window holds it and the next; of one without supply, the next
-step to look at below (above) it, as 2 (step + 1) + 1 if there is a bond on the way; a buffer whose interval ends there,
--1."""
+"""A step.
+
+supply_s: seconds that are left for copies (W); bond: 1 where one copy window holds this step and the next.
+down, up: of a step without supply, the link to the next step to look at below and above (`hwsim.mmap.rules.copies`).
+ends_at: a buffer whose interval ends at this step, -1 = none; its `also_ends` has the next one.
+"""
 BUFFER = np.dtype(
     [
         ("action", "i4"),
@@ -54,16 +62,23 @@ BUFFER = np.dtype(
     ],
     align=True,
 )
-"""A buffer: what was played, -1 = nothing yet; granules, -1 = in HBM; interval in fast memory and window of the copy;
-the next buffer whose interval ends at the same step, -1. Row k of `active` is no property of buffer k, but entry k of
-the list of outputs that stay beyond the step of the cursor."""
+"""A buffer.
+
+action: what was played, -1 = nothing yet; offset: granules, -1 = in HBM.
+first, last: interval in fast memory; copy_first, copy_last: window of the copy.
+also_ends: the next buffer whose interval ends at the same step, -1 = none.
+active: in row k, no property of buffer k, but entry k of the list of outputs that stay beyond the present step.
+"""
 TENSOR = np.dtype([("last", "i4"), ("offset", "i4"), ("ready", "i4")], align=True)
-"""A tensor: last step and offset of its interval that ends last, -1; first step at which a copy from HBM may begin."""
+"""A tensor. last, offset: last step and granules of its interval that ends last, -1 = none.
+
+ready: first step at which a copy from HBM may begin.
+"""
 GROUP = np.dtype([("state", "i4"), ("offset", "i4")], align=True)
-"""An alias group: UNDECIDED, PLACED, DROPPED or FORCED (to be dropped); granules, -1 = not placed."""
+"""An alias group. state: UNDECIDED, PLACED, DROPPED or FORCED (to be dropped); offset: granules, -1 = not placed."""
 
 
-class Board(NamedTuple):
+class GameState(NamedTuple):
     """B games; the same arrays without their first axis, but `game` [1], are one game.
 
     Attributes:
@@ -77,9 +92,9 @@ class Board(NamedTuple):
     group: Records
 
 
-def new_boards(tables: Tables, batch: int) -> Board:
+def new_states(tables: Tables, batch: int) -> GameState:
     """Room for `batch` games, to be begun by `hwsim.mmap.rules.moves.restart`."""
-    return Board(
+    return GameState(
         np.zeros(batch, GAME),
         np.zeros((batch, len(tables.step)), STEP),
         np.zeros((batch, len(tables.buffer)), BUFFER),
@@ -89,8 +104,8 @@ def new_boards(tables: Tables, batch: int) -> Board:
 
 
 @kernel
-def copy_board(given: Board, out: Board) -> None:
-    """Make one game what another is."""
+def copy_state(given: GameState, out: GameState) -> None:
+    """Copy one game over another."""
     out.game[:] = given.game
     out.step[:] = given.step
     out.buffer[:] = given.buffer
@@ -99,12 +114,12 @@ def copy_board(given: Board, out: Board) -> None:
 
 
 @kernel
-def board_of(boards: Board, row: int) -> Board:
+def state_of(states: GameState, row: int) -> GameState:
     """One game of a batch: views, not copies."""
-    return Board(
-        boards.game[row : row + 1],
-        boards.step[row],
-        boards.buffer[row],
-        boards.tensor[row],
-        boards.group[row],
+    return GameState(
+        states.game[row : row + 1],
+        states.step[row],
+        states.buffer[row],
+        states.tensor[row],
+        states.group[row],
     )

@@ -3,8 +3,8 @@
 Source: MMapGame paper, section 4.3.1 and table 1.
 
 Deviations: sizes and seconds are log1p times a constant and clipped at `LIMIT`, times are distances from the present
-step, so that numbers are of order 1 and mean the same in another program; identifiers, which mean nothing elsewhere,
-stand apart and are said as relations, too (same tensor, same group). Whether a group is placed or dropped is added: a
+step, so that numbers are of order 1 and mean the same in another program. Identifiers, which mean nothing elsewhere,
+stand apart; relations say what they are for (same tensor, same group). Whether a group is placed or dropped is added: a
 group that a dead end dropped cannot be told from offsets. A step outside the program is a free cell in the map, but -1
 in the supply profile. With `held`, which is not in the paper, an agent sees which tensors still lie in fast memory for
 a NoCopy at their next use, and what of that each action would write over.
@@ -13,7 +13,7 @@ a NoCopy at their next use, and what of that each action would write over.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -25,30 +25,63 @@ SCHEMA_VERSION = 1
 LIMIT = 4.0
 """Scaled sizes, seconds and distances are clipped here: bytes beyond 10^27, times beyond 10^12 s or 10^13 steps."""
 
-BUFFER_FEATURES = (
-    "present",
-    "size",
-    "is_output",
-    "target_time",
-    "live_first",
-    "live_last",
-    "demand",
-    "benefit",
-    "same_tensor",
-    "in_group",
-    "same_group",
-    "group_placed",
-    "group_dropped",
-)
-"""Columns of a buffer: table 1, after a flag that it exists. Times are distances from the step of b_t, with a sign."""
-ACTION_FEATURES = ("legal", "has_interval", "first", "last", "offset")
-"""Columns of an action: whether it is legal, whether it takes an interval and which, and the offset over the capacity
-(-1 = none). A NoCopy of what lies there already has an offset and no interval."""
-LOSS_FEATURES = ("benefit", "target_time")
-"""Columns of what an action writes over: the benefits of the next uses of tensors that are held there, in all, and the
-distance to the first of these uses."""
-GLOBAL_FEATURES = ("move", "buffer", "group_index", "group_left")
-"""Moves so far, those that were taken back included; index of b_t; how many of its group come before and after it."""
+
+class BufferColumns(NamedTuple):
+    """Columns of a buffer: table 1, after a flag that it exists. Times are distances from the step of b_t, signed."""
+
+    present: int
+    size: int
+    is_output: int
+    target_time: int
+    live_first: int
+    live_last: int
+    demand: int
+    benefit: int
+    same_tensor: int
+    in_group: int
+    same_group: int
+    group_placed: int
+    group_dropped: int
+
+
+class ActionColumns(NamedTuple):
+    """Columns of an action: whether it is legal, whether it takes an interval and which, its offset over the capacity.
+
+    An offset of -1 is none. A NoCopy of what lies in fast memory already has an offset and no interval.
+    """
+
+    legal: int
+    has_interval: int
+    first: int
+    last: int
+    offset: int
+
+
+class LossColumns(NamedTuple):
+    """Columns of what an action writes over: the tensors that are held there.
+
+    The benefits of their next uses, in all, and the distance to the first of these uses.
+    """
+
+    benefit: int
+    target_time: int
+
+
+class GlobalColumns(NamedTuple):
+    """Moves so far, those that were taken back included; index of b_t; members of its group before and after it."""
+
+    move: int
+    buffer: int
+    group_index: int
+    group_left: int
+
+
+BUFFER_FEATURES, ACTION_FEATURES = BufferColumns._fields, ActionColumns._fields
+LOSS_FEATURES, GLOBAL_FEATURES = LossColumns._fields, GlobalColumns._fields
+"""Names of the columns, in their order."""
+BUFFER, ACTION = BufferColumns(*range(len(BUFFER_FEATURES))), ActionColumns(*range(len(ACTION_FEATURES)))
+LOSS, GLOBAL = LossColumns(*range(len(LOSS_FEATURES))), GlobalColumns(*range(len(GLOBAL_FEATURES)))
+"""Numbers of the columns, by name."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def test_a_layout_costs_at_least_its_instructions_and_exactly_that_where_nothing
     )
     game = MmapGame(tables, GRANULE)
     proposal = np.array(wishes, np.int16)
-    layout, cost = game.layout_of(proposal), game.played(proposal[None]).cost_s[0]
+    layout, cost = game.layout_of(proposal), game.play(proposal[None]).cost_s[0]
     assert latency_s(tables, layout) >= cost
     held = {
         use.tensor

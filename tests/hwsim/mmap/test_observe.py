@@ -13,7 +13,7 @@ from observe_twin import ObserveTwin
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.game import MmapGame
 from hwsim.mmap.problem import MmapProblem
-from hwsim.mmap.rules.state import Board
+from hwsim.mmap.rules.state import GameState
 from hwsim.mmap.tables import build_tables
 from hwsim.mmap.view.parts import BUFFER_FEATURES, View
 from workloads.errors import InputError
@@ -73,7 +73,7 @@ def problem() -> MmapProblem:
     return MmapProblem(load_program("alexnet_train_batch_32"), load_chip("tpuv4i"))
 
 
-def played(game: MmapGame, moves: int, batch: int = 4) -> Board:
+def played(game: MmapGame, moves: int, batch: int = 4) -> GameState:
     rng, state = np.random.default_rng(0), game.reset(batch)
     for _ in range(moves):
         legal = game.legal(state)

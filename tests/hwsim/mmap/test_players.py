@@ -28,7 +28,7 @@ def test_what_the_greedy_player_plays_is_legal(program, chip, drop_backup, look_
     assume(playable(program))
     game = MmapGame(build_tables(program, chip, drop_backup=drop_backup), GRANULE)
     action = greedy(game, GreedyConfig(price, price, look_ahead))
-    played = game.played(action[None])
+    played = game.play(action[None])
     if not np.isnan(played.cost_s[0]):
         np.testing.assert_array_equal(played.action[0], action)
         assert played.resets[0] == 0
@@ -41,7 +41,7 @@ def test_what_the_random_player_plays_is_legal_and_decided_by_its_draws(program,
     game = MmapGame(build_tables(program, chip), GRANULE)
     draws = np.random.default_rng(seed).random((3, len(program)))
     played = random_legal(game, draws)
-    np.testing.assert_array_equal(game.played(played.action).action, played.action)
+    np.testing.assert_array_equal(game.play(played.action).action, played.action)
     np.testing.assert_array_equal(random_legal(game, draws[1:]).action, played.action[1:])
 
 

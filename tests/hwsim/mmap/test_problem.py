@@ -47,8 +47,8 @@ def test_what_was_played_is_played_again_to_the_same_layout(program, chip, liter
     wishes = np.array(data.draw(wishes_of(program)), np.int16)[None, :, None]
     once = problem.evaluate(wishes, KEY)
     again = problem.evaluate(once.repaired, KEY)
-    event(f"resets {problem.game.played(wishes[:, :, 0]).resets[0]}")
-    assert problem.game.played(again.repaired[:, :, 0]).resets[0] == 0
+    event(f"resets {problem.game.play(wishes[:, :, 0]).resets[0]}")
+    assert problem.game.play(again.repaired[:, :, 0]).resets[0] == 0
     np.testing.assert_array_equal(again.repaired, once.repaired)
     assert (again.cost[0], again.epsilon[0]) == (once.cost[0], 0.0)
     for first, second in zip(
@@ -74,7 +74,7 @@ def test_the_return_is_what_the_program_saves(program, chip, drop_backup, data):
     if state.game["lost"][0]:
         assert abs(total) <= 1e-12
     else:
-        cost = game.played(state.buffer["action"].astype(np.int16)).cost_s[0]
+        cost = game.play(state.buffer["action"].astype(np.int16)).cost_s[0]
         np.testing.assert_allclose(
             total * tables.most_s, tables.none_s - cost, rtol=1e-9, atol=1e-9 * tables.none_s
         )
@@ -90,7 +90,7 @@ def test_the_best_proposal_is_the_best_legal_game(program, chip):
     game = MmapGame(build_tables(program, chip), GRANULE)
     proposals = np.full((3 ** len(decisions), len(program)), -1, np.int16)
     proposals[:, decisions] = list(product(range(3), repeat=len(decisions)))
-    found = game.played(proposals)
+    found = game.play(proposals)
 
     def costs(state):
         if game.done(state)[0]:
@@ -145,7 +145,7 @@ def test_a_dead_end_goes_back_and_drops_its_group():
     kept = MmapProblem(program, chip(granules=2))
     played, found = evaluate(kept, [COPY, NO_COPY, COPY, NO_COPY])
     assert played == [DROP, NO_COPY, DROP, NO_COPY]
-    assert kept.game.played(np.array([[COPY, NO_COPY, COPY, NO_COPY]], np.int16)).resets.tolist() == [1]
+    assert kept.game.play(np.array([[COPY, NO_COPY, COPY, NO_COPY]], np.int16)).resets.tolist() == [1]
     assert found.status[0] == Status.OK
 
     lost = MmapProblem(program, chip(granules=2), MmapConfig(drop_backup=False))

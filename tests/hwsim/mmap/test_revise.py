@@ -12,13 +12,15 @@ from mmap_programs import GRANULE, chips, playable, programs
 from mmap_twin import COPY, DROP, NOCOPY, Twin
 
 from hwsim.keys import bits, uniform
-from hwsim.mmap import revise
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.cost import roofline_s
 from hwsim.mmap.game import MmapGame
-from hwsim.mmap.revise import ENDED, change, go_to, mark, marks_for, play_from, uses_of, walk
+from hwsim.mmap.revise import replay
+from hwsim.mmap.revise.anneal import walk
+from hwsim.mmap.revise.changes import change, uses_of
+from hwsim.mmap.revise.replay import ENDED, Game, go_to, marks_for, play_from, write_marks
 from hwsim.mmap.rules.room import new_words
-from hwsim.mmap.rules.state import Board, board_of, new_boards
+from hwsim.mmap.rules.state import GameState, new_states, state_of
 from hwsim.mmap.tables import build_tables
 from hwsim.problem import Floats, Mapping16
 from workloads.load_program import load_program
@@ -139,7 +141,7 @@ def test_a_walk_is_the_plain_ones(program, chip, literal, drop_backup, key, hot)
     assume(len(plain.decisions) <= 60)  # more could be given up before their end
     start = np.full(len(program), NOCOPY, np.int16)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(revise, "APART", 4)
+        patch.setattr(replay, "APART", 4)
         found = walk(tables, start, np.uint64(key), 12 * len(plain.decisions), hot, hot)
     wish, kept, best = plain.walk(start.tolist(), np.uint64(key), found.tried, hot * tables.most_s)
     event(f"{found.tried} tried, better {found.returned > 0}, lost {kept.state.lost}")
@@ -158,7 +160,7 @@ def test_the_best_game_played_again_returns_what_was_said(program, chip, literal
     assume(playable(program))
     game = MmapGame(build_tables(program, chip, literal, True), GRANULE)
     found = game.revised(np.full((len(program), 1), -1), np.uint64(key), 20 * len(program), 0.1, 0.0)
-    again = game.played(found.mapping[None, :, 0])
+    again = game.play(found.mapping[None, :, 0])
     tables = game.tables
     assert (tables.none_s - again.cost_s[0]) / tables.most_s == pytest.approx(found.returned, abs=1e-12)
     assert np.array_equal(again.action[0], found.mapping[:, 0])
@@ -171,14 +173,13 @@ def test_what_a_game_returned_so_far_is_known_where_it_went_back_too(program, ch
     assume(playable(program))
     tables = build_tables(program, chip, literal, True)
     rng, number = np.random.default_rng(key), len(program)
-    boards, words, marks = new_boards(tables, 3), new_words(tables), new_boards(tables, 0)
-    kept, trial, fresh = (board_of(boards, b) for b in range(3))
+    states, words, marks = new_states(tables, 3), new_words(tables), new_states(tables, 0)
+    kept, trial, fresh = (state_of(states, b) for b in range(3))
 
-    def play(board: Board, keep: int, wish: Mapping16, sofar: Floats) -> int:
-        go_to(tables, board, kept, marks, keep)
-        _, how, moves = play_from(
-            tables, board, keep, wish, sofar, fresh, wish, 0.0, sofar, number + 1, -np.inf, words
-        )
+    def play(state: GameState, keep: int, wish: Mapping16, so_far_s: Floats) -> int:
+        go_to(tables, state, kept, marks, keep)
+        own, other = Game(state, so_far_s), Game(fresh, so_far_s)
+        how, moves = play_from(tables, own, wish, other, wish, keep, number + 1, -np.inf, words)
         assert how == ENDED
         return moves
 
@@ -189,7 +190,7 @@ def test_what_a_game_returned_so_far_is_known_where_it_went_back_too(program, ch
     moves = play(trial, keep, rng.integers(0, 3, number).astype(np.int16), second)
     event(f"went back {moves > number - keep}")
     actions = trial.buffer["action"].astype(np.int16)
-    other = board_of(new_boards(tables, 1), 0)
+    other = state_of(new_states(tables, 1), 0)
     play(other, 0, actions, again)
     assert second[actions >= 0] == pytest.approx(again[actions >= 0], rel=1e-9, abs=1e-18)
 
@@ -197,14 +198,15 @@ def test_what_a_game_returned_so_far_is_known_where_it_went_back_too(program, ch
 def test_a_game_begins_at_any_mark_as_if_it_were_played_up_to_there():
     tables = build_tables(load_program("wavenet_coherent_batch32"), load_chip("tpuv4i"), False, True)
     number, words = len(tables.buffer), new_words(tables)
-    boards, marks = new_boards(tables, 3), marks_for(tables)
-    none, (kept, one, other) = new_boards(tables, 0), (board_of(boards, b) for b in range(3))
-    wish, sofar = np.random.default_rng(0).integers(0, 3, number).astype(np.int16), np.zeros(number)
+    states, marks = new_states(tables, 3), marks_for(tables)
+    none, (kept, one, other) = new_states(tables, 0), (state_of(states, b) for b in range(3))
+    wish, so_far_s = np.random.default_rng(0).integers(0, 3, number).astype(np.int16), np.zeros(number)
     for keep in (0, number // 3):  # a second game that shares a third with the first
         go_to(tables, one, kept, none, keep)
-        play_from(tables, one, keep, wish, sofar, other, wish, 0.0, sofar, number + 1, -np.inf, words)
+        own, fresh = Game(one, so_far_s), Game(other, so_far_s)
+        play_from(tables, own, wish, fresh, wish, keep, number + 1, -np.inf, words)
         kept, one = one, kept
-        mark(tables, one, kept, marks, 0 if kept.game["resets"] else keep)
+        write_marks(tables, one, kept, marks, 0 if kept.game["resets"] else keep)
         for at in range(0, number, 131):
             go_to(tables, one, kept, marks, at)
             go_to(tables, other, kept, none, at)
@@ -225,7 +227,7 @@ def test_games_given_up_do_not_count_and_the_rest_is_worth_more_every_time():
         values.append(found.returned)
     assert values == sorted(values)
     assert values[-1] > 0.44
-    again = game.played(found.mapping[None, :, 0])
+    again = game.play(found.mapping[None, :, 0])
     assert (tables.none_s - again.cost_s[0]) / tables.most_s == pytest.approx(values[-1], abs=1e-12)
 
 

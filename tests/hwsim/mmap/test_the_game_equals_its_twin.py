@@ -39,13 +39,19 @@ def test_every_action_and_every_move_is_the_twins(program, chip, literal, drop_b
     state, rewards = game.reset(1), []
     while not twin.over():
         assert_same_state(game, state, twin)
-        plans, legal = game.plans(state), []
+        outcomes, legal = game.outcomes(state), []
         for action in range(3):
             expected = twin.plan(action)
-            assert plans.legal[0, action] == (expected is not False)
+            assert outcomes.legal[0, action] == (expected is not False)
             if expected is not False:
                 legal.append(action)
-                parts = (plans.first, plans.last, plans.copy_first, plans.copy_last, plans.offset_bytes)
+                parts = (
+                    outcomes.first,
+                    outcomes.last,
+                    outcomes.copy_first,
+                    outcomes.copy_last,
+                    outcomes.offset_bytes,
+                )
                 assert tuple(int(part[0, action]) for part in parts) == row_of(expected)
         action = data.draw(st.sampled_from(legal))
         expected_s = twin.step(action)
@@ -68,7 +74,7 @@ def test_proposals_are_played_as_the_twin_plays_them(program, chip, literal, dro
         st.lists(st.sampled_from((0, 1, 1, 2, 2)), min_size=len(program), max_size=len(program))
     )
     twin.play(wishes)
-    found = game.played(np.array([wishes], np.int16))
+    found = game.play(np.array([wishes], np.int16))
     event(f"resets {twin.resets}, lost {twin.state.lost}")
     assert found.resets[0] == twin.resets
     assert np.isnan(found.cost_s[0]) if twin.state.lost else found.cost_s[0] == twin.cost()

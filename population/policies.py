@@ -1,0 +1,102 @@
+"""The policies that genomes stand for: their probabilities, random ones, and whether a genome fits a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.problem import Observation
+from policies.boltzmann import boltzmann
+from policies.layout import Layout
+from population.config import Decisions
+from population.genome import Boltzmann, Encoding, Genome, Gnn, Individual, random_boltzmann
+
+if TYPE_CHECKING:
+    from policies.graph_unet import GraphUNetConfig
+    from policies.stacked import StackedActor
+
+Floats = NDArray[np.float32]
+
+
+class Policies:
+    """Evaluates and makes genomes for some decisions. torch is imported where there are GNNs only."""
+
+    def __init__(self, decisions: Decisions, actor: GraphUNetConfig | None, device: str) -> None:
+        """`actor` may be None where there are no GNNs; `device` is where torch evaluates them."""
+        self._decisions, self._actor, self._device = decisions, actor, device
+
+    @cached_property
+    def _stacked(self) -> StackedActor:
+        """Evaluates all GNNs at once."""
+        from policies.stacked import StackedActor
+
+        if self._actor is None:
+            raise ValueError("actor: expected a GraphUNetConfig, received None")
+        given = self._decisions
+        return StackedActor(
+            self._actor, given.features, given.num_choices.shape[1], given.choices, self._device
+        )
+
+    @property
+    def layout(self) -> Layout:
+        """Where each tensor lies in a GNN's weight vector."""
+        return self._stacked.layout
+
+    @property
+    def layout_or_none(self) -> Layout | None:
+        """The layout; None where there are no GNNs."""
+        return None if self._actor is None else self.layout
+
+    def draw(self, encoding: Encoding, rng: np.random.Generator) -> Genome:
+        """A random genome."""
+        if encoding == "boltzmann":
+            return random_boltzmann(self._decisions.num_choices, self._decisions.choices, rng)
+        return self.draw_gnn(rng)
+
+    def draw_gnn(self, rng: np.random.Generator) -> Gnn:
+        """A random GNN."""
+        from policies.graph_unet import draw_weights
+
+        assert self._actor is not None
+        return Gnn(draw_weights(self.layout, self._actor, rng))
+
+    def check(self, genome: Genome) -> None:
+        """Raises ValueError unless the genome fits the decisions or the actor."""
+        if isinstance(genome, Gnn):
+            self.layout.check(genome.weights, "genome weights")
+            return
+        size = (*self._decisions.num_choices.shape, self._decisions.choices)
+        if genome.prior.shape != size or genome.temperature.shape != size[:2]:
+            raise ValueError(
+                f"genome: expected prior {list(size)} and temperature {list(size[:2])}, "
+                f"received {list(genome.prior.shape)} and {list(genome.temperature.shape)}"
+            )
+
+    def probabilities(self, members: Sequence[Individual], observation: Observation) -> Floats:
+        """Probabilities float32 [M, N, H, C] of some individuals."""
+        decisions = self._decisions
+        shape = (*decisions.num_choices.shape, decisions.choices)
+        out = np.zeros((len(members), *shape), dtype=np.float32)
+        gnns = [i for i, m in enumerate(members) if isinstance(m.genome, Gnn)]
+        others = [i for i, m in enumerate(members) if isinstance(m.genome, Boltzmann)]
+        if gnns:
+            from policies.graph import prepare
+
+            weights = np.stack([m.genome.weights for m in members if isinstance(m.genome, Gnn)])
+            graph = prepare(observation.edge_index, len(observation.x))
+            out[gnns] = self._stacked.probabilities(weights, observation.x, graph, decisions.num_choices)
+        if others:
+            genomes = [m.genome for m in members if isinstance(m.genome, Boltzmann)]
+            prior = np.stack([g.prior for g in genomes])
+            temperature = np.stack([g.temperature for g in genomes])
+            out[others] = boltzmann(prior, temperature, decisions.num_choices)
+        return out
+
+    def posterior(self, observation: Observation, member: Individual) -> Floats:
+        """Probabilities float32 [N, H, C] of one individual."""
+        found: Floats = self.probabilities([member], observation)[0]
+        return found
