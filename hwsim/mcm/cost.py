@@ -57,6 +57,15 @@ class Tables(NamedTuple):
     capacity: int
 
 
+def tensors_of(t: Tables) -> list[tuple[int, int, list[int]]]:
+    """Each tensor as the node that makes it, its bytes, and the nodes that read it."""
+    readers = np.split(t.reader, t.read_start[1:-1]) if len(t.source) else []
+    return [
+        (source, size, to.tolist())
+        for source, size, to in zip(t.source.tolist(), t.tensor_bytes.tolist(), readers, strict=True)
+    ]
+
+
 @kernel
 def _busy(
     t: Tables, place: NDArray[np.int16], chip_s: NDArray[np.float64], link_s: NDArray[np.float64]
@@ -64,6 +73,7 @@ def _busy(
     """Add the busy times of one partition [N] to those of chips [C] and links [C]; link i leads from chip i on."""
     for n in range(len(place)):
         chip_s[place[n]] += t.compute_s[n]
+    # The tensor that a chip received last: however many of its nodes read a tensor, it receives that once.
     seen = np.full(t.chips, -1, np.int64)
     for k in range(len(t.source)):
         home, far = int(place[t.source[k]]), 0
@@ -75,15 +85,18 @@ def _busy(
             seen[chip] = k
             if t.transfers:
                 chip_s[chip] += t.tensor_s[k]
+                # Sent once, too: with the first chip that receives it.
                 if far == 0:
                     chip_s[home] += t.tensor_s[k]
             far = max(far, hops)
+        # It passes each link up to the farthest reader once, and the chips on its way take it.
         for hop in range(far):
             link_s[(home + hop) % t.chips] += t.tensor_s[k]
 
 
 @kernel
 def _busy_of(t: Tables, place: NDArray[np.int16]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Busy seconds of chips [C] and links [C]."""
     chip_s, link_s = np.zeros(t.chips), np.zeros(t.chips)
     _busy(t, place, chip_s, link_s)
     return chip_s, link_s
@@ -91,6 +104,7 @@ def _busy_of(t: Tables, place: NDArray[np.int16]) -> tuple[NDArray[np.float64], 
 
 @kernel
 def _costs(t: Tables, places: NDArray[np.int16]) -> NDArray[np.float64]:
+    """The busiest chip, float64 [B]; links count unless the chips' times hold the transfers."""
     out = np.empty(len(places), np.float64)
     for b in range(len(places)):
         chip_s, link_s = np.zeros(t.chips), np.zeros(t.chips)

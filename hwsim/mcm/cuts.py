@@ -81,42 +81,22 @@ def _reach(t: Tables) -> NDArray[np.int64]:
 
 @kernel
 def _best_cuts(t: Tables, reach: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """value[j, q] (inf: none) and the first node of the last of j runs over the nodes before q."""
+    """value[j, q], the cost of the cheapest j runs over the nodes before q (inf: none); where the last run begins."""
     n, tensors = len(t.compute_s), len(t.source)
     chips = min(t.chips, n)
     value = np.full((chips + 1, n + 1), np.inf)
     back = np.zeros((chips + 1, n + 1), np.int64)
     value[0, 0] = 0.0
-    last = np.empty(tensors, np.int64)
-    for k in range(tensors):
-        last[k] = -1
-        for at in range(t.read_start[k], t.read_start[k + 1]):
-            last[k] = max(last[k], t.reader[at])
+    last = _last_readers(t)
     made_at = np.argsort(t.source)
+    # A run is the nodes p to q - 1. For each p it grows by a node at a time, and its costs with it.
     for p in range(n):
-        incoming = 0.0
-        if not t.transfers and p > 0:
-            for k in range(tensors):
-                if t.source[k] < p and last[k] >= p:
-                    incoming += t.tensor_s[k]
-        taken = np.zeros(tensors, np.bool_)
+        incoming = 0.0 if t.transfers else _incoming_s(t, last, p)
+        first_read = _first_read_s(t, p) if t.transfers else np.zeros(n)
         load, held, received, sent = 0.0, 0, 0.0, 0.0
         at, leaving = 0, np.zeros(n + 1)
         while at < tensors and t.source[made_at[at]] < p:
             at += 1
-        readers = np.zeros(n, np.float64)
-        if t.transfers:
-            for k in range(tensors):
-                if t.source[k] < p:
-                    for to in range(t.read_start[k], t.read_start[k + 1]):
-                        v = t.reader[to]
-                        if v >= p and not taken[k]:
-                            first = v
-                            for more in range(to, t.read_start[k + 1]):
-                                if t.reader[more] >= p:
-                                    first = min(first, t.reader[more])
-                            readers[first] += t.tensor_s[k]
-                            taken[k] = True
         for q in range(p + 1, n + 1):
             v = q - 1
             load += t.compute_s[v]
@@ -124,15 +104,18 @@ def _best_cuts(t: Tables, reach: NDArray[np.int64]) -> tuple[NDArray[np.float64]
             if t.capacity >= 0 and held > t.capacity:
                 break
             if t.transfers:
-                received += readers[v]
+                received += first_read[v]
+                # What is made in the run is sent as long as a reader lies behind it: until v is its last reader.
                 sent -= leaving[v]
                 while at < tensors and t.source[made_at[at]] == v:
                     k = made_at[at]
                     sent += t.tensor_s[k]
                     leaving[last[k]] += t.tensor_s[k]
                     at += 1
+            # A run that an edge would jump over is none, but a longer one may be.
             if t.triangle and q < n and q <= reach[p]:
                 continue
+            # The dearest of the runs counts, and the link into this one, where links have times of their own.
             cost = max(load + received + sent, incoming)
             for j in range(chips):
                 found = max(value[j, p], cost)
@@ -140,3 +123,40 @@ def _best_cuts(t: Tables, reach: NDArray[np.int64]) -> tuple[NDArray[np.float64]
                     value[j + 1, q] = found
                     back[j + 1, q] = p
     return value, back
+
+
+@kernel
+def _last_readers(t: Tables) -> NDArray[np.int64]:
+    """The last reader of each tensor, int64 [T]."""
+    last = np.full(len(t.source), -1, np.int64)
+    for k in range(len(t.source)):
+        for at in range(t.read_start[k], t.read_start[k + 1]):
+            last[k] = max(last[k], t.reader[at])
+    return last
+
+
+@kernel
+def _incoming_s(t: Tables, last: NDArray[np.int64], p: int) -> float:
+    """Seconds that the link into a run from node p on is busy: with each tensor from before p that p or later reads."""
+    seconds = 0.0
+    if p > 0:
+        for k in range(len(t.source)):
+            if t.source[k] < p and last[k] >= p:
+                seconds += t.tensor_s[k]
+    return seconds
+
+
+@kernel
+def _first_read_s(t: Tables, p: int) -> NDArray[np.float64]:
+    """Float64 [N]: seconds of the tensors from before node p whose first reader from p on a node is."""
+    seconds = np.zeros(len(t.compute_s), np.float64)
+    for k in range(len(t.source)):
+        if t.source[k] < p:
+            # A chip receives a tensor once, however many of its nodes read it.
+            first = len(seconds)
+            for at in range(t.read_start[k], t.read_start[k + 1]):
+                if t.reader[at] >= p:
+                    first = min(first, t.reader[at])
+            if first < len(seconds):
+                seconds[first] += t.tensor_s[k]
+    return seconds

@@ -9,7 +9,7 @@ The bound is the greatest of these, each proved in docs/mcm.md:
   widely read nodes left out; where the graph has too many ideals, its smallest nodes too (`hwsim/mcm/bounds/thin.py`).
 
 It holds for the device model, which never costs less. The partition is the cheapest of that split, of the best cuts
-(`hwsim/mcm/cuts.py`) and of the baseline, those that break a rule repaired by FIX.
+(`hwsim/mcm/cuts.py`) and of the baseline, those that break a rule repair by FIX.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from hwsim.capabilities import Solution
 from hwsim.mcm.bounds.ideals import cheapest_chain, ideals
-from hwsim.mcm.bounds.thin import filled, thinned, thinner
+from hwsim.mcm.bounds.thin import fill, smaller_selections, thin
 from hwsim.mcm.cost import Tables, costs
 from hwsim.mcm.cuts import best_cuts
 from hwsim.mcm.network import Network
@@ -61,9 +61,9 @@ def bound_of(network: Network, known_s: float, time_limit_s: float) -> tuple[Bou
     t = network.tables
     cost, why = closed_bound(t)
     split = None
-    for kept in thinner(t, ~network.copy) if t.acyclic else ():
+    for kept in smaller_selections(t, ~network.copy) if t.acyclic else ():
         left = begun + time_limit_s - time.monotonic()
-        small = thinned(t, kept)
+        small = thin(t, kept)
         listed = ideals(small, left)
         if listed is None:
             continue
@@ -75,7 +75,7 @@ def bound_of(network: Network, known_s: float, time_limit_s: float) -> tuple[Bou
                 why += f", without the {rest:,} smallest nodes" if rest else ""
                 why += ", without the triangle rule" if t.triangle else ""
             if chain[1] is not None:
-                split = filled(t, kept, chain[1])
+                split = fill(t, kept, chain[1])
         break
     return Bound(cost * (1 - ROUNDING), why, time.monotonic() - begun), split
 
@@ -83,7 +83,7 @@ def bound_of(network: Network, known_s: float, time_limit_s: float) -> tuple[Bou
 def solve(
     network: Network,
     baseline: NDArray[np.int16],
-    repaired: Callable[[NDArray[np.int16]], NDArray[np.int16]],
+    repair: Callable[[NDArray[np.int16]], NDArray[np.int16]],
     cost_of: Callable[[NDArray[np.int16]], NDArray[np.float64]],
     time_limit_s: float,
 ) -> Solution:
@@ -92,7 +92,7 @@ def solve(
     Args:
         network: what is split.
         baseline: int16 [N], a valid partition.
-        repaired: valid partitions [B, N] near partitions [B, N].
+        repair: valid partitions [B, N] near partitions [B, N].
         cost_of: costs [B] of valid partitions [B, N], infinite where one does not run.
         time_limit_s: for the bound.
     """
@@ -103,7 +103,7 @@ def solve(
         cut = best_cuts(t)
         candidates += [] if cut is None else [cut]
     candidates += [] if split is None else [split]
-    valid = repaired(np.stack(candidates))
+    valid = repair(np.stack(candidates))
     price = cost_of(valid)
     best = int(np.argmin(price))
     return Solution(valid[best][:, None], float(price[best]), bound)

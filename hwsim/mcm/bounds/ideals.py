@@ -67,10 +67,10 @@ def ideals(t: Tables, time_limit_s: float, most: int = MOST) -> Ideals | None:
                     freed = [w for w in readers[v] if need[w] & larger == need[w]]
                     following[larger] = [u for u in ready if u != v] + freed
         layer = following
-    return _tabulated(t, found)
+    return _tabulate(t, found)
 
 
-def _tabulated(t: Tables, found: list[int]) -> Ideals:
+def _tabulate(t: Tables, found: list[int]) -> Ideals:
     n, words = len(t.compute_s), (len(t.compute_s) + 63) // 64
     raw = b"".join(ideal.to_bytes(8 * words, "little") for ideal in found)
     nodes = np.frombuffer(raw, np.uint64).reshape(len(found), words).copy()

@@ -18,7 +18,7 @@ SHARES = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """Shares of all work, or of one chip's memory, that nodes left out have together at most; equals go together."""
 
 
-def thinner(t: Tables, needed: NDArray[np.bool_]) -> Iterator[NDArray[np.int64]]:
+def smaller_selections(t: Tables, needed: NDArray[np.bool_]) -> Iterator[NDArray[np.int64]]:
     """Nodes that are left, int64 [K] ascending: all that are `needed` (bool [N]) first, then fewer and fewer."""
     whole = np.flatnonzero(needed)
     yield whole
@@ -35,7 +35,7 @@ def thinner(t: Tables, needed: NDArray[np.bool_]) -> Iterator[NDArray[np.int64]]
             yield kept
 
 
-def thinned(t: Tables, kept: NDArray[np.int64]) -> Tables:
+def thin(t: Tables, kept: NDArray[np.int64]) -> Tables:
     """The tables of some nodes, int64 [K] ascending, and of the tensors between them; edges point forward in number."""
     position = np.full(len(t.compute_s), -1, np.int64)
     position[kept] = np.arange(len(kept))
@@ -63,7 +63,7 @@ def thinned(t: Tables, kept: NDArray[np.int64]) -> Tables:
     )
 
 
-def filled(t: Tables, kept: NDArray[np.int64], split: NDArray[np.int16]) -> NDArray[np.int16]:
+def fill(t: Tables, kept: NDArray[np.int64], split: NDArray[np.int16]) -> NDArray[np.int16]:
     """A split int16 [K] of some nodes as one of all, int16 [N].
 
     A node left out goes with the last that it reads, and where it reads nothing that is placed, with its first reader.
