@@ -56,52 +56,54 @@ class DeviceRun:
     excess_bytes: NDArray[np.int64]
 
 
-def run(d: DeviceTables, places: NDArray[np.int16]) -> DeviceRun:
+def run(tables: DeviceTables, places: NDArray[np.int16]) -> DeviceRun:
     """What partitions int16 [B, N] on chips that exist do on the device."""
-    chip_s, link_s, peak, stages = _run(d, np.ascontiguousarray(places))
+    chip_s, link_s, peak, stages = _run(tables, np.ascontiguousarray(places))
     cost = np.maximum(chip_s.max(axis=1, initial=0), link_s.max(axis=1, initial=0))
     excess = (
-        np.maximum(peak - d.capacity, 0).sum(axis=1) if d.capacity >= 0 else np.zeros(len(peak), np.int64)
+        np.maximum(peak - tables.capacity, 0).sum(axis=1)
+        if tables.capacity >= 0
+        else np.zeros(len(peak), np.int64)
     )
     return DeviceRun(chip_s, link_s, peak, stages, cost, excess)
 
 
 @kernel
 def _run(
-    d: DeviceTables, places: NDArray[np.int16]
+    tables: DeviceTables, places: NDArray[np.int16]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
     """Busy seconds of chips and links [B, C], peak bytes [B, C] and stages [B] of partitions [B, N]."""
     batch = len(places)
-    chip_s, link_s = np.zeros((batch, d.chips)), np.zeros((batch, d.chips))
-    peak, stages = np.zeros((batch, d.chips), np.int64), np.zeros(batch, np.int64)
+    chip_s, link_s = np.zeros((batch, tables.chips)), np.zeros((batch, tables.chips))
+    peak, stages = np.zeros((batch, tables.chips), np.int64), np.zeros(batch, np.int64)
     for b in range(batch):
-        stage = _stages(d, places[b])
+        stage = _stages(tables, places[b])
         stages[b] = stage.max() + 1
-        _times(d, places[b], chip_s[b], link_s[b])
-        find_peaks(d, places[b], stage, peak[b])
+        _times(tables, places[b], chip_s[b], link_s[b])
+        find_peaks(tables, places[b], stage, peak[b])
     return chip_s, link_s, peak, stages
 
 
 @kernel
-def _stages(d: DeviceTables, place: NDArray[np.int16]) -> NDArray[np.int64]:
+def _stages(tables: DeviceTables, place: NDArray[np.int16]) -> NDArray[np.int64]:
     """The stage of each node, int64 [N]."""
     stage = np.zeros(len(place), np.int64)
     alone = np.ones(len(place), np.bool_)
     # As early as possible: a tensor takes a stage to another chip. `alone`: nothing of another chip is needed for it.
-    for v in d.order:
-        for at in range(d.in_start[v], d.in_start[v + 1]):
-            u = d.source[d.taken[at]]
+    for v in tables.order:
+        for at in range(tables.in_start[v], tables.in_start[v + 1]):
+            u = tables.source[tables.taken[at]]
             stage[v] = max(stage[v], stage[u] + (1 if place[u] != place[v] else 0))
             alone[v] = alone[v] and alone[u] and place[u] == place[v]
     # Those that are alone as late as their readers allow: readers first, so that theirs are final.
-    for u in d.order[::-1]:
+    for u in tables.order[::-1]:
         if not alone[u]:
             continue
         latest = np.int64(-1)
-        for own in range(d.own_start[u], d.own_start[u + 1]):
-            k = d.own[own]
-            for at in range(d.read_start[k], d.read_start[k + 1]):
-                v = d.reader[at]
+        for own in range(tables.own_start[u], tables.own_start[u + 1]):
+            k = tables.own[own]
+            for at in range(tables.read_start[k], tables.read_start[k + 1]):
+                v = tables.reader[at]
                 allowed = stage[v] - (1 if place[u] != place[v] else 0)
                 latest = allowed if latest < 0 else min(latest, allowed)
         stage[u] = max(stage[u], latest)
@@ -110,22 +112,22 @@ def _stages(d: DeviceTables, place: NDArray[np.int16]) -> NDArray[np.int64]:
 
 @kernel
 def _times(
-    d: DeviceTables, place: NDArray[np.int16], chip_s: NDArray[np.float64], link_s: NDArray[np.float64]
+    tables: DeviceTables, place: NDArray[np.int16], chip_s: NDArray[np.float64], link_s: NDArray[np.float64]
 ) -> None:
     """Add the busy times of chips [C] and links [C]."""
     for n in range(len(place)):
-        chip_s[place[n]] += d.run_s[n]
+        chip_s[place[n]] += tables.run_s[n]
     # The tensor that was sent to a chip last: each chip that reads a tensor gets it once.
-    seen = np.full(d.chips, -1, np.int64)
-    for k in range(len(d.source)):
-        home = int(place[d.source[k]])
-        moving_s = d.tensor_s[k] if d.transfers else d.tensor_bytes[k] / d.sram_Bps
-        for at in range(d.read_start[k], d.read_start[k + 1]):
-            chip = int(place[d.reader[at]])
+    seen = np.full(tables.chips, -1, np.int64)
+    for k in range(len(tables.source)):
+        home = int(place[tables.source[k]])
+        moving_s = tables.tensor_s[k] if tables.transfers else tables.tensor_bytes[k] / tables.sram_Bps
+        for at in range(tables.read_start[k], tables.read_start[k + 1]):
+            chip = int(place[tables.reader[at]])
             if chip == home or seen[chip] == k:
                 continue
             seen[chip] = k
             chip_s[home] += moving_s
             chip_s[chip] += moving_s
-            for hop in range((chip - home) % d.chips):
-                link_s[(home + hop) % d.chips] += d.tensor_s[k] + d.hop_s
+            for hop in range((chip - home) % tables.chips):
+                link_s[(home + hop) % tables.chips] += tables.tensor_s[k] + tables.hop_s

@@ -14,25 +14,25 @@ from hwsim.mcm.cost import Tables
 
 
 @kernel
-def _mark(t: Tables, place: NDArray[np.int16], wrong: NDArray[np.bool_]) -> None:
+def _mark(tables: Tables, place: NDArray[np.int16], wrong: NDArray[np.bool_]) -> None:
     """Mark the nodes [N] of one partition, as `misplaced_nodes` has it."""
     forward = True
-    for e in range(len(t.edges)):
-        if place[t.edges[e, 0]] > place[t.edges[e, 1]]:
+    for e in range(len(tables.edges)):
+        if place[tables.edges[e, 0]] > place[tables.edges[e, 1]]:
             forward = False
-            if t.acyclic:
-                wrong[t.edges[e, 1]] = True
-    if t.no_skip:
-        _mark_behind_gap(t.chips, place, wrong)
+            if tables.acyclic:
+                wrong[tables.edges[e, 1]] = True
+    if tables.no_skip:
+        _mark_behind_gap(tables.chips, place, wrong)
     # Longest paths need arrows without cycles. With backward edges the partition is wrong already.
-    if t.triangle and forward:
-        _mark_triangles(t.edges, t.chips, place, wrong)
-    if t.capacity >= 0:
-        held = np.zeros(t.chips, np.int64)
+    if tables.triangle and forward:
+        _mark_triangles(tables.edges, tables.chips, place, wrong)
+    if tables.capacity >= 0:
+        held = np.zeros(tables.chips, np.int64)
         # In the order of the nodes: the first ones keep their place.
         for n in range(len(place)):
-            held[place[n]] += t.weight_bytes[n]
-            if held[place[n]] > t.capacity:
+            held[place[n]] += tables.weight_bytes[n]
+            if held[place[n]] > tables.capacity:
                 wrong[n] = True
 
 
@@ -79,18 +79,18 @@ def _mark_triangles(
 
 
 @kernel
-def _mark_rows(t: Tables, places: NDArray[np.int16]) -> NDArray[np.bool_]:
+def _mark_rows(tables: Tables, places: NDArray[np.int16]) -> NDArray[np.bool_]:
     out = np.zeros(places.shape, np.bool_)
     for b in range(len(places)):
-        _mark(t, places[b], out[b])
+        _mark(tables, places[b], out[b])
     return out
 
 
-def misplaced_nodes(t: Tables, places: NDArray[np.int16]) -> NDArray[np.bool_]:
+def misplaced_nodes(tables: Tables, places: NDArray[np.int16]) -> NDArray[np.bool_]:
     """Bool [B, N]: the nodes of partitions int16 [B, N] at which a rule is broken; none: the partition is valid.
 
     Acyclic: the reader of an edge that leads back. No skipping: nodes behind the first empty chip. Triangle: readers
     over a chip-to-chip arrow beside a longer path. Memory: in the order of the nodes, those that no longer fit.
     """
-    found: NDArray[np.bool_] = _mark_rows(t, np.ascontiguousarray(places))
+    found: NDArray[np.bool_] = _mark_rows(tables, np.ascontiguousarray(places))
     return found

@@ -34,21 +34,21 @@ MOST_CUT_WORK = 2e9
 """Steps of `best_cuts` that are worth while: C N^2 of C chips and N nodes."""
 
 
-def closed_bound(t: Tables) -> tuple[float, str]:
+def closed_bound(tables: Tables) -> tuple[float, str]:
     """Seconds that no valid partition costs less than, and why, without a search."""
-    work = np.sort(t.compute_s)[::-1]
+    work = np.sort(tables.compute_s)[::-1]
     found = [
         (float(work[0]), "largest node"),
-        (float(work.sum()) / t.chips, f"all work over {t.chips} chips"),
+        (float(work.sum()) / tables.chips, f"all work over {tables.chips} chips"),
     ]
-    for j in range(2, (len(work) - 1) // t.chips + 2):
-        last = (j - 1) * t.chips
+    for j in range(2, (len(work) - 1) // tables.chips + 2):
+        last = (j - 1) * tables.chips
         found.append(
             (float(work[last - j + 1 : last + 1].sum()), f"{j} of the {last + 1} largest nodes meet")
         )
-    if 0 <= t.capacity < int(t.weight_bytes.sum()) and _hangs_together(t):
-        alone = t.compute_s[t.source] if t.transfers else 0.0
-        found.append((float((alone + t.tensor_s).min()), "weights on two chips or more"))
+    if 0 <= tables.capacity < int(tables.weight_bytes.sum()) and _hangs_together(tables):
+        alone = tables.compute_s[tables.source] if tables.transfers else 0.0
+        found.append((float((alone + tables.tensor_s).min()), "weights on two chips or more"))
     return max(found, key=lambda entry: entry[0])
 
 
@@ -58,12 +58,12 @@ def bound_of(network: Network, known_s: float, time_limit_s: float) -> tuple[Bou
     `known_s` is the analytical cost of a valid partition. The split keeps every rule but the triangle's.
     """
     begun = time.monotonic()
-    t = network.tables
-    cost, why = closed_bound(t)
+    tables = network.tables
+    cost, why = closed_bound(tables)
     split = None
-    for kept in smaller_selections(t, ~network.copy) if t.acyclic else ():
+    for kept in smaller_selections(tables, ~network.copy) if tables.acyclic else ():
         left = begun + time_limit_s - time.monotonic()
-        small = thin(t, kept)
+        small = thin(tables, kept)
         listed = ideals(small, left)
         if listed is None:
             continue
@@ -73,9 +73,9 @@ def bound_of(network: Network, known_s: float, time_limit_s: float) -> tuple[Bou
                 cost, why = chain[0], f"dynamic programming over {len(listed.cut_s):,} ideals"
                 rest = int((~network.copy).sum() - len(kept))
                 why += f", without the {rest:,} smallest nodes" if rest else ""
-                why += ", without the triangle rule" if t.triangle else ""
+                why += ", without the triangle rule" if tables.triangle else ""
             if chain[1] is not None:
-                split = fill(t, kept, chain[1])
+                split = fill(tables, kept, chain[1])
         break
     return Bound(cost * (1 - ROUNDING), why, time.monotonic() - begun), split
 
@@ -96,11 +96,11 @@ def solve(
         cost_of: costs [B] of valid partitions [B, N], infinite where one does not run.
         time_limit_s: for the bound.
     """
-    t = network.tables
-    bound, split = bound_of(network, float(costs(t, baseline[None])[0]), time_limit_s)
+    tables = network.tables
+    bound, split = bound_of(network, float(costs(tables, baseline[None])[0]), time_limit_s)
     candidates = [baseline]
-    if t.chips * len(baseline) ** 2 <= MOST_CUT_WORK:
-        cut = best_cuts(t)
+    if tables.chips * len(baseline) ** 2 <= MOST_CUT_WORK:
+        cut = best_cuts(tables)
         candidates += [] if cut is None else [cut]
     candidates += [] if split is None else [split]
     valid = repair(np.stack(candidates))
@@ -109,12 +109,12 @@ def solve(
     return Solution(valid[best][:, None], float(price[best]), bound)
 
 
-def _hangs_together(t: Tables) -> bool:
+def _hangs_together(tables: Tables) -> bool:
     """Whether every node is connected with every other by edges that tensors cross, whatever their direction."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    n = len(t.compute_s)
-    source = np.repeat(t.source, np.diff(t.read_start))
-    matrix = coo_array((np.ones(len(source), np.int8), (source, t.reader)), shape=(n, n))
+    n = len(tables.compute_s)
+    source = np.repeat(tables.source, np.diff(tables.read_start))
+    matrix = coo_array((np.ones(len(source), np.int8), (source, tables.reader)), shape=(n, n))
     return bool(connected_components(matrix, directed=False)[0] == 1)

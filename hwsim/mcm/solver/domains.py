@@ -22,7 +22,7 @@ class State(NamedTuple):
 
     Attributes:
         domain, lo, hi: int64 [N], a set of chips, its first and its last.
-        fixed: int64 [N], 1 where one chip is left and `fix` has propagated that.
+        fixed: int64 [N], 1 where one chip is left and `apply_triangle` has propagated that.
         above, below: int64 [N], chips that hold fixed ancestors and fixed descendants.
         cover: int64 [C], how many domains hold a chip.
         nodes, held: int64 [C, C], nodes and bytes of the nodes by lo and hi.
@@ -54,10 +54,10 @@ class State(NamedTuple):
 
 
 @kernel
-def new_state(r: Relations) -> State:
+def new_state(relations: Relations) -> State:
     """The state in which every node may be on every chip."""
-    n, chips = len(r.weight), r.chips
-    s = State(
+    n, chips = len(relations.weight), relations.chips
+    state = State(
         np.full(n, (1 << chips) - 1, np.int64),
         np.zeros(n, np.int64),
         np.full(n, chips - 1, np.int64),
@@ -76,90 +76,100 @@ def new_state(r: Relations) -> State:
         np.zeros(n + 1, np.int64),
         np.zeros(5, np.int64),
     )
-    s.registers[TOP] = chips
-    s.nodes[0, chips - 1] = n
-    s.held[0, chips - 1] = r.weight.sum()
-    return s
+    state.registers[TOP] = chips
+    state.nodes[0, chips - 1] = n
+    state.held[0, chips - 1] = relations.weight.sum()
+    return state
 
 
 @kernel
-def record(s: State, array: int, index: int, old: int) -> None:
+def record(state: State, array: int, index: int, old: int) -> None:
     """Append a change to the trail."""
-    t = s.registers[TRAIL]
-    s.trail[t, 0] = array
-    s.trail[t, 1] = index
-    s.trail[t, 2] = old
-    s.registers[TRAIL] = t + 1
+    t = state.registers[TRAIL]
+    state.trail[t, 0] = array
+    state.trail[t, 1] = index
+    state.trail[t, 2] = old
+    state.registers[TRAIL] = t + 1
 
 
 @kernel
-def restrict(r: Relations, s: State, v: int, keep: int) -> bool:
+def restrict(relations: Relations, state: State, v: int, keep: int) -> bool:
     """Remove the chips of node v outside `keep`; False if none is left. Consequences wait in the queue.
 
     An empty domain is never stored: `lo` and `hi` are always chips of the domain.
     """
-    old, weight = s.domain[v], r.weight[v]
+    old, weight = state.domain[v], relations.weight[v]
     new = old & keep
     # One exit, at which the state is read: with others numba counts references to all of its arrays.
     if new != old and new != 0:
-        record(s, DOMAIN, v, old)
-        lo, hi = s.lo[v], s.hi[v]
+        record(state, DOMAIN, v, old)
+        lo, hi = state.lo[v], state.hi[v]
         gone = old & ~new
         for c in range(lo, hi + 1):
             if gone >> c & 1:
-                s.cover[c] -= 1
+                state.cover[c] -= 1
         # The node moves from its old interval to its new one in the tables of intervals.
-        s.nodes[lo, hi] -= 1
-        s.held[lo, hi] -= weight
+        state.nodes[lo, hi] -= 1
+        state.held[lo, hi] -= weight
         while not new >> lo & 1:
             lo += 1
         while not new >> hi & 1:
             hi -= 1
-        s.domain[v], s.lo[v], s.hi[v] = new, lo, hi
-        s.nodes[lo, hi] += 1
-        s.held[lo, hi] += weight
-        s.registers[LATEST] = max(s.registers[LATEST], lo)
+        state.domain[v], state.lo[v], state.hi[v] = new, lo, hi
+        state.nodes[lo, hi] += 1
+        state.held[lo, hi] += weight
+        state.registers[LATEST] = max(state.registers[LATEST], lo)
         # Each node is queued once, so the ring never overflows.
-        if not s.queued[v]:
-            s.queued[v] = 1
-            at = s.registers[HEAD] + s.registers[LENGTH]
-            s.queue[at - len(s.queue) if at >= len(s.queue) else at] = v
-            s.registers[LENGTH] += 1
-    return s.domain[v] & ~keep == 0
+        if not state.queued[v]:
+            state.queued[v] = 1
+            at = state.registers[HEAD] + state.registers[LENGTH]
+            state.queue[at - len(state.queue) if at >= len(state.queue) else at] = v
+            state.registers[LENGTH] += 1
+    return state.domain[v] & ~keep == 0
 
 
 @kernel
-def mark_of(s: State) -> tuple[int, int, int]:
+def mark_of(state: State) -> tuple[int, int, int]:
     """What `undo` needs to come back to this state: the registers TRAIL, LATEST and TOP."""
-    return s.registers[TRAIL], s.registers[LATEST], s.registers[TOP]
+    return state.registers[TRAIL], state.registers[LATEST], state.registers[TOP]
 
 
 @kernel
-def undo(r: Relations, s: State, trail: int, latest: int, top: int) -> None:
+def undo(relations: Relations, state: State, trail: int, latest: int, top: int) -> None:
     """Come back to the state in which `mark_of` gave these three."""
     # Backwards, since an entry may be there several times: the oldest value is the one that stays.
-    for t in range(s.registers[TRAIL] - 1, trail - 1, -1):
-        array, index, old = s.trail[t]
+    for t in range(state.registers[TRAIL] - 1, trail - 1, -1):
+        array, index, old = state.trail[t]
         if array == DOMAIN:
-            _widen(s.domain, s.lo, s.hi, s.cover, s.nodes, s.held, r.weight[index], index, old)
+            _widen(
+                state.domain,
+                state.lo,
+                state.hi,
+                state.cover,
+                state.nodes,
+                state.held,
+                relations.weight[index],
+                index,
+                old,
+            )
         elif array == ABOVE:
-            s.above[index] = old
+            state.above[index] = old
         elif array == BELOW:
-            s.below[index] = old
+            state.below[index] = old
         elif array == FIXED:
-            s.fixed[index] = old
+            state.fixed[index] = old
         elif array == DIRECT:
-            s.direct[index] = old
+            state.direct[index] = old
         elif array == REACH:
-            s.reach[index] = old
+            state.reach[index] = old
         else:
-            s.reached[index] = old
-    s.registers[TRAIL], s.registers[LATEST], s.registers[TOP] = trail, latest, top
+            state.reached[index] = old
+    state.registers[TRAIL], state.registers[LATEST], state.registers[TOP] = trail, latest, top
     # The queue holds consequences of what was undone.
-    while s.registers[LENGTH]:
-        s.queued[s.queue[s.registers[HEAD]]] = 0
-        s.registers[HEAD] = (s.registers[HEAD] + 1) % len(s.queue)
-        s.registers[LENGTH] -= 1
+    while state.registers[LENGTH]:
+        state.queued[state.queue[state.registers[HEAD]]] = 0
+        state.registers[HEAD] = (state.registers[HEAD] + 1) % len(state.queue)
+        state.registers[LENGTH] -= 1
 
 
 @kernel

@@ -37,8 +37,8 @@ AT, ANY_CHIP, NODE, CHIP, TRAIL, LATEST, TOP = range(7)
 
 @kernel
 def search(
-    r: Relations,
-    s: State,
+    relations: Relations,
+    state: State,
     weights: NDArray[np.float32],
     wished: NDArray[np.int16],
     order: NDArray[np.int64],
@@ -47,10 +47,10 @@ def search(
     budget: int,
     stop: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """One partition in `s.lo`; `s` is a propagated root, to which `undo` leads back by its `mark_of`.
+    """One partition in `state.lo`; `state` is a propagated root, to which `undo` leads back by its `mark_of`.
 
     Args:
-        r, s: the graph and the state.
+        relations, state: the graph and the root.
         weights: float32 [N, C] for SAMPLE; [0, C] for FIX.
         wished: int16 [N] for FIX (-1: no wish); [0] for SAMPLE.
         order: int64 [N], the nodes; changed where `free_order`.
@@ -61,19 +61,19 @@ def search(
     Returns:
         VALID, INFEASIBLE (proved) or BUDGET, and the number of decisions taken back.
     """
-    n, sampling = len(r.weight), len(weights) > 0
-    even = np.ones(r.chips, np.float32)
+    n, sampling = len(relations.weight), len(weights) > 0
+    even = np.ones(relations.chips, np.float32)
     decisions = np.empty((n + 1, 7), np.int64)
     counter, failures, fall = 0, 0, 1.0
     restarts, patience, deeper = 0, FIRST_RESTART, 0
-    root = mark_of(s)
+    root = mark_of(state)
     if free_order:
         counter = shuffle(order, key, counter)
-    # Invariant: the first `depth` decisions are made, and `s` holds all their consequences. Nodes before `at` in the
-    # order are fixed or, in the first pass of FIX, cannot have their wish.
+    # Invariant: the first `depth` decisions are made, and `state` holds all their consequences. Nodes before `at` in
+    # the order are fixed or, in the first pass of FIX, cannot have their wish.
     depth, at, any_chip = 0, 0, int(sampling)
     while True:
-        at = _next_open(s.fixed, s.domain, wished, order, at, any_chip)
+        at = _next_open(state.fixed, state.domain, wished, order, at, any_chip)
         if at == n:
             if any_chip:
                 return VALID, failures
@@ -84,17 +84,17 @@ def search(
         if any_chip:
             where = keys.uniform(key, np.uint64(counter))
             counter += 1
-            chip = pick(s.domain[node], weights[node] if sampling else even, where, fall)
+            chip = pick(state.domain[node], weights[node] if sampling else even, where, fall)
         else:
             chip = int(wished[node])
         decisions[depth, AT], decisions[depth, ANY_CHIP] = at, any_chip
         decisions[depth, NODE], decisions[depth, CHIP] = node, chip
-        decisions[depth, TRAIL], decisions[depth, LATEST], decisions[depth, TOP] = mark_of(s)
+        decisions[depth, TRAIL], decisions[depth, LATEST], decisions[depth, TOP] = mark_of(state)
         depth += 1
-        if restrict(r, s, node, 1 << chip) and propagate(r, s):
+        if restrict(relations, state, node, 1 << chip) and propagate(relations, state):
             continue
         left = depth
-        depth = _go_back(r, s, decisions, depth)
+        depth = _go_back(relations, state, decisions, depth)
         failures += left - max(depth, 0)
         if depth < 0:
             return INFEASIBLE, failures
@@ -104,12 +104,12 @@ def search(
         if failures >= budget or stop[0]:
             return BUDGET, failures
         if free_order and depth and deeper >= patience:
-            undo(r, s, root[0], root[1], root[2])
+            undo(relations, state, root[0], root[1], root[2])
             restarts += 1
             if restarts < UNORDERED:
                 counter = shuffle(order, key, counter)
             else:
-                order[:] = r.order
+                order[:] = relations.order
                 fall *= 0.5
                 patience *= 2
             deeper, depth, at, any_chip = 0, 0, 0, int(sampling)
@@ -140,7 +140,7 @@ def _next_open(
 
 
 @kernel
-def _go_back(r: Relations, s: State, decisions: NDArray[np.int64], depth: int) -> int:
+def _go_back(relations: Relations, state: State, decisions: NDArray[np.int64], depth: int) -> int:
     """Take decisions back until another chip than the last one's is possible; the number left, -1 at a contradiction.
 
     The chip of the last decision taken back is removed below those that stay: with it there is no partition there.
@@ -148,33 +148,35 @@ def _go_back(r: Relations, s: State, decisions: NDArray[np.int64], depth: int) -
     while depth:
         depth -= 1
         last = decisions[depth]
-        undo(r, s, last[TRAIL], last[LATEST], last[TOP])
+        undo(relations, state, last[TRAIL], last[LATEST], last[TOP])
         node = last[NODE]
-        if restrict(r, s, node, s.domain[node] & ~(1 << last[CHIP])) and propagate(r, s):
+        if restrict(relations, state, node, state.domain[node] & ~(1 << last[CHIP])) and propagate(
+            relations, state
+        ):
             return depth
     return -1
 
 
 @kernel
-def propagate_root(r: Relations) -> tuple[State, bool]:
+def propagate_root(relations: Relations) -> tuple[State, bool]:
     """The state in which everything that follows from the graph alone is known; False where that is a contradiction."""
-    s = new_state(r)
+    state = new_state(relations)
     alive = True
-    for v in range(len(r.weight)):
+    for v in range(len(relations.weight)):
         keep = 0
-        if r.earliest[v] <= r.latest[v]:
-            keep = (1 << (r.latest[v] + 1)) - (1 << r.earliest[v])
+        if relations.earliest[v] <= relations.latest[v]:
+            keep = (1 << (relations.latest[v] + 1)) - (1 << relations.earliest[v])
         # Every node is queued, changed or not: edges alone restrict their ends.
-        s.queued[v] = 1
-        s.queue[v] = v
-        alive = alive and restrict(r, s, v, keep)
-    s.registers[LENGTH] = len(r.weight)
-    return s, alive and propagate(r, s)
+        state.queued[v] = 1
+        state.queue[v] = v
+        alive = alive and restrict(relations, state, v, keep)
+    state.registers[LENGTH] = len(relations.weight)
+    return state, alive and propagate(relations, state)
 
 
 @kernel
 def search_keys(
-    r: Relations,
+    relations: Relations,
     weights: NDArray[np.float32],
     wished: NDArray[np.int16],
     orders: NDArray[np.int64],
@@ -187,12 +189,12 @@ def search_keys(
     `weights` [1 or B, N, C] for SAMPLE; `wished` [B, N] for FIX, [0, 0] for SAMPLE; `orders` [1 or B, N] or [0, N] for
     random ones; `budget` int64 [B], decisions that may be taken back; `stop` as in `search`.
     """
-    count, n, free, fixing = len(key), len(r.weight), len(orders) == 0, len(wished) > 0
+    count, n, free, fixing = len(key), len(relations.weight), len(orders) == 0, len(wished) > 0
     out = np.full((count, n), -1, np.int16)
     status, failures = np.full(count, BUDGET, np.int64), np.zeros(count, np.int64)
-    s, alive = propagate_root(r)
-    root = mark_of(s)
-    no_weights, no_wish = np.zeros((0, r.chips), np.float32), np.zeros(0, np.int16)
+    state, alive = propagate_root(relations)
+    root = mark_of(state)
+    no_weights, no_wish = np.zeros((0, relations.chips), np.float32), np.zeros(0, np.int16)
     order = np.empty(n, np.int64)
     for k in range(count):
         if not alive:
@@ -204,9 +206,9 @@ def search_keys(
             order[v] = v if free else orders[min(k, len(orders) - 1), v]
         row = no_weights if fixing else weights[min(k, len(weights) - 1)]
         wish = wished[k] if fixing else no_wish
-        status[k], failures[k] = search(r, s, row, wish, order, free, key[k], budget[k], stop)
+        status[k], failures[k] = search(relations, state, row, wish, order, free, key[k], budget[k], stop)
         if status[k] == VALID:
             for v in range(n):
-                out[k, v] = s.lo[v]
-        undo(r, s, root[0], root[1], root[2])
+                out[k, v] = state.lo[v]
+        undo(relations, state, root[0], root[1], root[2])
     return out, status, failures

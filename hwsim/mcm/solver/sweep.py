@@ -67,6 +67,7 @@ def sweep(
         # Earlier chips than those of what the node reads would turn an edge back.
         reads, first = read_chips[node], max(last(read_chips[node]), 0)
         left = allowed[node] & ~tried[node] & ~((1 << first) - 1)
+        # It does not wait any more.
         update_joins(joins, join_at, node, 0)
         culprit, other = other_culprit[node], -1
         chip, fits, old_size, old_block = wish[node], False, size, block
@@ -153,6 +154,7 @@ def sweep(
                     size,
                     old_size,
                 )
+            # While the nodes before stay, this chip fails again.
             tried[node] |= 1 << chip
             size, block = old_size, old_block
         if fits:
@@ -162,6 +164,7 @@ def sweep(
             node += 1
             tried[node], other_culprit[node] = 0, -1
             continue
+        # No chip is left. Beside those whom the checks blamed, who left the node no more chips to try is to blame.
         culprit, other = blame_sources(into_start, into, limited_by, node, node, culprit, other)
         failures += 1
         careful = max(careful, node + 1)
@@ -172,10 +175,12 @@ def sweep(
             trail, read_chips, allowed, limited_by, second_chip, unplaced_bytes, joins, join_at, size, mark
         )
         size, block = mark, block_before[culprit]
+        # From the culprit on all nodes wait again.
         for taken_back in range(culprit, node + 1):
             update_joins(joins, join_at, taken_back, read_chips[taken_back])
             if taken_back < node:
                 free_bytes[chips[taken_back]] += weight[taken_back]
+        # The culprit tries another chip. If it has none, the other node is still to blame for this failure.
         node = culprit
         tried[node] |= 1 << chips[node]
         other_culprit[node] = max(other_culprit[node], other)
