@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hwsim.mcm.clones import cloned
+from hwsim.mcm.clones import clone_shared
 from hwsim.mcm.graph import Graph, of_workload
 from hwsim.mcm.package import Package, load_package
 from hwsim.mcm.solver.solver import solver
@@ -75,7 +75,7 @@ def main() -> None:
     print("| graph | nodes | edges | found | ms each | each second | taken back | chips |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
     graphs = [layered(given.nodes)] if given.nodes else []
-    for graph in (*graphs, *(cloned(of_workload(load(name), package))[0] for name in given.workload)):
+    for graph in (*graphs, *(clone_shared(of_workload(load(name), package))[0] for name in given.workload)):
         print(row(graph, package, given.keys, given.backtracks, given.repeat), flush=True)
 
 

@@ -54,8 +54,9 @@ def _mmap() -> ProblemDefinition:
 
 
 def _mcm() -> ProblemDefinition:
+    from hwsim.mcm.config import McmConfig
     from hwsim.mcm.package import describe, load_package, package_names
-    from hwsim.mcm.problem import McmConfig, McmProblem
+    from hwsim.mcm.problem import McmProblem
     from workloads.load_partition import load_partition
 
     def described(name: str) -> dict[str, Any]:

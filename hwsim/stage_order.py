@@ -22,7 +22,7 @@ def in_order(
 
     Rows with `later` [B]: what is too early moves to later stages (a node behind what it reads, and near what reads
     it); the others: what is too late moves to earlier ones. Edges may lead as far as in `known` [B, N], too. -1 stays,
-    and asks nothing of others.
+    and constrains no other node.
     """
     out = np.ascontiguousarray(stage, np.int16).copy()
     _in_order(
@@ -45,11 +45,19 @@ def _in_order(
     span: int,
     known: NDArray[np.int16],
 ) -> None:
+    """Move nodes in `stage` until nothing has to move.
+
+    `source` and `target` hold the edges by source, `backwards` their numbers by target, the last one first.
+    """
     for row in range(len(stage)):
         place, was, moved = stage[row], known[row], True
+        # Both rules move nodes the same way, so this ends. One pass settles a rule, as edges come in the order in
+        # which moves spread, but a move for the one rule may break the other.
         while moved:
             moved = False
             if later[row]:
+                # Order, front to back: no node before what it reads. Then span, back to front: none too far before
+                # what reads it.
                 for e in range(len(source)):
                     u, v = source[e], target[e]
                     if place[v] >= 0 and place[u] > place[v]:
@@ -60,6 +68,7 @@ def _in_order(
                     if place[u] >= 0 and place[u] < nearest:
                         place[u], moved = nearest, True
             else:
+                # The same the other way: order, back to front; then span, front to back.
                 for e in backwards:
                     u, v = source[e], target[e]
                     if place[u] >= 0 and 0 <= place[v] < place[u]:
@@ -105,7 +114,9 @@ def _step_by_step(
     span: int,
     stages: int,
 ) -> None:
+    """Make the moves of each row in `stage`, as `step_by_step` has it."""
     nodes = stage.shape[1]
+    # What goes along with a node, and where that was. `new` is True again for all nodes after each move.
     gone, was, new = np.empty(nodes, np.int64), np.empty(nodes, np.int16), np.ones(nodes, np.bool_)
     for row in range(len(stage)):
         place, known, room = stage[row], stage[row].copy(), np.ones(stages)
@@ -115,15 +126,17 @@ def _step_by_step(
         for first in turn[row]:
             if place[first] < 0 or wanted[row, first] < 0 or place[first] == wanted[row, first]:
                 continue
-            count = _go(
+            count = _take_along(
                 place, known, first, wanted[row, first], most[row], others, begin, span, gone, was, new
             )
             fits = count <= most[row]
+            # All leave and arrive before room is checked: one may leave room for another.
             for k in range(count):
                 room[was[k]] += held[gone[k]]
                 room[place[gone[k]]] -= held[gone[k]]
             for k in range(count):
                 fits = fits and (held[gone[k]] == 0 or room[place[gone[k]]] >= 0)
+            # A move that does not fit is taken back as a whole.
             for k in range(count):
                 new[gone[k]] = True
                 if not fits:
@@ -133,7 +146,7 @@ def _step_by_step(
 
 
 @kernel
-def _go(
+def _take_along(
     place: NDArray[np.int16],
     known: NDArray[np.int16],
     first: int,
@@ -151,6 +164,7 @@ def _go(
     Edges may lead as far as between the stages `known`; `gone` says which nodes and `was` where they were; those are no
     longer `new`.
     """
+    # Nodes only ever go one way in a move, so this ends. Passes go over all that go along until none moves further.
     up = to > place[first]
     gone[0], was[0], new[first], count = first, place[first], False, 1
     place[first] = to
@@ -162,6 +176,7 @@ def _go(
             k += 1
             for at in range(begin[u], begin[u + 1]):
                 v = others[at]
+                # The stages that this edge allows: from its source's on, and within the span or what there was.
                 reach = max(span, abs(known[v] - known[u]))
                 low = place[u] if v > u else place[u] - reach
                 high = place[u] + reach if v > u else place[u]

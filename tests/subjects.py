@@ -8,8 +8,9 @@ from typing import Any
 
 from egrl.methods import METHODS, find_method
 from hwsim.fft.problem import FftConfig, FftProblem
+from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
-from hwsim.mcm.problem import McmConfig, McmProblem
+from hwsim.mcm.problem import McmProblem
 from hwsim.mmap.chip import load_chip as load_mmap_chip
 from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.nnpi.chip import load_chip

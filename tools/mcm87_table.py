@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
-from hwsim.mcm.problem import McmConfig, McmProblem
+from hwsim.mcm.problem import McmProblem
 from workloads.load import load
 from workloads.sets import members
 from workloads.zoo.mcm87 import MCM87, SIZES

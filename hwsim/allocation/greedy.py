@@ -34,7 +34,7 @@ def orders(first: Ints, end: Ints, size: Ints) -> Iterator[Ints]:
         yield np.lexsort((position, *reversed(keys)))
 
 
-def placed(first: Ints, end: Ints, size: Ints, order: Ints, best_gap: bool) -> Ints:
+def place_in_order(first: Ints, end: Ints, size: Ints, order: Ints, best_gap: bool) -> Ints:
     """Offsets int64 [M], each buffer at the bottom of the lowest gap that holds it, or of the smallest one."""
     offset = np.zeros(len(size), np.int64)
     for count, i in enumerate(order):
@@ -68,7 +68,7 @@ def greedy(first: Ints, end: Ints, size: Ints, target: int, until: float = math.
     lowest = 0
     for order in orders(first, end, size):
         for best_gap in (True, False):
-            found = placed(first, end, size, order, best_gap)
+            found = place_in_order(first, end, size, order, best_gap)
             height = int((found + size).max(initial=0))
             if best is None or height < lowest:
                 best, lowest = found, height

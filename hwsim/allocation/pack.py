@@ -3,8 +3,9 @@
 1. Sizes are rounded up to the alignment. Buffers that live as long as the whole set (weights, say) are laid at the
    bottom, which costs nothing, and what is left falls into parts that share no step; and so on in each part.
 2. Each part is packed greedily (`hwsim/allocation/greedy.py`). If that is low enough, it stands.
-3. Otherwise branch and bound (`hwsim/allocation/search.py`) looks for a packing within the capacity: many short tries
-   with other orders, each five a little longer than those before, until one ends, or `SHARE` of the time is spent.
+3. Otherwise branch and bound (`hwsim/allocation/branch_and_bound.py`) looks for a packing within the capacity: many
+   short tries with other orders, each five a little longer than those before, until one ends, or `SHARE` of the time is
+   spent.
 4. If none was found, the rest of the time goes into bisecting for a packing that is less too high.
 
 The same seed gives the same packing, unless the time limit cut the search short.
@@ -110,11 +111,11 @@ class _Search:
                 rest = members[~throughout]
                 left += [(rest[part], int(tops[-1])) for part in _parts(first[rest], end[rest])]
             else:
-                offset[members] = ground + self._whole(begins, ends, sizes, ground)
+                offset[members] = ground + self._pack_part(begins, ends, sizes, ground)
         return offset
 
-    def _whole(self, first: Ints, end: Ints, size: Ints, ground: int) -> Ints:
-        """Offsets from 0 on of buffers that hang together in time."""
+    def _pack_part(self, first: Ints, end: Ints, size: Ints, ground: int) -> Ints:
+        """Offsets from 0 on of buffers that overlap in time, directly or through others."""
         floor = live(first, end, size)
         room = self.capacity - ground
         target = max(room, floor)
@@ -123,7 +124,7 @@ class _Search:
         if high <= target or len(size) > DEEPEST:
             return best
         now = time.monotonic()
-        found, proved = tries(first, end, size, target, now + (self.until - now) * SHARE, self.seed)
+        found, proved = try_orders(first, end, size, target, now + (self.until - now) * SHARE, self.seed)
         if found is not None:
             return found
         self.exhausted |= proved
@@ -131,7 +132,7 @@ class _Search:
         while high - low > 1 and time.monotonic() < self.until:
             middle = (low + high) // 2
             now = time.monotonic()
-            found, _ = tries(first, end, size, middle, now + (self.until - now) / 4, self.seed)
+            found, _ = try_orders(first, end, size, middle, now + (self.until - now) / 4, self.seed)
             if found is None:
                 low = middle
             else:
@@ -139,7 +140,7 @@ class _Search:
         return best
 
 
-def tries(
+def try_orders(
     first: Ints, end: Ints, size: Ints, height: int, until: float, seed: int
 ) -> tuple[Ints | None, bool]:
     """Search for a packing of M buffers (int64 [M] each, lifetimes half-open) within `height` until a monotonic time.
@@ -147,21 +148,21 @@ def tries(
     Returns:
         Offsets int64 [M] in the unit of the sizes, or None; and whether it is proved that there is none.
     """
-    from hwsim.allocation import search
+    from hwsim.allocation import branch_and_bound
 
     if time.monotonic() >= until:
         return None, False
-    begin, stop = search.sections(first, end)
+    begin, stop = branch_and_bound.sections(first, end)
     rng = np.random.default_rng(seed)
     blame = np.zeros(int(stop.max()), np.int64)
     nodes = float(FIRST_NODES)
     number = 0
     while True:
         rank = _rank(number, begin, stop, end - first, size, blame, rng)
-        found, offset = search.attempt(size, begin, stop, rank, blame, height, int(nodes))
-        if found == search.FOUND:
+        found, offset = branch_and_bound.attempt(size, begin, stop, rank, blame, height, int(nodes))
+        if found == branch_and_bound.FOUND:
             return offset, False
-        if found == search.FAILED:
+        if found == branch_and_bound.FAILED:
             return None, True
         if time.monotonic() >= until:
             return None, False

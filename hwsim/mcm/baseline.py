@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hwsim.mcm.cuts import greedy, random_cuts
 from hwsim.mcm.network import Network
-from hwsim.mcm.rules import misplaced
+from hwsim.mcm.rules import misplaced_nodes
 from hwsim.mcm.solver.solver import Solver
 from workloads.errors import InputError
 
@@ -19,7 +19,7 @@ DRAWS = 8
 """Further partitions that are tried, each from a key of its own, where no cuts will do."""
 
 
-def compiled(
+def compile_baseline(
     network: Network,
     solver: Solver,
     heuristic: str,
@@ -66,7 +66,7 @@ def _candidates(
     key = np.zeros(1, np.uint64)
     for fill in FILLS:
         cut = greedy(tables, fill) if heuristic == "greedy" else random_cuts(tables, rng)
-        if not misplaced(tables, cut[None]).any():
+        if not misplaced_nodes(tables, cut[None]).any():
             yield cut
             continue
         answer = solver.fix(cut[None], key, order, backtracks)

@@ -14,10 +14,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.mcm.graph import Graph, merged_edges, topological
+from hwsim.mcm.graph import Graph, merge_edges, topological
 
 
-def cloned(
+def clone_shared(
     graph: Graph, readers: int = 3, max_weight_bytes: int = 0, max_nodes: int = 8
 ) -> tuple[Graph, NDArray[np.int64]]:
     """The graph with a copy of each widely read node, and of the up to `max_nodes` it comes from, for each reader.
@@ -60,7 +60,7 @@ def cloned(
         graph.transfer_bytes[ends[:, 2]],
         None if graph.transfer_s is None else graph.transfer_s[ends[:, 2]],
     )
-    return merged_edges(larger), of
+    return merge_edges(larger), of
 
 
 def _cones(order: list[int], reads: list[list[int]], most: int) -> list[list[int]]:

@@ -57,57 +57,73 @@ class Tables(NamedTuple):
     capacity: int
 
 
+def tensors_of(tables: Tables) -> list[tuple[int, int, list[int]]]:
+    """Each tensor as the node that makes it, its bytes, and the nodes that read it."""
+    readers = np.split(tables.reader, tables.read_start[1:-1]) if len(tables.source) else []
+    return [
+        (source, size, to.tolist())
+        for source, size, to in zip(
+            tables.source.tolist(), tables.tensor_bytes.tolist(), readers, strict=True
+        )
+    ]
+
+
 @kernel
 def _busy(
-    t: Tables, place: NDArray[np.int16], chip_s: NDArray[np.float64], link_s: NDArray[np.float64]
+    tables: Tables, place: NDArray[np.int16], chip_s: NDArray[np.float64], link_s: NDArray[np.float64]
 ) -> None:
     """Add the busy times of one partition [N] to those of chips [C] and links [C]; link i leads from chip i on."""
     for n in range(len(place)):
-        chip_s[place[n]] += t.compute_s[n]
-    seen = np.full(t.chips, -1, np.int64)
-    for k in range(len(t.source)):
-        home, far = int(place[t.source[k]]), 0
-        for at in range(t.read_start[k], t.read_start[k + 1]):
-            chip = int(place[t.reader[at]])
-            hops = (chip - home) % t.chips
+        chip_s[place[n]] += tables.compute_s[n]
+    # The tensor that a chip received last: however many of its nodes read a tensor, it receives that once.
+    seen = np.full(tables.chips, -1, np.int64)
+    for k in range(len(tables.source)):
+        home, far = int(place[tables.source[k]]), 0
+        for at in range(tables.read_start[k], tables.read_start[k + 1]):
+            chip = int(place[tables.reader[at]])
+            hops = (chip - home) % tables.chips
             if hops == 0 or seen[chip] == k:
                 continue
             seen[chip] = k
-            if t.transfers:
-                chip_s[chip] += t.tensor_s[k]
+            if tables.transfers:
+                chip_s[chip] += tables.tensor_s[k]
+                # Sent once, too: with the first chip that receives it.
                 if far == 0:
-                    chip_s[home] += t.tensor_s[k]
+                    chip_s[home] += tables.tensor_s[k]
             far = max(far, hops)
+        # It passes each link up to the farthest reader once, and the chips on its way take it.
         for hop in range(far):
-            link_s[(home + hop) % t.chips] += t.tensor_s[k]
+            link_s[(home + hop) % tables.chips] += tables.tensor_s[k]
 
 
 @kernel
-def _busy_of(t: Tables, place: NDArray[np.int16]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    chip_s, link_s = np.zeros(t.chips), np.zeros(t.chips)
-    _busy(t, place, chip_s, link_s)
+def _busy_of(tables: Tables, place: NDArray[np.int16]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Busy seconds of chips [C] and links [C]."""
+    chip_s, link_s = np.zeros(tables.chips), np.zeros(tables.chips)
+    _busy(tables, place, chip_s, link_s)
     return chip_s, link_s
 
 
 @kernel
-def _costs(t: Tables, places: NDArray[np.int16]) -> NDArray[np.float64]:
+def _costs(tables: Tables, places: NDArray[np.int16]) -> NDArray[np.float64]:
+    """The busiest chip, float64 [B]; links count unless the chips' times hold the transfers."""
     out = np.empty(len(places), np.float64)
     for b in range(len(places)):
-        chip_s, link_s = np.zeros(t.chips), np.zeros(t.chips)
-        _busy(t, places[b], chip_s, link_s)
+        chip_s, link_s = np.zeros(tables.chips), np.zeros(tables.chips)
+        _busy(tables, places[b], chip_s, link_s)
         out[b] = chip_s.max()
-        if not t.transfers:
+        if not tables.transfers:
             out[b] = max(out[b], link_s.max())
     return out
 
 
-def busy(t: Tables, place: NDArray[np.int16]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def busy(tables: Tables, place: NDArray[np.int16]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Seconds a sample that chips, float64 [C], and links, float64 [C], are busy under a partition int16 [N]."""
-    found: tuple[NDArray[np.float64], NDArray[np.float64]] = _busy_of(t, np.ascontiguousarray(place))
+    found: tuple[NDArray[np.float64], NDArray[np.float64]] = _busy_of(tables, np.ascontiguousarray(place))
     return found
 
 
-def costs(t: Tables, places: NDArray[np.int16]) -> NDArray[np.float64]:
+def costs(tables: Tables, places: NDArray[np.int16]) -> NDArray[np.float64]:
     """Seconds a sample, float64 [B], of partitions int16 [B, N] on chips that exist: the busiest chip or link."""
-    found: NDArray[np.float64] = _costs(t, np.ascontiguousarray(places))
+    found: NDArray[np.float64] = _costs(tables, np.ascontiguousarray(places))
     return found

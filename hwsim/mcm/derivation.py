@@ -21,17 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.mcm.solver.domains import LATEST, TOP, TRAIL, State, restrict, undo
+from hwsim.mcm.solver.domains import State, mark_of, restrict, undo
 from hwsim.mcm.solver.propagate import propagate
 from hwsim.mcm.solver.relations import Relations
-from hwsim.mcm.solver.search import VALID, rooted, search
+from hwsim.mcm.solver.search import VALID, propagate_root, search
 from hwsim.mcm.solver.solver import Solver
 from hwsim.problem import Mapping16
 
 
 @kernel
 def follow(r: Relations, s: State, order: NDArray[np.int64], made: NDArray[np.int64]) -> bool:
-    """Decide the first nodes of the order as `made` says, with all consequences; False where that is not possible."""
+    """Decide the first nodes of the order as in `made`, with all consequences; False where that is not possible."""
+    # All consequences of a decision come before the next: only then does a failure show at the first possible one.
     for at in range(len(made)):
         if not restrict(r, s, order[at], 1 << int(made[at])) or not propagate(r, s):
             return False
@@ -52,9 +53,8 @@ class Chips:
         self._order = solver.relations.order
         self.root: Hashable = b""
         self.counts: NDArray[np.int64] = np.full(len(self._order), solver.package.chips, np.int64)
-        self._state, self._alive = rooted(self._relations)
-        registers = self._state.registers
-        self._mark, self._latest, self._top = (int(registers[name]) for name in (TRAIL, LATEST, TOP))
+        self._state, self._alive = propagate_root(self._relations)
+        self._root_mark = mark_of(self._state)
 
     def _at(self, vertex: Hashable) -> bool:
         """Bring the state to a vertex; False where it is a dead end. `_back` must follow."""
@@ -63,8 +63,8 @@ class Chips:
         return self._alive and bool(follow(self._relations, self._state, self._order, made))
 
     def _back(self) -> None:
-        undo(self._relations, self._state, self._mark)
-        self._state.registers[LATEST], self._state.registers[TOP] = self._latest, self._top
+        """Bring the state back to the root."""
+        undo(self._relations, self._state, *self._root_mark)
 
     def successors(self, vertex: Hashable) -> Sequence[bytes]:
         """A vertex for each chip that is left for the next node with a choice; none at a dead end or at the end."""
@@ -110,9 +110,9 @@ class Chips:
         answer = self._solver.sample(weights, key[:1], None, self._backtracks)
         if answer.valid[0] and (answer.assignment[0, decided] == made).all():
             return answer.assignment[0].reshape(-1, 1)
-        return self._searched(vertex, weights, key[1])
+        return self._search(vertex, weights, key[1])
 
-    def _searched(self, vertex: bytes, weights: NDArray[np.float32], key: np.uint64) -> Mapping16 | None:
+    def _search(self, vertex: bytes, weights: NDArray[np.float32], key: np.uint64) -> Mapping16 | None:
         """As `drawn`, by the complete search alone; weights float32 [N, C] by node."""
         found = None
         if self._at(vertex):

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.mcm.cost import busy
-from hwsim.mcm.device import DeviceTables, run
+from hwsim.mcm.device import run
+from hwsim.mcm.device_tables import DeviceTables
 from hwsim.mcm.network import Network
 
 

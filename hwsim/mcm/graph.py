@@ -55,7 +55,7 @@ def of_workload(workload: Workload, package: Package) -> Graph:
     ]
     edges = np.array([e[:2] for e in workload.edges()], np.int64).reshape(-1, 2)
     sizes = np.array([e[2] for e in workload.edges()], np.int64)
-    return merged_edges(
+    return merge_edges(
         Graph(
             workload.name,
             tuple(op.name for op in workload),
@@ -69,7 +69,7 @@ def of_workload(workload: Workload, package: Package) -> Graph:
 
 def of_placement(instance: PlacementGraph) -> Graph:
     """The graph of a profiled instance, its nodes in the order of the file."""
-    return merged_edges(
+    return merge_edges(
         Graph(
             instance.name,
             instance.nodes,
@@ -82,7 +82,7 @@ def of_placement(instance: PlacementGraph) -> Graph:
     )
 
 
-def merged_edges(graph: Graph) -> Graph:
+def merge_edges(graph: Graph) -> Graph:
     """The same graph with edges ascending, each once (of several the transfers add up), none from a node to itself."""
     keep = graph.edges[:, 0] != graph.edges[:, 1]
     edges, where = np.unique(graph.edges[keep], axis=0, return_inverse=True)
@@ -95,7 +95,7 @@ def merged_edges(graph: Graph) -> Graph:
     return replace(graph, edges=edges.reshape(-1, 2), transfer_bytes=sizes, transfer_s=times)
 
 
-def contracted(graph: Graph, group: Sequence[int] | NDArray[np.int64]) -> tuple[Graph, NDArray[np.int64]]:
+def contract(graph: Graph, group: Sequence[int] | NDArray[np.int64]) -> tuple[Graph, NDArray[np.int64]]:
     """Nodes that must lie on one chip as one node: those of a group, and those on a cycle of groups.
 
     Under the acyclic rule the nodes of a cycle can only share a chip. An assignment [B, M] of the small graph is
@@ -137,7 +137,7 @@ def contracted(graph: Graph, group: Sequence[int] | NDArray[np.int64]) -> tuple[
         graph.transfer_bytes,
         graph.transfer_s,
     )
-    return merged_edges(small), member
+    return merge_edges(small), member
 
 
 def topological(count: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.mcm.clones import cloned
+from hwsim.mcm.clones import clone_shared
 from hwsim.mcm.cost import Tables
-from hwsim.mcm.graph import Graph, contracted, of_placement, of_workload, topological
+from hwsim.mcm.graph import Graph, contract, of_placement, of_workload, topological
 from hwsim.mcm.package import Package
 from workloads.errors import InputError
 from workloads.features import FEATURES, SIZE_SCALE, static_features
@@ -84,7 +84,7 @@ def network(given: Workload | PlacementGraph, package: Package, copies: bool = T
 def _of_workload(workload: Workload, package: Package, copies: bool) -> Network:
     large, origin = of_workload(workload, package), np.arange(len(workload))
     if copies:
-        large, origin = cloned(large)
+        large, origin = clone_shared(large)
     copy = np.arange(len(large)) >= len(workload)
     reader = np.arange(len(large))
     for u, v in large.edges.tolist():
@@ -92,7 +92,7 @@ def _of_workload(workload: Workload, package: Package, copies: bool) -> Network:
     while copy[reader].any():
         reader = reader[reader]
     order = np.lexsort((~copy, reader))
-    graph, origin = _reordered(large, order), origin[order]
+    graph, origin = _reorder(large, order), origin[order]
     made = np.array([op.output_bytes for op in workload], np.int64)[origin]
     read = np.array([op.weight_read_bytes for op in workload], np.int64)[origin]
     measured = np.array([op.latency_s is not None for op in workload])[origin]
@@ -112,7 +112,7 @@ def _of_workload(workload: Workload, package: Package, copies: bool) -> Network:
 def _of_instance(instance: PlacementGraph, package: Package) -> Network:
     raw = of_placement(instance)
     _refuse_cycle(raw)
-    graph, member = contracted(raw, instance.group)
+    graph, member = contract(raw, instance.group)
     most = np.zeros(len(raw), np.int64)
     np.maximum.at(most, raw.edges[:, 0], raw.transfer_bytes)
     made = np.zeros(len(graph), np.int64)
@@ -144,7 +144,7 @@ def _refuse_cycle(graph: Graph) -> None:
         ) from None
 
 
-def _reordered(graph: Graph, order: NDArray[np.int64]) -> Graph:
+def _reorder(graph: Graph, order: NDArray[np.int64]) -> Graph:
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
     ends = position[graph.edges]
@@ -223,3 +223,16 @@ def _network(graph: Graph, parts: _Parts, text: str, package: Package) -> Networ
     assert features.shape[1] == len(FEATURES) + len(OWN_FEATURES)
     run_s = parts.run_s + package.device.launch_s
     return Network(graph, tables, parts.made, run_s, parts.copy, features, text)
+
+
+def distinct_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, with their position behind those that come again."""
+    seen: set[str] = set()
+    out = []
+    for number, name in enumerate(names):
+        own = name if name not in seen else f"{name} #{number}"
+        while own in seen:
+            own += "'"
+        seen.add(own)
+        out.append(own)
+    return tuple(out)

@@ -14,32 +14,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
-from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
 from hwsim.canonical import check_keys, check_mapping, choice_columns, independent_sample
 from hwsim.capabilities import Solution
 from hwsim.keys import derive
-from hwsim.mcm.baseline import compiled
+from hwsim.mcm.baseline import compile_baseline
 from hwsim.mcm.bounds import exact
-from hwsim.mcm.cost import costs
+from hwsim.mcm.config import McmConfig, check_names, resize
+from hwsim.mcm.cost import costs, tensors_of
 from hwsim.mcm.derivation import Chips
-from hwsim.mcm.device import device_tables, run
+from hwsim.mcm.device import run
+from hwsim.mcm.device_tables import device_tables
 from hwsim.mcm.explain import Partition, explain
 from hwsim.mcm.judge.device import judge_device
 from hwsim.mcm.judge.partition import judge
-from hwsim.mcm.network import SCHEMA_VERSION, network
-from hwsim.mcm.package import MAX_CHIPS, Package, package_file
-from hwsim.mcm.rules import misplaced
+from hwsim.mcm.network import SCHEMA_VERSION, distinct_names, network
+from hwsim.mcm.package import Package, package_file
+from hwsim.mcm.rules import misplaced_nodes
 from hwsim.mcm.solver.solver import Answer, solver
 from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
 from hwsim.stages import Pipeline, fullness, heat
-from workloads.errors import InputError
 from workloads.graph import Workload
 from workloads.importers.placement_json import PlacementGraph
 
@@ -49,28 +49,6 @@ SIMULATOR_VERSION = 2
 _FIX_STREAM = 0x666978
 ROOM = 0.2
 """A chip with that share of its memory left has a heat of 1 / e (own choice)."""
-
-
-@dataclass(frozen=True)
-class McmConfig:
-    """Settings of the problem.
-
-    Attributes:
-        model: "analytical" adds up latencies (`hwsim/mcm/cost.py`); "device" has an order, peak memory and messages,
-            and partitions that do not run (`hwsim/mcm/device.py`).
-        solver: mappings become valid partitions by SAMPLE and FIX; without, they are drawn node by node and judged.
-        baseline: what speedups are over: "greedy" balanced runs of nodes, or "random" runs.
-        copies: widely read nodes without weights are copied for each reader.
-        backtracks: decisions that the solver may take back for a mapping.
-        chips: how many chips instead of the package's; 0: its own.
-    """
-
-    model: Literal["analytical", "device"] = "analytical"
-    solver: bool = True
-    baseline: Literal["greedy", "random"] = "greedy"
-    copies: bool = True
-    backtracks: Annotated[int, Ge(1), Le(10**9)] = 500
-    chips: Annotated[int, Ge(0), Le(2**31)] = 0
 
 
 class McmProblem:
@@ -96,12 +74,8 @@ class McmProblem:
             InputError: an unknown setting, a network that `network` refuses, or one without a valid partition.
         """
         self.config = config or McmConfig()
-        for name, values in (("model", ("analytical", "device")), ("baseline", ("greedy", "random"))):
-            if getattr(self.config, name) not in values:
-                raise InputError(
-                    f"problem.{name}: expected {' or '.join(values)}, found {getattr(self.config, name)!r}"
-                )
-        package = _resized(package, self.config.chips)
+        check_names(self.config)
+        package = resize(package, self.config.chips)
         self.package = package
         self.network = network(given, package, self.config.copies)
         self.tables = self.network.tables
@@ -112,7 +86,7 @@ class McmProblem:
         self.name = "mcm"
         self.workload = self.network.graph.name
         self.chip = package.name
-        self.nodes = _distinct(self.network.graph.nodes)
+        self.nodes = distinct_names(self.network.graph.nodes)
         self.heads: tuple[str, ...] = ("chip",)
         self.labels: tuple[tuple[str, ...], ...] = (tuple(str(c) for c in range(package.chips)),)
         self.size_bytes: NDArray[np.int64] = self.tables.size_bytes[:, None].copy()
@@ -124,7 +98,7 @@ class McmProblem:
         edges = np.ascontiguousarray(self.tables.edges.T)
         self.observation: Observation | None = Observation(x.astype(np.float32), edges, SCHEMA_VERSION)
         self.unit = "s" if isinstance(given, Workload) else "file units"
-        mapping = compiled(
+        mapping = compile_baseline(
             self.network, self.solver, self.config.baseline, self._demand, self.config.backtracks
         )[:, None]
         self.baseline = Baseline(mapping, self._costs(mapping[None, :, 0])[0], self.config.baseline)
@@ -185,7 +159,7 @@ class McmProblem:
         check_mapping(self, mapping, key)
         size, total = self.tables.size_bytes, int(self.tables.size_bytes.sum())
         place = np.ascontiguousarray(mapping[:, :, 0])
-        wrong = misplaced(self.tables, place)
+        wrong = misplaced_nodes(self.tables, place)
         ran: NDArray[np.bool_] = ~np.any(wrong, axis=1)
         if self.config.solver:
             fixed, stands_in = self._fixed(place, key, ran)
@@ -217,7 +191,7 @@ class McmProblem:
 
     def _valid(self, places: NDArray[np.int16]) -> NDArray[np.bool_]:
         """Bool [B]: which partitions [B, N] keep the rules of the package."""
-        return np.asarray(~np.any(misplaced(self.tables, places), axis=1), np.bool_)
+        return np.asarray(~np.any(misplaced_nodes(self.tables, places), axis=1), np.bool_)
 
     def _fixed(
         self, place: NDArray[np.int16], key: Keys, valid: NDArray[np.bool_]
@@ -279,13 +253,8 @@ class McmProblem:
         on = (rules.acyclic, rules.no_skip, rules.triangle, rules.memory)
         found = judge(t.chips, sram, edges, weights, place, *on, self.nodes)
         if self.config.model == "device" and rules.memory and all(0 <= chip < t.chips for chip in place):
-            readers = np.split(t.reader, t.read_start[1:-1]) if len(t.source) else []
-            tensors = [
-                (source, size, to.tolist())
-                for source, size, to in zip(t.source.tolist(), t.tensor_bytes.tolist(), readers, strict=True)
-            ]
             made = self.network.made_bytes.tolist()
-            found += judge_device(t.chips, sram, weights, made, tensors, place)
+            found += judge_device(t.chips, sram, weights, made, tensors_of(t), place)
         return found
 
     def partition(self, mapping: Mapping16) -> Partition:
@@ -329,26 +298,3 @@ class McmProblem:
     def files(self) -> dict[str, str]:
         """The network and the package as text."""
         return {"workload.json": self.network.text, "chip.toml": package_file(self.package)}
-
-
-def _resized(package: Package, chips: int) -> Package:
-    """The package with another number of chips; 0: as it is. InputError where that is too many."""
-    if chips > MAX_CHIPS:
-        raise InputError(
-            f"problem.chips: expected 0 (the package's own) to {MAX_CHIPS}, found {chips}: the solver holds the"
-            " chips that a node may take as bits of an integer"
-        )
-    return replace(package, chips=chips) if chips else package
-
-
-def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names, with their position behind those that come again."""
-    seen: set[str] = set()
-    out = []
-    for number, name in enumerate(names):
-        own = name if name not in seen else f"{name} #{number}"
-        while own in seen:
-            own += "'"
-        seen.add(own)
-        out.append(own)
-    return tuple(out)

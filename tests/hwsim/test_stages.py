@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hwsim.mcm.config import McmConfig
 from hwsim.mcm.device import run
 from hwsim.mcm.package import load_package
-from hwsim.mcm.problem import McmConfig, McmProblem
+from hwsim.mcm.problem import McmProblem
 from hwsim.stage_order import in_order, step_by_step
 from hwsim.stages import MOST, Pipeline, situation
 from workloads.load import load

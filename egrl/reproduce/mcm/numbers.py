@@ -34,7 +34,8 @@ BATCH = 100
 
 def problem_of(name: str, where: str, **settings: Any) -> McmProblem:
     """A graph on the problem's own package, by the model of `where`."""
-    from hwsim.mcm.problem import McmConfig, McmProblem
+    from hwsim.mcm.config import McmConfig
+    from hwsim.mcm.problem import McmProblem
 
     definition = find_problem("mcm").load()
     if where == ON_HELD_OUT:

@@ -9,7 +9,7 @@ The bound is the greatest of these, each proved in docs/mcm.md:
   widely read nodes left out; where the graph has too many ideals, its smallest nodes too (`hwsim/mcm/bounds/thin.py`).
 
 It holds for the device model, which never costs less. The partition is the cheapest of that split, of the best cuts
-(`hwsim/mcm/cuts.py`) and of the baseline, those that break a rule repaired by FIX.
+(`hwsim/mcm/cuts.py`) and of the baseline, those that break a rule repair by FIX.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from hwsim.capabilities import Solution
 from hwsim.mcm.bounds.ideals import cheapest_chain, ideals
-from hwsim.mcm.bounds.thin import filled, thinned, thinner
+from hwsim.mcm.bounds.thin import fill, smaller_selections, thin
 from hwsim.mcm.cost import Tables, costs
 from hwsim.mcm.cuts import best_cuts
 from hwsim.mcm.network import Network
@@ -34,21 +34,21 @@ MOST_CUT_WORK = 2e9
 """Steps of `best_cuts` that are worth while: C N^2 of C chips and N nodes."""
 
 
-def closed_bound(t: Tables) -> tuple[float, str]:
+def closed_bound(tables: Tables) -> tuple[float, str]:
     """Seconds that no valid partition costs less than, and why, without a search."""
-    work = np.sort(t.compute_s)[::-1]
+    work = np.sort(tables.compute_s)[::-1]
     found = [
         (float(work[0]), "largest node"),
-        (float(work.sum()) / t.chips, f"all work over {t.chips} chips"),
+        (float(work.sum()) / tables.chips, f"all work over {tables.chips} chips"),
     ]
-    for j in range(2, (len(work) - 1) // t.chips + 2):
-        last = (j - 1) * t.chips
+    for j in range(2, (len(work) - 1) // tables.chips + 2):
+        last = (j - 1) * tables.chips
         found.append(
             (float(work[last - j + 1 : last + 1].sum()), f"{j} of the {last + 1} largest nodes meet")
         )
-    if 0 <= t.capacity < int(t.weight_bytes.sum()) and _hangs_together(t):
-        alone = t.compute_s[t.source] if t.transfers else 0.0
-        found.append((float((alone + t.tensor_s).min()), "weights on two chips or more"))
+    if 0 <= tables.capacity < int(tables.weight_bytes.sum()) and _hangs_together(tables):
+        alone = tables.compute_s[tables.source] if tables.transfers else 0.0
+        found.append((float((alone + tables.tensor_s).min()), "weights on two chips or more"))
     return max(found, key=lambda entry: entry[0])
 
 
@@ -58,12 +58,12 @@ def bound_of(network: Network, known_s: float, time_limit_s: float) -> tuple[Bou
     `known_s` is the analytical cost of a valid partition. The split keeps every rule but the triangle's.
     """
     begun = time.monotonic()
-    t = network.tables
-    cost, why = closed_bound(t)
+    tables = network.tables
+    cost, why = closed_bound(tables)
     split = None
-    for kept in thinner(t, ~network.copy) if t.acyclic else ():
+    for kept in smaller_selections(tables, ~network.copy) if tables.acyclic else ():
         left = begun + time_limit_s - time.monotonic()
-        small = thinned(t, kept)
+        small = thin(tables, kept)
         listed = ideals(small, left)
         if listed is None:
             continue
@@ -73,9 +73,9 @@ def bound_of(network: Network, known_s: float, time_limit_s: float) -> tuple[Bou
                 cost, why = chain[0], f"dynamic programming over {len(listed.cut_s):,} ideals"
                 rest = int((~network.copy).sum() - len(kept))
                 why += f", without the {rest:,} smallest nodes" if rest else ""
-                why += ", without the triangle rule" if t.triangle else ""
+                why += ", without the triangle rule" if tables.triangle else ""
             if chain[1] is not None:
-                split = filled(t, kept, chain[1])
+                split = fill(tables, kept, chain[1])
         break
     return Bound(cost * (1 - ROUNDING), why, time.monotonic() - begun), split
 
@@ -83,7 +83,7 @@ def bound_of(network: Network, known_s: float, time_limit_s: float) -> tuple[Bou
 def solve(
     network: Network,
     baseline: NDArray[np.int16],
-    repaired: Callable[[NDArray[np.int16]], NDArray[np.int16]],
+    repair: Callable[[NDArray[np.int16]], NDArray[np.int16]],
     cost_of: Callable[[NDArray[np.int16]], NDArray[np.float64]],
     time_limit_s: float,
 ) -> Solution:
@@ -92,29 +92,29 @@ def solve(
     Args:
         network: what is split.
         baseline: int16 [N], a valid partition.
-        repaired: valid partitions [B, N] near partitions [B, N].
+        repair: valid partitions [B, N] near partitions [B, N].
         cost_of: costs [B] of valid partitions [B, N], infinite where one does not run.
         time_limit_s: for the bound.
     """
-    t = network.tables
-    bound, split = bound_of(network, float(costs(t, baseline[None])[0]), time_limit_s)
+    tables = network.tables
+    bound, split = bound_of(network, float(costs(tables, baseline[None])[0]), time_limit_s)
     candidates = [baseline]
-    if t.chips * len(baseline) ** 2 <= MOST_CUT_WORK:
-        cut = best_cuts(t)
+    if tables.chips * len(baseline) ** 2 <= MOST_CUT_WORK:
+        cut = best_cuts(tables)
         candidates += [] if cut is None else [cut]
     candidates += [] if split is None else [split]
-    valid = repaired(np.stack(candidates))
+    valid = repair(np.stack(candidates))
     price = cost_of(valid)
     best = int(np.argmin(price))
     return Solution(valid[best][:, None], float(price[best]), bound)
 
 
-def _hangs_together(t: Tables) -> bool:
+def _hangs_together(tables: Tables) -> bool:
     """Whether every node is connected with every other by edges that tensors cross, whatever their direction."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    n = len(t.compute_s)
-    source = np.repeat(t.source, np.diff(t.read_start))
-    matrix = coo_array((np.ones(len(source), np.int8), (source, t.reader)), shape=(n, n))
+    n = len(tables.compute_s)
+    source = np.repeat(tables.source, np.diff(tables.read_start))
+    matrix = coo_array((np.ones(len(source), np.int8), (source, tables.reader)), shape=(n, n))
     return bool(connected_components(matrix, directed=False)[0] == 1)

@@ -45,12 +45,12 @@ class Ideals(NamedTuple):
     out: NDArray[np.int64]
 
 
-def ideals(t: Tables, time_limit_s: float, most: int = MOST) -> Ideals | None:
+def ideals(tables: Tables, time_limit_s: float, most: int = MOST) -> Ideals | None:
     """All ideals of a graph; None where there are more than `most` or listing them takes longer."""
-    n, end = len(t.compute_s), time.monotonic() + time_limit_s
+    n, end = len(tables.compute_s), time.monotonic() + time_limit_s
     need = [0] * n
     readers: list[list[int]] = [[] for _ in range(n)]
-    for u, v in t.edges.tolist():
+    for u, v in tables.edges.tolist():
         need[v] |= 1 << u
         readers[u].append(v)
     layer = {0: [v for v in range(n) if not need[v]]}
@@ -67,26 +67,26 @@ def ideals(t: Tables, time_limit_s: float, most: int = MOST) -> Ideals | None:
                     freed = [w for w in readers[v] if need[w] & larger == need[w]]
                     following[larger] = [u for u in ready if u != v] + freed
         layer = following
-    return _tabulated(t, found)
+    return _tabulate(tables, found)
 
 
-def _tabulated(t: Tables, found: list[int]) -> Ideals:
-    n, words = len(t.compute_s), (len(t.compute_s) + 63) // 64
+def _tabulate(tables: Tables, found: list[int]) -> Ideals:
+    n, words = len(tables.compute_s), (len(tables.compute_s) + 63) // 64
     raw = b"".join(ideal.to_bytes(8 * words, "little") for ideal in found)
     nodes = np.frombuffer(raw, np.uint64).reshape(len(found), words).copy()
     inside = np.unpackbits(nodes.view(np.uint8), axis=1, bitorder="little")[:, :n].astype(np.bool_)
     out, start, cut = [], [0], np.zeros(len(found))
-    readers = np.split(t.reader, t.read_start[1:-1]) if len(t.source) else []
+    readers = np.split(tables.reader, tables.read_start[1:-1]) if len(tables.source) else []
     complete = np.array([inside[:, r].all(axis=1) for r in readers], np.bool_).reshape(-1, len(found))
     for i in range(len(found)):
-        leaving = np.flatnonzero(inside[i, t.source] & ~complete[:, i])
+        leaving = np.flatnonzero(inside[i, tables.source] & ~complete[:, i])
         out.append(leaving)
         start.append(start[-1] + len(leaving))
-        cut[i] = t.tensor_s[leaving].sum()
+        cut[i] = tables.tensor_s[leaving].sum()
     return Ideals(
         nodes,
-        inside @ t.compute_s,
-        inside.astype(np.int64) @ t.weight_bytes,
+        inside @ tables.compute_s,
+        inside.astype(np.int64) @ tables.weight_bytes,
         cut,
         np.array(start, np.int64),
         np.concatenate(out).astype(np.int64),
@@ -94,7 +94,7 @@ def _tabulated(t: Tables, found: list[int]) -> Ideals:
 
 
 def cheapest_chain(
-    t: Tables, found: Ideals, known_s: float, end: float
+    tables: Tables, found: Ideals, known_s: float, end: float
 ) -> tuple[float, NDArray[np.int16] | None] | None:
     """The cost of the cheapest split and the split int16 [N], by the rules acyclic, no skipping and memory.
 
@@ -104,18 +104,18 @@ def cheapest_chain(
         known_s: cost of a partition that is known; (known_s, None) if nothing is cheaper.
         end: `time.monotonic()` by which it must be done; None where it is not.
     """
-    count, chips = len(found.cut_s), min(t.chips, len(t.compute_s))
+    count, chips = len(found.cut_s), min(tables.chips, len(tables.compute_s))
     value = np.full((count, chips + 1), np.inf)
     back = np.full((count, chips + 1), -1, np.int64)
     value[0, 0] = 0.0
     for first in range(1, count, 256):
         if time.monotonic() > end:
             return None
-        _extend(t, found, value, back, first, min(count, first + 256), known_s)
+        _extend(tables, found, value, back, first, min(count, first + 256), known_s)
     used = int(np.argmin(value[-1]))
     if not value[-1, used] < known_s:
         return known_s, None
-    place = np.zeros(len(t.compute_s), np.int16)
+    place = np.zeros(len(tables.compute_s), np.int16)
     at = count - 1
     for chip in range(used - 1, -1, -1):
         before = int(back[at, chip + 1])
@@ -127,7 +127,7 @@ def cheapest_chain(
 
 @kernel
 def _extend(
-    t: Tables,
+    tables: Tables,
     found: Ideals,
     value: NDArray[np.float64],
     back: NDArray[np.int64],
@@ -142,7 +142,7 @@ def _extend(
             load = found.compute_s[i] - found.compute_s[before]
             if load * (1 - 1e-12) >= known_s:
                 continue
-            if t.capacity >= 0 and found.weight_bytes[i] - found.weight_bytes[before] > t.capacity:
+            if tables.capacity >= 0 and found.weight_bytes[i] - found.weight_bytes[before] > tables.capacity:
                 continue
             inside = True
             for w in range(words):
@@ -152,8 +152,8 @@ def _extend(
             if not inside:
                 continue
             cost = load
-            if t.transfers:
-                cost += _transfers(t, found, before, i)
+            if tables.transfers:
+                cost += _transfers(tables, found, before, i)
             else:
                 cost = max(cost, found.cut_s[before])
             if cost >= known_s:
@@ -166,19 +166,19 @@ def _extend(
 
 
 @kernel
-def _transfers(t: Tables, found: Ideals, before: int, i: int) -> float:
+def _transfers(tables: Tables, found: Ideals, before: int, i: int) -> float:
     """Seconds that the chip between two ideals sends and receives."""
     seconds = 0.0
     for at in range(found.out_start[i], found.out_start[i + 1]):
         k = found.out[at]
-        if not _has(found, before, t.source[k]):
-            seconds += t.tensor_s[k]
+        if not _has(found, before, tables.source[k]):
+            seconds += tables.tensor_s[k]
     for at in range(found.out_start[before], found.out_start[before + 1]):
         k = found.out[at]
-        for to in range(t.read_start[k], t.read_start[k + 1]):
-            v = t.reader[to]
+        for to in range(tables.read_start[k], tables.read_start[k + 1]):
+            v = tables.reader[to]
             if _has(found, i, v) and not _has(found, before, v):
-                seconds += t.tensor_s[k]
+                seconds += tables.tensor_s[k]
                 break
     return seconds
 

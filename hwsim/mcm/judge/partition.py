@@ -53,36 +53,52 @@ def judge(
     ]
     if wrong:
         return wrong
-    found = []
-    if acyclic:
-        for source, reader in edges:
-            if place[source] > place[reader]:
-                found.append(
-                    Violation(
-                        "acyclic",
-                        f"{called[source]} -> {called[reader]}",
-                        place[source],
-                        place[reader],
-                        "chip",
-                    )
-                )
+    found = _backward(edges, place, called) if acyclic else []
     if no_skip:
-        found += [
-            Violation("no skipping", f"chip {chip}", 1, 0, "nodes")
-            for chip in range(max(place, default=0))
-            if chip not in place
-        ]
+        found += _skipped(place)
     if triangle and all(place[u] <= place[v] for u, v in edges):
-        arrows = {(place[u], place[v]) for u, v in edges if place[u] != place[v]}
-        for first, last in sorted(arrows):
-            length = _longest(arrows, first, last)
-            if length > 1:
-                found.append(Violation("triangle", f"chip {first} -> chip {last}", length, 1, "arrows"))
+        found += _triangles(edges, place)
     if memory:
-        for chip in range(chips):
-            held = sum(int(size) for size, on in zip(weight_bytes, place, strict=True) if on == chip)
-            if held > sram_bytes:
-                found.append(Violation("memory", f"chip {chip}", held, sram_bytes, "bytes"))
+        found += _overfull(chips, sram_bytes, weight_bytes, place)
+    return found
+
+
+def _backward(edges: Sequence[tuple[int, int]], place: list[int], called: Sequence[str]) -> list[Violation]:
+    """The edges that lead to an earlier chip."""
+    return [
+        Violation("acyclic", f"{called[source]} -> {called[reader]}", place[source], place[reader], "chip")
+        for source, reader in edges
+        if place[source] > place[reader]
+    ]
+
+
+def _skipped(place: list[int]) -> list[Violation]:
+    """The empty chips before one in use."""
+    return [
+        Violation("no skipping", f"chip {chip}", 1, 0, "nodes")
+        for chip in range(max(place, default=0))
+        if chip not in place
+    ]
+
+
+def _triangles(edges: Sequence[tuple[int, int]], place: list[int]) -> list[Violation]:
+    """The arrows from chip to chip beside which there is a longer path."""
+    arrows = {(place[u], place[v]) for u, v in edges if place[u] != place[v]}
+    found = []
+    for first, last in sorted(arrows):
+        length = _longest(arrows, first, last)
+        if length > 1:
+            found.append(Violation("triangle", f"chip {first} -> chip {last}", length, 1, "arrows"))
+    return found
+
+
+def _overfull(chips: int, sram_bytes: int, weight_bytes: Sequence[int], place: list[int]) -> list[Violation]:
+    """The chips whose weights do not fit."""
+    found = []
+    for chip in range(chips):
+        held = sum(int(size) for size, on in zip(weight_bytes, place, strict=True) if on == chip)
+        if held > sram_bytes:
+            found.append(Violation("memory", f"chip {chip}", held, sram_bytes, "bytes"))
     return found
 
 

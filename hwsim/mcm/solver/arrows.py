@@ -1,8 +1,9 @@
 """Arrows between chips under the triangle rule, as sets of chips in the bits of int64. Kernels.
 
-`arrows` is int64 [?, 4, C], of which one block [4, C] is read: the chips that read a chip and those that it reads, and
-the chips that it leads to and that lead to it along any number of arrows. No arrow ever has a detour: the arrows are
-their own transitive reduction (MCM paper, equation 4), so what a chip leads to without an arrow lies two or more away.
+`arrows` is int64 [?, 4, C], of which one block [4, C] is read. Its rows hold for each chip the chips that read it, the
+chips that it reads, and the chips that it leads to and that lead to it along any number of arrows. Invariant: no arrow
+has a detour, so the arrows are their own transitive reduction (MCM paper, equation 4). Where a chip leads to another
+without an arrow, the other is therefore two or more arrows away.
 """
 
 from __future__ import annotations
@@ -12,29 +13,33 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 
-ARROWS, BACK, LEADS, LED = range(4)
+READ_BY, READS, LEADS_TO, LED_FROM = range(4)
+"""The rows of a block."""
 
 
 @kernel
 def last(chips: int) -> int:
     """The last of a set of chips; -1 of none."""
-    c = -1
+    chip = -1
+    # Binary search for the highest bit: whenever something is left above the lower half, skip that half.
     for step in (32, 16, 8, 4, 2, 1):
         if chips >> step:
             chips >>= step
-            c += step
-    return c + 1 if chips else -1
+            chip += step
+    return chip + 1 if chips else -1
 
 
 @kernel
-def addable(arrows: NDArray[np.int64], block: int, a: int, b: int) -> bool:
-    """Whether an arrow that is not there, from chip a to a later chip b, leaves every arrow without a detour."""
-    if arrows[block, LEADS, a] >> b & 1:
+def can_add(arrows: NDArray[np.int64], block: int, a: int, b: int) -> bool:
+    """Whether a new arrow from chip a to a later chip b leaves every arrow without a detour."""
+    # A path from a to b exists: it would be the detour of the new arrow.
+    if arrows[block, LEADS_TO, a] >> b & 1:
         return False
-    ends, sources = arrows[block, LEADS, b] | (1 << b), arrows[block, LED, a] | (1 << a)
+    # The new arrow joins each chip before a to each chip behind b. Where such a pair has an arrow, that gets a detour.
+    ends, sources = arrows[block, LEADS_TO, b] | (1 << b), arrows[block, LED_FROM, a] | (1 << a)
     while sources:
         low = sources & -sources
-        if arrows[block, ARROWS, last(low)] & ends:
+        if arrows[block, READ_BY, last(low)] & ends:
             return False
         sources ^= low
     return True
@@ -43,63 +48,74 @@ def addable(arrows: NDArray[np.int64], block: int, a: int, b: int) -> bool:
 @kernel
 def add(arrows: NDArray[np.int64], block: int, a: int, b: int) -> None:
     """Draw the arrow from chip a to chip b."""
-    ends, sources = arrows[block, LEADS, b] | (1 << b), arrows[block, LED, a] | (1 << a)
-    for c in range(arrows.shape[2]):
-        if sources >> c & 1:
-            arrows[block, LEADS, c] |= ends
-        if ends >> c & 1:
-            arrows[block, LED, c] |= sources
-    arrows[block, ARROWS, a] |= 1 << b
-    arrows[block, BACK, b] |= 1 << a
+    # Both rows of paths stay transitively closed: everything up to a now leads to everything from b on.
+    ends, sources = arrows[block, LEADS_TO, b] | (1 << b), arrows[block, LED_FROM, a] | (1 << a)
+    for chip in range(arrows.shape[2]):
+        if sources >> chip & 1:
+            arrows[block, LEADS_TO, chip] |= ends
+        if ends >> chip & 1:
+            arrows[block, LED_FROM, chip] |= sources
+    arrows[block, READ_BY, a] |= 1 << b
+    arrows[block, READS, b] |= 1 << a
 
 
 @kernel
-def drawn_into(arrows: NDArray[np.int64], block: int, sources: int, c: int) -> bool:
-    """Draw arrows from all of `sources`, none of which is there, to chip c in a copy, block + 1; False: a detour."""
+def copy_with(arrows: NDArray[np.int64], block: int, sources: int, chip: int) -> bool:
+    """Write to block + 1 a copy of the block with new arrows from all of `sources` to a chip; False: one has a detour.
+
+    Where it is False nothing is written.
+    """
+    # Each arrow is checked against the old block alone. That suffices if no two sources have a path between them: all
+    # new arrows end at the same chip, so only such a path could make one the detour of another.
     rest = sources
     while rest:
         low = rest & -rest
-        a = last(low)
-        if arrows[block, LEADS, a] & sources or not addable(arrows, block, a, c):
+        source = last(low)
+        if arrows[block, LEADS_TO, source] & sources or not can_add(arrows, block, source, chip):
             return False
         rest ^= low
     for row in range(4):
-        for d in range(arrows.shape[2]):
-            arrows[block + 1, row, d] = arrows[block, row, d]
+        for column in range(arrows.shape[2]):
+            arrows[block + 1, row, column] = arrows[block, row, column]
     while sources:
         low = sources & -sources
-        add(arrows, block + 1, last(low), c)
+        add(arrows, block + 1, last(low), chip)
         sources ^= low
     return True
 
 
 @kernel
-def alive(arrows: NDArray[np.int64], block: int, asks: int, allowed: int) -> bool:
-    """Whether a node that reads the chips `asks` may still find one in `allowed`; False only where it cannot.
+def may_find_chip(arrows: NDArray[np.int64], block: int, read_chips: int, allowed: int) -> bool:
+    """Whether a node that reads these chips may still find one in `allowed`; False only where it cannot.
 
     It cannot where it reads chips that are two or more arrows apart. Where it reads both ends of an arrow it must be
     on the second.
     """
-    latest = last(asks)
+    # Edges lead to the same or a later chip.
+    latest = last(read_chips)
     if not allowed >> latest:
         return False
-    seconds, rest = 0, asks
+    # Two chips that it reads and that lie on a path: the node would give the path's first chip an arrow beside it,
+    # unless the path is one arrow and the node lies on its end.
+    seconds, rest = 0, read_chips
     while rest:
         low = rest & -rest
-        a = last(low)
-        led = arrows[block, LEADS, a] & asks
-        if led & ~arrows[block, ARROWS, a]:
+        chip = last(low)
+        led_to = arrows[block, LEADS_TO, chip] & read_chips
+        if led_to & ~arrows[block, READ_BY, chip]:
             return False
-        seconds |= led
+        seconds |= led_to
         rest ^= low
     if not seconds:
         return True
+    # It must lie on the end of every such arrow, so there is one end; being the last chip that is read, it is `latest`.
     if seconds != 1 << latest or not allowed & seconds:
         return False
-    rest = asks & ~seconds & ~arrows[block, BACK, latest]
+    # On that chip it needs an arrow from each other chip that it reads.
+    rest = read_chips & ~seconds & ~arrows[block, READS, latest]
     while rest:
         low = rest & -rest
-        if not addable(arrows, block, last(low), latest):
+        if not can_add(arrows, block, last(low), latest):
             return False
         rest ^= low
     return True

@@ -9,8 +9,8 @@ Deviations:
   new random numbers and in a new random order (a given order stays). The fifth and the seventh begin with runs of the
   graph's order that fit (`hwsim/mcm/solver/contiguous.py`) instead of draws, the seventh with the longest: where
   memory is tight few draws leave no gaps;
-- where all have failed, runs that keep the triangle rule as they are, if there are some. These and the runs above heed
-  no probabilities. After that `hwsim/mcm/solver/solver.py` turns to the complete search of
+- where all have failed, runs that keep the triangle rule as they are, if there are some. These and the runs above
+  ignore the probabilities. After that `hwsim/mcm/solver/solver.py` turns to the complete search of
   `hwsim/mcm/solver/search.py`.
 """
 
@@ -21,19 +21,19 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 from hwsim.mcm.solver.contiguous import cut, least_ends, runs_needed
-from hwsim.mcm.solver.draw import drawn, shuffle
-from hwsim.mcm.solver.positions import Plan
-from hwsim.mcm.solver.sweep import swept
-from hwsim.mcm.solver.sweep_state import Bench, bench
+from hwsim.mcm.solver.draw import draw_assignment, shuffle
+from hwsim.mcm.solver.positions import Positions
+from hwsim.mcm.solver.sweep import sweep
+from hwsim.mcm.solver.sweep_state import SweepState, new_sweep_state
 
 FIRST_LIMIT = 50
 DRAWN, ATTEMPTS = 4, 8
 
 
 @kernel
-def attempted(
-    p: Plan,
-    b: Bench,
+def attempt(
+    graph: Positions,
+    state: SweepState,
     weights: NDArray[np.float32],
     wished: NDArray[np.int16],
     order: NDArray[np.int64],
@@ -42,35 +42,36 @@ def attempted(
     counter: int,
     budget: int,
     stop: NDArray[np.int64],
-    lo: NDArray[np.int64],
-    stack: NDArray[np.int64],
+    wish: NDArray[np.int64],
+    scratch: NDArray[np.int64],
     ends: NDArray[np.int64],
     needed: NDArray[np.int64],
 ) -> tuple[bool, int, int]:
-    """A partition in `b.chip` by position, or none; the next counter; placements taken back.
+    """A partition in `state.chip` by position, or none; the next counter; placements taken back.
 
     Args:
-        p, b: the graph and room for sweeps.
-        weights, wished: as in `drawn`.
+        graph, state: the graph and room for sweeps.
+        weights, wished: as in `draw_assignment`.
         order: int64 [N], the nodes; shuffled where `free_order`.
         key, counter: random numbers.
         budget: placements that may be taken back.
         stop: int64 [1], not 0 when time is over.
-        lo, stack: int64 [N] and [3, N + 1], room.
+        wish, scratch: int64 [N] and [3, N + 1], overwritten.
         ends, needed: where runs may end, for the attempts from `DRAWN` on; [0] for those before.
     """
     failures, later = 0, len(needed) > 0
-    for attempt in range(DRAWN if later else 0, ATTEMPTS if later else DRAWN):
+    for number in range(DRAWN if later else 0, ATTEMPTS if later else DRAWN):
         if stop[0] or failures > budget:
             break
-        if not attempt & 1 and later and needed[0] <= p.chips:
-            counter = cut(p, ends, needed, key, counter, attempt > DRAWN, lo)
+        # Of the later attempts the even ones begin with runs, the second of these with the longest.
+        if not number & 1 and later and needed[0] <= graph.chips:
+            counter = cut(graph, ends, needed, key, counter, number > DRAWN, wish)
         else:
             if free_order:
                 counter = shuffle(order, key, counter)
-            counter = drawn(p, weights, wished, order, key, counter, lo, stack)
-        limit = min(FIRST_LIMIT << attempt, budget - failures)
-        found, counter, more = swept(p, b, weights, lo, key, counter, limit)
+            counter = draw_assignment(graph, weights, wished, order, key, counter, wish, scratch)
+        limit = min(FIRST_LIMIT << number, budget - failures)
+        found, counter, more = sweep(graph, state, weights, wish, key, counter, limit)
         failures += more
         if found:
             return True, counter, failures
@@ -78,8 +79,8 @@ def attempted(
 
 
 @kernel
-def attempts(
-    p: Plan,
+def attempt_keys(
+    graph: Positions,
     weights: NDArray[np.float32],
     wished: NDArray[np.int16],
     orders: NDArray[np.int64],
@@ -92,36 +93,48 @@ def attempts(
     `weights` [1 or B, N, C] or [1, 1, C] for all nodes; `wished` [B, N] or [0, 0]; `orders` [1 or B, N] or [0, N] for
     random ones; `stop` int64 [1], set to another value than 0 from outside when time is over.
     """
-    count, n, free = len(key), len(p.node), len(orders) == 0
+    count, n, free = len(key), len(graph.node), len(orders) == 0
     out = np.full((count, n), -1, np.int16)
     found, failures = np.zeros(count, np.bool_), np.zeros(count, np.int64)
-    b, lo, stack = bench(p), np.empty(n, np.int64), np.empty((3, n + 1), np.int64)
-    order, no_wish = np.empty(n, np.int64), np.zeros(0, np.int16)
-    no_runs = np.zeros(0, np.int64)
+    state, wish, scratch = new_sweep_state(graph), np.empty(n, np.int64), np.empty((3, n + 1), np.int64)
+    order, no_wish, no_runs = np.empty(n, np.int64), np.zeros(0, np.int16), np.zeros(0, np.int64)
+    # Runs that a sweep corrects may end anywhere; those that stand as they are end where no edge jumps over a run.
     ends, needed = np.arange(1, n + 1), no_runs
-    tight, tight_needed = least_ends(p), no_runs
-    possible = True
-    for v in range(n):
-        possible = possible and p.earliest[v] <= p.latest[v]
+    strict, strict_needed = least_ends(graph), no_runs
+    possible = (graph.earliest <= graph.latest).all()
     for k in range(count if possible else 0):
         for v in range(n):
             order[v] = v if free else orders[min(k, len(orders) - 1), v]
-        w, row = wished[k] if len(wished) else no_wish, weights[min(k, len(weights) - 1)]
-        found[k], counter, failures[k] = attempted(
-            p, b, row, w, order, free, key[k], 0, budget, stop, lo, stack, ends, no_runs
+        wished_k, row = wished[k] if len(wished) else no_wish, weights[min(k, len(weights) - 1)]
+        found[k], counter, failures[k] = attempt(
+            graph, state, row, wished_k, order, free, key[k], 0, budget, stop, wish, scratch, ends, no_runs
         )
         if not found[k] and not stop[0]:
+            # The tables of the runs are made for the first key that needs them.
             if len(needed) == 0:
-                needed, tight_needed = runs_needed(p, ends), runs_needed(p, tight)
+                needed, strict_needed = runs_needed(graph, ends), runs_needed(graph, strict)
             left = budget - failures[k]
-            found[k], counter, more = attempted(
-                p, b, row, w, order, free, key[k], counter, left, stop, lo, stack, ends, needed
+            found[k], counter, more = attempt(
+                graph,
+                state,
+                row,
+                wished_k,
+                order,
+                free,
+                key[k],
+                counter,
+                left,
+                stop,
+                wish,
+                scratch,
+                ends,
+                needed,
             )
             failures[k] += more
-            if not found[k] and tight_needed[0] <= p.chips:
-                cut(p, tight, tight_needed, key[k], counter, False, b.chip)
+            if not found[k] and strict_needed[0] <= graph.chips:
+                cut(graph, strict, strict_needed, key[k], counter, False, state.chip)
                 found[k] = True
         if found[k]:
             for i in range(n):
-                out[k, p.node[i]] = b.chip[i]
+                out[k, graph.node[i]] = state.chip[i]
     return out, found, failures

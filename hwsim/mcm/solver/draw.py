@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hwsim import keys
 from hwsim.jit import kernel
-from hwsim.mcm.solver.positions import Plan
+from hwsim.mcm.solver.positions import Positions
 
 
 @kernel
@@ -23,22 +23,23 @@ def pick(domain: int, weights: NDArray[np.float32], where: float, fall: float) -
     times `fall`, the more.
     """
     total, size, scale = 0.0, 0.0, 1.0
-    for c in range(len(weights)):
-        if domain >> c & 1:
-            total += weights[c] * scale
+    for chip in range(len(weights)):
+        if domain >> chip & 1:
+            total += weights[chip] * scale
             size += scale
             scale *= fall
     even = not total > 0.0
-    left, scale, chosen = where * (size if even else total), 1.0, -1
-    for c in range(len(weights)):
-        if domain >> c & 1:
-            share = scale if even else weights[c] * scale
+    left, scale, chosen, chip = where * (size if even else total), 1.0, -1, 0
+    # Subtract shares until nothing is left. Rounding may leave a rest behind the last chip: then it is chosen, since
+    # a chip without a share never is.
+    while left >= 0.0 and chip < len(weights):
+        if domain >> chip & 1:
+            share = scale if even else weights[chip] * scale
             scale *= fall
             if share > 0.0:
-                chosen = c
+                chosen = chip
                 left -= share
-                if left < 0.0:
-                    break
+        chip += 1
     return chosen
 
 
@@ -53,108 +54,116 @@ def shuffle(order: NDArray[np.int64], key: np.uint64, counter: int) -> int:
 
 
 @kernel
-def _after(
+def _raise_readers(
     start: NDArray[np.int64],
     out: NDArray[np.int64],
-    lo: NDArray[np.int64],
-    v: int,
+    first: NDArray[np.int64],
+    node: int,
     stack: NDArray[np.int64],
 ) -> None:
-    """No node that v leads to is earlier than v's first chip."""
-    c = lo[v]
-    stack[0], size = v, 1
+    """Raise the first chip of all that a node leads to, at least to its own first chip."""
+    chip = first[node]
+    stack[0], size = node, 1
     while size:
         size -= 1
-        u = stack[size]
-        for k in range(start[u], start[u + 1]):
-            w = out[k]
-            if lo[w] < c:
-                lo[w] = c
-                stack[size] = w
+        source = stack[size]
+        for k in range(start[source], start[source + 1]):
+            reader = out[k]
+            # What is late enough already has late enough readers: each node enters the stack once at most.
+            if first[reader] < chip:
+                first[reader] = chip
+                stack[size] = reader
                 size += 1
 
 
 @kernel
-def _before(
+def _lower_sources(
     start: NDArray[np.int64],
     into: NDArray[np.int64],
-    hi: NDArray[np.int64],
-    v: int,
+    final: NDArray[np.int64],
+    node: int,
     stack: NDArray[np.int64],
 ) -> None:
-    """No node that leads to v is later than v's last chip."""
-    c = hi[v]
-    stack[0], size = v, 1
+    """Lower the final chip of all that leads to a node, at most to its own final chip."""
+    chip = final[node]
+    stack[0], size = node, 1
     while size:
         size -= 1
-        u = stack[size]
-        for k in range(start[u], start[u + 1]):
-            w = into[k]
-            if hi[w] > c:
-                hi[w] = c
-                stack[size] = w
+        reader = stack[size]
+        for k in range(start[reader], start[reader + 1]):
+            source = into[k]
+            if final[source] > chip:
+                final[source] = chip
+                stack[size] = source
                 size += 1
 
 
 @kernel
-def drawn(
-    p: Plan,
+def _roomy(room: NDArray[np.int64], first: int, final: int, weight: int) -> int:
+    """The chips from first to final that have room for a weight; all of them if none has."""
+    span = (1 << (final + 1)) - (1 << first)
+    roomy = span
+    for chip in range(first, final + 1):
+        # A node without weights may go to a chip that is overfull already.
+        if weight > 0 and room[chip] < weight:
+            roomy ^= 1 << chip
+    return roomy if roomy else span
+
+
+@kernel
+def draw_assignment(
+    graph: Positions,
     weights: NDArray[np.float32],
     wished: NDArray[np.int16],
     order: NDArray[np.int64],
     key: np.uint64,
     counter: int,
-    lo: NDArray[np.int64],
-    stack: NDArray[np.int64],
+    first: NDArray[np.int64],
+    scratch: NDArray[np.int64],
 ) -> int:
-    """Chips int64 [N] by position into `lo`, each edge towards the same or a later one; returns the next counter.
+    """Chips int64 [N] by position into `first`, each edge towards the same or a later one; returns the next counter.
 
-    A chip without room for a node is taken only where all of its interval has none.
+    A chip without room for a node is taken only if its whole interval has none.
 
     Args:
-        p: the graph.
+        graph: the graph.
         weights: float32 [N, C] by node, or [1, C] for all.
         wished: int16 [N] by node for FIX (-1: no wish); [0] for SAMPLE.
         order: int64 [N], the nodes in the order of decisions.
         key, counter: random numbers.
-        lo: int64 [N], room for the answer.
-        stack: int64 [3, N + 1], room.
+        first: int64 [N], for the answer.
+        scratch: int64 [3, N + 1].
     """
-    n = len(order)
-    hi, room = stack[1], np.full(p.chips, p.capacity)
-    last_row = len(weights) - 1
-    for i in range(n):
-        lo[i], hi[i] = p.earliest[i], p.latest[i]
-        stack[2, i] = 0
-    for second in range(2 if len(wished) else 1):
-        for v in order:
-            i = p.order[v]
-            if stack[2, i]:
+    # Invariant: an undecided node may take any chip from first to final without turning an edge back; for a decided
+    # one both are its chip. So no decision is ever taken back.
+    stack, final, decided = scratch[0], scratch[1], scratch[2]
+    room, last_row = np.full(graph.chips, graph.capacity), len(weights) - 1
+    for at in range(len(order)):
+        first[at], final[at], decided[at] = graph.earliest[at], graph.latest[at], 0
+    # FIX first keeps what it can of all wishes, and then draws the others.
+    for keeping in range(1 if len(wished) else 0, -1, -1):
+        for node in order:
+            at = graph.order[node]
+            if decided[at]:
                 continue
-            size = p.weight[i]
-            if len(wished) and not second:
-                c = int(wished[v])
-                if c < lo[i] or c > hi[i] or room[c] < size:
+            weight = graph.weight[at]
+            if keeping:
+                chip = int(wished[node])
+                if chip < first[at] or chip > final[at] or room[chip] < weight:
                     continue
-            elif lo[i] == hi[i]:
-                c = lo[i]
+            elif first[at] == final[at]:
+                chip = first[at]
             else:
-                span = (1 << (hi[i] + 1)) - (1 << lo[i])
-                if size > 0:
-                    roomy = span
-                    for k in range(lo[i], hi[i] + 1):
-                        if room[k] < size:
-                            roomy ^= 1 << k
-                    span = roomy if roomy else span
+                chips = _roomy(room, first[at], final[at], weight)
                 where = keys.uniform(key, np.uint64(counter))
                 counter += 1
-                c = pick(span, weights[min(v, last_row)], where, 1.0)
-            stack[2, i] = 1
-            room[c] -= size
-            if lo[i] < c:
-                lo[i] = c
-                _after(p.out_start, p.out, lo, i, stack[0])
-            if hi[i] > c:
-                hi[i] = c
-                _before(p.into_start, p.into, hi, i, stack[0])
+                chip = pick(chips, weights[min(node, last_row)], where, 1.0)
+            decided[at] = 1
+            room[chip] -= weight
+            if first[at] < chip:
+                first[at] = chip
+                _raise_readers(graph.out_start, graph.out, first, at, stack)
+            if final[at] > chip:
+                final[at] = chip
+                _lower_sources(graph.into_start, graph.into, final, at, stack)
     return counter

@@ -1,4 +1,4 @@
-"""Domains of chips, and what one decision says about the others. Kernels; `hwsim/mcm/solver/search.py` decides.
+"""Domains of chips, and what one decision implies for the others. Kernels; `hwsim/mcm/solver/search.py` decides.
 
 A domain is a set of chips, the bits of an int64. Every rule here only removes chips that no valid partition can have
 in the present branch; a state in which nothing more can be removed and every domain is one chip is a valid partition.
@@ -12,239 +12,146 @@ from __future__ import annotations
 import numpy as np
 
 from hwsim.jit import kernel
-from hwsim.mcm.solver.domains import (
-    ABOVE,
-    BELOW,
-    DIRECT,
-    FIXED,
-    HEAD,
-    LATEST,
-    LENGTH,
-    REACH,
-    REACHED,
-    TOP,
-    State,
-    note,
-    restrict,
-)
+from hwsim.mcm.solver.domains import HEAD, LATEST, LENGTH, TOP, State, restrict
 from hwsim.mcm.solver.relations import Relations
+from hwsim.mcm.solver.triangle import apply_triangle
 
 
 @kernel
-def _led(r: Relations, s: State, a: int, b: int) -> bool:
-    """Chip a must lead to chip b; False where an arrow then has a detour."""
-    if s.reach[a] >> b & 1:
-        return True
-    if b < a:
+def _narrow_inner(relations: Relations, state: State, e: int, x: int) -> bool:
+    """Keep an inner node x of a doubled edge on the chip of one of the edge's ends; False if that cannot be."""
+    u, w = relations.edges[e]
+    if not restrict(relations, state, x, state.domain[u] | state.domain[w]):
         return False
-    sources, ends = s.reached[a] | (1 << a), s.reach[b] | (1 << b)
-    for c in range(r.chips):
-        if sources >> c & 1 and s.reach[c] | ends != s.reach[c]:
-            note(s, REACH, c, s.reach[c])
-            s.reach[c] |= ends
-        if ends >> c & 1 and s.reached[c] | sources != s.reached[c]:
-            note(s, REACHED, c, s.reached[c])
-            s.reached[c] |= sources
-    for c in range(r.chips):
-        arrows = s.direct[c]
-        if arrows and sources >> c & 1:
-            for d in range(c + 2, r.chips):
-                if arrows >> d & 1 and s.reach[c] & s.reached[d]:
-                    return False
+    # Where it cannot be with the one end it is with the other, and both have the chips that they share.
+    if not state.domain[x] & state.domain[u]:
+        both = state.domain[x] & state.domain[w]
+        return restrict(relations, state, x, both) and restrict(relations, state, w, both)
+    if not state.domain[x] & state.domain[w]:
+        both = state.domain[x] & state.domain[u]
+        return restrict(relations, state, x, both) and restrict(relations, state, u, both)
     return True
 
 
 @kernel
-def _arrow(r: Relations, s: State, a: int, b: int) -> bool:
-    """Chip b reads from chip a; False where that has a detour."""
-    if a == b or s.direct[a] >> b & 1:
-        return True
-    note(s, DIRECT, a, s.direct[a])
-    s.direct[a] |= 1 << b
-    return not s.reach[a] & s.reached[b] and _led(r, s, a, b)
-
-
-@kernel
-def _beside(r: Relations, s: State, v: int) -> bool:
-    """Node v reads chip a, which leads to a chip b of another ancestor: then v is on b, or there is a detour."""
-    for k in range(r.in_start[v], r.in_start[v + 1]):
-        u = r.edges[r.in_edge[k], 0]
-        if s.fixed[u]:
-            between = s.above[v] & s.reach[s.lo[u]]
-            if between & (between - 1) or (between and not restrict(r, s, v, between)):
-                return False
-    return True
-
-
-@kernel
-def _fix(r: Relations, s: State, v: int) -> bool:
-    """Node v has one chip left: what the triangle rule makes of that. False where it is broken."""
-    note(s, FIXED, v, 0)
-    s.fixed[v] = 1
-    if not r.triangle:
-        return True
-    chip = s.lo[v]
-    bit = 1 << chip
-    for k in range(r.out_start[v], r.out_start[v + 1]):
-        w = r.edges[r.out_edge[k], 1]
-        if s.fixed[w] and not _arrow(r, s, chip, s.lo[w]):
+def _narrow_neighbours(relations: Relations, state: State, v: int) -> bool:
+    """Restrict the neighbours of node v by its domain; False if one is left without a chip."""
+    lo, hi = state.lo[v], state.hi[v]
+    # An edge leads to the same chip or a later one, no further than its slack.
+    for k in range(relations.out_start[v], relations.out_start[v + 1]):
+        e = relations.out_edge[k]
+        last = min(hi + relations.slack[e], relations.chips - 1)
+        w, keep = relations.edges[e, 1], (1 << (last + 1)) - (1 << lo)
+        if state.domain[w] & ~keep and not restrict(relations, state, w, keep):
             return False
-    for k in range(r.in_start[v], r.in_start[v + 1]):
-        u = r.edges[r.in_edge[k], 0]
-        if s.fixed[u] and not _arrow(r, s, s.lo[u], chip):
+    for k in range(relations.in_start[v], relations.in_start[v + 1]):
+        e = relations.in_edge[k]
+        first = max(lo - relations.slack[e], 0)
+        u, keep = relations.edges[e, 0], (1 << (hi + 1)) - (1 << first)
+        if state.domain[u] & ~keep and not restrict(relations, state, u, keep):
             return False
-    for c in range(r.chips):
-        if s.above[v] >> c & 1 and c != chip and not _led(r, s, c, chip):
-            return False
-        if s.below[v] >> c & 1 and c != chip and not _led(r, s, chip, c):
-            return False
-    s.stack[0], size = v, 1
-    while size:
-        size -= 1
-        u = s.stack[size]
-        for k in range(r.out_start[u], r.out_start[u + 1]):
-            w = r.edges[r.out_edge[k], 1]
-            if r.single[r.out_edge[k]] and not s.above[w] & bit:
-                note(s, ABOVE, w, s.above[w])
-                s.above[w] |= bit
-                if s.fixed[w] and s.lo[w] != chip and not _led(r, s, chip, s.lo[w]):
-                    return False
-                if not s.fixed[w] and not _beside(r, s, w):
-                    return False
-                s.stack[size] = w
-                size += 1
-    for k in range(r.out_start[v], r.out_start[v + 1]):
-        w = r.edges[r.out_edge[k], 1]
-        if not s.fixed[w] and not _beside(r, s, w):
-            return False
-    s.stack[0], size = v, 1
-    while size:
-        size -= 1
-        w = s.stack[size]
-        for k in range(r.in_start[w], r.in_start[w + 1]):
-            u = r.edges[r.in_edge[k], 0]
-            if r.single[r.in_edge[k]] and not s.below[u] & bit:
-                note(s, BELOW, u, s.below[u])
-                s.below[u] |= bit
-                if s.fixed[u] and s.lo[u] != chip and not _led(r, s, s.lo[u], chip):
-                    return False
-                s.stack[size] = u
-                size += 1
-    return True
-
-
-@kernel
-def _doubled(r: Relations, s: State, e: int, x: int) -> bool:
-    """An inner node of a doubled edge is on the chip of one of the edge's ends."""
-    u, w = r.edges[e]
-    if not restrict(r, s, x, s.domain[u] | s.domain[w]):
-        return False
-    if not s.domain[x] & s.domain[u]:
-        both = s.domain[x] & s.domain[w]
-        return restrict(r, s, x, both) and restrict(r, s, w, both)
-    if not s.domain[x] & s.domain[w]:
-        both = s.domain[x] & s.domain[u]
-        return restrict(r, s, x, both) and restrict(r, s, u, both)
-    return True
-
-
-@kernel
-def _neighbours(r: Relations, s: State, v: int) -> bool:
-    """What the domain of node v says about its neighbours; False where one is left without a chip."""
-    lo, hi = s.lo[v], s.hi[v]
-    for k in range(r.out_start[v], r.out_start[v + 1]):
-        e = r.out_edge[k]
-        last = min(hi + r.slack[e], r.chips - 1)
-        w, keep = r.edges[e, 1], (1 << (last + 1)) - (1 << lo)
-        if s.domain[w] & ~keep and not restrict(r, s, w, keep):
-            return False
-    for k in range(r.in_start[v], r.in_start[v + 1]):
-        e = r.in_edge[k]
-        first = max(lo - r.slack[e], 0)
-        u, keep = r.edges[e, 0], (1 << (hi + 1)) - (1 << first)
-        if s.domain[u] & ~keep and not restrict(r, s, u, keep):
-            return False
-    for k in range(r.watch_start[v], r.watch_start[v + 1]):
-        e = r.watch_edge[k]
-        if v == r.edges[e, 0] or v == r.edges[e, 1]:
-            for i in range(r.inner_start[e], r.inner_start[e + 1]):
-                x = r.inner_node[i]
-                here, first, last = s.domain[x], s.domain[r.edges[e, 0]], s.domain[r.edges[e, 1]]
+    # Doubled edges: where v is an end, all inner nodes; where it is an inner node, only itself.
+    for k in range(relations.watch_start[v], relations.watch_start[v + 1]):
+        e = relations.watch_edge[k]
+        if v == relations.edges[e, 0] or v == relations.edges[e, 1]:
+            for i in range(relations.inner_start[e], relations.inner_start[e + 1]):
+                x = relations.inner_node[i]
+                here, first, last = (
+                    state.domain[x],
+                    state.domain[relations.edges[e, 0]],
+                    state.domain[relations.edges[e, 1]],
+                )
+                # With a chip of each end, and no other, nothing more follows for it.
                 settled = not here & ~(first | last) and here & first and here & last
-                if not settled and not _doubled(r, s, e, x):
+                if not settled and not _narrow_inner(relations, state, e, x):
                     return False
-        elif not _doubled(r, s, e, v):
+        elif not _narrow_inner(relations, state, e, v):
             return False
     return True
 
 
 @kernel
-def _matched(r: Relations, s: State) -> bool:
+def _can_fill_holes(relations: Relations, state: State) -> bool:
     """Whether every empty chip that must be used can have a node of its own, by the first and last chips of nodes."""
-    latest = s.registers[LATEST]
-    holes, least = 0, len(r.weight) + 1
+    latest = state.registers[LATEST]
+    holes, least = 0, len(relations.weight) + 1
     for c in range(latest + 1):
-        if not s.nodes[c, c]:
+        if not state.nodes[c, c]:
             holes += 1
-            least = min(least, s.cover[c])
+            least = min(least, state.cover[c])
+    # Where each hole has as many candidates as there are holes, one after the other can be filled.
     if least >= holes:
         return True
-    free = np.zeros(r.chips, np.int64)
+    # Else match chips with intervals from the first chip on. A hole takes, of the nodes whose interval has begun, the
+    # one that ends first: the others are of use longer. `free` counts the nodes to take by the end of their interval.
+    free = np.zeros(relations.chips, np.int64)
     for c in range(latest + 1):
-        for hi in range(c + 1, r.chips):
-            free[hi] += s.nodes[c, hi]
-        if not s.nodes[c, c]:
+        for hi in range(c + 1, relations.chips):
+            free[hi] += state.nodes[c, hi]
+        if not state.nodes[c, c]:
             hi = c
-            while hi < r.chips and not free[hi]:
+            while hi < relations.chips and not free[hi]:
                 hi += 1
-            if hi == r.chips:
+            if hi == relations.chips:
                 return False
             free[hi] -= 1
     return True
 
 
 @kernel
-def _fits(r: Relations, s: State) -> bool:
+def _fits(relations: Relations, state: State) -> bool:
     """Whether every run of chips has room for the nodes that can be nowhere else."""
-    below = np.zeros(r.chips, np.int64)
-    for first in range(r.chips - 1, -1, -1):
+    # below[last] is the weight of the nodes whose interval ends at `last` and begins at `first` or later.
+    below = np.zeros(relations.chips, np.int64)
+    for first in range(relations.chips - 1, -1, -1):
         total = 0
-        for last in range(first, r.chips):
-            below[last] += s.held[first, last]
+        for last in range(first, relations.chips):
+            below[last] += state.held[first, last]
             total += below[last]
-            if total > r.capacity * (last - first + 1):
+            if total > relations.capacity * (last - first + 1):
                 return False
     return True
 
 
 @kernel
-def propagate(r: Relations, s: State) -> bool:
-    """Consequences of all changed domains until nothing more follows; False where no partition is left."""
+def _empty_queue(relations: Relations, state: State) -> bool:
+    """Apply the rules to all nodes whose domain has changed until nothing more follows; False if none fits."""
+    while state.registers[LENGTH]:
+        v = state.queue[state.registers[HEAD]]
+        state.registers[HEAD] = (state.registers[HEAD] + 1) % len(state.queue)
+        state.registers[LENGTH] -= 1
+        # Before the consequences, which may queue it again.
+        state.queued[v] = 0
+        if not _narrow_neighbours(relations, state, v):
+            return False
+        if state.lo[v] == state.hi[v] and not state.fixed[v] and not apply_triangle(relations, state, v):
+            return False
+    return True
+
+
+@kernel
+def propagate(relations: Relations, state: State) -> bool:
+    """Remove all chips that the rules exclude, until nothing more follows; False if no partition is left."""
     while True:
-        while s.registers[LENGTH]:
-            v = s.queue[s.registers[HEAD]]
-            s.registers[HEAD] = (s.registers[HEAD] + 1) % len(s.queue)
-            s.registers[LENGTH] -= 1
-            s.queued[v] = 0
-            if not _neighbours(r, s, v):
-                return False
-            if s.lo[v] == s.hi[v] and not s.fixed[v] and not _fix(r, s, v):
-                return False
-        if not r.no_skip:
+        if not _empty_queue(relations, state):
+            return False
+        if not relations.no_skip:
             break
-        top = s.registers[TOP]
+        # No skipping: from the first chip that no domain holds on, all chips are out of use.
+        top = state.registers[TOP]
         for c in range(top):
-            if not s.cover[c]:
+            if not state.cover[c]:
                 top = c
                 break
-        if top <= s.registers[LATEST]:
+        if top <= state.registers[LATEST]:
             return False
-        if top == s.registers[TOP]:
-            if not _matched(r, s):
+        # The dearer check of the rule comes last, when nothing else follows.
+        if top == state.registers[TOP]:
+            if not _can_fill_holes(relations, state):
                 return False
             break
-        s.registers[TOP] = top
-        for v in range(len(r.weight)):
-            if s.hi[v] >= top and not restrict(r, s, v, (1 << top) - 1):
+        state.registers[TOP] = top
+        for v in range(len(relations.weight)):
+            if state.hi[v] >= top and not restrict(relations, state, v, (1 << top) - 1):
                 return False
-    return r.capacity < 0 or _fits(r, s)
+    return relations.capacity < 0 or _fits(relations, state)

@@ -21,20 +21,24 @@ from numpy.typing import NDArray
 
 from hwsim import keys
 from hwsim.jit import kernel
-from hwsim.mcm.solver.domains import LATEST, LENGTH, TOP, TRAIL, State, opened, restrict, undo
+from hwsim.mcm.solver.domains import LENGTH, State, mark_of, new_state, restrict, undo
 from hwsim.mcm.solver.draw import pick, shuffle
 from hwsim.mcm.solver.propagate import propagate
 from hwsim.mcm.solver.relations import Relations
 
 VALID, INFEASIBLE, BUDGET = range(3)
 FIRST_RESTART = 4
+"""How much deeper decisions must be taken back than before until the first restart."""
 UNORDERED = 2
+"""Restarts before this one draw a random order; from it on the order is the graph's own."""
+AT, ANY_CHIP, NODE, CHIP, TRAIL, LATEST, TOP = range(7)
+"""The columns of the decisions: place in the order, pass and state before it was made; what was decided."""
 
 
 @kernel
 def search(
-    r: Relations,
-    s: State,
+    relations: Relations,
+    state: State,
     weights: NDArray[np.float32],
     wished: NDArray[np.int16],
     order: NDArray[np.int64],
@@ -43,9 +47,10 @@ def search(
     budget: int,
     stop: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """One partition in `s.lo`; `s` is a propagated root and is at its end again when `undo` is called with its mark.
+    """One partition in `state.lo`; `state` is a propagated root, to which `undo` leads back by its `mark_of`.
 
     Args:
+        relations, state: the graph and the root.
         weights: float32 [N, C] for SAMPLE; [0, C] for FIX.
         wished: int16 [N] for FIX (-1: no wish); [0] for SAMPLE.
         order: int64 [N], the nodes; changed where `free_order`.
@@ -56,88 +61,122 @@ def search(
     Returns:
         VALID, INFEASIBLE (proved) or BUDGET, and the number of decisions taken back.
     """
-    n = len(r.weight)
-    sampling = len(weights) > 0
-    any_chip = np.ones(r.chips, np.float32)
-    levels = np.empty((n + 1, 7), np.int64)
-    counter, failures, allowed, since = 0, 0, FIRST_RESTART, 0
-    fall = 1.0
-    root, root_latest, root_top = s.registers[TRAIL], s.registers[LATEST], s.registers[TOP]
+    n, sampling = len(relations.weight), len(weights) > 0
+    even = np.ones(relations.chips, np.float32)
+    decisions = np.empty((n + 1, 7), np.int64)
+    counter, failures, fall = 0, 0, 1.0
+    restarts, patience, deeper = 0, FIRST_RESTART, 0
+    root = mark_of(state)
     if free_order:
         counter = shuffle(order, key, counter)
-    depth, at, second, attempts = 0, 0, 0, 0
+    # Invariant: the first `depth` decisions are made, and `state` holds all their consequences. Nodes before `at` in
+    # the order are fixed or, in the first pass of FIX, cannot have their wish.
+    depth, at, any_chip = 0, 0, int(sampling)
     while True:
+        at = _next_open(state.fixed, state.domain, wished, order, at, any_chip)
         if at == n:
-            if sampling or second:
+            if any_chip:
                 return VALID, failures
-            at, second = 0, 1
+            # FIX: all wishes that can be kept are kept. The second pass gives the other nodes any chip.
+            at, any_chip = 0, 1
             continue
-        v = order[at]
-        if s.fixed[v]:
-            at += 1
-            continue
-        keeping = not sampling and not second
-        if keeping:
-            chip = int(wished[v])
-            if chip < 0 or not s.domain[v] >> chip & 1:
-                at += 1
-                continue
-        else:
+        node = order[at]
+        if any_chip:
             where = keys.uniform(key, np.uint64(counter))
             counter += 1
-            chip = pick(s.domain[v], weights[v] if sampling else any_chip, where, fall)
-        levels[depth, 0], levels[depth, 1], levels[depth, 2] = at, second, s.registers[TRAIL]
-        levels[depth, 3], levels[depth, 4] = s.registers[LATEST], s.registers[TOP]
-        levels[depth, 5], levels[depth, 6] = v, chip
+            chip = pick(state.domain[node], weights[node] if sampling else even, where, fall)
+        else:
+            chip = int(wished[node])
+        decisions[depth, AT], decisions[depth, ANY_CHIP] = at, any_chip
+        decisions[depth, NODE], decisions[depth, CHIP] = node, chip
+        decisions[depth, TRAIL], decisions[depth, LATEST], decisions[depth, TOP] = mark_of(state)
         depth += 1
-        if restrict(r, s, v, 1 << chip) and propagate(r, s):
+        if restrict(relations, state, node, 1 << chip) and propagate(relations, state):
             continue
-        alive, pops = False, 0
-        while depth and not alive:
-            depth -= 1
-            at, second, v, chip = levels[depth, 0], levels[depth, 1], levels[depth, 5], levels[depth, 6]
-            undo(r, s, levels[depth, 2])
-            s.registers[LATEST], s.registers[TOP] = levels[depth, 3], levels[depth, 4]
-            failures += 1
-            since += pops
-            pops = 1
-            alive = restrict(r, s, v, s.domain[v] & ~(1 << chip)) and propagate(r, s)
-        if not alive:
+        left = depth
+        depth = _go_back(relations, state, decisions, depth)
+        failures += left - max(depth, 0)
+        if depth < 0:
             return INFEASIBLE, failures
+        # The last decision is always taken back: what counts is how many more.
+        deeper += left - depth - 1
+        at, any_chip = decisions[depth, AT], decisions[depth, ANY_CHIP]
         if failures >= budget or stop[0]:
             return BUDGET, failures
-        if free_order and depth and since >= allowed:
-            undo(r, s, root)
-            s.registers[LATEST], s.registers[TOP] = root_latest, root_top
-            attempts += 1
-            if attempts < UNORDERED:
+        if free_order and depth and deeper >= patience:
+            undo(relations, state, root[0], root[1], root[2])
+            restarts += 1
+            if restarts < UNORDERED:
                 counter = shuffle(order, key, counter)
             else:
-                order[:] = r.order
+                order[:] = relations.order
                 fall *= 0.5
-                allowed *= 2
-            since, depth, at, second = 0, 0, 0, 0
+                patience *= 2
+            deeper, depth, at, any_chip = 0, 0, 0, int(sampling)
 
 
 @kernel
-def rooted(r: Relations) -> tuple[State, bool]:
+def _next_open(
+    fixed: NDArray[np.int64],
+    domain: NDArray[np.int64],
+    wished: NDArray[np.int16],
+    order: NDArray[np.int64],
+    at: int,
+    any_chip: int,
+) -> int:
+    """The next place in the order, from `at` on, whose node is to be decided; N if there is none.
+
+    That is one with more than one chip left, and in the first pass of FIX (not `any_chip`) one that can have its wish.
+    """
+    is_open = False
+    while not is_open and at < len(order):
+        node = order[at]
+        is_open = fixed[node] == 0
+        if is_open and not any_chip:
+            chip = int(wished[node])
+            is_open = chip >= 0 and domain[node] >> chip & 1 == 1
+        at += 1
+    return at - 1 if is_open else len(order)
+
+
+@kernel
+def _go_back(relations: Relations, state: State, decisions: NDArray[np.int64], depth: int) -> int:
+    """Take decisions back until another chip than the last one's is possible; the number left, -1 at a contradiction.
+
+    The chip of the last decision taken back is removed below those that stay: with it there is no partition there.
+    """
+    while depth:
+        depth -= 1
+        last = decisions[depth]
+        undo(relations, state, last[TRAIL], last[LATEST], last[TOP])
+        node = last[NODE]
+        if restrict(relations, state, node, state.domain[node] & ~(1 << last[CHIP])) and propagate(
+            relations, state
+        ):
+            return depth
+    return -1
+
+
+@kernel
+def propagate_root(relations: Relations) -> tuple[State, bool]:
     """The state in which everything that follows from the graph alone is known; False where that is a contradiction."""
-    s = opened(r)
+    state = new_state(relations)
     alive = True
-    for v in range(len(r.weight)):
+    for v in range(len(relations.weight)):
         keep = 0
-        if r.earliest[v] <= r.latest[v]:
-            keep = (1 << (r.latest[v] + 1)) - (1 << r.earliest[v])
-        s.queued[v] = 1
-        s.queue[v] = v
-        alive = alive and restrict(r, s, v, keep)
-    s.registers[LENGTH] = len(r.weight)
-    return s, alive and propagate(r, s)
+        if relations.earliest[v] <= relations.latest[v]:
+            keep = (1 << (relations.latest[v] + 1)) - (1 << relations.earliest[v])
+        # Every node is queued, changed or not: edges alone restrict their ends.
+        state.queued[v] = 1
+        state.queue[v] = v
+        alive = alive and restrict(relations, state, v, keep)
+    state.registers[LENGTH] = len(relations.weight)
+    return state, alive and propagate(relations, state)
 
 
 @kernel
-def searches(
-    r: Relations,
+def search_keys(
+    relations: Relations,
     weights: NDArray[np.float32],
     wished: NDArray[np.int16],
     orders: NDArray[np.int64],
@@ -150,26 +189,26 @@ def searches(
     `weights` [1 or B, N, C] for SAMPLE; `wished` [B, N] for FIX, [0, 0] for SAMPLE; `orders` [1 or B, N] or [0, N] for
     random ones; `budget` int64 [B], decisions that may be taken back; `stop` as in `search`.
     """
-    count, n, free, fixing = len(key), len(r.weight), len(orders) == 0, len(wished) > 0
+    count, n, free, fixing = len(key), len(relations.weight), len(orders) == 0, len(wished) > 0
     out = np.full((count, n), -1, np.int16)
     status, failures = np.full(count, BUDGET, np.int64), np.zeros(count, np.int64)
-    s, alive = rooted(r)
-    root, latest, top = s.registers[TRAIL], s.registers[LATEST], s.registers[TOP]
-    no_weights, no_wish = np.zeros((0, r.chips), np.float32), np.zeros(0, np.int16)
+    state, alive = propagate_root(relations)
+    root = mark_of(state)
+    no_weights, no_wish = np.zeros((0, relations.chips), np.float32), np.zeros(0, np.int16)
     order = np.empty(n, np.int64)
     for k in range(count):
         if not alive:
             status[k] = INFEASIBLE
+        # The keys that are left when time is over keep the status BUDGET.
         if stop[0] or not alive:
             continue
         for v in range(n):
             order[v] = v if free else orders[min(k, len(orders) - 1), v]
-        p = no_weights if fixing else weights[min(k, len(weights) - 1)]
-        w = wished[k] if fixing else no_wish
-        status[k], failures[k] = search(r, s, p, w, order, free, key[k], budget[k], stop)
+        row = no_weights if fixing else weights[min(k, len(weights) - 1)]
+        wish = wished[k] if fixing else no_wish
+        status[k], failures[k] = search(relations, state, row, wish, order, free, key[k], budget[k], stop)
         if status[k] == VALID:
             for v in range(n):
-                out[k, v] = s.lo[v]
-        undo(r, s, root)
-        s.registers[LATEST], s.registers[TOP] = latest, top
+                out[k, v] = state.lo[v]
+        undo(relations, state, root[0], root[1], root[2])
     return out, status, failures

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from hwsim.mcm.graph import Graph
 from hwsim.mcm.package import MAX_SRAM, Package
-from hwsim.mcm.solver.attempts import attempts
+from hwsim.mcm.solver.attempts import attempt_keys
 from hwsim.mcm.solver.clock import clock
-from hwsim.mcm.solver.positions import Plan, plan
+from hwsim.mcm.solver.positions import Positions, positions_of
 from hwsim.mcm.solver.relations import Relations, relate
-from hwsim.mcm.solver.search import BUDGET, INFEASIBLE, VALID, searches
+from hwsim.mcm.solver.search import BUDGET, INFEASIBLE, VALID, search_keys
 from workloads.errors import InputError
 
 BACKTRACKS = 20_000
@@ -81,7 +81,7 @@ class Solver:
     graph: Graph
     package: Package
     relations: Relations
-    plan: Plan
+    positions: Positions
 
     def sample(
         self,
@@ -163,13 +163,15 @@ class Solver:
             raise ValueError(f"order: expected the numbers 0 to {n - 1}, once each, a row or a row a key")
         number = np.ascontiguousarray(keys, np.uint64)
         if seconds is not None:  # compile before the clock runs
-            attempts(self.plan, p, wished[:0], orders, number[:0], 0, np.zeros(1, np.int64))
+            attempt_keys(self.positions, p, wished[:0], orders, number[:0], 0, np.zeros(1, np.int64))
         with clock(seconds) as stop:
-            assignment, found, failures = attempts(self.plan, p, wished, orders, number, backtracks, stop)
+            assignment, found, failures = attempt_keys(
+                self.positions, p, wished, orders, number, backtracks, stop
+            )
             status = np.where(found, VALID, BUDGET).astype(np.int64)
             rest = np.flatnonzero(~found)
             if len(rest) and not stop[0]:
-                assignment[rest], status[rest], more = searches(
+                assignment[rest], status[rest], more = search_keys(
                     self.relations,
                     p[rest] if len(p) > 1 else p,
                     wished[rest] if len(wished) else wished,
@@ -244,7 +246,7 @@ def solver(graph: Graph, package: Package) -> Solver:
         raise InputError(f"{graph.name}: expected at least one node, found none")
     rules = package.constraints
     relations = relate(graph, package.chips, package.chip.sram_bytes, rules)
-    return Solver(graph, package, relations, plan(relations))
+    return Solver(graph, package, relations, positions_of(relations))
 
 
 def _status(given: Solver, backtracks: int, until: float) -> int:

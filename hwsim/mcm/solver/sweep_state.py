@@ -1,5 +1,5 @@
-"""The state of a sweep (`hwsim/mcm/solver/sweep.py`): what is placed, what that leaves to others, and how to take it
-back.
+"""The state of a sweep (`hwsim/mcm/solver/sweep.py`): which nodes are placed, what their chips imply for the nodes that
+still wait, and a trail by which placements are taken back.
 """
 
 from __future__ import annotations
@@ -10,142 +10,155 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.mcm.solver.positions import Plan
+from hwsim.mcm.solver.positions import Positions
 
-ASKS, ALLOWED, LIMITER, TARGET, OWED = range(5)
-"""What an entry of the trail is about: the array of `Bench` of that name."""
+READ_CHIPS, ALLOWED, LIMITED_BY, SECOND_CHIP, UNPLACED_BYTES = range(5)
+"""What an entry of the trail is about: the array of `SweepState` of that name."""
 
 
-class Bench(NamedTuple):
-    """Room for a sweep over N positions, D doubled edges and C chips.
+class SweepState(NamedTuple):
+    """Arrays for a sweep over N positions, D doubled edges and C chips. Sets of chips are the bits of an int64.
 
     Attributes:
-        chip: int64 [N], of the nodes that are placed.
-        asks: int64 [N], chips of the nodes that a node reads, as far as placed.
-        allowed: int64 [N], chips that bounds and doubled edges leave.
-        limiter: int64 [N], the node that left a node one chip (-1: none).
-        tried: int64 [N + 1], chips that are of no use where the nodes before are as they are.
-        mark, block: int64 [N], sizes of trail and arrows before a node was placed.
-        author: int64 [?], the node that drew a block of arrows (-1: none).
-        carried: int64 [N + 1], the latest other node to blame when a node was gone back to (-1: none).
-        joins: int64 [N + 1], waiting nodes that read more than one chip; how many, at the end.
-        slot: int64 [N], where a node is among the joins (-1: it is none).
-        target: int64 [D], the one chip besides the source's for inner nodes (-1: none yet).
-        owed: int64 [D], bytes of inner nodes that are not placed.
-        trail: int64 [?, 3], (what, where, what was there).
-        arrows: int64 [?, 4, C], a block for each placement that drew new ones (`hwsim/mcm/solver/arrows.py`).
-        room: int64 [C], bytes.
+        chip: int64 [N], the chip of each placed node.
+        read_chips: int64 [N], the chips of those nodes that a node reads and that are placed.
+        allowed: int64 [N], the chips that bounds and doubled edges leave to a node.
+        limited_by: int64 [N], the node that left a node a single chip (-1: none).
+        tried: int64 [N + 1], chips known to fail while all earlier nodes stay where they are.
+        trail_before: int64 [N], the size of the trail before a node was placed.
+        block_before: int64 [N], the current block of arrows before a node was placed.
+        drawn_by: int64 [?], the node that drew a block of arrows (-1: none).
+        other_culprit: int64 [N + 1], the second node to blame when the sweep went back to a node (-1: none).
+        joins: int64 [N + 1], the waiting nodes that read more than one chip, in any order; their number is the last
+            entry.
+        join_at: int64 [N], the place of a node in `joins` (-1: it is not there).
+        second_chip: int64 [D], the one chip besides the source's on which inner nodes may lie (-1: not decided).
+        unplaced_bytes: int64 [D], bytes of the inner nodes that are not placed.
+        trail: int64 [?, 3], changes as (which array, index, old value).
+        arrows: int64 [?, 4, C], one block for each placement that drew arrows (`hwsim/mcm/solver/arrows.py`).
+        free_bytes: int64 [C].
     """
 
     chip: NDArray[np.int64]
-    asks: NDArray[np.int64]
+    read_chips: NDArray[np.int64]
     allowed: NDArray[np.int64]
-    limiter: NDArray[np.int64]
+    limited_by: NDArray[np.int64]
     tried: NDArray[np.int64]
-    mark: NDArray[np.int64]
-    block: NDArray[np.int64]
-    author: NDArray[np.int64]
-    carried: NDArray[np.int64]
+    trail_before: NDArray[np.int64]
+    block_before: NDArray[np.int64]
+    drawn_by: NDArray[np.int64]
+    other_culprit: NDArray[np.int64]
     joins: NDArray[np.int64]
-    slot: NDArray[np.int64]
-    target: NDArray[np.int64]
-    owed: NDArray[np.int64]
+    join_at: NDArray[np.int64]
+    second_chip: NDArray[np.int64]
+    unplaced_bytes: NDArray[np.int64]
     trail: NDArray[np.int64]
     arrows: NDArray[np.int64]
-    room: NDArray[np.int64]
+    free_bytes: NDArray[np.int64]
 
 
 @kernel
-def bench(p: Plan) -> Bench:
-    """Room for sweeps over a graph."""
-    n, d, c = len(p.node), len(p.source), p.chips
-    blocks = c * (c - 1) // 2 + 2
-    return Bench(
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(n + 1, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
+def new_sweep_state(graph: Positions) -> SweepState:
+    """Arrays for sweeps over a graph; `clear` gives them their first values."""
+    nodes, doubled, chips = len(graph.node), len(graph.source), graph.chips
+    # Every arrow leads from a chip to a later one and is drawn once: so many blocks at most, and two to begin with.
+    blocks = chips * (chips - 1) // 2 + 2
+    return SweepState(
+        np.zeros(nodes, np.int64),
+        np.zeros(nodes, np.int64),
+        np.zeros(nodes, np.int64),
+        np.zeros(nodes, np.int64),
+        np.zeros(nodes + 1, np.int64),
+        np.zeros(nodes, np.int64),
+        np.zeros(nodes, np.int64),
         np.full(blocks, -1, np.int64),
-        np.zeros(n + 1, np.int64),
-        np.zeros(n + 1, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(d, np.int64),
-        np.zeros(d, np.int64),
-        np.zeros((len(p.out) + len(p.inner) + 3 * d + 1, 3), np.int64),
-        np.zeros((blocks, 4, c), np.int64),
-        np.zeros(c, np.int64),
+        np.zeros(nodes + 1, np.int64),
+        np.zeros(nodes + 1, np.int64),
+        np.zeros(nodes, np.int64),
+        np.zeros(doubled, np.int64),
+        np.zeros(doubled, np.int64),
+        np.zeros((len(graph.out) + len(graph.inner) + 3 * doubled + 1, 3), np.int64),
+        np.zeros((blocks, 4, chips), np.int64),
+        np.zeros(chips, np.int64),
     )
 
 
 @kernel
-def clear(p: Plan, b: Bench) -> None:
-    """Nothing is placed."""
-    for v in range(len(p.node)):
-        last = (1 << (p.latest[v] + 1)) - 1
-        b.allowed[v] = last & ~((1 << p.earliest[v]) - 1)
-        b.asks[v], b.tried[v], b.limiter[v], b.carried[v], b.slot[v] = 0, 0, -1, -1, -1
-    b.joins[-1] = 0
-    for e in range(len(p.source)):
-        b.target[e], b.owed[e] = -1, p.inner_weight[e]
-    for c in range(p.chips):
-        b.room[c] = p.capacity
+def clear(graph: Positions, state: SweepState) -> None:
+    """Set the state in which no node is placed."""
+    for node in range(len(graph.node)):
+        up_to_latest = (1 << (graph.latest[node] + 1)) - 1
+        state.allowed[node] = up_to_latest & ~((1 << graph.earliest[node]) - 1)
+        state.read_chips[node], state.tried[node] = 0, 0
+        state.limited_by[node], state.other_culprit[node], state.join_at[node] = -1, -1, -1
+    state.joins[-1] = 0
+    for edge in range(len(graph.source)):
+        state.second_chip[edge], state.unplaced_bytes[edge] = -1, graph.inner_weight[edge]
+    # Block 0 holds no arrows. Later blocks are written before they are read.
+    for chip in range(graph.chips):
+        state.free_bytes[chip] = graph.capacity
         for row in range(4):
-            b.arrows[0, row, c] = 0
+            state.arrows[0, row, chip] = 0
 
 
 @kernel
-def note(trail: NDArray[np.int64], size: int, what: int, where: int, old: int) -> int:
-    """The size of the trail after another entry."""
-    trail[size, 0] = what
-    trail[size, 1] = where
+def record(trail: NDArray[np.int64], size: int, array: int, index: int, old: int) -> int:
+    """Append a change to the trail; returns the new size."""
+    trail[size, 0] = array
+    trail[size, 1] = index
     trail[size, 2] = old
     return size + 1
 
 
 @kernel
-def enlist(joins: NDArray[np.int64], slot: NDArray[np.int64], v: int, asks: int) -> None:
-    """Node v is one of the joins where it asks for more than one chip, and else none."""
-    at = slot[v]
-    listed = asks & (asks - 1) != 0
-    if listed and at < 0:
-        size = joins[-1]
-        joins[size], slot[v] = v, size
-        joins[-1] = size + 1
-    elif not listed and at >= 0:
-        size = joins[-1] - 1
-        other = joins[size]
-        joins[at], slot[other] = other, at
-        slot[v] = -1
-        joins[-1] = size
+def update_joins(joins: NDArray[np.int64], join_at: NDArray[np.int64], node: int, read_chips: int) -> None:
+    """List a node among the joins if it reads more than one chip, and remove it otherwise.
+
+    Invariant: `joins[join_at[v]] == v` for each listed node, and the list has no gaps.
+    """
+    at, size = join_at[node], joins[-1]
+    is_join = read_chips & (read_chips - 1) != 0
+    if is_join and at < 0:
+        joins[size] = node
+        at = size
+        size += 1
+    elif not is_join and at >= 0:
+        # The last of the list fills the gap. It may be the node itself, whose own index is written below.
+        size -= 1
+        moved = joins[size]
+        joins[at], join_at[moved] = moved, at
+        at = -1
+    join_at[node], joins[-1] = at, size
 
 
 @kernel
 def rewind(
     trail: NDArray[np.int64],
-    asks: NDArray[np.int64],
+    read_chips: NDArray[np.int64],
     allowed: NDArray[np.int64],
-    limiter: NDArray[np.int64],
-    target: NDArray[np.int64],
-    owed: NDArray[np.int64],
+    limited_by: NDArray[np.int64],
+    second_chip: NDArray[np.int64],
+    unplaced_bytes: NDArray[np.int64],
     joins: NDArray[np.int64],
-    slot: NDArray[np.int64],
+    join_at: NDArray[np.int64],
     size: int,
     mark: int,
 ) -> None:
-    """Take back what the trail of this size says after `mark`; arrays as in `Bench`, of which a call takes its time."""
-    for t in range(size - 1, mark - 1, -1):
-        what, at, old = trail[t, 0], trail[t, 1], trail[t, 2]
-        if what == ASKS:
-            asks[at] = old
-            enlist(joins, slot, at, old)
-        elif what == ALLOWED:
-            allowed[at] = old
-        elif what == LIMITER:
-            limiter[at] = old
-        elif what == TARGET:
-            target[at] = old
+    """Undo the changes of a trail of this size back to `mark`.
+
+    The arrays are those of `SweepState`, passed one by one: the whole tuple makes the call slower.
+    """
+    # Backwards, since an entry may be there several times: the oldest value is the one that stays.
+    for entry in range(size - 1, mark - 1, -1):
+        array, index, old = trail[entry, 0], trail[entry, 1], trail[entry, 2]
+        if array == READ_CHIPS:
+            read_chips[index] = old
+            update_joins(joins, join_at, index, old)
+        elif array == ALLOWED:
+            allowed[index] = old
+        elif array == LIMITED_BY:
+            limited_by[index] = old
+        elif array == SECOND_CHIP:
+            second_chip[index] = old
         else:
-            owed[at] = old
+            unplaced_bytes[index] = old

@@ -77,7 +77,7 @@ class Twin:
             for i in range(n - 1, 0, -1):
                 j = int(self.uniform() * (i + 1))
                 order[i], order[j] = order[j], order[i]
-            chip, more = self.swept(self.drawn(order, wished), limit)
+            chip, more = self.sweep(self.draw_assignment(order, wished), limit)
             failures += more
             if chip:
                 return [chip[self.at[v]] for v in range(n)], failures
@@ -103,7 +103,7 @@ class Twin:
                 return c
         return c
 
-    def drawn(self, order: list[int], wished: Sequence[int] | None) -> list[int]:
+    def draw_assignment(self, order: list[int], wished: Sequence[int] | None) -> list[int]:
         """Chips by position, drawn in the order of nodes: SAMPLE or FIX under the acyclic rule."""
         chip: dict[int, int] = {}
         for keeping in (True, False) if wished is not None else (False,):
@@ -126,7 +126,7 @@ class Twin:
                     )
         return [chip[i] for i in range(len(self.node))]
 
-    def swept(self, wish: list[int], limit: int) -> tuple[list[int] | None, int]:
+    def sweep(self, wish: list[int], limit: int) -> tuple[list[int] | None, int]:
         """A partition by position near the wishes, or None; and placements taken back."""
         n, chip, failures, careful = len(wish), [], 0, 0
         tried: list[set[int]] = [set()]
@@ -232,11 +232,11 @@ class Twin:
             return self.author(chip)
         waiting = [w for w in range(i + 1, len(self.node)) if any(v == w and u <= i for u, v in self.edges)]
         for w in waiting if self.rules.triangle else []:
-            if not self.alive(then, w, new):
+            if not self.may_find_chip(then, w, new):
                 return self.author(chip) | self.read_or_limiting(then, w)
         return None
 
-    def alive(self, chip: list[int], w: int, arrows: set[Arrow]) -> bool:
+    def may_find_chip(self, chip: list[int], w: int, arrows: set[Arrow]) -> bool:
         """Whether a waiting node may still find a chip."""
         asks = sorted({chip[u] for u, v in self.edges if v == w and u < len(chip)})
         allowed = self.allowed(chip, w)[0]

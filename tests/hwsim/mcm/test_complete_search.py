@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mcm_cases import RULES, SHAPES, broken, even, graph, package
 
-from hwsim.mcm.solver.search import VALID, searches
+from hwsim.mcm.solver.search import VALID, search_keys
 from hwsim.mcm.solver.solver import Solver, solver
 
 RUNNING = np.zeros(1, np.int64)
@@ -18,7 +18,7 @@ RANDOM = np.zeros((0, 5), np.int64)
 def sampled(given: Solver, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A partition a row of weights [B, N, C], and statuses."""
     count = len(weights)
-    return searches(
+    return search_keys(
         given.relations,
         weights,
         np.zeros((0, 0), np.int16),
@@ -45,7 +45,7 @@ def test_it_reaches_what_brute_force_finds_and_nothing_else(shape, rules):
 def test_a_valid_proposal_comes_back_unchanged(rules):
     given = solver(graph(*SHAPES["a diamond"]), package(4, 3, rules))
     every = [p for p in product(range(4), repeat=5) if not broken(given, np.array(p))]
-    found, status, taken_back = searches(
+    found, status, taken_back = search_keys(
         given.relations,
         np.zeros((0, 0, 4), np.float32),
         np.array(every, np.int16),

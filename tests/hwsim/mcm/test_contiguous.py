@@ -10,7 +10,7 @@ from mcm_cases import broken, package, random_graph
 
 from hwsim.mcm.package import Constraints
 from hwsim.mcm.solver.contiguous import cut, least_ends, runs_needed
-from hwsim.mcm.solver.positions import plan
+from hwsim.mcm.solver.positions import positions_of
 from hwsim.mcm.solver.solver import solver
 
 
@@ -23,7 +23,7 @@ def test_runs_are_found_where_brute_force_finds_some(rules):
         graph = random_graph(rng, nodes)
         sram = max(int(graph.weight_bytes.sum() / chips * rng.uniform(0.8, 1.5)), 1)
         given = solver(graph, package(chips, sram, rules))
-        p = plan(given.relations)
+        p = positions_of(given.relations)
         every = set()
         for count in range(min(chips, nodes)):
             for ends in combinations(range(1, nodes), count):

@@ -9,11 +9,12 @@ from mcm_cost_twin import device_times, tensors_of
 from mcm_instances import MIB, drawn, instance, package
 
 from hwsim.mcm.cost import busy, costs
-from hwsim.mcm.device import device_tables, run
+from hwsim.mcm.device import run
+from hwsim.mcm.device_tables import device_tables
 from hwsim.mcm.judge.device import judge_device, peaks, stages
 from hwsim.mcm.judge.partition import judge
 from hwsim.mcm.network import network
-from hwsim.mcm.rules import misplaced
+from hwsim.mcm.rules import misplaced_nodes
 from workloads.errors import InputError
 
 LOADS = ("compute", "compute+transfers")
@@ -57,7 +58,7 @@ def test_rules_are_broken_for_the_kernel_where_they_are_for_the_judge():
         t = drawn(seed, 8, given).tables
         rules = given.constraints
         rows = places(seed, 40, 8, 4)
-        for place, wrong in zip(rows.tolist(), misplaced(t, rows), strict=True):
+        for place, wrong in zip(rows.tolist(), misplaced_nodes(t, rows), strict=True):
             edges = [(u, v) for u, v in t.edges.tolist()]
             on = (rules.acyclic, rules.no_skip, rules.triangle, rules.memory)
             found = judge(4, 16 * MIB, edges, t.weight_bytes.tolist(), place, *on)

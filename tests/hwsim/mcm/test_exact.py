@@ -11,12 +11,13 @@ from mcm_instances import MIB, drawn, package
 
 from hwsim.mcm.bounds.exact import bound_of, closed_bound
 from hwsim.mcm.bounds.ideals import cheapest_chain, ideals
-from hwsim.mcm.bounds.thin import filled, thinned, thinner
+from hwsim.mcm.bounds.thin import fill, smaller_selections, thin
+from hwsim.mcm.config import McmConfig
 from hwsim.mcm.cost import costs
 from hwsim.mcm.cuts import best_cuts, greedy
 from hwsim.mcm.package import load_package
-from hwsim.mcm.problem import McmConfig, McmProblem
-from hwsim.mcm.rules import misplaced
+from hwsim.mcm.problem import McmProblem
+from hwsim.mcm.rules import misplaced_nodes
 from workloads.errors import InputError
 from workloads.load import load
 from workloads.load_partition import read_instance
@@ -34,7 +35,7 @@ OPTIMA = [
 def cheapest(t, chips: int) -> float:
     """By brute force."""
     every = np.array(list(product(range(chips), repeat=len(t.compute_s))), np.int16)
-    valid = every[~misplaced(t, every).any(axis=1)]
+    valid = every[~misplaced_nodes(t, every).any(axis=1)]
     return float(costs(t, valid).min()) if len(valid) else np.inf
 
 
@@ -54,7 +55,7 @@ def test_no_valid_partition_is_below_the_bound_which_is_the_optimum_without_tria
             assert costs(net.tables, split[None])[0] == pytest.approx(best)
         cut = best_cuts(net.tables)
         if cut is not None:
-            assert not misplaced(net.tables, cut[None]).any()
+            assert not misplaced_nodes(net.tables, cut[None]).any()
             assert best <= costs(net.tables, cut[None])[0] * (1 + 1e-12)
 
 
@@ -64,16 +65,16 @@ def test_nodes_that_are_left_out_make_the_best_split_no_dearer_and_leave_room_fo
         t = drawn(seed, 8, package(rule, chips=3, sram_bytes=99 * MIB, triangle=False)).tables
         best = cheapest(t, 3)
         for kept in [np.flatnonzero(np.arange(8) % 3 != k) for k in range(3)] + list(
-            thinner(t, t.compute_s > 0)
+            smaller_selections(t, t.compute_s > 0)
         ):
-            small = thinned(t, kept)
+            small = thin(t, kept)
             listed = ideals(small, 10.0)
             assert listed is not None
             cost, split = cheapest_chain(small, listed, np.inf, np.inf)
             assert cost <= best * (1 + 1e-12)
-            whole = filled(t, kept, split)
+            whole = fill(t, kept, split)
             assert (whole[kept] == split).all()
-            assert not misplaced(t, whole[None]).any()
+            assert not misplaced_nodes(t, whole[None]).any()
 
 
 def test_a_graph_with_too_many_ideals_is_bounded_by_its_larger_nodes():
@@ -91,7 +92,7 @@ def test_the_best_cuts_are_the_best_of_all_cuts():
         t = drawn(seed, 8, package("compute+transfers", sram_bytes=99 * MIB, triangle=False)).tables
         rows = np.array([np.sort(p) for p in product(range(3), repeat=8)], np.int16)
         rows = np.unique(rows, axis=0)
-        rows = rows[~misplaced(t, rows).any(axis=1)]
+        rows = rows[~misplaced_nodes(t, rows).any(axis=1)]
         cut = best_cuts(t)
         assert cut is not None
         assert costs(t, cut[None])[0] == pytest.approx(costs(t, rows).min())
@@ -101,7 +102,7 @@ def test_the_greedy_heuristic_fills_chips_in_order_and_keeps_the_triangle_rule()
     t = drawn(1, 12, package(sram_bytes=99 * MIB)).tables
     place = greedy(t)
     assert (np.diff(place) >= 0).all()
-    assert not misplaced(t, place[None]).any()
+    assert not misplaced_nodes(t, place[None]).any()
 
 
 def test_copies_of_widely_read_nodes_do_not_spoil_the_bound():

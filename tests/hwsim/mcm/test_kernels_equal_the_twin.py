@@ -10,10 +10,10 @@ from mcm_cases import RULES, random_graph
 from mcm_twin import Twin
 
 from hwsim.mcm.package import load_package
-from hwsim.mcm.solver.attempts import DRAWN, FIRST_LIMIT, attempted
-from hwsim.mcm.solver.positions import plan
+from hwsim.mcm.solver.attempts import DRAWN, FIRST_LIMIT, attempt
+from hwsim.mcm.solver.positions import positions_of
 from hwsim.mcm.solver.relations import relate
-from hwsim.mcm.solver.sweep_state import bench
+from hwsim.mcm.solver.sweep_state import new_sweep_state
 
 
 @pytest.mark.parametrize("rules", RULES)
@@ -25,14 +25,14 @@ def test_attempts_equal_the_twin(rules):
         graph = random_graph(rng, nodes)
         sram = max(int(graph.weight_bytes.sum() / chips * rng.uniform(1, 2)), 1)
         package = replace(paper, chips=chips, chip=replace(paper.chip, sram_bytes=sram), constraints=rules)
-        given = plan(relate(graph, chips, sram, rules))
+        given = positions_of(relate(graph, chips, sram, rules))
         if (given.earliest > given.latest).any():
             continue
         weights = (rng.random((nodes, chips)) ** 3 * (rng.random((nodes, chips)) < 0.8)).astype(np.float32)
         wished = rng.integers(-1, chips, nodes).astype(np.int16) if case % 3 == 0 else np.zeros(0, np.int16)
         weights = np.ones((1, chips), np.float32) if len(wished) else weights
-        room = bench(given)
-        found, _, failures = attempted(
+        room = new_sweep_state(given)
+        found, _, failures = attempt(
             given,
             room,
             weights,

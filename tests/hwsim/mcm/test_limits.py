@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from mcm_cases import RULES, broken, even, graph, package, random_graph
 
-from hwsim.mcm.clones import cloned
+from hwsim.mcm.clones import clone_shared
 from hwsim.mcm.graph import of_workload
 from hwsim.mcm.package import Constraints, load_package
 from hwsim.mcm.solver.solver import BUDGET, INFEASIBLE, solver
@@ -78,7 +78,7 @@ def test_an_explanation_within_its_time_says_that_nothing_is_proved():
 
 def test_a_node_that_no_chip_can_hold_is_named_at_once():
     small = replace(load_package("mcm36"), name="small")
-    given = solver(cloned(of_workload(load("gpt2"), small))[0], small)
+    given = solver(clone_shared(of_workload(load("gpt2"), small))[0], small)
     assert given.sample(even(given), KEY).status.tolist() == [INFEASIBLE]
     reason = given.explain(200, 5.0)
     assert (reason.where, reason.demanded, reason.available) == ("node wte", 50257 * 768, 32 * 2**20)
@@ -116,7 +116,7 @@ def test_a_budget_below_nothing_is_refused(backtracks, seconds):
 @pytest.mark.parametrize("name", ["bert", "bert_large"])
 def test_transformers_have_partitions_under_all_rules(name):
     paper = load_package("mcm36")
-    given = solver(cloned(of_workload(load(name), paper))[0], paper)
+    given = solver(clone_shared(of_workload(load(name), paper))[0], paper)
     answer = given.sample(even(given), np.arange(10, dtype=np.uint64))
     assert answer.valid.all()
     assert not broken(given, answer.assignment[0])

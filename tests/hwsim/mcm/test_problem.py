@@ -10,8 +10,9 @@ import pytest
 from mcm_instances import MIB, instance, package
 
 from hwsim.capabilities import HasModel, HasPartition, pipeline_of
+from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import Package, load_package
-from hwsim.mcm.problem import McmConfig, McmProblem
+from hwsim.mcm.problem import McmProblem
 from hwsim.mcm.solver.solver import BUDGET
 from hwsim.problem import Status
 from workloads.errors import InputError

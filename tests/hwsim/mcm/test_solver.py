@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from mcm_cases import RULES, SHAPES, broken, even, graph, package
 
-from hwsim.mcm.clones import cloned
-from hwsim.mcm.graph import contracted, of_placement, of_workload
+from hwsim.mcm.clones import clone_shared
+from hwsim.mcm.graph import contract, of_placement, of_workload
 from hwsim.mcm.package import Constraints, load_package
 from hwsim.mcm.solver.solver import INFEASIBLE, solver
 from workloads.errors import InputError
@@ -56,7 +56,7 @@ def test_an_invalid_proposal_is_changed_into_a_valid_one_near_it():
 @pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2"])
 def test_partitions_of_real_networks_pass_the_judge(name):
     paper = load_package("mcm36")
-    given = solver(cloned(of_workload(load(name), paper))[0], paper)
+    given = solver(clone_shared(of_workload(load(name), paper))[0], paper)
     answer = given.sample(even(given), np.arange(3, dtype=np.uint64))
     assert answer.valid.all()
     assert not [broken(given, row) for row in answer.assignment if broken(given, row)]
@@ -101,31 +101,31 @@ def test_a_rule_that_would_help_is_named():
     assert reason.demanded > reason.available == 2
     assert "triangle = false" in reason.helps
     light = replace(given.graph, weight_bytes=np.array([0, 1, 1, 1, 1, 1]))
-    assert solver(cloned(light)[0], package(6, 1, Constraints())).explain() is None
+    assert solver(clone_shared(light)[0], package(6, 1, Constraints())).explain() is None
     assert solver(light, package(6, 1, Constraints())).explain() is not None
 
 
 def test_copies_serve_one_reader_each():
-    larger, of = cloned(graph(4, [(0, 1), (0, 2), (0, 3)], weight=0))
+    larger, of = clone_shared(graph(4, [(0, 1), (0, 2), (0, 3)], weight=0))
     assert of.tolist() == [0, 1, 2, 3, 0, 0]
     assert larger.edges.tolist() == [[0, 1], [4, 2], [5, 3]]
 
 
 def test_what_a_copied_node_is_computed_from_is_copied_with_it():
     """A mask of two steps, read by three layers: three chains, each of its own two nodes."""
-    larger, of = cloned(graph(6, [(0, 1), (1, 2), (1, 3), (1, 4), (2, 3), (3, 4), (4, 5)], weight=0))
+    larger, of = clone_shared(graph(6, [(0, 1), (1, 2), (1, 3), (1, 4), (2, 3), (3, 4), (4, 5)], weight=0))
     assert of.tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 0, 1]
     assert larger.edges.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [6, 7], [7, 3], [8, 9], [9, 4]]
     assert larger.nodes[7] == "n1 for n3"
     small = graph(6, [(0, 1), (1, 2), (1, 3), (1, 4), (2, 3), (3, 4), (4, 5)], weight=0)
-    assert len(cloned(small, max_nodes=1)[0]) == 6
+    assert len(clone_shared(small, max_nodes=1)[0]) == 6
     heavy = replace(small, weight_bytes=np.array([1, 0, 0, 0, 0, 0]))
-    assert len(cloned(heavy)[0]) == 6
-    assert len(cloned(heavy, max_weight_bytes=1)[0]) == 10
+    assert len(clone_shared(heavy)[0]) == 6
+    assert len(clone_shared(heavy, max_weight_bytes=1)[0]) == 10
 
 
 def test_groups_and_cycles_of_groups_share_a_chip():
-    small, member = contracted(graph(5, [(0, 1), (1, 2), (2, 3), (3, 4)]), [0, 1, 0, 2, 3])
+    small, member = contract(graph(5, [(0, 1), (1, 2), (2, 3), (3, 4)]), [0, 1, 0, 2, 3])
     assert member.tolist() == [0, 0, 0, 1, 2]
     assert small.weight_bytes.tolist() == [3, 1, 1]
     assert small.edges.tolist() == [[0, 1], [1, 2]]
@@ -144,7 +144,7 @@ INSTANCES = Path(__file__).resolve().parents[4] / "shared" / "data" / "placement
 def test_profiled_instances_are_partitioned_with_colour_classes_together(name):
     instance = read_instance(str(INSTANCES / f"{name}.json.gz"))
     whole = of_placement(instance)
-    small, member = contracted(whole, instance.group)
+    small, member = contract(whole, instance.group)
     given = solver(small, load_package("profiled"))
     answer = given.sample(even(given), np.arange(3, dtype=np.uint64))
     assert answer.valid.all()

@@ -24,8 +24,9 @@ from egrl.methods.graph_search.descent import GraphSearch
 from egrl.methods.graph_search.search_graph import SearchGraph
 from egrl.methods.graph_search.tag import derivation_of
 from hwsim.fft.problem import FftConfig, FftProblem
+from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
-from hwsim.mcm.problem import McmConfig, McmProblem
+from hwsim.mcm.problem import McmProblem
 from hwsim.problem import Mapping16
 from hwsim.stepwise import Derivation
 from toys import Splits, ToyGrammar, ToyRagged

@@ -28,8 +28,9 @@ from egrl.methods.ppo.draws import (
 from egrl.methods.ppo.learner import Rollouts
 from egrl.methods.ppo.method import PpoMethod
 from egrl.methods.ppo.round import DRAFTING, EXPLORING, IMPROVING, OPENING
+from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
-from hwsim.mcm.problem import McmConfig, McmProblem
+from hwsim.mcm.problem import McmProblem
 from hwsim.problem import Status
 from policies.store import load_policy, save_policy
 from toys import ToyRagged

@@ -43,7 +43,7 @@ class State(NamedTuple):
         fall: [M], where a buffer that is not placed would come to rest now.
         offset: [M], where placed ones are.
         left: [T], sum of sizes that are not placed.
-            blame: [T], counts how often a section was why a branch ended.
+        blame: [T], counts how often a section was why a branch ended.
         lowest, top, second, owner: [T], scratch: the lowest place left; the two lowest tops and whose the first is.
     """
 
@@ -120,6 +120,8 @@ def _solve(s: State, members: Ints, level: int, last: int) -> int:
     count = len(members)
     if count == 0:
         return FOUND
+    # Where no section holds buffers of both sides, the sides have nothing to do with each other. The smaller one goes
+    # first: it shows sooner whether it fails.
     stop = s.end[members[0]]
     for x in range(1, count):
         if s.first[members[x]] >= stop:
@@ -133,21 +135,41 @@ def _solve(s: State, members: Ints, level: int, last: int) -> int:
     if s.nodes[0] < 0:
         return OUT_OF_NODES
     start = s.first[members[0]]
-    least = _lowest_tops(s, members, start, stop, level)
-    most = _fits(s, members, start, stop, level, last)
-    if most < 0:
+    least_top = _lowest_tops(s, members, start, stop, level)
+    most_left = _fits(s, members, start, stop, level, last)
+    if most_left < 0:
         return FAILED
     candidates = np.empty(count, np.int64)
+    number = _list_candidates(s, members, level, last, least_top, most_left, candidates)
+    rest, falls = np.empty(count - 1, np.int64), np.empty(count - 1, np.int64)
+    for i in candidates[:number]:
+        offset = s.fall[i]
+        _place(s, members, i, rest, falls)
+        found = _solve(s, rest, offset, s.rank[i])
+        if found != FAILED:
+            return found
+        _take_back(s, i, rest, falls)
+    return FAILED
+
+
+@kernel
+def _list_candidates(
+    s: State, members: Ints, level: int, last: int, least_top: int, most_left: int, candidates: Ints
+) -> int:
+    """List the members that can be placed next by the place that they fall to, then by rank; returns their number."""
     number = 0
     for i in members:
         fall = s.fall[i]
+        # Below `level`, and at it up to rank `last`, another order of the same placements was tried before. From
+        # `least_top` on another member would fit beneath. And the fullest section must have room above the place.
         if (
             fall < level
-            or fall >= least
-            or fall + most > s.height[0]
+            or fall >= least_top
+            or fall + most_left > s.height[0]
             or (fall == level and s.rank[i] <= last)
         ):
             continue
+        # Insertion sort: there are few.
         y = number
         while y > 0 and (
             s.fall[candidates[y - 1]] > fall
@@ -157,42 +179,49 @@ def _solve(s: State, members: Ints, level: int, last: int) -> int:
             y -= 1
         candidates[y] = i
         number += 1
-    rest = np.empty(count - 1, np.int64)
-    before = np.empty(count - 1, np.int64)
-    for i in candidates[:number]:
-        offset = s.fall[i]
-        top = offset + s.size[i]
-        z = 0
-        for j in members:
-            if j == i:
-                continue
-            rest[z] = j
-            before[z] = s.fall[j]
-            if s.first[j] < s.end[i] and s.first[i] < s.end[j] and s.fall[j] < top:
-                s.fall[j] = top
-            z += 1
-        s.left[s.first[i] : s.end[i]] -= s.size[i]
-        s.offset[i] = offset
-        found = _solve(s, rest, offset, s.rank[i])
-        if found != FAILED:
-            return found
-        s.left[s.first[i] : s.end[i]] += s.size[i]
-        for x in range(count - 1):
-            s.fall[rest[x]] = before[x]
-    return FAILED
+    return number
+
+
+@kernel
+def _place(s: State, members: Ints, i: int, rest: Ints, falls: Ints) -> None:
+    """Place member i where it falls to: the other members in `rest`, the places that they fell to before in `falls`."""
+    offset = s.fall[i]
+    top = offset + s.size[i]
+    z = 0
+    for j in members:
+        if j == i:
+            continue
+        rest[z], falls[z] = j, s.fall[j]
+        # What lives together with it cannot lie lower than its top any more.
+        if s.first[j] < s.end[i] and s.first[i] < s.end[j] and s.fall[j] < top:
+            s.fall[j] = top
+        z += 1
+    for t in range(s.first[i], s.end[i]):
+        s.left[t] -= s.size[i]
+    s.offset[i] = offset
+
+
+@kernel
+def _take_back(s: State, i: int, rest: Ints, falls: Ints) -> None:
+    """Reverse `_place`."""
+    for t in range(s.first[i], s.end[i]):
+        s.left[t] += s.size[i]
+    for x in range(len(rest)):
+        s.fall[rest[x]] = falls[x]
 
 
 @kernel
 def _lowest_tops(s: State, members: Ints, start: int, stop: int, level: int) -> int:
     """Fill `top`, `second` and `owner` of sections start <= t < stop; the lowest top of all."""
+    # Above everything: no place and no size is more than the height.
     beyond = 4 * s.height[0] + 4
-    s.top[start:stop] = beyond
-    s.second[start:stop] = beyond
-    s.owner[start:stop] = -1
+    for t in range(start, stop):
+        s.top[t], s.second[t], s.owner[t] = beyond, beyond, -1
     least = beyond
     for i in members:
         top = max(s.fall[i], level) + s.size[i]
         least = min(least, top)
+        # The two lowest tops of each section, and whose the lowest is: a buffer cannot rest on itself.
         for t in range(s.first[i], s.end[i]):
             if top < s.top[t]:
                 s.second[t] = s.top[t]
@@ -208,18 +237,23 @@ def _fits(s: State, members: Ints, start: int, stop: int, level: int, last: int)
     """The most that is left in a section start <= t < stop; -1 where a buffer or a section cannot fit any more."""
     height = s.height[0]
     beyond = 4 * height + 4
-    s.lowest[start:stop] = beyond
+    for t in range(start, stop):
+        s.lowest[t] = beyond
     for i in members:
         place = s.fall[i]
+        # It can no longer lie where it would fall to, so it will rest on another: at the lowest top of one, at least.
         if place < level or (place == level and s.rank[i] <= last):
             place = beyond
             for t in range(s.first[i], s.end[i]):
                 place = min(place, s.second[t] if s.owner[t] == i else s.top[t])
+        # A buffer that ends a branch blames all of its sections.
         if place + s.size[i] > height:
-            s.blame[s.first[i] : s.end[i]] += 1
+            for t in range(s.first[i], s.end[i]):
+                s.blame[t] += 1
             return -1
         for t in range(s.first[i], s.end[i]):
             s.lowest[t] = min(s.lowest[t], place)
+    # All that is left in a section lies above the lowest place there.
     most = 0
     for t in range(start, stop):
         if s.left[t] > 0 and s.lowest[t] + s.left[t] > height:

@@ -1,0 +1,52 @@
+"""The settings of the MCM problem, and the package that they ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le
+
+from hwsim.mcm.package import MAX_CHIPS, Package
+from workloads.errors import InputError
+
+
+@dataclass(frozen=True)
+class McmConfig:
+    """Settings of the problem.
+
+    Attributes:
+        model: "analytical" adds up latencies (`hwsim/mcm/cost.py`); "device" has an order, peak memory and messages,
+            and partitions that do not run (`hwsim/mcm/device.py`).
+        solver: mappings become valid partitions by SAMPLE and FIX; without, they are drawn node by node and judged.
+        baseline: what speedups are over: "greedy" balanced runs of nodes, or "random" runs.
+        copies: widely read nodes without weights are copied for each reader.
+        backtracks: decisions that the solver may take back for a mapping.
+        chips: how many chips instead of the package's; 0: its own.
+    """
+
+    model: Literal["analytical", "device"] = "analytical"
+    solver: bool = True
+    baseline: Literal["greedy", "random"] = "greedy"
+    copies: bool = True
+    backtracks: Annotated[int, Ge(1), Le(10**9)] = 500
+    chips: Annotated[int, Ge(0), Le(2**31)] = 0
+
+
+def check_names(config: McmConfig) -> None:
+    """InputError where the settings name a model or a baseline that does not exist."""
+    for name, values in (("model", ("analytical", "device")), ("baseline", ("greedy", "random"))):
+        if getattr(config, name) not in values:
+            raise InputError(
+                f"problem.{name}: expected {' or '.join(values)}, found {getattr(config, name)!r}"
+            )
+
+
+def resize(package: Package, chips: int) -> Package:
+    """The package with another number of chips; 0: as it is. InputError where that is too many."""
+    if chips > MAX_CHIPS:
+        raise InputError(
+            f"problem.chips: expected 0 (the package's own) to {MAX_CHIPS}, found {chips}: the solver holds the"
+            " chips that a node may take as bits of an integer"
+        )
+    return replace(package, chips=chips) if chips else package
