@@ -141,10 +141,16 @@ def build_tables(workload: Workload, chip: Chip) -> Tables:
         contention=effects.contention,
         moves=effects.moves,
     )
+    _check_costs(tables, workload, chip)
+    return tables
+
+
+def _check_costs(tables: Tables, workload: Workload, chip: Chip) -> None:
+    """InputError unless the all-slowest mapping runs and every mapping takes time."""
     demanded, available = slowest_demand_bytes(tables), chip.memories[0].capacity_bytes
     if demanded > available:
         raise InputError(
-            f"workload {workload.name!r} on chip {chip.name!r}: expected {names[0]} to hold all, "
+            f"workload {workload.name!r} on chip {chip.name!r}: expected {chip.memory_names[0]} to hold all, "
             f"found demanded {demanded} bytes, available {available} bytes"
         )
     if tables.launch_s + tables.compute_s.sum() == 0:
@@ -152,7 +158,6 @@ def build_tables(workload: Workload, chip: Chip) -> Tables:
             f"workload {workload.name!r} on chip {chip.name!r}: expected an op with compute time or "
             "the overhead effect on, found neither"
         )
-    return tables
 
 
 def slowest_demand_bytes(tables: Tables) -> int:
