@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from policies.graph import Graph, induced, square, union
-from policies.layout import Layout, Segment, Weights, layout_of
 from policies.pooling import choose, pool, pooled_size, projection, union_numbers, unpool
+from policies.weight_vector import Segment, WeightFormat, Weights, weight_format_of
 from policies.weights import assign
 
 with warnings.catch_warnings():  # it calls a deprecated part of torch while it is imported
@@ -91,12 +91,12 @@ class GraphUNet(nn.Module):
             self.last_norm = nn.LayerNorm(width)
             self.decide = nn.Linear(width, heads * choices)
         if rng is not None:
-            assign(self, draw_weights(self.layout, config, rng))
+            assign(self, draw_weights(self.weight_format, config, rng))
 
     @property
-    def layout(self) -> Layout:
+    def weight_format(self) -> WeightFormat:
         """Where each tensor lies in the weight vector."""
-        return layout_of(self.named_parameters())
+        return weight_format_of(self.named_parameters())
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         """Logits [N, H, C] of features x [N, F], or [B, N, H, C] of several states x [B, N, F] of the graph.
@@ -138,10 +138,10 @@ def _attention(config: GraphUNetConfig) -> GATv2Conv:
     return GATv2Conv(config.width, channels, heads=config.attention_heads, add_self_loops=False)
 
 
-def draw_weights(layout: Layout, config: GraphUNetConfig, rng: np.random.Generator) -> Weights:
+def draw_weights(weight_format: WeightFormat, config: GraphUNetConfig, rng: np.random.Generator) -> Weights:
     """Initial weights float32 [P] of a `GraphUNet`: Glorot-uniform matrices, zero biases, unit norms."""
-    weights = np.zeros(layout.size, dtype=np.float32)
-    for segment in layout.segments:
+    weights = np.zeros(weight_format.size, dtype=np.float32)
+    for segment in weight_format.segments:
         weights[segment.offset : segment.end] = _draw(segment, config, rng).reshape(-1)
     return weights
 

@@ -37,8 +37,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from policies.graph import Graph
-from policies.layout import Layout, Segment, Weights, layout_of
 from policies.sage_layer import SageLayer
+from policies.weight_vector import Segment, WeightFormat, Weights, weight_format_of
 from policies.weights import assign
 
 REACH = 3
@@ -124,12 +124,12 @@ class GraphSage(nn.Module):
             self.value_hidden = nn.Linear(width, width)
             self.value = nn.Linear(width, 1)
         if rng is not None:
-            assign(self, draw_weights(self.layout, config, rng))
+            assign(self, draw_weights(self.weight_format, config, rng))
 
     @property
-    def layout(self) -> Layout:
+    def weight_format(self) -> WeightFormat:
         """Where each tensor lies in the weight vector."""
-        return layout_of(self.named_parameters())
+        return weight_format_of(self.named_parameters())
 
     def forward(
         self,
@@ -245,10 +245,10 @@ class GraphSage(nn.Module):
         return -slope.unsqueeze(-1) * (number - middle.unsqueeze(-1)).abs()
 
 
-def draw_weights(layout: Layout, config: GraphSageConfig, rng: np.random.Generator) -> Weights:
+def draw_weights(weight_format: WeightFormat, config: GraphSageConfig, rng: np.random.Generator) -> Weights:
     """Initial weights float32 [P]: Glorot-uniform matrices, zero biases, unit norms, `stay` and `leave`."""
-    weights = np.zeros(layout.size, dtype=np.float32)
-    for segment in layout.segments:
+    weights = np.zeros(weight_format.size, dtype=np.float32)
+    for segment in weight_format.segments:
         weights[segment.offset : segment.end] = _draw(segment, config, rng).reshape(-1)
     return weights
 

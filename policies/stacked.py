@@ -16,9 +16,9 @@ from torch.nn import functional as F
 
 from policies.graph import Graph, induced, square, union
 from policies.graph_unet import GraphUNet, GraphUNetConfig
-from policies.layout import Layout
 from policies.masking import masked_log_probs
 from policies.pooling import choose, pool, pooled_size, projection, union_numbers, unpool
+from policies.weight_vector import WeightFormat
 
 NODES_A_PASS = 4096
 """Nodes of all members together in one pass: larger populations go in several, so that caches are not missed."""
@@ -40,7 +40,7 @@ class StackedActor:
         """For F features, H decisions a node and C choices a decision; evaluates on a torch device."""
         self.device = torch.device(device)
         self.config, self.features, self.heads, self.choices = config, features, heads, choices
-        self.layout: Layout = GraphUNet(config, features, heads, choices).layout
+        self.weight_format: WeightFormat = GraphUNet(config, features, heads, choices).weight_format
 
     def probabilities(
         self,
@@ -53,7 +53,7 @@ class StackedActor:
 
         A choice is legal where it is below num_choices [N, H]. Raises ValueError where a shape does not fit.
         """
-        self.layout.check(weights)
+        self.weight_format.check(weights)
         counts = torch.from_numpy(num_choices).to(self.device)
         step = max(1, NODES_A_PASS // graph.nodes)
         with torch.inference_mode():
@@ -65,11 +65,11 @@ class StackedActor:
 
     def logits(self, weights: NDArray[np.float32], x: NDArray[np.float32], graph: Graph) -> Tensor:
         """Logits [M, N, H, C] of weights [M, P] on x [N, F]. Raises ValueError where a shape does not fit."""
-        self.layout.check(weights)
+        self.weight_format.check(weights)
         if x.shape != (graph.nodes, self.features):
             raise ValueError(f"x: expected shape [{graph.nodes}, {self.features}], received {list(x.shape)}")
         graph = graph.on(self.device)
-        w = self.layout.views(torch.from_numpy(np.atleast_2d(weights)).to(self.device))
+        w = self.weight_format.views(torch.from_numpy(np.atleast_2d(weights)).to(self.device))
         members, nodes = len(w["decide.bias"]), graph.nodes
         edges, near = union(graph.edges, members, nodes), union(graph.two_hop, members, nodes)
         h = _linear(torch.from_numpy(x).to(self.device).expand(members, -1, -1), w, "encode")

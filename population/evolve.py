@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hwsim.problem import Observation
 from policies.boltzmann import boltzmann
-from policies.layout import Layout
+from policies.weight_vector import WeightFormat
 from population.config import Decisions, EvolutionConfig
 from population.genome import Boltzmann, Child, Encoding, Genome, Gnn, Individual, Origin, random_boltzmann
 from population.islands import Islands
@@ -136,9 +136,9 @@ class Population:
         return LocalSearch(self.config, self.decisions)
 
     @property
-    def layout(self) -> Layout:
+    def weight_format(self) -> WeightFormat:
         """Where each tensor lies in a GNN's weight vector."""
-        return self.stacked.layout
+        return self.stacked.weight_format
 
     def probabilities(self, observation: Observation, chosen: NDArray[np.int64] | None = None) -> Floats:
         """Probabilities float32 [M, N, H, C] of the members at positions `chosen` (default: all).
@@ -217,7 +217,7 @@ class Population:
         elites = ranked(measured)[: self.config.elites]
         scores = {m.id: m.score for m in measured}
         self.members, self.elites = list(elites), len(elites)
-        breeder = Breeder(self.config, self.decisions, self._layout_or_none(), rng)
+        breeder = Breeder(self.config, self.decisions, self._weight_format_or_none(), rng)
         done = dict.fromkeys(("crossovers", "seeded", "mutations"), 0)
         for encoding in ("gnn", "boltzmann"):
             peers = [m for m in measured if m.encoding == encoding]
@@ -302,8 +302,8 @@ class Population:
         self.generation, self.elites = int(state["generation"]), int(state["elites"])
         self._next_id = int(state["next_id"])
 
-    def _layout_or_none(self) -> Layout | None:
-        return None if self.actor is None else self.layout
+    def _weight_format_or_none(self) -> WeightFormat | None:
+        return None if self.actor is None else self.weight_format
 
     def _posterior(self, observation: Observation, member: Individual) -> Floats:
         """Probabilities [N, H, C] of one member."""
@@ -332,7 +332,7 @@ class Population:
         from policies.graph_unet import draw_weights
 
         assert self.actor is not None
-        return Gnn(draw_weights(self.layout, self.actor, rng))
+        return Gnn(draw_weights(self.weight_format, self.actor, rng))
 
     def _adopt(self, child: Child, done: dict[str, int]) -> None:
         """Append a child and count how it was made."""
@@ -344,7 +344,7 @@ class Population:
     def _check(self, genome: Genome) -> None:
         """Raises ValueError unless the genome fits the decisions or the actor."""
         if isinstance(genome, Gnn):
-            self.layout.check(genome.weights, "genome weights")
+            self.weight_format.check(genome.weights, "genome weights")
             return
         size = (*self.decisions.num_choices.shape, self.decisions.choices)
         if genome.prior.shape != size or genome.temperature.shape != size[:2]:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from workloads.graph import Edge, ElementBytes, Op, Workload
+from workloads.importers.axes import batch_of, images, xyz
 from workloads.importers.fold import Folded
 from workloads.importers.fuse import Cluster
 from workloads.importers.ir import Node, Tensor
-from workloads.importers.layout import batch_of, images, xyz
 from workloads.importers.products import gemm_of
 from workloads.importers.vocabulary import SETTINGS
 from workloads.importers.work import kind_of, vector_ops, window_of

@@ -51,8 +51,8 @@ from egrl.methods.muzero.table import Finished, Table
 from egrl.methods.muzero.targets import targets, valued
 from hwsim.problem import Mapping16
 from hwsim.stepwise import Game
-from policies.layout import Weights
 from policies.muzero import MuZeroNet
+from policies.weight_vector import Weights
 from policies.weights import assign
 
 RECENT = 4
