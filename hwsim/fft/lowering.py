@@ -1,4 +1,4 @@
-"""From a plan to a program: where intermediate results lie, and in which order codelets are called.
+"""From a plan to instructions: where intermediate results lie, and in which order codelets are called.
 
 Every function here does DFTs of one size from a view `source` to a view `target`, for each combination of `loops`.
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from hwsim.fft import grammar
 from hwsim.fft.grammar import Bluestein, Codelet, Plan, Rader, Split, prime_factors
-from hwsim.fft.program import (
+from hwsim.fft.instructions import (
     GATHER,
     INPUT,
     OUTPUT,
@@ -30,17 +30,16 @@ from hwsim.fft.program import (
     SCRATCH,
     ZEROED,
     Loop,
-    Transform,
     Twiddle,
     View,
-    Writer,
 )
+from hwsim.fft.writer import Transform, Writer
 
 Block = tuple[int, int]
 
 
 def lower(plan: Plan, transform: Transform | None) -> Writer:
-    """The program of a complete plan, from the input to the output, both contiguous.
+    """The instructions of a complete plan, from the input to the output, both contiguous.
 
     `transform` does a DFT by a plan, for the factors of convolutions; None: no factors are needed.
 
@@ -123,6 +122,11 @@ def _split(
     dead: Block | None,
     whole: bool,
 ) -> None:
+    """n = a b points: b DFTs of a points (`first`) into `middle`, then a DFTs of b points (`second`) from there.
+
+    The factors between go with whichever of the two is a codelet: after the first or before the second; where neither
+    is, they take a pass of their own.
+    """
     first, second = (plan.radix, plan.rest) if plan.direction == "f" else (plan.rest, plan.radix)
     n, many = plan.size, math.prod(loop.count for loop in loops)
     a, b = first.size, second.size
@@ -133,12 +137,14 @@ def _split(
         middle, element, column = target, target.stride, a * target.stride
         held = [loop.target for loop in loops]
     else:
+        # The output itself holds what is between, unless the input lies there or the second step works in place in it.
         if whole and source.memory != OUTPUT and isinstance(second, Split) and not _works_in_place(second):
             middle = View(OUTPUT, 0, 1)
         else:
             block = writer.arena.take(n * many)
             middle = View(SCRATCH, block[0], 1, (0,) * len(source.around))
         inside = [math.prod(loop.count for loop in loops[p + 1 :]) for p in range(len(loops))]
+        # Sorted: all loops' values of an element lie side by side. Else each loop's turn has a block of n.
         if plan.sort:
             held = inside
             element, column = (many, a * many) if plan.direction == "f" else (b * many, many)
@@ -182,6 +188,7 @@ def _works_in_place(plan: Split) -> bool:
 def _loop(
     writer: Writer, block: int, copy: bool, inner: Plan, source: View, target: View, loops: Sequence[Loop]
 ) -> None:
+    """Blocks of the nearest loop, at most `block` turns each; with `copy` their inputs are first brought together."""
     near = min(range(len(loops)), key=lambda p: abs(loops[p].source)) if loops else -1
     others = [loop for p, loop in enumerate(loops) if p != near]
     kept = []
@@ -204,6 +211,11 @@ def _loop(
 
 
 def _rader(writer: Writer, plan: Rader, source: View, target: View, loop: Loop) -> None:
+    """A DFT of p points, p prime, as a cyclic convolution of p - 1 points.
+
+    Gather the inputs in the order of the generator's powers, transform, multiply, transform, scatter. Conjugates make
+    the second transform an inverse one. RADER_SUM looks after element 0, which is no power.
+    """
     p, many = plan.size, loop.count
     generator = next(
         g for g in range(2, p) if all(pow(g, (p - 1) // q, p) != 1 for q in set(prime_factors(p - 1)))
@@ -230,6 +242,10 @@ def _rader(writer: Writer, plan: Rader, source: View, target: View, loop: Loop) 
 
 
 def _bluestein(writer: Writer, plan: Bluestein, source: View, target: View, loop: Loop) -> None:
+    """A DFT of n points as a convolution with a chirp, done by DFTs of m >= 2 n - 1 points.
+
+    The inputs lie in scratch that keeps its zeros from n on: only the first n are ever written.
+    """
     n, m, many = plan.size, plan.inner.size, loop.count
 
     def chirp() -> NDArray[np.complex128]:

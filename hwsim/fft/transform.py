@@ -1,4 +1,4 @@
-"""Plans that can be called: any plan of the grammar, compiled to a program with its factors and scratch."""
+"""Plans that can be called: any plan of the grammar, compiled to instructions with their factors and scratch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.fft import machine, program
+from hwsim.fft import instructions, machine
 from hwsim.fft.codelets import address
 from hwsim.fft.grammar import MOST, Plan
+from hwsim.fft.instructions import Begin, Call, End
 from hwsim.fft.lowering import lower
 from hwsim.fft.notation import parse
-from hwsim.fft.program import Begin, Call, End
 from workloads.errors import InputError
 
 LINE_BYTES = 64
@@ -117,9 +117,9 @@ def _deepest(code: list[Call | Begin | End]) -> int:
 def _encode(row: NDArray[np.int64], item: Call | Begin | End) -> None:
     match item:
         case Begin(count):
-            row[machine.OPERATION], row[machine.FUNCTION] = program.LOOP, count
+            row[machine.OPERATION], row[machine.FUNCTION] = instructions.LOOP, count
         case End():
-            row[machine.OPERATION] = program.END
+            row[machine.OPERATION] = instructions.END
         case Call(operation, kind, source, target, table, arguments):
             row[: machine.ARGUMENTS] = (
                 operation,
