@@ -11,9 +11,10 @@ Deviations:
 from __future__ import annotations
 
 from workloads.graph import Workload
-from workloads.zoo.builder import Builder, Tensor
+from workloads.zoo.builder import Builder
 from workloads.zoo.cnn import classifier
 from workloads.zoo.naming import network
+from workloads.zoo.tensor import Tensor
 
 _STAGES = ((64, 1), (128, 2), (256, 8), (512, 8), (1024, 4))
 """Channels and residual blocks."""

@@ -49,7 +49,7 @@ class Member:
 
 
 def _family(name: str, **members: tuple[object, ...]) -> dict[str, Member]:
-    """Entries of one family: name = (function, arguments …, {size: value})."""
+    """Members of one family: name = (function, arguments …, {size: value})."""
     found = {}
     for member, (function, *rest) in members.items():
         sizes = rest.pop() if rest and isinstance(rest[-1], dict) else {}
@@ -189,10 +189,10 @@ MCM87: Mapping[str, Member] = MappingProxyType(
         ),
         **_family(
             "signals",
-            deep_speech=("signals.deep_speech",),
-            deep_speech_2=("signals.deep_speech_2",),
-            transducer=("signals.transducer",),
-            keyword_gru=("signals.keyword_gru",),
+            deep_speech=("speech.deep_speech",),
+            deep_speech_2=("speech.deep_speech_2",),
+            transducer=("speech.transducer",),
+            keyword_gru=("speech.keyword_gru",),
             crnn=("signals.crnn",),
             video_classifier=("signals.video_classifier",),
             conv_lstm=("signals.conv_lstm",),

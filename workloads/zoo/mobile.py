@@ -18,10 +18,11 @@ from __future__ import annotations
 from math import ceil
 
 from workloads.graph import Workload
-from workloads.zoo.builder import Builder, Tensor
+from workloads.zoo.builder import Builder
 from workloads.zoo.cnn import classifier, multiple_of_8
 from workloads.zoo.naming import network
 from workloads.zoo.residual import excited
+from workloads.zoo.tensor import Tensor
 
 _SEPARABLE = (
     (64, 1),

@@ -18,9 +18,10 @@ Deviations:
 from __future__ import annotations
 
 from workloads.graph import Workload
-from workloads.zoo.builder import Builder, Tensor
+from workloads.zoo.builder import Builder
 from workloads.zoo.cnn import classifier
 from workloads.zoo.naming import network
+from workloads.zoo.tensor import Tensor
 
 _STAGES = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
 """Depth -> convolutions of the five stages."""
