@@ -92,11 +92,14 @@ class Critic(nn.Module):
                 f"x: expected shape [{nodes}, {self.features}] or [{batch}, {nodes}, {self.features}], "
                 f"received {list(x.shape)}"
             )
+        # Nodes before the batch, [N, B, ...], so that one sparse product serves all of the batch. What depends
+        # on x alone has a batch of 1 where all actions are of one state, and is spread by the addition.
         width = self.config.width
         states = x.unsqueeze(1) if x.dim() == 2 else x.transpose(0, 1)
         node = torch.baddbmm(self.entry_bias, _twice(states), self.node_weight)
         h = torch.bmm(_twice(action.transpose(0, 1)), self.action_weight).view(TWINS, nodes, batch, width)
         h = torch.relu(h + node.view(TWINS, nodes, -1, width))
+        # The two critics are two disjoint copies of the graph.
         adjacency = graph.adjacency(TWINS)
         for weight, bias in zip(self.layer_weight, self.layer_bias, strict=True):
             message = _neighbours(h.reshape(TWINS * nodes, -1), adjacency)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from policies.graph import Graph, induced, square, union
+from policies.graph import Graph, edges_between, square, union
 from policies.pooling import choose, pool, pooled_size, projection, union_numbers, unpool
 from policies.weight_vector import Segment, WeightFormat, Weights, weight_format_of
 from policies.weights import assign
@@ -109,8 +109,10 @@ class GraphUNet(nn.Module):
             )
         states = x if x.dim() == 3 else x.unsqueeze(0)
         batch, nodes = len(states), graph.nodes
+        # h is [B, n, width] throughout; `edges` number the nodes of all states, B * n of them.
         edges, near = union(graph.edges, batch, nodes), union(graph.two_hop, batch, nodes)
         h = self._layer(self.down[0], self.down_norm[0], self.encode(states), edges)
+        # What the way up needs of each level, finest first: states, edges, and the nodes that went on.
         path: list[tuple[Tensor, Tensor, Tensor]] = []
         for level, direction in enumerate(self.pool_direction, start=1):
             keep = pooled_size(nodes, self.config.pool_ratio)
@@ -118,8 +120,9 @@ class GraphUNet(nn.Module):
             chosen = choose(score, keep)
             path.append((h, edges, chosen))
             h = pool(h, score, chosen)
+            # Pooled nodes are joined where they are two edges apart; of the whole graph that is known already.
             near = square(edges, batch, nodes) if level > 1 else near
-            edges = induced(near, union_numbers(chosen, nodes), batch * nodes)
+            edges = edges_between(near, union_numbers(chosen, nodes), batch * nodes)
             nodes = keep
             h = self._layer(self.down[level], self.down_norm[level], h, edges)
         for level, (skip, edges, chosen) in enumerate(reversed(path)):
