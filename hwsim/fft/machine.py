@@ -72,7 +72,7 @@ _index_at: Any = intrinsic(_index_at_intrinsic)
 
 
 @kernel
-def _indexed(source: int, target: int, index: int, argument: NDArray[np.int64], scatter: bool) -> None:
+def _permute(source: int, target: int, index: int, argument: NDArray[np.int64], scatter: bool) -> None:
     """y[i, q] = x[index[i], q] (gather), or y[index[i], q] = conj(x[i, q]) (scatter), by addresses."""
     x, y, at = _complex_at(source), _complex_at(target), _index_at(index)
     # The pointers carry no type of their own, so strides are counted by hand: argument[2:4] for x, [4:6] for y.
@@ -149,5 +149,5 @@ def run(
                     _rader_sum(source, target, base[2] + BYTES * table, code[line, ARGUMENTS:])
                 else:
                     scatter = operation != GATHER
-                    _indexed(source, target, state[4] + 8 * table, code[line, ARGUMENTS:], scatter)
+                    _permute(source, target, state[4] + 8 * table, code[line, ARGUMENTS:], scatter)
             line += 1

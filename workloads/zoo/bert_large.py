@@ -66,7 +66,7 @@ def _first(net: Builder, prefix: str, x: Tensor) -> Tensor:
 
 def _output(net: Builder, prefix: str, x: Tensor, features: int) -> Tensor:
     """Three ops: matmul, broadcast of the bias, add."""
-    return _biased(net, prefix, net.matmul(f"{prefix}.matmul", x, features))
+    return _add_bias(net, prefix, net.matmul(f"{prefix}.matmul", x, features))
 
 
 def _attention(net: Builder, prefix: str, x: Tensor, mask: Tensor, heads: int) -> Tensor:
@@ -103,10 +103,10 @@ def _dense(net: Builder, prefix: str, x: Tensor, features: int) -> Tensor:
     """Four ops: matmul, reshape, broadcast of the bias, add."""
     y = net.matmul(f"{prefix}.matmul", x, features)
     y = net.pointwise(f"{prefix}.reshape", "reshape", [y], "view")
-    return _biased(net, prefix, y)
+    return _add_bias(net, prefix, y)
 
 
-def _biased(net: Builder, prefix: str, x: Tensor) -> Tensor:
+def _add_bias(net: Builder, prefix: str, x: Tensor) -> Tensor:
     """Two ops: the broadcast that holds the bias, and the add."""
     return _two(net, f"{prefix}.bias.add", x, _parameter(net, f"{prefix}.bias", x.shape))
 

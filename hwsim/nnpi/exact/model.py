@@ -88,19 +88,19 @@ class _Writer:
         self.used: list[Terms] = []
 
     def write(self, tabulated: NDArray[np.bool_]) -> Model:
-        self._placements()
+        self._add_placements()
         if self.fluid:
             self.buffer = self.draft.add(np.ones(self.ops))
             self.fetch = self.draft.add(np.ones(self.ops))
         for i in range(self.ops):
             of = scope(self.tables, i)
-            self.used.append(self._tabulated(of) if tabulated[i] else self._linear(of))
+            self.used.append(self._add_columns(of) if tabulated[i] else self._add_roofline(of))
         if self.fluid:
-            self._dma()
-        self._capacities()
+            self._add_dma()
+        self._add_capacities()
         return Model(self.draft.finish(), self.scale, self.first, self.levels)
 
-    def _placements(self) -> None:
+    def _add_placements(self) -> None:
         """One binary a tensor and memory; a tensor lies in one, and never where it alone would not fit."""
         for i, head in zip(*np.nonzero(self.sizes), strict=True):
             fits = self.sizes[i, head] <= self.tables.capacity_bytes
@@ -108,7 +108,7 @@ class _Writer:
             at = self.first[i, head] = self.draft.add(fits, integer=True)
             self.draft.row_of(np.arange(at, at + self.levels), np.ones(self.levels), 1.0, 1.0)
 
-    def _tabulated(self, of: Scope) -> Terms:
+    def _add_columns(self, of: Scope) -> Terms:
         """Columns of one op, tied to the placements of its tensors; the bytes it needs prefetched."""
         table = self._possible(of, columns(self.tables, of))
         n = len(table.duration_s)
@@ -137,11 +137,11 @@ class _Writer:
             table.place[keep], table.duration_s[keep], table.used_bytes[keep], table.idle_bytes[keep]
         )
 
-    def _linear(self, of: Scope) -> Terms:
+    def _add_roofline(self, of: Scope) -> Terms:
         """The roofline of one op as rows in the placements; the bytes it needs prefetched."""
         tables, draft, i = self.tables, self.draft, of.op
         ahead = self._ahead(i)
-        moved = self._moved(of, ahead)
+        moved = self._moved_bytes(of, ahead)
         compute = tables.compute_s[i]
         longest = float(sum(abs(v) for terms, const in moved for v in (*terms.values(), const)))
         longest_s = min(longest * float(tables.inverse_bandwidth[0]), self.slack_s)
@@ -172,7 +172,7 @@ class _Writer:
         self.draft.row({ahead: 1.0, int(self.first[i, WEIGHT]): -most}, -INFINITY, 0.0)
         return ahead
 
-    def _moved(self, of: Scope, ahead: int | None) -> list[tuple[Terms, float]]:
+    def _moved_bytes(self, of: Scope, ahead: int | None) -> list[tuple[Terms, float]]:
         """Bytes the op moves over each memory, as terms and a constant."""
         tables, i = self.tables, of.op
         weight = of.column(i, WEIGHT)
@@ -233,7 +233,7 @@ class _Writer:
             const += size
         return slowest, const
 
-    def _dma(self) -> None:
+    def _add_dma(self) -> None:
         """What is buffered after an op: what was before, less what the op used, plus what was fetched."""
         for i in range(self.ops):
             used = self.used[i]
@@ -243,7 +243,7 @@ class _Writer:
             after = {self.buffer + i: 1.0, self.fetch + i: -1.0, **used}
             self.draft.row({**after, **{v: -c for v, c in before.items()}}, -INFINITY, 0.0)
 
-    def _capacities(self) -> None:
+    def _add_capacities(self) -> None:
         """At every step what is pinned, live and buffered in a memory fits; steps that add nothing are left out."""
         tables = self.tables
         live = _live_sets(tables)
