@@ -68,12 +68,12 @@ def embedding_figure(
     _point_at(axes, points)
     axes.set(xticks=[], yticks=[], xlabel="UMAP 1", ylabel="UMAP 2")
     figure.suptitle(title, fontsize=11, parse_math=False)
-    axes.set_title(_measured(distances, len(names)), fontsize=8)
+    axes.set_title(_quality_text(distances, len(names)), fontsize=8)
     legend_below(figure, _handles(axes, best, names))
     return figure
 
 
-def _measured(distances: Distances, runs: int) -> str:
+def _quality_text(distances: Distances, runs: int) -> str:
     """The line below the title."""
     parts = []
     for name, value in distances.spread.items():

@@ -133,7 +133,7 @@ def zero_shot(
     handles.append(Line2D([], [], color="black", linewidth=2.5, label="geometric mean (right: its value)"))
     axes.axvline(1.0, color="0.45", linewidth=1.0, zorder=1)
     handles.append(Line2D([], [], color="0.45", linewidth=1.0, label=rival.removeprefix("the ")))
-    axes.set_yticks(range(len(found)), [_wrapped(transfer.policies) for transfer in found], fontsize=8)
+    axes.set_yticks(range(len(found)), [_wrap(transfer.policies) for transfer in found], fontsize=8)
     axes.set_ylim(-0.6, len(found) - 0.4)
     axes.set_xlabel(f"speedup over {rival}, no training there")
     axes.set_title(title, parse_math=False)
@@ -142,7 +142,7 @@ def zero_shot(
     return figure
 
 
-def _wrapped(name: str, width: int = 34) -> str:
+def _wrap(name: str, width: int = 34) -> str:
     """A name on as many lines as it needs."""
     import textwrap
 

@@ -111,32 +111,40 @@ def utilisation_figure(
         row[0].set_ylabel(f"{memories[memory]}\n({unit})", fontsize=9)
         for axes, schedule, column in zip(row, schedules, found, strict=True):
             _areas(axes, schedule, memory, unit_bytes)
-            mean, fullest = column.mean_share[memory], column.peak_share[memory]
+            mean, fullest = share(column.mean_share[memory]), share(column.peak_share[memory])
             axes.set_title(
-                f"mean {share(mean)}, peak {share(fullest)} of {size_text(capacity)}",
-                fontsize=8,
-                loc="left",
-                pad=3,
+                f"mean {mean}, peak {fullest} of {size_text(capacity)}", fontsize=8, loc="left", pad=3
             )
             axes.yaxis.set_major_locator(MaxNLocator(4))
             axes.tick_params(labelsize=8)
             axes.margins(x=0)
             _capacity(axes, capacity / unit_bytes, peak / unit_bytes, near)
     for axes, schedule in zip(grid[0], schedules, strict=True):
-        axes.annotate(
-            schedule.label,
-            (0.5, 1.0),
-            xycoords="axes fraction",
-            xytext=(0, 16),
-            textcoords="offset points",
-            ha="center",
-            fontsize=10,
-            fontweight="bold",
-            parse_math=False,
-        )
+        _column_title(axes, schedule.label)
     figure.suptitle(title, fontsize=11, parse_math=False)
     for axes in grid[-1]:
         axes.set_xlabel(x_label, fontsize=8)
+    _legend(figure, heads)
+    return figure
+
+
+def _column_title(axes: Axes, text: str) -> None:
+    """A schedule's label above its topmost panel, which has a title of its own."""
+    axes.annotate(
+        text,
+        (0.5, 1.0),
+        xycoords="axes fraction",
+        xytext=(0, 16),
+        textcoords="offset points",
+        ha="center",
+        fontsize=10,
+        fontweight="bold",
+        parse_math=False,
+    )
+
+
+def _legend(figure: Figure, heads: Sequence[str]) -> None:
+    """A patch for each head, the line of the capacity, and the note."""
     handles: list[Patch | Line2D] = [
         Patch(facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0, label=head)
         for head, (colour, hatch) in zip(heads, map(_fill, range(len(heads))), strict=True)
@@ -151,7 +159,6 @@ def utilisation_figure(
         title=NOTE,
         title_fontsize=8,
     )
-    return figure
 
 
 def share(value: float) -> str:

@@ -90,7 +90,7 @@ def stages(options: argparse.Namespace) -> None:
     config = GraphUNetConfig()
     net = GraphUNet(config, FEATURES, HEADS, CHOICES, rng).to(device)
     print(
-        f"{nodes} nodes, {edges.shape[1]} edges, {net.layout.size} weights, {options.threads} threads, {device}"
+        f"{nodes} nodes, {edges.shape[1]} edges, {net.weight_format.size} weights, {options.threads} threads, {device}"
     )
     batch = minibatch(nodes, SacConfig().batch, rng)
     x = torch.from_numpy(batch.x).to(device)
@@ -98,7 +98,7 @@ def stages(options: argparse.Namespace) -> None:
     compare("actor, forward and backward", lambda: net(x, graph).sum().backward(), None, options)
 
     stacked = StackedActor(config, FEATURES, HEADS, CHOICES, device)
-    weights = np.stack([draw_weights(stacked.layout, config, rng) for _ in range(MEMBERS)])
+    weights = np.stack([draw_weights(stacked.weight_format, config, rng) for _ in range(MEMBERS)])
     counts = np.full((nodes, HEADS), CHOICES, dtype=np.int16)
 
     def one_by_one() -> None:
@@ -146,7 +146,7 @@ def scale(options: argparse.Namespace) -> None:
         graph = Graph.build(chain(nodes, rng), nodes).on(torch.device(options.device))
         batch = minibatch(nodes, SacConfig().batch, rng)
         stacked = StackedActor(GraphUNetConfig(), FEATURES, HEADS, CHOICES, options.device)
-        weights = np.stack([draw_weights(stacked.layout, stacked.config, rng) for _ in range(MEMBERS)])
+        weights = np.stack([draw_weights(stacked.weight_format, stacked.config, rng) for _ in range(MEMBERS)])
         counts = np.full((nodes, HEADS), CHOICES, dtype=np.int16)
         sac = learner(nodes, graph, rng, options.device)
         repeat = max(1, min(5, 20_000 // nodes))

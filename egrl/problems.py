@@ -73,7 +73,8 @@ def _mcm() -> ProblemDefinition:
 
 
 def _fft() -> ProblemDefinition:
-    from hwsim.fft.problem import FftConfig, FftProblem, check_chip, load_size
+    from hwsim.fft.files import check_chip, load_size
+    from hwsim.fft.problem import FftConfig, FftProblem
 
     def build(workload: str, chip: str, config: Any) -> Problem:
         check_chip(chip)

@@ -71,11 +71,13 @@ def _sample(
             for h in range(heads):
                 if not live[n, h]:
                     continue
+                # Choices beyond the allowed ones have no say, so what is left is brought to a sum of 1 by the total.
                 allowed = num_choices[n, h]
                 total = 0.0
                 for c in range(allowed):
                     total += probabilities[b, n, h, c]
                 u = uniform(keys[b], np.uint64(n * heads + h))
+                # The draw's counter is the decision's number: a draw depends on no other decision.
                 if total <= 0.0:
                     out[b, n, h] = min(int(u * allowed), allowed - 1)
                     continue
@@ -84,6 +86,8 @@ def _sample(
                 for c in range(allowed):
                     p = probabilities[b, n, h, c]
                     cumulative += p
+                    # Every possible choice is written down, so that the last of them stays where rounding keeps the
+                    # sum at or below the threshold; a choice of probability 0 is never drawn.
                     if p > 0.0:
                         out[b, n, h] = c
                         if threshold < cumulative:

@@ -20,7 +20,7 @@ Terms = dict[int, float]
 
 
 @dataclass(frozen=True)
-class Program:
+class LinearProgram:
     """Minimise cost @ x + offset, row_lower <= matrix @ x <= row_upper, lower <= x <= upper, some x integer.
 
     Attributes:
@@ -79,7 +79,7 @@ class Draft:
         self._lengths.append(len(columns))
         self._bounds.append((lower, upper))
 
-    def finish(self) -> Program:
+    def finish(self) -> LinearProgram:
         """The program."""
         starts = np.concatenate([[0], np.cumsum(self._lengths, dtype=np.int64)])
         matrix = csr_array(
@@ -87,7 +87,7 @@ class Draft:
             shape=(self.rows, self.variables),
         )
         bounds = np.array(self._bounds, np.float64)
-        return Program(
+        return LinearProgram(
             cost=np.concatenate(self._cost),
             lower=np.zeros(self.variables),
             upper=np.concatenate(self._upper),
@@ -128,21 +128,21 @@ class Sheet:
         """Add values (a number or [n]) x variables [n] to rows [n]; what meets at one place is summed."""
         self._entries.append((rows, variables, _spread(values, len(rows))))
 
-    def finish(self) -> Program:
+    def finish(self) -> LinearProgram:
         """The program."""
         lower, upper, cost = (np.concatenate(part) for part in zip(*self._variables, strict=True))
         row_lower, row_upper = (np.concatenate(part) for part in zip(*self._bounds, strict=True))
         rows, columns, values = (np.concatenate(part) for part in zip(*self._entries, strict=True))
         matrix = csr_array((values, (rows, columns)), shape=(self.rows, self.variables))
         matrix.eliminate_zeros()
-        return Program(cost, lower, upper, np.concatenate(self._integer), matrix, row_lower, row_upper)
+        return LinearProgram(cost, lower, upper, np.concatenate(self._integer), matrix, row_lower, row_upper)
 
 
 def _spread(values: ArrayLike, count: int) -> Floats:
     return np.broadcast_to(np.asarray(values, np.float64), (count,))
 
 
-def linear_bound(program: Program, time_limit_s: float, method: str = "highs") -> float:
+def linear_bound(program: LinearProgram, time_limit_s: float, method: str = "highs") -> float:
     """A lower bound on the program's objective from its linear relaxation; -infinity where none came in time.
 
     `method` is that of `scipy.optimize.linprog`: "highs", "highs-ds" (dual simplex) or "highs-ipm" (interior point).

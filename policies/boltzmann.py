@@ -33,6 +33,7 @@ def boltzmann(prior: Floats, temperature: Floats, num_choices: NDArray[np.int16]
 
 
 def _softmax(prior: Floats, temperature: Floats, legal: NDArray[np.bool_]) -> Floats:
+    # A tiny temperature may overflow to infinity; the greatest is subtracted, so that exp itself never does.
     with np.errstate(over="ignore"):
         energy = np.where(legal, prior / temperature[..., None], -np.inf)
         share = np.exp(energy - energy.max(axis=-1, keepdims=True))
@@ -55,6 +56,8 @@ def temperature_of_same_entropy(probabilities: Floats, num_choices: NDArray[np.i
     legal = legal_choices(num_choices, probabilities.shape[-1])
     low = np.full(wanted.shape, np.log(COLDEST), dtype=np.float32)
     high = np.full(wanted.shape, np.log(HOTTEST), dtype=np.float32)
+    # In logarithms, since temperatures span three powers of ten. Entropy rises with the temperature, so each halving
+    # keeps the root between low and high; 24 halvings are float32's precision.
     for _ in range(24):
         middle = (low + high) / 2
         colder = entropy(_softmax(probabilities, np.exp(middle), legal)) > wanted

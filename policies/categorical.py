@@ -45,6 +45,7 @@ class Support(nn.Module):
 
     def two_hot(self, x: Tensor) -> Tensor:
         """Scalars [...] -> probabilities [..., bins] on the two points beside each transformed scalar."""
+        # `low` stays one below the last point: x at the very top then has share 1 on the point above.
         place = (squash(x).clamp(-self.most, self.most) + self.most) * ((self.bins - 1) / (2 * self.most))
         low = place.floor().clamp(max=self.bins - 2)
         share = (place - low).unsqueeze(-1)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from policies.graph import Graph
-from policies.layout import Layout, Weights, layout_of
+from policies.weight_vector import WeightFormat, Weights, weight_format_of
 from policies.weights import assign
 
 TWINS = 2
@@ -73,7 +73,7 @@ class Critic(nn.Module):
         self.hidden_weight, self.hidden_bias = empty(width, width), empty(1, width)
         self.value_weight, self.value_bias = empty(width, 1), empty(1, 1)
         if rng is not None:
-            assign(self, draw_critic_weights(layout_of(self.named_parameters()), rng))
+            assign(self, draw_critic_weights(weight_format_of(self.named_parameters()), rng))
 
     def forward(self, x: Tensor, graph: Graph, action: Tensor) -> Tensor:
         """Values [2, B] of actions [B, N, H*C] in one state x [N, F] or in states x [B, N, F].
@@ -92,11 +92,14 @@ class Critic(nn.Module):
                 f"x: expected shape [{nodes}, {self.features}] or [{batch}, {nodes}, {self.features}], "
                 f"received {list(x.shape)}"
             )
+        # Nodes before the batch, [N, B, ...], so that one sparse product serves all of the batch. What depends
+        # on x alone has a batch of 1 where all actions are of one state, and is spread by the addition.
         width = self.config.width
         states = x.unsqueeze(1) if x.dim() == 2 else x.transpose(0, 1)
         node = torch.baddbmm(self.entry_bias, _twice(states), self.node_weight)
         h = torch.bmm(_twice(action.transpose(0, 1)), self.action_weight).view(TWINS, nodes, batch, width)
         h = torch.relu(h + node.view(TWINS, nodes, -1, width))
+        # The two critics are two disjoint copies of the graph.
         adjacency = graph.adjacency(TWINS)
         for weight, bias in zip(self.layer_weight, self.layer_bias, strict=True):
             message = _neighbours(h.reshape(TWINS * nodes, -1), adjacency)
@@ -131,10 +134,10 @@ class _Neighbours(torch.autograd.Function):
 _neighbours: Callable[[Tensor, Tensor], Tensor] = cast(Any, _Neighbours).apply
 
 
-def draw_critic_weights(layout: Layout, rng: np.random.Generator) -> Weights:
+def draw_critic_weights(weight_format: WeightFormat, rng: np.random.Generator) -> Weights:
     """Initial weights float32 [P] of a `Critic`: Glorot-uniform matrices, zero biases."""
-    weights = np.zeros(layout.size, dtype=np.float32)
-    for segment in layout.segments:
+    weights = np.zeros(weight_format.size, dtype=np.float32)
+    for segment in weight_format.segments:
         if "bias" not in segment.name:
             bound = np.float32((6.0 / (segment.shape[-1] + segment.shape[-2])) ** 0.5)
             values = rng.random(segment.size, dtype=np.float32) * 2 - 1

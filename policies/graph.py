@@ -99,7 +99,7 @@ class Graph:
 
 
 @lru_cache(maxsize=16)
-def _prepared(edge_bytes: bytes, nodes: int) -> Graph:
+def _build_cached(edge_bytes: bytes, nodes: int) -> Graph:
     with torch.inference_mode(False):
         return Graph.build(np.frombuffer(edge_bytes, dtype=np.int64).reshape(2, -1), nodes)
 
@@ -109,7 +109,7 @@ def prepare(edge_index: NDArray[Any], nodes: int) -> Graph:
     ends = np.ascontiguousarray(edge_index, dtype=np.int64)
     if ends.ndim != 2 or ends.shape[0] != 2:
         raise ValueError(f"edge_index: expected shape [2, E], received {list(ends.shape)}")
-    return _prepared(ends.tobytes(), nodes)
+    return _build_cached(ends.tobytes(), nodes)
 
 
 def union(edges: Tensor, copies: int, nodes: int) -> Tensor:
@@ -125,6 +125,8 @@ def square(edges: Tensor, copies: int, nodes: int) -> Tensor:
 
     `edges` int64 [2, E] must be symmetric with self loops and sorted by (target, source); so is the result.
     """
+    # A node of degree d is the middle of d x d paths. Nodes are middles from the smallest degree on, as long as the
+    # paths so far stay within the cap: `through` says which.
     total = copies * nodes
     source, target = edges
     degree = torch.bincount(target, minlength=total)
@@ -133,6 +135,8 @@ def square(edges: Tensor, copies: int, nodes: int) -> Tensor:
     fits = ascending.cumsum(dim=1) <= PATHS_PER_NODE * nodes
     through = torch.empty_like(fits).scatter_(1, order, fits).view(-1)
 
+    # For each edge start -> centre all edges into the centre, which by symmetry lead out of it, too. They lie side by
+    # side from first[centre] on: `step` counts through them, edge after edge.
     first = torch.cumsum(degree, 0) - degree
     middle = through[target]
     start, centre = source[middle], target[middle]
@@ -146,6 +150,7 @@ def square(edges: Tensor, copies: int, nodes: int) -> Tensor:
 
 def _unique_edges(source: Tensor, target: Tensor, copies: int, nodes: int) -> Tensor:
     """Distinct edges within the copies, sorted by (target, source)."""
+    # (member, target, source) as one number: sorted keys are sorted edges, and both ways remove duplicates.
     key = target * nodes + source % nodes
     if copies * nodes * nodes <= _BITMAP_CELLS:
         bitmap = torch.zeros(copies * nodes * nodes, dtype=torch.bool, device=key.device)
@@ -157,8 +162,9 @@ def _unique_edges(source: Tensor, target: Tensor, copies: int, nodes: int) -> Te
     return torch.stack([key % nodes + target // nodes * nodes, target])
 
 
-def induced(edges: Tensor, chosen: Tensor, total: int) -> Tensor:
+def edges_between(edges: Tensor, chosen: Tensor, total: int) -> Tensor:
     """Edges between the `chosen` nodes (ascending int64 [K]) of `total`, renumbered 0 .. K-1, order kept."""
+    # -1 marks nodes that are left out. Numbers rise with the nodes, so that the edges stay sorted.
     number = torch.full((total,), -1, device=edges.device)
     number[chosen] = torch.arange(len(chosen), device=edges.device)
     renumbered = number[edges]

@@ -22,9 +22,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from policies.graph import Graph, induced, square, union
-from policies.layout import Layout, Segment, Weights, layout_of
+from policies.graph import Graph, edges_between, square, union
 from policies.pooling import choose, pool, pooled_size, projection, union_numbers, unpool
+from policies.weight_vector import Segment, WeightFormat, Weights, weight_format_of
 from policies.weights import assign
 
 with warnings.catch_warnings():  # it calls a deprecated part of torch while it is imported
@@ -91,12 +91,12 @@ class GraphUNet(nn.Module):
             self.last_norm = nn.LayerNorm(width)
             self.decide = nn.Linear(width, heads * choices)
         if rng is not None:
-            assign(self, draw_weights(self.layout, config, rng))
+            assign(self, draw_weights(self.weight_format, config, rng))
 
     @property
-    def layout(self) -> Layout:
+    def weight_format(self) -> WeightFormat:
         """Where each tensor lies in the weight vector."""
-        return layout_of(self.named_parameters())
+        return weight_format_of(self.named_parameters())
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         """Logits [N, H, C] of features x [N, F], or [B, N, H, C] of several states x [B, N, F] of the graph.
@@ -109,8 +109,10 @@ class GraphUNet(nn.Module):
             )
         states = x if x.dim() == 3 else x.unsqueeze(0)
         batch, nodes = len(states), graph.nodes
+        # h is [B, n, width] throughout; `edges` number the nodes of all states, B * n of them.
         edges, near = union(graph.edges, batch, nodes), union(graph.two_hop, batch, nodes)
         h = self._layer(self.down[0], self.down_norm[0], self.encode(states), edges)
+        # What the way up needs of each level, finest first: states, edges, and the nodes that went on.
         path: list[tuple[Tensor, Tensor, Tensor]] = []
         for level, direction in enumerate(self.pool_direction, start=1):
             keep = pooled_size(nodes, self.config.pool_ratio)
@@ -118,8 +120,9 @@ class GraphUNet(nn.Module):
             chosen = choose(score, keep)
             path.append((h, edges, chosen))
             h = pool(h, score, chosen)
+            # Pooled nodes are joined where they are two edges apart; of the whole graph that is known already.
             near = square(edges, batch, nodes) if level > 1 else near
-            edges = induced(near, union_numbers(chosen, nodes), batch * nodes)
+            edges = edges_between(near, union_numbers(chosen, nodes), batch * nodes)
             nodes = keep
             h = self._layer(self.down[level], self.down_norm[level], h, edges)
         for level, (skip, edges, chosen) in enumerate(reversed(path)):
@@ -138,10 +141,10 @@ def _attention(config: GraphUNetConfig) -> GATv2Conv:
     return GATv2Conv(config.width, channels, heads=config.attention_heads, add_self_loops=False)
 
 
-def draw_weights(layout: Layout, config: GraphUNetConfig, rng: np.random.Generator) -> Weights:
+def draw_weights(weight_format: WeightFormat, config: GraphUNetConfig, rng: np.random.Generator) -> Weights:
     """Initial weights float32 [P] of a `GraphUNet`: Glorot-uniform matrices, zero biases, unit norms."""
-    weights = np.zeros(layout.size, dtype=np.float32)
-    for segment in layout.segments:
+    weights = np.zeros(weight_format.size, dtype=np.float32)
+    for segment in weight_format.segments:
         weights[segment.offset : segment.end] = _draw(segment, config, rng).reshape(-1)
     return weights
 

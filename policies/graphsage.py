@@ -37,8 +37,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from policies.graph import Graph
-from policies.layout import Layout, Segment, Weights, layout_of
 from policies.sage_layer import SageLayer
+from policies.weight_vector import Segment, WeightFormat, Weights, weight_format_of
 from policies.weights import assign
 
 REACH = 3
@@ -124,12 +124,12 @@ class GraphSage(nn.Module):
             self.value_hidden = nn.Linear(width, width)
             self.value = nn.Linear(width, 1)
         if rng is not None:
-            assign(self, draw_weights(self.layout, config, rng))
+            assign(self, draw_weights(self.weight_format, config, rng))
 
     @property
-    def layout(self) -> Layout:
+    def weight_format(self) -> WeightFormat:
         """Where each tensor lies in the weight vector."""
-        return layout_of(self.named_parameters())
+        return weight_format_of(self.named_parameters())
 
     def forward(
         self,
@@ -157,6 +157,7 @@ class GraphSage(nn.Module):
         if earlier.dim() != 3 or earlier.shape[1:] != (nodes, heads):
             raise ValueError(f"earlier: expected shape [B, {nodes}, {heads}], received {list(earlier.shape)}")
         batch, choices = len(earlier), int(num_choices.max())
+        # Nodes come before the batch, [N, B, ...], so that a layer is one sparse product for the whole batch.
         before = earlier.transpose(0, 1)
         known = before >= 0
         place = before.clamp(min=0) / (num_choices - 1).clamp(min=1).unsqueeze(1)
@@ -165,6 +166,7 @@ class GraphSage(nn.Module):
         if stages is not None and self.lie is not None:
             h = h + self.lie(stages.situation.transpose(0, 1).flatten(2))
         h = F.relu(self.first_norm(h))
+        # The mean over nodes first, then the crowds: these sum states that know what network they are in.
         if self.whole is not None:
             h = h + self.whole(h.mean(dim=0))
         full: Tensor | None = None
@@ -182,8 +184,9 @@ class GraphSage(nn.Module):
         if stages is not None:
             logits = logits - self.leave(hidden).view(nodes, batch, heads, 1) * stages.heat
             if self.config.slope > 0:
-                drafted = self._draft(hidden, stages.even, num_choices, choices)
-                logits = torch.where(known.unsqueeze(-1), logits, drafted)
+                # Nodes without an earlier choice take these logits alone: queries and keys say nothing of them.
+                draft = self._draft(hidden, stages.even, num_choices, choices)
+                logits = torch.where(known.unsqueeze(-1), logits, draft)
         return logits.transpose(0, 1), value
 
     def _waves(self, place: Tensor) -> Tensor:
@@ -200,6 +203,8 @@ class GraphSage(nn.Module):
         """
         nodes, batch, width = h.shape
         heads = before.shape[2]
+        # A sum for each (mapping, head, choice): `slot` [N, B, H] is its number.
+        # Undecided nodes give zeros, to choice 0.
         slot = (torch.arange(batch * heads, device=h.device) * choices).view(batch, heads) + before
         given = (h.unsqueeze(2) * known.unsqueeze(-1)).reshape(-1, width)
         full = h.new_zeros(batch * heads * choices, width).index_add_(0, slot.flatten(), given)
@@ -209,6 +214,8 @@ class GraphSage(nn.Module):
 
     def _match(self, query: Tensor, full: Tensor | None, num_choices: Tensor, choices: int) -> Tensor:
         """Queries [N, B, H, width] times keys -> [N, B, H, C]."""
+        # A key depends on a choice's place among its decision's, so there is a set of keys for each number of choices.
+        # Choices beyond that number have the last one's key; they are masked later.
         width = query.shape[-1]
         counts, which = torch.unique(num_choices, return_inverse=True)
         number = torch.arange(choices, device=query.device)
@@ -227,6 +234,7 @@ class GraphSage(nn.Module):
         nodes, batch, heads = before.shape
         near = self.near(hidden).view(nodes, batch, heads, -1)
         step = torch.arange(choices, device=hidden.device) - before.clamp(min=0).unsqueeze(-1)
+        # `step` [N, B, H, C] is the signed distance of each choice; column REACH of `near` is distance 0.
         logits = near.gather(-1, step.clamp(-REACH, REACH) + REACH)
         if self.config.stay > 0:
             logits = logits - math.log(max(nodes / FEW, 1.0)) * (step != 0)
@@ -237,6 +245,7 @@ class GraphSage(nn.Module):
         nodes, batch = hidden.shape[:2]
         shift, stretch = self.place(hidden).view(nodes, batch, 2, self.heads).tanh().unbind(dim=2)
         place = ((even.view(-1, 1, 1) + SHIFT * shift) * (STRETCH * stretch).exp()).clamp(0.0, 1.0)
+        # A place p of C choices lies in choice floor(p C): the middle of choice c is at (c + 1/2) / C.
         middle = place * num_choices.unsqueeze(1) - 0.5
         slope = F.softplus(self.slope(hidden).view(nodes, batch, self.heads)) + math.log(
             max(nodes / FEW, 1.0)
@@ -245,10 +254,10 @@ class GraphSage(nn.Module):
         return -slope.unsqueeze(-1) * (number - middle.unsqueeze(-1)).abs()
 
 
-def draw_weights(layout: Layout, config: GraphSageConfig, rng: np.random.Generator) -> Weights:
+def draw_weights(weight_format: WeightFormat, config: GraphSageConfig, rng: np.random.Generator) -> Weights:
     """Initial weights float32 [P]: Glorot-uniform matrices, zero biases, unit norms, `stay` and `leave`."""
-    weights = np.zeros(layout.size, dtype=np.float32)
-    for segment in layout.segments:
+    weights = np.zeros(weight_format.size, dtype=np.float32)
+    for segment in weight_format.segments:
         weights[segment.offset : segment.end] = _draw(segment, config, rng).reshape(-1)
     return weights
 

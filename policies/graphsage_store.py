@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from policies.graphsage import GraphSage, GraphSageConfig
-from policies.layout import Weights
 from policies.store import StoredPolicy, check_network, vector_of
+from policies.weight_vector import Weights
 
 KIND = "graphsage"
 
@@ -17,9 +17,9 @@ def graphsage_policy(
     weights: Weights, config: GraphSageConfig, *, features: int, heads: Sequence[str], **free: Any
 ) -> StoredPolicy:
     """A `GraphSage` with weights float32 [P]; `free` goes to the metadata (`choices` and `feature_schema` must)."""
-    layout = GraphSage(config, features, len(heads)).layout
-    layout.check(weights)
-    arrays = layout.arrays(weights)
+    weight_format = GraphSage(config, features, len(heads)).weight_format
+    weight_format.check(weights)
+    arrays = weight_format.arrays(weights)
     metadata = {**free, "kind": KIND, "features": features, "heads": list(heads), "config": asdict(config)}
     return StoredPolicy(arrays, metadata)
 
@@ -28,5 +28,5 @@ def graphsage_weights(policy: StoredPolicy, config: GraphSageConfig, where: str)
     """The weights float32 [P] of a policy for this network. InputError naming `where` where it does not fit."""
     meta = policy.metadata
     check_network(policy, KIND, asdict(config), where)
-    layout = GraphSage(config, meta["features"], len(meta["heads"])).layout
-    return vector_of(policy, layout, where)
+    weight_format = GraphSage(config, meta["features"], len(meta["heads"])).weight_format
+    return vector_of(policy, weight_format, where)

@@ -17,6 +17,7 @@ def masked_log_probs(logits: Tensor, num_choices: Tensor) -> Tensor:
 
 def mean_entropy(log_probs: Tensor, live: Tensor) -> Tensor:
     """Entropy (nats) of log_probs [..., N, H, C], mean over the live decisions bool [N, H]; 0 without any."""
+    # 0 x -inf is not a number, in the gradient, too: illegal choices count with a logarithm of 0 instead.
     finite = log_probs.masked_fill(log_probs == -torch.inf, 0.0)
     entropy = -(log_probs.exp() * finite).sum(dim=-1)
     return (entropy * live).sum(dim=(-2, -1)) / live.sum().clamp(min=1)

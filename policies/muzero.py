@@ -164,9 +164,11 @@ class MuZeroNet(nn.Module):
         progress = seen["progress"].unsqueeze(1)
         parts = [seen[name].float().flatten(1) for name in self.shapes.flat]
         if self.row is not None:
+            # [B, rows, columns]; the first row, what is decided on, is read a second time as it stands.
             rows = seen["buffers"]
             if self.name is not None:
                 ids = seen["buffer_ids"].long()
+                # 0 stands for "no name"; large numbers share rows of the table.
                 named = self.name(torch.where(ids < 0, 0, 1 + ids % self.config.ids)).flatten(2)
                 rows = torch.cat([rows, named], dim=-1)
             parts += [F.relu(self.row(rows)).flatten(1), rows[:, 0]]

@@ -33,6 +33,7 @@ def projection(x: Tensor, direction: Tensor) -> Tensor:
 
 def choose(score: Tensor, keep: int) -> Tensor:
     """The `keep` best of scores [M, n]: int64 [M, keep], ascending node numbers."""
+    # Stable, so that equal ranks stay in the order of their numbers.
     rank = (score.detach() * RANK_STEPS).round()
     best = rank.sort(dim=1, descending=True, stable=True).indices[:, :keep]
     return best.sort(dim=1).values

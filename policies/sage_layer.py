@@ -26,6 +26,7 @@ class SageLayer(nn.Module):
 
     def forward(self, h: Tensor, graph: Graph) -> Tensor:
         """[N, B, width] -> [N, B, width]; a node without neighbours reads zeros."""
+        # One product for the whole batch: [N, N] @ [N, B * width].
         near, back = neighbours(graph, str(h.device))
         mean = _Mean.apply(h.flatten(1), near, back).view_as(h)  # type: ignore[no-untyped-call]
         out: Tensor = self.lin_l(mean) + self.lin_r(h)
@@ -48,15 +49,17 @@ class _Mean(torch.autograd.Function):
 @lru_cache(maxsize=64)
 def neighbours(graph: Graph, device: str) -> tuple[Tensor, Tensor]:
     """The sparse matrix [N, N] that takes the mean over a node's neighbours (itself not), and its transpose."""
+    # The matrices are kept, and training reads them: tensors of inference mode could not be used there.
     with torch.inference_mode(False):
         source, target = graph.edges[:, graph.edges[0] != graph.edges[1]].cpu()
         degree = torch.bincount(target, minlength=graph.nodes).float()
         share, size = 1 / degree[target], (graph.nodes, graph.nodes)
+        # Edges are sorted by target, so the matrix is in order as it stands; its transpose is not.
         pairs = ((torch.stack([target, source]), True), (torch.stack([source, target]), False))
         found = [
-            torch.sparse_coo_tensor(at, share, size, is_coalesced=sorted_, check_invariants=False)
+            torch.sparse_coo_tensor(at, share, size, is_coalesced=in_order, check_invariants=False)
             .coalesce()
             .to(device)
-            for at, sorted_ in pairs
+            for at, in_order in pairs
         ]
     return found[0], found[1]

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from policies.graph import Graph, induced, square, union
+from policies.graph import Graph, edges_between, square, union
 from policies.graph_unet import GraphUNet, GraphUNetConfig
-from policies.layout import Layout
 from policies.masking import masked_log_probs
 from policies.pooling import choose, pool, pooled_size, projection, union_numbers, unpool
+from policies.weight_vector import WeightFormat
 
 NODES_A_PASS = 4096
 """Nodes of all members together in one pass: larger populations go in several, so that caches are not missed."""
@@ -40,7 +40,7 @@ class StackedActor:
         """For F features, H decisions a node and C choices a decision; evaluates on a torch device."""
         self.device = torch.device(device)
         self.config, self.features, self.heads, self.choices = config, features, heads, choices
-        self.layout: Layout = GraphUNet(config, features, heads, choices).layout
+        self.weight_format: WeightFormat = GraphUNet(config, features, heads, choices).weight_format
 
     def probabilities(
         self,
@@ -53,7 +53,7 @@ class StackedActor:
 
         A choice is legal where it is below num_choices [N, H]. Raises ValueError where a shape does not fit.
         """
-        self.layout.check(weights)
+        self.weight_format.check(weights)
         counts = torch.from_numpy(num_choices).to(self.device)
         step = max(1, NODES_A_PASS // graph.nodes)
         with torch.inference_mode():
@@ -65,15 +65,17 @@ class StackedActor:
 
     def logits(self, weights: NDArray[np.float32], x: NDArray[np.float32], graph: Graph) -> Tensor:
         """Logits [M, N, H, C] of weights [M, P] on x [N, F]. Raises ValueError where a shape does not fit."""
-        self.layout.check(weights)
+        self.weight_format.check(weights)
         if x.shape != (graph.nodes, self.features):
             raise ValueError(f"x: expected shape [{graph.nodes}, {self.features}], received {list(x.shape)}")
         graph = graph.on(self.device)
-        w = self.layout.views(torch.from_numpy(np.atleast_2d(weights)).to(self.device))
+        w = self.weight_format.views(torch.from_numpy(np.atleast_2d(weights)).to(self.device))
         members, nodes = len(w["decide.bias"]), graph.nodes
+        # h is [M, n, width] throughout; `edges` number the nodes of all members, M * n of them.
         edges, near = union(graph.edges, members, nodes), union(graph.two_hop, members, nodes)
         h = _linear(torch.from_numpy(x).to(self.device).expand(members, -1, -1), w, "encode")
         h = self._layer(h, edges, w, "down", 0)
+        # What the way up needs of each level, finest first: states, edges, and the nodes that went on.
         path: list[tuple[Tensor, Tensor, Tensor]] = []
         for level in range(1, self.config.depth + 1):
             keep = pooled_size(nodes, self.config.pool_ratio)
@@ -81,8 +83,9 @@ class StackedActor:
             chosen = choose(score, keep)
             path.append((h, edges, chosen))
             h = pool(h, score, chosen)
+            # Pooled nodes are joined where they are two edges apart; of the whole graph that is known already.
             near = square(edges, members, nodes) if level > 1 else near
-            edges = induced(near, union_numbers(chosen, nodes), members * nodes)
+            edges = edges_between(near, union_numbers(chosen, nodes), members * nodes)
             nodes = keep
             h = self._layer(h, edges, w, "down", level)
         for level, (skip, edges, chosen) in enumerate(reversed(path)):
@@ -107,6 +110,7 @@ def _normalise(h: Tensor, w: dict[str, Tensor], name: str) -> Tensor:
 def _attend(h: Tensor, edges: Tensor, w: dict[str, Tensor], name: str, heads: int) -> Tensor:
     """One GATv2 layer of every member: h [M, n, width] -> [M, n, width]."""
     members, nodes, width = h.shape
+    # Per edge: [E, heads, channels], E of all members together; `nodes` tells an edge's member.
     source, target = edges
     left = _linear(h, w, f"{name}.lin_l").view(members * nodes, heads, -1)
     right = _linear(h, w, f"{name}.lin_r").view(members * nodes, heads, -1)
@@ -114,6 +118,7 @@ def _attend(h: Tensor, edges: Tensor, w: dict[str, Tensor], name: str, heads: in
     mixed = F.leaky_relu_(right.index_select(0, target).add_(given), _SLOPE)
     attention = w[f"{name}.att"].view(members, heads, -1)
     score = mixed.mul_(attention.index_select(0, target // nodes)).sum(dim=-1)
+    # Softmax over the edges into each node; its greatest score is subtracted, so that exp does not overflow.
     greatest = score.new_full((members * nodes, heads), -torch.inf)
     greatest.scatter_reduce_(0, target.unsqueeze(1).expand(-1, heads), score, "amax")
     share = (score - greatest.index_select(0, target)).exp_()

@@ -28,7 +28,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from policies.graph_unet import GraphUNet, GraphUNetConfig
-from policies.layout import Layout, Weights
+from policies.weight_vector import WeightFormat, Weights
 from policies.weights import assign
 from workloads.atomic import replace_file
 from workloads.errors import InputError
@@ -125,9 +125,9 @@ def check_network(policy: StoredPolicy, kind: str, config: Mapping[str, Any], wh
             )
 
 
-def vector_of(policy: StoredPolicy, layout: Layout, where: str) -> Weights:
-    """The weights float32 [P] of a policy. InputError naming `where` where its arrays are not those of the layout."""
-    shapes = {segment.name: segment.shape for segment in layout.segments}
+def vector_of(policy: StoredPolicy, weight_format: WeightFormat, where: str) -> Weights:
+    """The weights float32 [P] of a policy. InputError naming `where` where its arrays are not those of its format."""
+    shapes = {segment.name: segment.shape for segment in weight_format.segments}
     found = {name: array.shape for name, array in policy.weights.items()}
     if shapes != found:
         name = next(n for n in sorted({*shapes, *found}) if shapes.get(n) != found.get(n))
@@ -146,9 +146,9 @@ def actor_policy(
     **free: Any,
 ) -> StoredPolicy:
     """A `GraphUNet` with weights float32 [P] as a policy of kind "gnn"; `free` goes to the metadata."""
-    layout = GraphUNet(config, features, len(heads), choices).layout
-    layout.check(weights)
-    arrays = layout.arrays(weights)
+    weight_format = GraphUNet(config, features, len(heads), choices).weight_format
+    weight_format.check(weights)
+    arrays = weight_format.arrays(weights)
     metadata = {
         **free,
         "kind": "gnn",
@@ -176,16 +176,18 @@ def config_of(policy: StoredPolicy, where: str = "policy") -> GraphUNetConfig:
 
 
 def flat_weights(policy: StoredPolicy, where: str = "policy") -> Weights:
-    """The weights float32 [P] of a policy of kind "gnn", in the order of its layout.
+    """The weights float32 [P] of a policy of kind "gnn", in the order of its format.
 
     Raises InputError naming `where` where it is of another kind or arrays and config disagree.
     """
     meta = policy.metadata
     try:
-        layout = _layout(config_of(policy, where), meta["features"], len(meta["heads"]), meta["choices"])
+        weight_format = _weight_format(
+            config_of(policy, where), meta["features"], len(meta["heads"]), meta["choices"]
+        )
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{where}: config: {error}") from error
-    expected = {s.name: s.shape for s in layout.segments}
+    expected = {s.name: s.shape for s in weight_format.segments}
     found = {name: a.shape for name, a in policy.weights.items()}
     if expected != found:
         name = next(n for n in sorted({*expected, *found}) if expected.get(n) != found.get(n))
@@ -202,8 +204,8 @@ def actor_of(policy: StoredPolicy, where: str = "policy") -> GraphUNet:
 
 
 @lru_cache(maxsize=8)
-def _layout(config: GraphUNetConfig, features: int, heads: int, choices: int) -> Layout:
-    return GraphUNet(config, features, heads, choices).layout
+def _weight_format(config: GraphUNetConfig, features: int, heads: int, choices: int) -> WeightFormat:
+    return GraphUNet(config, features, heads, choices).weight_format
 
 
 def _header(data: bytes) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from policies.layout import Weights, layout_of
+from policies.weight_vector import Weights, weight_format_of
 
 
 def flatten(module: nn.Module) -> Weights:
@@ -15,11 +15,11 @@ def flatten(module: nn.Module) -> Weights:
 
 def assign(module: nn.Module, weights: Weights) -> None:
     """Copy float32 [P] into the module's parameters in place. Raises ValueError where the shape differs."""
-    layout = layout_of(module.named_parameters())
-    layout.check(weights)
+    weight_format = weight_format_of(module.named_parameters())
+    weight_format.check(weights)
     if weights.ndim != 1:
         raise ValueError(f"weights: expected one vector, received shape {list(weights.shape)}")
     vector = torch.from_numpy(weights)
     with torch.no_grad():
-        for segment, parameter in zip(layout.segments, module.parameters(), strict=True):
+        for segment, parameter in zip(weight_format.segments, module.parameters(), strict=True):
             parameter.copy_(vector[segment.offset : segment.end].view(segment.shape))

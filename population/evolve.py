@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.problem import Observation
-from policies.layout import Layout
+from policies.weight_vector import WeightFormat
 from population.config import Decisions, EvolutionConfig
 from population.genome import Child, Genome, Gnn, Individual, Origin
 from population.islands import Islands
@@ -100,9 +100,9 @@ class Population:
         return len(self.members)
 
     @property
-    def layout(self) -> Layout:
+    def weight_format(self) -> WeightFormat:
         """Where each tensor lies in a GNN's weight vector."""
-        return self._policies.layout
+        return self._policies.weight_format
 
     def probabilities(self, observation: Observation, chosen: NDArray[np.int64] | None = None) -> Floats:
         """Probabilities float32 [M, N, H, C] of the members at positions `chosen` (default: all).
@@ -181,7 +181,7 @@ class Population:
         """Algorithm 2: elites stay, every other slot gets a child, the learner replaces the weakest."""
         elites = rank(measured)[: self.config.elites]
         scores = {m.id: m.score for m in measured}
-        breeder = Breeder(self.config, self.decisions, self._policies.layout_or_none, rng)
+        breeder = Breeder(self.config, self.decisions, self._policies.weight_format_or_none, rng)
         posterior = None if observation is None else partial(self._policies.posterior, observation)
         self.members, self.elites = list(elites), len(elites)
         done = dict.fromkeys(DONE, 0)

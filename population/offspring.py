@@ -22,7 +22,7 @@ import numpy as np
 from deap import base
 from numpy.typing import NDArray
 
-from policies.layout import Layout
+from policies.weight_vector import WeightFormat
 from population.config import Decisions, EvolutionConfig
 from population.genome import Child, Individual, boltzmann_from_probabilities
 from population.selection import tournament
@@ -39,10 +39,10 @@ class Breeder:
         self,
         config: EvolutionConfig,
         decisions: Decisions,
-        layout: Layout | None,
+        weight_format: WeightFormat | None,
         rng: np.random.Generator,
     ) -> None:
-        """`layout` may be None where there are no GNNs; every random draw comes from `rng`."""
+        """`weight_format` may be None where there are no GNNs; every random draw comes from `rng`."""
         self.config, self.decisions, self.rng = config, decisions, rng
         toolbox: Any = base.Toolbox()
         toolbox.register("select", tournament, winners=1, size=config.tournament, rng=rng)
@@ -55,9 +55,11 @@ class Breeder:
             settings=config.boltzmann_mutation,
             rng=rng,
         )
-        if layout is not None:
-            toolbox.register("mate_gnn", cross_gnn, layout=layout, rng=rng)
-            toolbox.register("mutate_gnn", mutate_gnn, layout=layout, settings=config.gnn_mutation, rng=rng)
+        if weight_format is not None:
+            toolbox.register("mate_gnn", cross_gnn, weight_format=weight_format, rng=rng)
+            toolbox.register(
+                "mutate_gnn", mutate_gnn, weight_format=weight_format, settings=config.gnn_mutation, rng=rng
+            )
         self._toolbox = toolbox
 
     def child(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hwsim.problem import Observation
 from policies.boltzmann import boltzmann
-from policies.layout import Layout
+from policies.weight_vector import WeightFormat
 from population.config import Decisions
 from population.genome import Boltzmann, Encoding, Genome, Gnn, Individual, random_boltzmann
 
@@ -42,14 +42,14 @@ class Policies:
         )
 
     @property
-    def layout(self) -> Layout:
+    def weight_format(self) -> WeightFormat:
         """Where each tensor lies in a GNN's weight vector."""
-        return self._stacked.layout
+        return self._stacked.weight_format
 
     @property
-    def layout_or_none(self) -> Layout | None:
-        """The layout; None where there are no GNNs."""
-        return None if self._actor is None else self.layout
+    def weight_format_or_none(self) -> WeightFormat | None:
+        """The weight format; None where there are no GNNs."""
+        return None if self._actor is None else self.weight_format
 
     def draw(self, encoding: Encoding, rng: np.random.Generator) -> Genome:
         """A random genome."""
@@ -62,12 +62,12 @@ class Policies:
         from policies.graph_unet import draw_weights
 
         assert self._actor is not None
-        return Gnn(draw_weights(self.layout, self._actor, rng))
+        return Gnn(draw_weights(self.weight_format, self._actor, rng))
 
     def check(self, genome: Genome) -> None:
         """Raises ValueError unless the genome fits the decisions or the actor."""
         if isinstance(genome, Gnn):
-            self.layout.check(genome.weights, "genome weights")
+            self.weight_format.check(genome.weights, "genome weights")
             return
         size = (*self._decisions.num_choices.shape, self._decisions.choices)
         if genome.prior.shape != size or genome.temperature.shape != size[:2]:

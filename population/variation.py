@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from policies.layout import Layout
+from policies.weight_vector import WeightFormat
 from population.genome import Boltzmann, Gnn
 
 
@@ -81,10 +81,12 @@ def _check(settings: object, *names: str, most: float = 1e6) -> None:
             raise ValueError(f"{name}: expected 0..{most:g}, received {getattr(settings, name)}")
 
 
-def mutate_gnn(parent: Gnn, layout: Layout, settings: GnnMutation, rng: np.random.Generator) -> Gnn:
+def mutate_gnn(
+    parent: Gnn, weight_format: WeightFormat, settings: GnnMutation, rng: np.random.Generator
+) -> Gnn:
     """A copy of the parent with some weights of every tensor changed."""
-    sizes = np.array([s.size for s in layout.segments])
-    offsets = np.array([s.offset for s in layout.segments])
+    sizes = np.array([s.size for s in weight_format.segments])
+    offsets = np.array([s.offset for s in weight_format.segments])
     most = np.floor(settings.fraction * sizes).astype(np.int64)
     most = np.where(settings.fraction > 0, np.maximum(most, 1), 0)
     counts = rng.integers(0, most, endpoint=True)
@@ -101,9 +103,9 @@ def mutate_gnn(parent: Gnn, layout: Layout, settings: GnnMutation, rng: np.rando
     return Gnn(weights)
 
 
-def cross_gnn(first: Gnn, second: Gnn, layout: Layout, rng: np.random.Generator) -> Gnn:
+def cross_gnn(first: Gnn, second: Gnn, weight_format: WeightFormat, rng: np.random.Generator) -> Gnn:
     """First's weights before a random row boundary, second's from there on; never a mere copy of one."""
-    starts = layout.row_starts[1:]
+    starts = weight_format.row_starts[1:]
     cut = int(rng.choice(starts)) if len(starts) else 0
     return Gnn(np.concatenate([first.weights[:cut], second.weights[cut:]]))
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from policies.layout import Weights
+from policies.weight_vector import Weights
 from population.genome import Child, Gnn, Individual
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8

@@ -29,7 +29,7 @@ from egrl.methods import METHODS
 from egrl.runs import summary
 from egrl.runs.config import RunOptions
 from egrl.runs.resolve import resolve
-from hwsim.fft.problem import load_size
+from hwsim.fft.files import load_size
 from hwsim.mmap.view.parts import View, parts
 from workloads.load import load, names
 from workloads.load_program import load_program

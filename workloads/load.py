@@ -69,7 +69,7 @@ def load(name_or_file: str) -> Workload:
         return _from_file(name_or_file)
     if _exists(name_or_file):
         return _from_file(name_or_file)
-    raise InputError(_unknown(name_or_file))
+    raise InputError(_unknown_name(name_or_file))
 
 
 def _variant(name: str, text: str, given: str) -> Workload:
@@ -110,7 +110,7 @@ def _parameter(text: str, default: float, where: str) -> float:
     return value
 
 
-def _unknown(name: str) -> str:
+def _unknown_name(name: str) -> str:
     if name in program_names():
         return f"workload {name!r}: expected a workload, found a program, which --problem mmap takes"
     close = difflib.get_close_matches(name.lower(), all_names(), n=3, cutoff=0.5)

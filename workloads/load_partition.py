@@ -9,7 +9,7 @@ from workloads.errors import InputError
 from workloads.files import read_bytes
 from workloads.graph import Workload
 from workloads.importers.placement_json import MAX_FILE_BYTES, PlacementGraph, is_instance, parse
-from workloads.importers.read import unpacked
+from workloads.importers.read import unpack
 from workloads.load import load
 from workloads.names import as_file_name
 
@@ -35,7 +35,7 @@ def read_instance(file: str) -> PlacementGraph | None:
         InputError: unreadable, gzip without an instance in it, or an instance in which something is missing or
             impossible.
     """
-    data = unpacked(read_bytes(file, "a workload or a placement instance", MAX_FILE_BYTES), file)
+    data = unpack(read_bytes(file, "a workload or a placement instance", MAX_FILE_BYTES), file)
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):

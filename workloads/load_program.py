@@ -43,7 +43,7 @@ def load_program(name_or_file: str) -> Program:
     """
     name = _canonical(name_or_file)
     if name is not None:
-        return _shipped(name)
+        return _load_shipped(name)
     lower = name_or_file.lower()
     if is_hlo(name_or_file):
         return _from_hlo(name_or_file)
@@ -55,7 +55,7 @@ def load_program(name_or_file: str) -> Program:
         if program is not None:
             return program
     elif not _is_workload(base):
-        raise InputError(_unknown(name_or_file))
+        raise InputError(_unknown_name(name_or_file))
     from workloads.programs.of_workload import program_of
 
     return program_of(load(base), backward)
@@ -83,7 +83,7 @@ def _canonical(name: str) -> str | None:
 
 
 @cache
-def _shipped(name: str) -> Program:
+def _load_shipped(name: str) -> Program:
     file = f"{name}{PACKED}"
     return _from_text(_unpack(read_shipped(name), file), file)
 
@@ -106,7 +106,7 @@ def _is_workload(name: str) -> bool:
     return "/" in name or "\\" in name or name.lower().endswith((".json", ".onnx", ".onnx.gz", ".pt2"))
 
 
-def _unknown(name: str) -> str:
+def _unknown_name(name: str) -> str:
     known = (*program_names(), *all_names())
     close = difflib.get_close_matches(_bare(name.partition(":")[0]), known, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}? " if close else ""
@@ -139,7 +139,7 @@ def _unpack(data: bytes, where: str) -> bytes:
 def _from_text(data: bytes, where: str) -> Program:
     from workloads.programs.json_file import from_json
 
-    return from_json(_decoded(data, where), where)
+    return from_json(_decode(data, where), where)
 
 
 def _from_json(data: bytes, where: str) -> Program | None:
@@ -149,11 +149,11 @@ def _from_json(data: bytes, where: str) -> Program | None:
 
     if _IS_PROGRAM.search(data) is None:
         return None
-    document = parse_object(_decoded(data, where), where, KIND)
+    document = parse_object(_decode(data, where), where, KIND)
     return from_document(document, where) if document.get("kind") == KIND else None
 
 
-def _decoded(data: bytes, where: str) -> str:
+def _decode(data: bytes, where: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -39,9 +39,9 @@ from egrl.methods import policy_fit
 from hwsim.problem import Evaluation, Mapping16, Status
 from policies.graph import prepare
 from policies.graph_unet import GraphUNetConfig, draw_weights
-from policies.layout import Weights
 from policies.stacked import StackedActor
 from policies.store import StoredPolicy, actor_policy
+from policies.weight_vector import Weights
 from population.walk import Ascent, estimate
 
 
@@ -126,19 +126,19 @@ class Es:
         self._init = policy_fit.init_weights(setting, config.network)
         first = setting.generator("es weights")
         self._weights = self._random(first) if self._init is None else self._init
-        self._adam = Ascent.of(self._actor.layout.size)
+        self._adam = Ascent.of(self._actor.weight_format.size)
         self._proposed = 0
         self._rounds = 0
         self._current: _Round | None = None
         self._metrics: dict[str, float] = {}
 
     def _random(self, rng: np.random.Generator) -> Weights:
-        return draw_weights(self._actor.layout, self._config.network, rng)
+        return draw_weights(self._actor.weight_format, self._config.network, rng)
 
     def _noise(self, number: int) -> Weights:
         """The perturbations float32 [pairs, P] of a round: the same whenever they are asked for."""
         rng = self._setting.generator(f"es round {number}")
-        return rng.standard_normal((self._config.pairs, self._actor.layout.size), dtype=np.float32)
+        return rng.standard_normal((self._config.pairs, self._actor.weight_format.size), dtype=np.float32)
 
     def _scouts(self) -> Weights:
         """The networks float32 [scouts, P] of which the best is the first mean: always the same ones."""

@@ -11,9 +11,9 @@ import torch
 from egrl.methods import policy_fit
 from hwsim.problem import Mapping16, Problem
 from policies.graph import prepare
-from policies.layout import Weights
 from policies.stacked import StackedActor
 from policies.store import StoredPolicy, config_of, flat_weights
+from policies.weight_vector import Weights
 from workloads.errors import InputError
 
 

@@ -12,8 +12,8 @@ from workloads.errors import InputError
 
 if TYPE_CHECKING:
     from policies.graph_unet import GraphUNetConfig
-    from policies.layout import Weights
     from policies.store import StoredPolicy
+    from policies.weight_vector import Weights
 
 
 def observation(problem: Problem) -> Observation:

@@ -53,7 +53,7 @@ def to_onnx(
     """
     from workloads.files import read_bytes
     from workloads.importers import onnx_file
-    from workloads.importers.read import read, unpacked
+    from workloads.importers.read import read, unpack
 
     imported = read(file, dimensions, None, fuse)
     ops = tuple(op.name for op in imported.workload)
@@ -63,7 +63,7 @@ def to_onnx(
             f"--model {file}: expected the model that the run's workload was made of, {len(problem.nodes)} ops; found"
             f" {len(ops)}" + ("" if other is None else f", the first other one {other!r}")
         )
-    model = onnx_file.parse(unpacked(read_bytes(file, "a model (.onnx, .onnx.gz)"), file), file)
+    model = onnx_file.parse(unpack(read_bytes(file, "a model (.onnx, .onnx.gz)"), file), file)
     where = {name: op for op, names in imported.nodes.items() for name in names}
     places: dict[str, dict[str, str]] = {}
     for row in rows(problem, mapping):

@@ -65,9 +65,9 @@ class _Body:
             if lane + 1 < self.width:
                 pointer = self.address(pointer, stride)
         half = self.width // 2
-        return self._interleave(self._joined(parts[:half]), self._joined(parts[half:]))
+        return self._interleave(self._join(parts[:half]), self._join(parts[half:]))
 
-    def _joined(self, parts: list[str]) -> str:
+    def _join(self, parts: list[str]) -> str:
         width = 2
         while len(parts) > 1:
             mask = ", ".join(f"i32 {i}" for i in range(2 * width))
@@ -131,7 +131,7 @@ class _Body:
         ri, ir = self.operation("fmul", x[0], w[1]), self.operation("fmul", x[1], w[0])
         return self.operation("fsub", rr, ii), self.operation("fadd", ri, ir)
 
-    def twiddled(self, element: int, x: tuple[str, str], index: str) -> tuple[str, str]:
+    def multiply_by_twiddle(self, element: int, x: tuple[str, str], index: str) -> tuple[str, str]:
         """x times the twiddle factor of an element, if it has one; `index`: doubles to the vector's own."""
         size, kind = self.kind.size, self.kind.twiddle
         if element == 0 and size > 1:
@@ -154,7 +154,9 @@ class _Body:
                 if node.a not in loaded:
                     pointer = self.address(source, f"%is{node.a}") if node.a else source
                     x = self.load(pointer, self.kind.near_in, "%iv")
-                    loaded[node.a] = self.twiddled(node.a, x, index) if kind.startswith("pre") else x
+                    loaded[node.a] = (
+                        self.multiply_by_twiddle(node.a, x, index) if kind.startswith("pre") else x
+                    )
                 values.append(loaded[node.a][node.b])
             elif node.kind == "mul":
                 values.append(self.operation("fmul", values[node.a], self.constant(node.constant)))
@@ -169,7 +171,7 @@ class _Body:
         for k, out in enumerate(outputs):
             y = value(out[0]), value(out[1])
             if kind.startswith("post"):
-                y = self.twiddled(k, y, index)
+                y = self.multiply_by_twiddle(k, y, index)
             if self.kind.conjugate:
                 y = y[0], self.new(f"fneg {self.type} {y[1]}")
             pointer = self.address(target, f"%os{k}") if k else target
@@ -178,29 +180,43 @@ class _Body:
 
 
 def assembly(kind: Kind, width: int) -> str:
-    """The text of a codelet in LLVM's language, `width` float64 to a register."""
-    head = [f"define void @{kind.name}(ptr %x, ptr %y, ptr noalias %t, ptr noalias %args) #0 {{", "entry:"]
+    """The text of a codelet in LLVM's language, `width` float64 to a register.
+
+    Its blocks: `turns` begins a turn of the outer loop, `wide` does DFTs `width` at a time, `rest` and `single` do what
+    is left one by one, `turn` ends the turn.
+    """
+    lines = [*_prologue(kind, width), *_turns(), *_wide(kind, width), *_single(kind), *_epilogue()]
+    return "\n".join(lines) + "\n"
+
+
+def _prologue(kind: Kind, width: int) -> list[str]:
+    """Load the arguments, strides in doubles, and multiply out the strides of the elements."""
+    lines = [f"define void @{kind.name}(ptr %x, ptr %y, ptr noalias %t, ptr noalias %args) #0 {{", "entry:"]
     for number, name in enumerate(ARGUMENTS):
-        head.append(f"  %p.{name} = getelementptr i64, ptr %args, i64 {number}")
-        head.append(f"  %a.{name} = load i64, ptr %p.{name}, align 8")
+        lines.append(f"  %p.{name} = getelementptr i64, ptr %args, i64 {number}")
+        lines.append(f"  %a.{name} = load i64, ptr %p.{name}, align 8")
         if name not in ("count", "outer", "overlap"):
-            head.append(f"  %{name} = shl i64 %a.{name}, 1")
+            # The argument "to" is %to.s: %to is the pointer to a turn's factors.
+            lines.append(f"  %{'to.s' if name == 'to' else name} = shl i64 %a.{name}, 1")
     for j in range(1, kind.size):
-        head += [
+        lines += [
             f"  %is{j} = mul i64 %is, {j}",
             f"  %os{j} = mul i64 %os, {j}",
             f"  %tk{j} = mul i64 %tk, {j}",
         ]
-    body = _Body(kind, width, "w").write("%w.x", "%w.y", "%w.t")
-    tail = _Body(kind, 1, "s").write("%s.x", "%s.y", "%s.t")
-    w = str(width)
-    lines = [
-        *head,
-        f"  %whole = icmp sge i64 %a.count, {w}",
+    return [
+        *lines,
+        f"  %whole = icmp sge i64 %a.count, {width}",
         "  %some = icmp ne i64 %a.overlap, 0",
         "  %again = and i1 %whole, %some",
-        f"  %last = sub i64 %a.count, {w}",
+        f"  %last = sub i64 %a.count, {width}",
         "  br label %turns",
+    ]
+
+
+def _turns() -> list[str]:
+    """Begin a turn of the outer loop: pointers to its first vectors and its factors."""
+    return [
         "turns:",
         "  %o = phi i64 [ 0, %entry ], [ %o.next, %turn ]",
         "  %xo.at = mul i64 %o, %oi",
@@ -210,6 +226,12 @@ def assembly(kind: Kind, width: int) -> str:
         "  %to.at = mul i64 %o, %to.s",
         "  %to = getelementptr double, ptr %t, i64 %to.at",
         "  br i1 %whole, label %wide, label %rest",
+    ]
+
+
+def _wide(kind: Kind, width: int) -> list[str]:
+    """DFTs `width` at a time; where allowed, the last of them overlap those before so that none is left."""
+    return [
         "wide:",
         "  %v = phi i64 [ 0, %turns ], [ %v.next, %wide ]",
         "  %w.x.at = mul i64 %v, %iv",
@@ -217,8 +239,8 @@ def assembly(kind: Kind, width: int) -> str:
         "  %w.y.at = mul i64 %v, %ov",
         "  %w.y = getelementptr double, ptr %yo, i64 %w.y.at",
         "  %w.t = shl i64 %v, 1",
-        *body,
-        f"  %v.full = add i64 %v, {w}",
+        *_Body(kind, width, "w").write("%w.x", "%w.y", "%w.t"),
+        f"  %v.full = add i64 %v, {width}",
         "  %over = icmp sgt i64 %v.full, %last",
         "  %short = icmp slt i64 %v.full, %a.count",
         "  %lap0 = and i1 %over, %short",
@@ -226,6 +248,12 @@ def assembly(kind: Kind, width: int) -> str:
         "  %v.next = select i1 %lap, i64 %last, i64 %v.full",
         "  %more = icmp sle i64 %v.next, %last",
         "  br i1 %more, label %wide, label %rest",
+    ]
+
+
+def _single(kind: Kind) -> list[str]:
+    """What is left of a turn, one DFT at a time."""
+    return [
         "rest:",
         "  %s0 = phi i64 [ 0, %turns ], [ %v.next, %wide ]",
         "  %left = icmp slt i64 %s0, %a.count",
@@ -237,10 +265,16 @@ def assembly(kind: Kind, width: int) -> str:
         "  %s.y.at = mul i64 %s, %ov",
         "  %s.y = getelementptr double, ptr %yo, i64 %s.y.at",
         "  %s.t = shl i64 %s, 1",
-        *tail,
+        *_Body(kind, 1, "s").write("%s.x", "%s.y", "%s.t"),
         "  %s.next = add i64 %s, 1",
         "  %s.more = icmp slt i64 %s.next, %a.count",
         "  br i1 %s.more, label %single, label %turn",
+    ]
+
+
+def _epilogue() -> list[str]:
+    """End a turn of the outer loop, and the function."""
+    return [
         "turn:",
         "  %o.next = add i64 %o, 1",
         "  %o.more = icmp slt i64 %o.next, %a.outer",
@@ -250,4 +284,3 @@ def assembly(kind: Kind, width: int) -> str:
         "}",
         'attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }',
     ]
-    return "\n".join(line.replace("%to = shl", "%to.s = shl") for line in lines) + "\n"

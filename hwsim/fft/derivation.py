@@ -35,7 +35,7 @@ def children(plan: Plan) -> tuple[Plan, ...]:
     return ()
 
 
-def rebuilt(plan: Plan, parts: Sequence[Plan]) -> Plan:
+def rebuild(plan: Plan, parts: Sequence[Plan]) -> Plan:
     """The plan with other sub-plans."""
     match plan:
         case Split(direction, sort):
@@ -55,7 +55,7 @@ def expand_anywhere(plan: Plan) -> tuple[Plan, ...]:
         return rules(plan.size, plan.bare)
     inside = children(plan)
     return tuple(
-        rebuilt(plan, [*inside[:number], new, *inside[number + 1 :]])
+        rebuild(plan, [*inside[:number], new, *inside[number + 1 :]])
         for number, child in enumerate(inside)
         for new in expand_anywhere(child)
     )
@@ -110,7 +110,7 @@ class PlanGraph:
 
     def guided(self, vertex: Hashable, pick: Pick) -> Mapping16:
         """int16 [steps, 1] of a complete plan below a vertex: the rule that is picked at each open sub-problem."""
-        return self.encode(_completed(_plan(vertex), pick))
+        return self.encode(_complete(_plan(vertex), pick))
 
     def chosen(self, mapping: Mapping16) -> Sequence[tuple[Plan, int, int]]:
         """(open sub-problem, how many rules it has, number of the rule) at each step of one mapping [steps, 1]."""
@@ -141,8 +141,8 @@ class PlanGraph:
     def composed(self, size: int, kept: Mapping[int, Sequence[Plan]]) -> Iterator[Plan]:
         """The plans of a size that follow by one rule and have kept plans as sub-plans, in all wrappers."""
         for rule in rules(size, True):
-            inside = [_wrapped(child, kept[child.size]) for child in children(rule)]
-            yield from (rebuilt(rule, chosen) for chosen in itertools.product(*inside))
+            inside = [_wrap(child, kept[child.size]) for child in children(rule)]
+            yield from (rebuild(rule, chosen) for chosen in itertools.product(*inside))
 
     def encode(self, plan: Plan) -> Mapping16:
         """int16 [steps, 1] of a complete plan of this size or of a part.
@@ -168,22 +168,22 @@ class PlanGraph:
         size = self.size
         if mapping[0, 0] <= PART:
             size = self.parts[PART - next(wishes)]
-        return _derived(Open(size, bare=True), wishes)
+        return _derive(Open(size, bare=True), wishes)
 
 
-def _wrapped(goal: Plan, kept: Sequence[Plan]) -> list[Plan]:
+def _wrap(goal: Plan, kept: Sequence[Plan]) -> list[Plan]:
     """Plans of an open sub-problem, as they are and in each wrapper that the rules propose there."""
     assert isinstance(goal, Open)
     wrappers = [rule for rule in rules(goal.size, goal.bare) if isinstance(rule, Loop)]
-    return [*kept, *(rebuilt(wrapper, [plan]) for plan in kept for wrapper in wrappers)]
+    return [*kept, *(rebuild(wrapper, [plan]) for plan in kept for wrapper in wrappers)]
 
 
-def _completed(plan: Plan, pick: Pick) -> Plan:
+def _complete(plan: Plan, pick: Pick) -> Plan:
     if isinstance(plan, Open):
         choices = rules(plan.size, plan.bare)
-        return _completed(choices[pick(plan, len(choices))], pick)
+        return _complete(choices[pick(plan, len(choices))], pick)
     inside = children(plan)
-    return rebuilt(plan, [_completed(child, pick) for child in inside]) if inside else plan
+    return rebuild(plan, [_complete(child, pick) for child in inside]) if inside else plan
 
 
 def _plan(vertex: Hashable) -> Plan:
@@ -191,20 +191,20 @@ def _plan(vertex: Hashable) -> Plan:
     return vertex
 
 
-def _derived(goal: Open, wishes: Iterator[int]) -> Plan:
+def _derive(goal: Open, wishes: Iterator[int]) -> Plan:
     choices = rules(goal.size, goal.bare)
     rule = choices[max(0, next(wishes, 0)) % len(choices)]
     found = []
     for child in children(rule):
         assert isinstance(child, Open)
-        found.append(_derived(child, wishes))
-    return rebuilt(rule, found)
+        found.append(_derive(child, wishes))
+    return rebuild(rule, found)
 
 
 def _choices(plan: Plan, goal: Open) -> Iterator[tuple[Open, int, int]]:
     """(open sub-problem, how many rules it has, number of the rule) at each step of the leftmost derivation."""
     bare = isinstance(plan, Loop | Rader | Bluestein)
-    opened = rebuilt(plan, [Open(child.size, bare) for child in children(plan)])
+    opened = rebuild(plan, [Open(child.size, bare) for child in children(plan)])
     choices = rules(goal.size, goal.bare)
     if opened not in choices:
         raise InputError(

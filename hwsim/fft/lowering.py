@@ -1,4 +1,4 @@
-"""From a plan to a program: where intermediate results lie, and in which order codelets are called.
+"""From a plan to instructions: where intermediate results lie, and in which order codelets are called.
 
 Every function here does DFTs of one size from a view `source` to a view `target`, for each combination of `loops`.
 
@@ -13,15 +13,16 @@ all others one after the other.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.fft import grammar
+from hwsim.fft.factors import pointwise, roots, stage, unit
 from hwsim.fft.grammar import Bluestein, Codelet, Plan, Rader, Split, prime_factors
-from hwsim.fft.program import (
+from hwsim.fft.instructions import (
     GATHER,
     INPUT,
     OUTPUT,
@@ -30,17 +31,16 @@ from hwsim.fft.program import (
     SCRATCH,
     ZEROED,
     Loop,
-    Transform,
     Twiddle,
     View,
-    Writer,
 )
+from hwsim.fft.writer import Transform, Writer
 
 Block = tuple[int, int]
 
 
 def lower(plan: Plan, transform: Transform | None) -> Writer:
-    """The program of a complete plan, from the input to the output, both contiguous.
+    """The instructions of a complete plan, from the input to the output, both contiguous.
 
     `transform` does a DFT by a plan, for the factors of convolutions; None: no factors are needed.
 
@@ -50,33 +50,6 @@ def lower(plan: Plan, transform: Transform | None) -> Writer:
     writer = Writer(transform)
     _lower(writer, plan, View(INPUT, 0, 1), View(OUTPUT, 0, 1), (), None, None, True)
     return writer
-
-
-def roots(n: int, rows: int, columns: int) -> NDArray[np.complex128]:
-    """exp(-2 pi i a b / n) for a < rows, b < columns: complex128 [rows, columns]."""
-    return _unit(np.outer(np.arange(rows, dtype=np.int64), np.arange(columns, dtype=np.int64)), n)
-
-
-def _stage(when: Literal["pre", "post"], loop: int, n: int, count: int, size: int) -> Twiddle:
-    """Of a codelet of that size, between the steps of a decimation; it depends on one loop."""
-    return Twiddle(when, (loop,), (count, size - 1), lambda: roots(n, count, size)[:, 1:])
-
-
-def _pointwise(count: int, make: Callable[[], NDArray[np.complex128]]) -> Twiddle:
-    """A factor for each turn of the first loop, from complex128 [count]."""
-    return Twiddle("pre", (0,), (count, 1), lambda: make()[:, None])
-
-
-def _unit(exponent: NDArray[np.int64], n: int) -> NDArray[np.complex128]:
-    """exp(-2 pi i exponent / n), by angles of an eighth of a turn at most, so that rounding stays small."""
-    eighth, rest = np.divmod(exponent % n * 8, n)
-    odd = eighth % 2 == 1
-    angle = (2 * np.pi / 8) * np.where(odd, n - rest, rest) / n
-    c, s = np.cos(angle), np.sin(angle)
-    c, s = np.where(odd, s, c), np.where(odd, c, s)
-    quarter = eighth // 2
-    c, s = np.where(quarter % 2 == 1, -s, c), np.where(quarter % 2 == 1, c, s)
-    return np.where(quarter >= 2, -1, 1) * (c - 1j * s)
 
 
 def _lower(
@@ -123,38 +96,24 @@ def _split(
     dead: Block | None,
     whole: bool,
 ) -> None:
+    """n = a b points: b DFTs of a points (`first`) into `middle`, then a DFTs of b points (`second`) from there.
+
+    The factors between go with whichever of the two is a codelet: after the first or before the second; where neither
+    is, they take a pass of their own.
+    """
     first, second = (plan.radix, plan.rest) if plan.direction == "f" else (plan.rest, plan.radix)
-    n, many = plan.size, math.prod(loop.count for loop in loops)
-    a, b = first.size, second.size
-    in_place = plan.direction == "t" and not plan.sort and isinstance(second, Codelet)
-    block: Block | None = None
-    if in_place:
-        # Results of the first step at a' + second's index * a, in the output.
-        middle, element, column = target, target.stride, a * target.stride
-        held = [loop.target for loop in loops]
-    else:
-        if whole and source.memory != OUTPUT and isinstance(second, Split) and not _works_in_place(second):
-            middle = View(OUTPUT, 0, 1)
-        else:
-            block = writer.arena.take(n * many)
-            middle = View(SCRATCH, block[0], 1, (0,) * len(source.around))
-        inside = [math.prod(loop.count for loop in loops[p + 1 :]) for p in range(len(loops))]
-        if plan.sort:
-            held = inside
-            element, column = (many, a * many) if plan.direction == "f" else (b * many, many)
-        else:
-            held = [step * n for step in inside]
-            element, column = (b, 1) if plan.direction == "f" else (1, a)
-    # `element`: stride of the first step's results; `column`: stride of the b DFTs that it does, the second's elements.
+    n, a, b = plan.size, first.size, second.size
+    in_place = _works_in_place(plan)
+    middle, element, column, held, block = _between(writer, plan, source, target, loops, whole)
     one = [Loop(loop.count, loop.source, step) for loop, step in zip(loops, held, strict=True)]
     one.append(Loop(b, source.stride, column))
     two = [Loop(loop.count, step, loop.target) for loop, step in zip(loops, held, strict=True)]
     two.append(Loop(a, element, target.stride))
     after = before = None
     if isinstance(first, Codelet) and (plan.direction == "f" or not isinstance(second, Codelet)):
-        after = _stage("post", len(loops), n, b, a)
+        after = stage("post", len(loops), n, b, a)
     elif isinstance(second, Codelet):
-        before = _stage("pre", len(loops), n, a, b)
+        before = stage("pre", len(loops), n, a, b)
     _lower(
         writer,
         first,
@@ -175,6 +134,50 @@ def _split(
     _lower(writer, second, middle.at(0, column), target.at(0, a * target.stride), two, before, block, whole)
 
 
+class _Between(NamedTuple):
+    """Where the results of a split's first step lie.
+
+    Attributes:
+        middle: the view of them.
+        element: stride of the first step's results.
+        column: stride of the b DFTs that it does, which is that of the second step's elements.
+        held: stride of each loop.
+        block: the scratch that they take, None where they lie in the output.
+    """
+
+    middle: View
+    element: int
+    column: int
+    held: list[int]
+    block: Block | None
+
+
+def _between(
+    writer: Writer, plan: Split, source: View, target: View, loops: Sequence[Loop], whole: bool
+) -> _Between:
+    """Choose where the results of the first step lie, and take scratch for them where that is needed."""
+    first, second = (plan.radix, plan.rest) if plan.direction == "f" else (plan.rest, plan.radix)
+    n, many = plan.size, math.prod(loop.count for loop in loops)
+    a, b = first.size, second.size
+    if _works_in_place(plan):
+        # Results of the first step at a' + second's index * a, in the output.
+        return _Between(target, target.stride, a * target.stride, [loop.target for loop in loops], None)
+    block: Block | None = None
+    # The output itself holds them, unless the input lies there or the second step works in place in it.
+    if whole and source.memory != OUTPUT and isinstance(second, Split) and not _works_in_place(second):
+        middle = View(OUTPUT, 0, 1)
+    else:
+        block = writer.arena.take(n * many)
+        middle = View(SCRATCH, block[0], 1, (0,) * len(source.around))
+    inside = [math.prod(loop.count for loop in loops[p + 1 :]) for p in range(len(loops))]
+    # Sorted: all loops' values of an element lie side by side. Else each loop's turn has a block of n.
+    if plan.sort:
+        element, column = (many, a * many) if plan.direction == "f" else (b * many, many)
+        return _Between(middle, element, column, inside, block)
+    element, column = (b, 1) if plan.direction == "f" else (1, a)
+    return _Between(middle, element, column, [step * n for step in inside], block)
+
+
 def _works_in_place(plan: Split) -> bool:
     return plan.direction == "t" and not plan.sort and isinstance(plan.radix, Codelet)
 
@@ -182,6 +185,7 @@ def _works_in_place(plan: Split) -> bool:
 def _loop(
     writer: Writer, block: int, copy: bool, inner: Plan, source: View, target: View, loops: Sequence[Loop]
 ) -> None:
+    """Blocks of the nearest loop, at most `block` turns each; with `copy` their inputs are first brought together."""
     near = min(range(len(loops)), key=lambda p: abs(loops[p].source)) if loops else -1
     others = [loop for p, loop in enumerate(loops) if p != near]
     kept = []
@@ -204,6 +208,11 @@ def _loop(
 
 
 def _rader(writer: Writer, plan: Rader, source: View, target: View, loop: Loop) -> None:
+    """A DFT of p points, p prime, as a cyclic convolution of p - 1 points.
+
+    Gather the inputs in the order of the generator's powers, transform, multiply, transform, scatter. Conjugates make
+    the second transform an inverse one. RADER_SUM looks after element 0, which is no power.
+    """
     p, many = plan.size, loop.count
     generator = next(
         g for g in range(2, p) if all(pow(g, (p - 1) // q, p) != 1 for q in set(prime_factors(p - 1)))
@@ -212,7 +221,7 @@ def _rader(writer: Writer, plan: Rader, source: View, target: View, loop: Loop) 
     for k in range(1, p - 1):
         powers[k] = powers[k - 1] * generator % p
     inverse = np.roll(powers[::-1], 1)
-    factors = _pointwise(p - 1, lambda: _spectrum(writer, plan.inner, _unit(inverse, p)))
+    factors = pointwise(p - 1, lambda: _spectrum(writer, plan.inner, unit(inverse, p)))
     blocks = [writer.arena.take((p - 1) * many) for _ in range(2)]
     a, b = (View(SCRATCH, block[0], many, (0,) * len(source.around)) for block in blocks)
     inside = [Loop(many, 1, 1)]
@@ -230,10 +239,14 @@ def _rader(writer: Writer, plan: Rader, source: View, target: View, loop: Loop) 
 
 
 def _bluestein(writer: Writer, plan: Bluestein, source: View, target: View, loop: Loop) -> None:
+    """A DFT of n points as a convolution with a chirp, done by DFTs of m >= 2 n - 1 points.
+
+    The inputs lie in scratch that keeps its zeros from n on: only the first n are ever written.
+    """
     n, m, many = plan.size, plan.inner.size, loop.count
 
     def chirp() -> NDArray[np.complex128]:
-        return _unit(np.arange(n, dtype=np.int64) ** 2, 2 * n)
+        return unit(np.arange(n, dtype=np.int64) ** 2, 2 * n)
 
     def wave() -> NDArray[np.complex128]:
         values = np.zeros(m, np.complex128)
@@ -247,12 +260,12 @@ def _bluestein(writer: Writer, plan: Bluestein, source: View, target: View, loop
     b, c = (View(SCRATCH, block[0], many, still) for block in blocks)
     inside = [Loop(many, 1, 1)]
     load = [Loop(n, source.stride, many), Loop(many, loop.source, 1)]
-    writer.codelet(1, source, a, load, _pointwise(n, chirp))
+    writer.codelet(1, source, a, load, pointwise(n, chirp))
     _lower(writer, plan.inner, a, b, inside, None, None, False)
-    writer.codelet(1, b, b, [Loop(m, many, many), *inside], _pointwise(m, wave), True)
+    writer.codelet(1, b, b, [Loop(m, many, many), *inside], pointwise(m, wave), True)
     _lower(writer, plan.inner, b, c, inside, None, None, False)
     store = [Loop(n, many, target.stride), Loop(many, 1, loop.target)]
-    writer.codelet(1, c, target, store, _pointwise(n, lambda: chirp().conj()), True)
+    writer.codelet(1, c, target, store, pointwise(n, lambda: chirp().conj()), True)
     for block in blocks:
         writer.arena.give(block)
 

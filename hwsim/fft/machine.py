@@ -1,4 +1,4 @@
-"""What runs a program: one numba kernel that goes through its calls and loops.
+"""What runs the instructions of a plan: one numba kernel that goes through their calls and loops.
 
 The kernel is compiled once for all plans and kept on disk by numba; codelets are called by address.
 """
@@ -13,7 +13,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from hwsim.fft.program import CODELET, END, GATHER, LOOP, RADER_SUM
+from hwsim.fft.instructions import CODELET, END, GATHER, LOOP, RADER_SUM
 from hwsim.jit import kernel
 
 DEPTH = 40
@@ -72,9 +72,10 @@ _index_at: Any = intrinsic(_index_at_intrinsic)
 
 
 @kernel
-def _indexed(source: int, target: int, index: int, argument: NDArray[np.int64], scatter: bool) -> None:
+def _permute(source: int, target: int, index: int, argument: NDArray[np.int64], scatter: bool) -> None:
     """y[i, q] = x[index[i], q] (gather), or y[index[i], q] = conj(x[i, q]) (scatter), by addresses."""
     x, y, at = _complex_at(source), _complex_at(target), _index_at(index)
+    # The pointers carry no type of their own, so strides are counted by hand: argument[2:4] for x, [4:6] for y.
     for i in range(argument[0]):
         j, k = (i, at[i]) if scatter else (at[i], i)
         for q in range(argument[1]):
@@ -90,6 +91,7 @@ def _rader_sum(source: int, target: int, held: int, argument: NDArray[np.int64])
     """
     x, y, z = _complex_at(source), _complex_at(target), _complex_at(held)
     for q in range(argument[1]):
+        # y before z changes: it needs the sum that z still holds.
         first = x[q * argument[2]]
         y[q * argument[3]] = first + z[q]
         z[q] -= argument[0] * first
@@ -99,14 +101,17 @@ def _rader_sum(source: int, target: int, held: int, argument: NDArray[np.int64])
 def run(
     x: NDArray[np.complex128], y: NDArray[np.complex128], state: NDArray[np.int64], code: NDArray[np.int64]
 ) -> None:
-    """Run a program for each of the DFTs in x complex128 [B * N], to y of the same shape.
+    """Run the instructions for each of the DFTs in x complex128 [B * N], to y of the same shape.
 
     Args:
         state: int64 [5], N and the addresses of scratch, of scratch that keeps its zeros, of factors and of indices.
         code: int64 [I, columns], see the columns above.
+
+    Invariant: counter[:depth] are the turns of the loops around the current line, outermost first; begun[:depth] are
+    the lines on which they begin.
     """
     size = state[0]
-    base = np.empty(4, np.int64)
+    base = np.empty(4, np.int64)  # addresses of the four memories, by number
     base[2], base[3] = state[1], state[2]
     counter = np.zeros(DEPTH, np.int64)
     begun = np.zeros(DEPTH, np.int64)
@@ -123,10 +128,12 @@ def run(
             elif operation == END:
                 counter[depth - 1] += 1
                 if counter[depth - 1] < code[begun[depth - 1], FUNCTION]:
+                    # Back to the loop's first line; the increment below steps over the LOOP, which would begin anew.
                     line = begun[depth - 1]
                 else:
                     depth -= 1
             else:
+                # Every loop around moves input, output and factors by strides of its own.
                 source, target, table = code[line, SOURCE_AT], code[line, TARGET_AT], code[line, TABLE_AT]
                 for d in range(depth):
                     source += counter[d] * code[line, STRIDES + 3 * d]
@@ -134,6 +141,7 @@ def run(
                     table += counter[d] * code[line, STRIDES + 3 * d + 2]
                 source = base[code[line, SOURCE]] + BYTES * source
                 target = base[code[line, TARGET]] + BYTES * target
+                # `table` counts in what the operation's table holds: factors, scratch or indices.
                 argument = lines + 8 * (line * words + ARGUMENTS)
                 if operation == CODELET:
                     _call(code[line, FUNCTION], source, target, state[3] + BYTES * table, argument)
@@ -141,5 +149,5 @@ def run(
                     _rader_sum(source, target, base[2] + BYTES * table, code[line, ARGUMENTS:])
                 else:
                     scatter = operation != GATHER
-                    _indexed(source, target, state[4] + 8 * table, code[line, ARGUMENTS:], scatter)
+                    _permute(source, target, state[4] + 8 * table, code[line, ARGUMENTS:], scatter)
             line += 1

@@ -51,7 +51,7 @@ class _Sampler:
         """The seconds of one DFT in a single call."""
         return self._run(1) / self._batch
 
-    def calibrated(self) -> Callable[[], float]:
+    def calibrate(self) -> Callable[[], float]:
         """What samples the seconds of one DFT, long enough for the clock."""
         count = loops(self._run, LEAST_S)
         return lambda: self._run(count) / count / self._batch
@@ -67,9 +67,9 @@ def seconds(plan: Plan, batch: int = 1, limit_s: float = math.inf) -> float:
     sampler = _Sampler(plan, batch)
     if sampler.once() * batch > LEAST_S:
         return repeat(sampler.once, replace(LONG, limit_s=limit_s)).value
-    return repeat(sampler.calibrated(), replace(PRACTICE, limit_s=limit_s)).value
+    return repeat(sampler.calibrate(), replace(PRACTICE, limit_s=limit_s)).value
 
 
 def race(plans: Sequence[Plan]) -> list[float]:
     """The least seconds of one DFT by each plan, measured in turn."""
-    return [found.value for found in interleave([_Sampler(plan, 1).calibrated() for plan in plans], RACE)]
+    return [found.value for found in interleave([_Sampler(plan, 1).calibrate() for plan in plans], RACE)]

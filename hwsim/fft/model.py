@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from hwsim.fft.grammar import Plan
 from hwsim.fft.host import lanes
+from hwsim.fft.instructions import Begin, Call, View
 from hwsim.fft.kinds import ARGUMENTS
 from hwsim.fft.lowering import lower
-from hwsim.fft.program import Begin, Call, View
 from hwsim.fft.symbols import Graph, dft
 
 BYTES = 16

@@ -48,7 +48,7 @@ def _parse(text: str, at: int, where: str, depth: int) -> tuple[Plan, int]:
         )
     kind, word, end = token.lastgroup, token.group().rstrip("("), token.end()
     if kind == "codelet":
-        return _checked(Codelet(int(word)), has_codelet(int(word)), "the size of a codelet", where), end
+        return _check(Codelet(int(word)), has_codelet(int(word)), "the size of a codelet", where), end
     if kind == "open":
         return Open(int(word.strip("?!")), word.endswith("!")), end
     first, end = _parse(text, end, where, depth + 1)
@@ -56,17 +56,17 @@ def _parse(text: str, at: int, where: str, depth: int) -> tuple[Plan, int]:
     if kind == "split":
         rest, end = _parse(text, _expect(text, end, ",", where), where, depth + 1)
         plan = Split("f" if word[0] == "f" else "t", word.endswith("s"), first, rest)
-        _checked(plan, min(first.size, rest.size) > 1 and plan.size <= 4 * MOST, "factors above 1", where)
+        _check(plan, min(first.size, rest.size) > 1 and plan.size <= 4 * MOST, "factors above 1", where)
     elif kind == "loop":
-        plan = _checked(
+        plan = _check(
             Loop(int(word[1:]), word[0] == "c", first), int(word[1:]) > 0, "a block of at least 1", where
         )
     elif kind == "rader":
         plan = Rader(first)
-        _checked(plan, plan.size > 2 and len(prime_factors(plan.size)) == 1, "an odd prime less 1", where)
+        _check(plan, plan.size > 2 and len(prime_factors(plan.size)) == 1, "an odd prime less 1", where)
     else:
         plan = Bluestein(int(word[1:]), first)
-        _checked(
+        _check(
             plan, plan.size > 1 and first.size >= 2 * plan.size - 1, "at least 2 n - 1 points inside", where
         )
     return plan, _expect(text, end, ")", where)
@@ -78,7 +78,7 @@ def _expect(text: str, at: int, sign: str, where: str) -> int:
     return at + 1
 
 
-def _checked(plan: Plan, holds: bool, expected: str, where: str) -> Plan:
+def _check(plan: Plan, holds: bool, expected: str, where: str) -> Plan:
     if not holds:
         raise InputError(f"{where}: expected {expected}, found {str(plan)[:60]}")
     return plan

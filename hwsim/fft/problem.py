@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -18,15 +16,12 @@ from numpy.typing import NDArray
 from hwsim.canonical import check_keys, independent_sample
 from hwsim.fft.default import default_plan
 from hwsim.fft.derivation import PART, PlanGraph
-from hwsim.fft.grammar import MOST, Plan
+from hwsim.fft.files import run_files
+from hwsim.fft.grammar import Plan
 from hwsim.fft.judge import judge
 from hwsim.fft.notation import parse
 from hwsim.problem import Baseline, Bound, Evaluation, Floats, Keys, Mapping16, Observation, Status, Violation
 from workloads.errors import InputError
-from workloads.files import parse_toml, read_text
-from workloads.json_text import parse_document
-
-KIND, VERSION = "dft", 1
 
 
 @dataclass(frozen=True)
@@ -49,33 +44,6 @@ class FftConfig:
     def races(self) -> bool:
         """Whether costs are seconds that were measured."""
         return self.cost == "measured"
-
-
-def load_size(name: str) -> int:
-    """N of "dft-N", or of a file that a run keeps of it (dft.json).
-
-    Raises:
-        InputError: another name, or N outside 1 .. 2^24.
-    """
-    if name.endswith(".json"):
-        document = parse_document(read_text(name, "a DFT's file (dft.json)"), name, KIND, VERSION)
-        name = f"dft-{document.get('size')}"
-    found = re.fullmatch(r"dft-(\d{1,9})", name)
-    size = int(found.group(1)) if found else 0
-    if not 1 <= size <= MOST:
-        raise InputError(f"--workload: expected dft-N with N from 1 to {MOST}, found {name!r}")
-    return size
-
-
-def check_chip(name: str) -> None:
-    """InputError unless it is this machine, "host", or the file that a run keeps of it."""
-    if name == "host":
-        return
-    if Path(name).name != "machine.toml":
-        raise InputError(f"--chip: expected host (plans are measured on this machine), found {name!r}")
-    table = parse_toml(read_text(name, "the machine of a run (machine.toml)"), name)
-    if table.get("kind") != "machine":
-        raise InputError(f"{name}: kind: expected 'machine', found {table.get('kind')!r}")
 
 
 class FftProblem:
@@ -308,9 +276,4 @@ class FftProblem:
 
     def files(self) -> Mapping[str, str]:
         """The size, and the machine on which it is measured, as text."""
-        from hwsim.fft.host import machine_name
-        from hwsim.fft.measured import LIBRARY_VERSION
-
-        size = json.dumps({"kind": KIND, "version": VERSION, "size": self.size}) + "\n"
-        machine = f'kind = "machine"\nversion = 1\nname = "{machine_name()}"\nlibrary = {LIBRARY_VERSION}\n'
-        return {"dft.json": size, "machine.toml": machine}
+        return run_files(self.size)

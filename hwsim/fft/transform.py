@@ -1,4 +1,4 @@
-"""Plans that can be called: any plan of the grammar, compiled to a program with its factors and scratch."""
+"""Plans that can be called: any plan of the grammar, compiled to instructions with their factors and scratch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.fft import machine, program
+from hwsim.fft import instructions, machine
 from hwsim.fft.codelets import address
 from hwsim.fft.grammar import MOST, Plan
+from hwsim.fft.instructions import Begin, Call, End
 from hwsim.fft.lowering import lower
 from hwsim.fft.notation import parse
-from hwsim.fft.program import Begin, Call, End
 from workloads.errors import InputError
 
 LINE_BYTES = 64
@@ -52,9 +52,9 @@ class Fft:
         self._code = np.zeros((len(writer.code), machine.STRIDES + 3 * deepest), np.int64)
         for row, item in zip(self._code, writer.code, strict=True):
             _encode(row, item)
-        self._memory = [_aligned(writer.arena.size), _aligned(writer.zeroed.size)]
+        self._memory = [_aligned_zeros(writer.arena.size), _aligned_zeros(writer.zeroed.size)]
         factors = np.concatenate([np.zeros(1, np.complex128), *writer.tables])[1:]
-        self._factors = _aligned(len(factors))
+        self._factors = _aligned_zeros(len(factors))
         self._factors[:] = factors
         self._indices = np.concatenate([np.zeros(1, np.int64), *writer.indices])[1:]
         held: list[NDArray[Any]] = [*self._memory, self._factors, self._indices]
@@ -73,14 +73,14 @@ class Fft:
             InputError: another dtype or size; an `out` that is not a contiguous array like x apart from it.
         """
         if type(x) is not np.ndarray or x.dtype != _COMPLEX or x.ndim == 0 or x.shape[-1] != self.size:
-            raise InputError(f"x: expected complex128 of shape (..., {self.size}), found {_described(x)}")
+            raise InputError(f"x: expected complex128 of shape (..., {self.size}), found {_describe(x)}")
         if not x.flags.c_contiguous:
             x = np.ascontiguousarray(x)
         if out is None:
             out = np.empty(x.shape, _COMPLEX)
         elif not _fits(out, x):
             raise InputError(
-                f"out: expected contiguous complex128 of shape {x.shape} apart from x, found {_described(out)}"
+                f"out: expected contiguous complex128 of shape {x.shape} apart from x, found {_describe(out)}"
             )
         if x.ndim == 1:
             self._run(x, out, self._state, self._code)
@@ -102,7 +102,7 @@ def _fits(out: object, x: NDArray[np.complex128]) -> bool:
     )
 
 
-def _described(x: object) -> str:
+def _describe(x: object) -> str:
     return f"{x.dtype} of shape {x.shape}" if isinstance(x, np.ndarray) else type(x).__name__
 
 
@@ -117,9 +117,9 @@ def _deepest(code: list[Call | Begin | End]) -> int:
 def _encode(row: NDArray[np.int64], item: Call | Begin | End) -> None:
     match item:
         case Begin(count):
-            row[machine.OPERATION], row[machine.FUNCTION] = program.LOOP, count
+            row[machine.OPERATION], row[machine.FUNCTION] = instructions.LOOP, count
         case End():
-            row[machine.OPERATION] = program.END
+            row[machine.OPERATION] = instructions.END
         case Call(operation, kind, source, target, table, arguments):
             row[: machine.ARGUMENTS] = (
                 operation,
@@ -135,7 +135,7 @@ def _encode(row: NDArray[np.int64], item: Call | Begin | End) -> None:
             row[machine.STRIDES : machine.STRIDES + len(strides)] = strides
 
 
-def _aligned(count: int) -> NDArray[np.complex128]:
+def _aligned_zeros(count: int) -> NDArray[np.complex128]:
     """Zeros complex128 [count] that begin with a cache line."""
     raw = np.zeros(count * 16 + LINE_BYTES, np.uint8)
     at = -raw.ctypes.data % LINE_BYTES

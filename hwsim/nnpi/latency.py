@@ -51,87 +51,118 @@ class Trace(NamedTuple):
 
 
 @kernel
-def _latency(tables: Tables, mapping: Mapping16, traffic: NDArray[np.int64], trace: Trace) -> float:
-    """Seconds of a valid mapping int16 [N, 2]; `traffic` [L] is scratch; fills `trace` if it has rows."""
-    ops = len(mapping)
+def _allot(
+    mapping: Mapping16, weight_bytes: NDArray[np.int64], passes: NDArray[np.int64], into: int, capacity: int
+) -> tuple[int, int]:
+    """Bytes of the memory `into` that no weight is pinned in, and bytes of the whole stream of weights."""
+    free = capacity
+    streamed = 0
+    for i in range(len(mapping)):
+        if mapping[i, 0] == into:
+            free -= weight_bytes[i]
+        # A weight that is never read whole is gathered from by rows, and the DMA cannot know which.
+        elif mapping[i, 0] == 0 and passes[i] > 0:
+            streamed += weight_bytes[i]
+    return free, streamed
+
+
+@kernel
+def _longest(compute_s: float, traffic: NDArray[np.int64], inverse_bandwidth: Floats) -> float:
+    """The roofline: seconds of the busiest among the compute units and the memories."""
+    longest_s = compute_s
+    for m in range(len(traffic)):
+        longest_s = max(longest_s, traffic[m] * inverse_bandwidth[m])
+    return longest_s
+
+
+@kernel
+def inference_seconds(tables: Tables, mapping: Mapping16, traffic: NDArray[np.int64], trace: Trace) -> float:
+    """Seconds of a valid mapping int16 [N, 2]; `traffic` [L] is scratch; fills `trace` if it has rows.
+
+    The stream's bytes position .. fetched are in the buffer, where `position` is where the weights of this and later
+    ops begin. Invariant at every op: position <= fetched <= position + free.
+
+    One function, since a helper that took the tables would cost more than the op itself (a reference count an array).
+    """
     into, via = tables.into, tables.via
     weight_bytes, activation_bytes = tables.weight_bytes, tables.activation_bytes
     tracing = len(trace.duration_s) > 0
-
-    free = tables.capacity_bytes[into]
-    stream_end = 0
-    for i in range(ops):
-        if mapping[i, 0] == into:
-            free -= weight_bytes[i]
-        elif mapping[i, 0] == 0 and tables.passes[i] > 0:
-            stream_end += weight_bytes[i]
-
-    total = 0.0
-    stream = 0  # where the weights of this and later ops begin
-    fetched = 0  # the DMA has fetched the stream up to here; never less than `stream`
-    for i in range(ops):
+    free, stream_end = _allot(mapping, weight_bytes, tables.passes, into, tables.capacity_bytes[into])
+    total_s = 0.0
+    position = 0
+    fetched = 0
+    for i in range(len(mapping)):
         traffic[:] = 0
-        home = mapping[i, 1]
+        weight, home = mapping[i, 0], mapping[i, 1]
+
+        # The op's output takes its room before the op runs. What no longer fits in the buffer is dropped from its end,
+        # where the weights lie that are needed last.
         if home == into:
             free -= activation_bytes[i]
+        fetched = max(position, min(fetched, position + free))
 
-        # The part of `into` that is free may have shrunk: what came last is given up.
-        fetched = max(stream, min(fetched, stream + free))
         buffered = 0
-        weight = mapping[i, 0]
         if weight >= 0:
             from_home = tables.weight_read_bytes[i]
             if weight == 0 and tables.passes[i] > 0:
-                buffered = min(weight_bytes[i], fetched - stream)
+                # The op's weight is the head of the stream: every pass reads its buffered part from `into`. It leaves
+                # the stream, fetched or not.
+                buffered = min(weight_bytes[i], fetched - position)
                 traffic[into] += buffered * tables.passes[i]
                 from_home -= buffered * tables.passes[i]
-                stream += weight_bytes[i]
-                fetched = max(stream, fetched)
+                position += weight_bytes[i]
+                fetched = max(position, fetched)
             traffic[weight] += from_home
 
         stays = 0
         for e in range(tables.edge_start[i], tables.edge_start[i + 1]):
             source = mapping[tables.edge_source[e], 1]
+            # An op that only rearranges bytes leaves inputs where they are if its output lies in the same memory.
             if tables.moves and tables.rearranges[i] and source == home:
                 stays += tables.edge_bytes[e]
+            # A source without output holds no bytes: its reader only waits for it.
             elif source >= 0:
                 traffic[source] += tables.edge_bytes[e]
         if home >= 0:
+            # More may stay than the op writes: it may drop bytes, or read one input twice.
             traffic[home] += max(activation_bytes[i] - stays, 0)
         if tables.moves:
+            # The network's inputs come from the slowest memory, and its outputs end there.
             traffic[0] += tables.external_bytes[i]
             if tables.is_output[i] and home > 0:
                 traffic[0] += activation_bytes[i]
+        # Only now is traffic[0] complete, and all of it crosses the memory `via`.
         if tables.cross:
             traffic[via] += traffic[0]
 
-        busiest = tables.compute_s[i]
-        for m in range(len(traffic)):
-            busiest = max(busiest, traffic[m] * tables.inverse_bandwidth[m])
-        duration = tables.launch_s + busiest
-        total += duration
+        duration_s = tables.launch_s + _longest(tables.compute_s[i], traffic, tables.inverse_bandwidth)
+        total_s += duration_s
 
         ahead = 0
         if tables.prefetch and fetched < stream_end:
-            idle = duration * tables.bandwidth_Bps[0] - traffic[0]
+            idle = duration_s * tables.bandwidth_Bps[0] - traffic[0]
+            # With contention the DMA also waits for the memories that it writes to and passes through.
             if tables.contention:
-                idle = min(idle, duration * tables.bandwidth_Bps[into] - traffic[into])
+                idle = min(idle, duration_s * tables.bandwidth_Bps[into] - traffic[into])
                 if tables.cross:
-                    idle = min(idle, duration * tables.bandwidth_Bps[via] - traffic[via])
-            room = free - buffered - (fetched - stream)
+                    idle = min(idle, duration_s * tables.bandwidth_Bps[via] - traffic[via])
+            # The op's own weight holds its place in the buffer until the op ends.
+            room = free - buffered - (fetched - position)
             ahead = min(room, stream_end - fetched)
             ahead = int(max(0.0, min(idle, float(ahead))))
             fetched += ahead
         if tracing:
-            trace.duration_s[i] = duration
+            trace.duration_s[i] = duration_s
             trace.traffic_bytes[i, :] = traffic
             trace.prefetched_bytes[i] = buffered
             trace.fetched_bytes[i] = ahead
+
+        # Activations that this op was the last to read give their room back.
         for k in range(tables.free_start[i], tables.free_start[i + 1]):
-            j = tables.free_op[k]
-            if mapping[j, 1] == into:
-                free += activation_bytes[j]
-    return total
+            dead = tables.free_op[k]
+            if mapping[dead, 1] == into:
+                free += activation_bytes[dead]
+    return total_s
 
 
 @kernel
@@ -140,7 +171,8 @@ def _latencies(tables: Tables, mapping: Mapping16, normals: Floats, trace: Trace
     traffic = np.zeros(len(tables.capacity_bytes), np.int64)
     sigma = tables.sigma
     for b in range(len(mapping)):
-        out[b] = _latency(tables, mapping[b], traffic, trace)
+        out[b] = inference_seconds(tables, mapping[b], traffic, trace)
+        # Log-normal noise of mean 1: the second term of the exponent takes out the bias.
         if sigma > 0.0:
             out[b] *= math.exp(sigma * normals[b] - 0.5 * sigma * sigma)
     return out

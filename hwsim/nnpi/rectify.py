@@ -23,12 +23,26 @@ from hwsim.problem import Mapping16
 
 
 @kernel
+def _first_that_fits(
+    wanted: int, size: int, pinned: NDArray[np.int64], live: NDArray[np.int64], capacity: NDArray[np.int64]
+) -> int:
+    """The fastest memory from `wanted` downwards with room for `size` bytes beside those pinned and live, each [L].
+
+    Memory 0 takes everything: the tables are only built where it can.
+    """
+    m = wanted
+    while m > 0 and pinned[m] + live[m] + size > capacity[m]:
+        m -= 1
+    return m
+
+
+@kernel
 def rectify(tables: Tables, mapping: Mapping16) -> tuple[Mapping16, NDArray[np.int64]]:
     """The maps that run, int16 [B, N, 2], and the bytes that had to move, int64 [B].
 
     `mapping` is int16 [B, N, 2], canonical and in range. A map that fits comes back unchanged.
     """
-    size = (tables.weight_bytes, tables.activation_bytes)
+    weight_bytes, activation_bytes = tables.weight_bytes, tables.activation_bytes
     capacity = tables.capacity_bytes
     levels = len(capacity)
     out = mapping.copy()
@@ -41,28 +55,27 @@ def rectify(tables: Tables, mapping: Mapping16) -> tuple[Mapping16, NDArray[np.i
         live[:] = 0
         peak[:] = 0
         for i in range(mapping.shape[1]):
-            weight = size[0][i]
+            weight = weight_bytes[i]
             if weight > 0:
-                m = out[b, i, 0]
-                while m > 0 and pinned[m] + peak[m] + weight > capacity[m]:
-                    m -= 1
+                # A weight is there at every step, so also at the fullest one so far.
+                m = _first_that_fits(out[b, i, 0], weight, pinned, peak, capacity)
                 pinned[m] += weight
                 if m != out[b, i, 0]:
                     moved[b] += weight
                     out[b, i, 0] = m
-            activation = size[1][i]
+            activation = activation_bytes[i]
             if activation > 0:
-                m = out[b, i, 1]
-                while m > 0 and pinned[m] + live[m] + activation > capacity[m]:
-                    m -= 1
+                # An activation begins now: earlier, fuller steps do not matter to it.
+                m = _first_that_fits(out[b, i, 1], activation, pinned, live, capacity)
                 live[m] += activation
                 peak[m] = max(peak[m], live[m])
                 if m != out[b, i, 1]:
                     moved[b] += activation
                     out[b, i, 1] = m
+            # After the placement, since an op's inputs and output are live at the same time.
             for k in range(tables.free_start[i], tables.free_start[i + 1]):
-                j = tables.free_op[k]
-                live[out[b, j, 1]] -= size[1][j]
+                dead = tables.free_op[k]
+                live[out[b, dead, 1]] -= activation_bytes[dead]
     return out, moved
 
 

@@ -100,11 +100,11 @@ def build_tables(workload: Workload, chip: Chip) -> Tables:
     """
     weight_scale = _scale(chip.element_bytes.weight, workload.element_bytes.weight)
     activation_scale = _scale(chip.element_bytes.activation, workload.element_bytes.activation)
-    held = _rescaled([op.weight_bytes for op in workload], weight_scale)
-    read = _rescaled([op.weight_read_bytes if op.weight_bytes else 0 for op in workload], weight_scale)
+    held = _rescale([op.weight_bytes for op in workload], weight_scale)
+    read = _rescale([op.weight_read_bytes if op.weight_bytes else 0 for op in workload], weight_scale)
     edges = workload.edges()
     last_use = last_consumer(workload)
-    activation = _rescaled([op.output_bytes for op in workload], activation_scale)
+    activation = _rescale([op.output_bytes for op in workload], activation_scale)
     dying = np.array([i for i in np.argsort(last_use, kind="stable") if activation[i] > 0], np.int64)
     steps = np.arange(len(workload) + 1)
     mac_s = np.array([mac_seconds(op.gemm, chip.compute) if op.gemm else 0.0 for op in workload], np.float64)
@@ -115,13 +115,13 @@ def build_tables(workload: Workload, chip: Chip) -> Tables:
         weight_bytes=held,
         activation_bytes=activation,
         weight_read_bytes=read,
-        external_bytes=_rescaled([op.external_bytes for op in workload], activation_scale),
+        external_bytes=_rescale([op.external_bytes for op in workload], activation_scale),
         passes=read // np.maximum(held, 1),
         is_output=np.array([op.is_output for op in workload], np.bool_),
         rearranges=np.array([op.kind in REARRANGING for op in workload], np.bool_),
         edge_start=np.searchsorted([consumer for _, consumer, _ in edges], steps).astype(np.int64),
         edge_source=np.array([source for source, _, _ in edges], np.int64),
-        edge_bytes=_rescaled([read_bytes for _, _, read_bytes in edges], activation_scale),
+        edge_bytes=_rescale([read_bytes for _, _, read_bytes in edges], activation_scale),
         last_use=last_use,
         free_start=np.searchsorted(last_use[dying], steps).astype(np.int64),
         free_op=dying,
@@ -141,10 +141,16 @@ def build_tables(workload: Workload, chip: Chip) -> Tables:
         contention=effects.contention,
         moves=effects.moves,
     )
+    _check_costs(tables, workload, chip)
+    return tables
+
+
+def _check_costs(tables: Tables, workload: Workload, chip: Chip) -> None:
+    """InputError unless the all-slowest mapping runs and every mapping takes time."""
     demanded, available = slowest_demand_bytes(tables), chip.memories[0].capacity_bytes
     if demanded > available:
         raise InputError(
-            f"workload {workload.name!r} on chip {chip.name!r}: expected {names[0]} to hold all, "
+            f"workload {workload.name!r} on chip {chip.name!r}: expected {chip.memory_names[0]} to hold all, "
             f"found demanded {demanded} bytes, available {available} bytes"
         )
     if tables.launch_s + tables.compute_s.sum() == 0:
@@ -152,7 +158,6 @@ def build_tables(workload: Workload, chip: Chip) -> Tables:
             f"workload {workload.name!r} on chip {chip.name!r}: expected an op with compute time or "
             "the overhead effect on, found neither"
         )
-    return tables
 
 
 def slowest_demand_bytes(tables: Tables) -> int:
@@ -172,7 +177,7 @@ def _scale(chip: float, workload: float) -> Fraction:
     return Fraction(chip) / Fraction(workload)
 
 
-def _rescaled(sizes: list[int], scale: Fraction) -> Ints:
+def _rescale(sizes: list[int], scale: Fraction) -> Ints:
     """Sizes at the chip's width, rounded up. InputError where sums of them could overflow."""
     found = [ceil(size * scale) for size in sizes]
     if sum(found) >= MOST_BYTES:

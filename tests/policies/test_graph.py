@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.graph import PATHS_PER_NODE, Graph, induced, prepare, square, union
+from policies.graph import PATHS_PER_NODE, Graph, edges_between, prepare, square, union
 
 
 @st.composite
@@ -84,7 +84,7 @@ def test_the_induced_graph_has_exactly_the_edges_between_the_chosen(given_graph,
     edge_index, nodes = given_graph
     graph = Graph.build(edge_index, nodes)
     chosen = sorted(random.sample(range(nodes), random.randint(1, nodes)))
-    inner = induced(graph.edges, torch.tensor(chosen), nodes)
+    inner = edges_between(graph.edges, torch.tensor(chosen), nodes)
     assert np.array_equal(dense(inner, len(chosen)), dense(graph.edges, nodes)[np.ix_(chosen, chosen)])
 
 

@@ -102,11 +102,11 @@ def test_the_weight_vector_goes_out_and_in_and_its_table_names_every_tensor():
     vector = flatten(net)
     assign(other, vector)
     assert np.array_equal(flatten(other), vector)
-    for segment, (name, parameter) in zip(net.layout.segments, net.named_parameters(), strict=True):
+    for segment, (name, parameter) in zip(net.weight_format.segments, net.named_parameters(), strict=True):
         assert segment.name == name
         piece = vector[segment.offset : segment.end].reshape(segment.shape)
         assert np.array_equal(piece, parameter.detach().numpy())
-    assert net.layout.size == len(vector)
+    assert net.weight_format.size == len(vector)
 
 
 def test_nothing_but_parameters_carries_state():
@@ -114,8 +114,8 @@ def test_nothing_but_parameters_carries_state():
 
 
 def test_the_same_generator_draws_the_same_weights():
-    layout = actor().layout
-    first, second = (draw_weights(layout, SMALL, np.random.default_rng(9)) for _ in range(2))
+    weight_format = actor().weight_format
+    first, second = (draw_weights(weight_format, SMALL, np.random.default_rng(9)) for _ in range(2))
     assert np.array_equal(first, second)
 
 

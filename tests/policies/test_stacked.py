@@ -14,7 +14,7 @@ from policies.weights import assign
 
 def stack(members: int, config: GraphUNetConfig, seed: int = 0) -> np.ndarray:
     """Weights that are all in use: biases and norms random, too."""
-    size = actor(config=config).layout.size
+    size = actor(config=config).weight_format.size
     noise = np.random.default_rng(seed).standard_normal((members, size), dtype=np.float32)
     base = np.stack([_weights(seed, config) for seed in range(members)])
     return base + np.float32(0.1) * noise

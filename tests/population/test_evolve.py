@@ -63,7 +63,9 @@ def test_elites_are_never_changed_never_lost_and_shares_never_move(kind, seed, l
     for _ in range(6):
         fitness = np.array(data.draw(st.lists(FITNESS, min_size=size, max_size=size)))
         before, ids = bits(population), np.array([m.id for m in population.members])
-        weights = np.full(population.layout.size, 9, dtype=np.float32) if learner and fraction < 1 else None
+        weights = (
+            np.full(population.weight_format.size, 9, dtype=np.float32) if learner and fraction < 1 else None
+        )
         population.evolve(fitness, weights, rng, observation=OBSERVATION)
         usable = np.where(np.isfinite(fitness), fitness, -np.inf)
         best = ids[np.lexsort((ids, -usable))[: population.config.elites]]
@@ -77,7 +79,7 @@ def test_elites_are_never_changed_never_lost_and_shares_never_move(kind, seed, l
 
 def test_the_learner_takes_the_place_of_the_weakest_gnn_that_is_no_elite():
     population = create(6, 0.0, crossover_prob=0, mutation_prob=0, tournament=1)
-    learner = np.full(population.layout.size, 0.5, dtype=np.float32)
+    learner = np.full(population.weight_format.size, 0.5, dtype=np.float32)
     fitness = np.arange(6.0)
     stats = population.evolve(fitness, learner, np.random.default_rng(0), observation=OBSERVATION)
     assert stats["migrated"] == 1
@@ -102,7 +104,7 @@ def test_the_weakest_is_found_among_gnns_behind_the_elites_by_what_its_parents_r
 
 def test_learner_weights_are_copied():
     population = create(6, 0.0)
-    learner = np.zeros(population.layout.size, dtype=np.float32)
+    learner = np.zeros(population.weight_format.size, dtype=np.float32)
     population.evolve(np.arange(6.0), learner, np.random.default_rng(0), observation=OBSERVATION)
     learner[:] = 7
     assert not any((m.genome.weights == 7).all() for m in population.members)
@@ -198,7 +200,7 @@ def test_a_restored_population_goes_on_bit_for_bit(fraction):
     def go(population: Population, rng: np.random.Generator, generations: int) -> None:
         for _ in range(generations):
             fitness = population.probabilities(OBSERVATION)[..., 0].mean(axis=(1, 2)).astype(np.float64)
-            learner = None if fraction == 1 else rng.random(population.layout.size, dtype=np.float32)
+            learner = None if fraction == 1 else rng.random(population.weight_format.size, dtype=np.float32)
             population.evolve(fitness, learner, rng, observation=OBSERVATION)
 
     rng = np.random.default_rng(5)

@@ -71,7 +71,9 @@ def test_the_best_ever_seen_of_each_encoding_stays_and_the_shares_too(seed, frac
     best = {"gnn": -np.inf, "boltzmann": -np.inf}
     for _ in range(5):
         before = list(population.members)
-        learner = rng.random(population.layout.size, dtype=np.float32) if learns and fraction < 1 else None
+        learner = (
+            rng.random(population.weight_format.size, dtype=np.float32) if learns and fraction < 1 else None
+        )
         fitness = step(population, rng, learner)
         for member, value in zip(before, fitness, strict=True):
             best[member.encoding] = max(best[member.encoding], value)
@@ -131,7 +133,7 @@ def test_the_chromosomes_of_a_started_population_begin_around_the_start():
 
 def test_the_learner_is_a_scout_before_every_second_walk():
     population, rng = create(walk=WalkConfig(patience=1)), np.random.default_rng(0)
-    weights = np.full(population.layout.size, 0.5, dtype=np.float32)
+    weights = np.full(population.weight_format.size, 0.5, dtype=np.float32)
     joined = []
     for _ in range(40):
         step(population, rng, weights)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.boltzmann import boltzmann
-from policies.layout import Layout, Segment
+from policies.weight_vector import Segment, WeightFormat
 from population.genome import (
     Boltzmann,
     Gnn,
@@ -29,7 +29,7 @@ from population.variation import (
     mutate_gnn,
 )
 
-LAYOUT = Layout(
+LAYOUT = WeightFormat(
     (
         Segment("lin.weight", (40, 50), 0),
         Segment("lin.bias", (40,), 2000),

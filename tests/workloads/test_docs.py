@@ -6,7 +6,7 @@ from pathlib import Path
 from workloads.features import SCALES
 from workloads.serialize import from_json, to_json
 from workloads.zoo import ZOO
-from workloads.zoo.builder import VECTOR_OPS
+from workloads.zoo.vector_ops import VECTOR_OPS
 
 DOCS = (Path(__file__).parents[2] / "docs" / "workloads.md").read_text(encoding="utf-8")
 

@@ -17,7 +17,8 @@ from workloads.load import load
 from workloads.zoo.images import pix2pix
 from workloads.zoo.language import character_model, classifier, language_model, tagger, translator
 from workloads.zoo.plain import vgg_cifar, vgg_tiled
-from workloads.zoo.signals import conv_lstm, keyword_gru, signal_autoencoder
+from workloads.zoo.signals import conv_lstm, signal_autoencoder
+from workloads.zoo.speech import keyword_gru
 from workloads.zoo.temporal import wavenet
 
 PUBLISHED: dict[str, tuple[float, float | None]] = {

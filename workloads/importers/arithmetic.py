@@ -93,6 +93,7 @@ def _evaluate(node: Node, inputs: Sequence[Array | None], cast: Mapping[int, Any
 
 
 def _rearrange(node: Node, inputs: Sequence[Array | None], given: list[Array]) -> list[Array] | None:
+    """Ops that move or pick elements, whose result is no larger than what is given."""
     op = node.op
     if op == "Concat" and given:
         return [np.concatenate(given, axis=node.integer("axis", 0))]
@@ -100,6 +101,7 @@ def _rearrange(node: Node, inputs: Sequence[Array | None], given: list[Array]) -
         return [np.take(given[0], given[1].astype(np.int64), axis=node.integer("axis", 0))]
     if op == "Transpose":
         return [np.transpose(given[0], node.integers("perm") or None)]
+    # Axes are an input in newer versions of the format, an attribute in older ones.
     if op == "Squeeze":
         axes = tuple(int(v) for v in given[1]) if len(given) > 1 else node.integers("axes")
         return [np.squeeze(given[0], axis=axes or None)]
@@ -109,16 +111,22 @@ def _rearrange(node: Node, inputs: Sequence[Array | None], given: list[Array]) -
     if op == "Reshape":
         return [given[0].reshape([int(v) for v in given[1]])]
     if op == "Slice":
-        return [_sliced(node, inputs)]
-    if op == "Range":
+        return [_slice(node, inputs)]
+    return _fill(node, given)
+
+
+def _fill(node: Node, given: list[Array]) -> list[Array] | None:
+    """Ops that make arrays of a size that a value states: the size is checked before there is an array."""
+    if node.op == "Range":
         start, limit, step = (value.item() for value in given)
+        # Written so that a length that is not a number is refused, too.
         if step == 0 or not abs((limit - start) / step) <= MAX_ELEMENTS:
             return None
         return [np.arange(start, limit, step, dtype=given[0].dtype)]
-    if op == "Expand":
+    if node.op == "Expand":
         shape = np.broadcast_shapes(given[0].shape, tuple(int(v) for v in given[1]))
         return [np.broadcast_to(given[0], shape)] if prod(shape) <= MAX_ELEMENTS else None
-    if op == "ConstantOfShape":
+    if node.op == "ConstantOfShape":
         shape = tuple(int(v) for v in given[0])
         if prod(shape) > MAX_ELEMENTS:
             return None
@@ -127,7 +135,7 @@ def _rearrange(node: Node, inputs: Sequence[Array | None], given: list[Array]) -
     return None
 
 
-def _sliced(node: Node, inputs: Sequence[Array | None]) -> Array:
+def _slice(node: Node, inputs: Sequence[Array | None]) -> Array:
     data = inputs[0]
     if data is None:
         raise ValueError("data: expected an array, received None")
@@ -144,6 +152,7 @@ def _sliced(node: Node, inputs: Sequence[Array | None]) -> Array:
         step = steps[i] if steps else 1
         axis = axes[i] if axes else i
         stop: int | None = end
+        # Backwards to the very first element: -1 would count from the end again, so that only None says it.
         if step < 0 and end < -data.shape[axis]:
             stop = None
         index[axis] = slice(start, stop, step)

@@ -60,7 +60,7 @@ def convert(graph: Graph, name: str, source: str, element_bytes: float | None, f
     remarks = [*graph.remarks, *_strangers(folded.graph)]
     if unknown:
         remarks.append(
-            f"{_listed(unknown)}: shapes unknown, taken to be as large as the largest input of their op"
+            f"{_list_names(unknown)}: shapes unknown, taken to be as large as the largest input of their op"
         )
     total = sum(op.weight_bytes for op in lowered.workload)
     if lowered.copied_bytes * 100 > total:
@@ -93,6 +93,6 @@ def _strangers(graph: Graph) -> list[str]:
     ]
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _list_names(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more

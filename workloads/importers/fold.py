@@ -75,7 +75,7 @@ def fold(graph: Graph) -> Folded:
         if all(tensors[name].constant for name in outputs):
             continue
         if _is_computed_once(node, tensors):
-            tensors |= {name: _computed(node, tensors[name], tensors) for name in outputs}
+            tensors |= {name: _compute(node, tensors[name], tensors) for name in outputs}
             if node.op in _REWRITTEN and node.input(0):
                 base = parts.get(node.inputs[0], Part(node.inputs[0], 0)).base
                 parts |= {name: Part(base, tensors[name].elements) for name in outputs}
@@ -98,7 +98,7 @@ def _is_computed_once(node: Node, tensors: Mapping[str, Tensor]) -> bool:
     return not is_table and node.op not in ("If", "Loop", "Scan", "Multinomial", "Bernoulli")
 
 
-def _computed(node: Node, output: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+def _compute(node: Node, output: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
     """The constant that a node makes of constants."""
     first = tensors[node.inputs[0]] if node.inputs and node.inputs[0] else None
     if first is None:

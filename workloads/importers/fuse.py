@@ -28,7 +28,7 @@ def clusters(folded: Folded, fuse: bool) -> list[Cluster]:
     if not fuse:
         return [(node,) for node in nodes]
     search = _Search(folded)
-    found = [search.grown(i) for i in range(len(nodes)) if i not in search.taken]
+    found = [search.grow(i) for i in range(len(nodes)) if i not in search.taken]
     found.sort(key=lambda members: members[-1])
     return [tuple(nodes[i] for i in members) for members in found]
 
@@ -45,7 +45,7 @@ class _Search:
             for base in {folded.part(name).base for name in node.inputs if name}:
                 self.readers.setdefault(base, []).append(i)
 
-    def grown(self, head: int) -> list[int]:
+    def grow(self, head: int) -> list[int]:
         """Positions of the nodes that run with `head`, in order; they are taken then."""
         best = region = [head]
         if self._is_single(head) and self.nodes[head].op in HEADS:

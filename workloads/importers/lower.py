@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from workloads.graph import Edge, ElementBytes, Op, Workload
+from workloads.importers.axes import batch_of, images, xyz
 from workloads.importers.fold import Folded
 from workloads.importers.fuse import Cluster
 from workloads.importers.ir import Node, Tensor
-from workloads.importers.layout import batch_of, images, xyz
 from workloads.importers.products import gemm_of
 from workloads.importers.vocabulary import SETTINGS
 from workloads.importers.work import kind_of, vector_ops, window_of
@@ -145,7 +145,9 @@ class _Lowering:
                 tensor = self.tensors[name]
                 size = kept * tensor.element_bytes
                 held += size
-                read_bytes += size if op.kind != "embedding" else min(size, self._gathered(node, tensor))
+                read_bytes += (
+                    size if op.kind != "embedding" else min(size, self._gathered_bytes(node, tensor))
+                )
                 if base not in self.owned:
                     self.owned.add(base)
                     parameters += kept if tensor.is_float else 0
@@ -167,7 +169,7 @@ class _Lowering:
         biased = len(_data(earlier[0])) > 2 or any(each.op in ("Add", node.op) for each in earlier)
         return {} if biased else {name: self.tensors[name].kept for name in constants[1:2]}
 
-    def _gathered(self, node: Node, table: Tensor) -> float:
+    def _gathered_bytes(self, node: Node, table: Tensor) -> float:
         """Bytes of the rows that a gather reads."""
         return self.tensors[node.outputs[0]].elements * table.element_bytes
 

@@ -17,7 +17,7 @@ from workloads.importers import arithmetic
 from workloads.importers.dimensions import Dimensions
 from workloads.importers.ir import Graph, Node, Shape, Tensor
 from workloads.importers.onnx_pieces import (
-    captured,
+    captured_names,
     constant_value,
     held_inside,
     names_of,
@@ -38,7 +38,7 @@ def read(data: bytes, file: str, dimensions: Dimensions) -> Graph:
         InputError: not an ONNX model, or dimensions are open that `dimensions` does not give.
     """
     onnx = _onnx()
-    model = _parsed(onnx, data, file)
+    model = _parse(onnx, data, file)
     if len(model.graph.node) > MAX_NODES:
         raise InputError(f"{file}: expected at most {MAX_NODES} nodes, found {len(model.graph.node)}")
     return _Reader(onnx, model, file, dimensions).graph()
@@ -46,7 +46,7 @@ def read(data: bytes, file: str, dimensions: Dimensions) -> Graph:
 
 def parse(data: bytes, file: str) -> Any:
     """The onnx.ModelProto in `data`, functions written out; weights stay where they are. InputError as `read`."""
-    return _parsed(_onnx(), data, file)
+    return _parse(_onnx(), data, file)
 
 
 def name_of(proto: Any) -> str:
@@ -66,7 +66,7 @@ def _onnx() -> Any:
     return onnx
 
 
-def _parsed(onnx: Any, data: bytes, file: str) -> Any:
+def _parse(onnx: Any, data: bytes, file: str) -> Any:
     try:
         model = onnx.load_model_from_string(data)
     except Exception as error:
@@ -147,8 +147,8 @@ class _Reader:
         self._put(info.name, tuple(sizes), tensor.elem_type)
 
     def _node(self, proto: Any, position: int) -> Node:
-        node = self._translated(proto)
-        for name in (*node.inputs, *captured(proto)):
+        node = self._translate(proto)
+        for name in (*node.inputs, *captured_names(proto)):
             if name and name not in self.tensors:
                 raise InputError(
                     f"{self.file}: node {node.name!r} ({node.op}): expected inputs that are written before, found"
@@ -161,7 +161,7 @@ class _Reader:
                 f"{self.file}: node {node.name!r}: expected new names of outputs, found {again or outputs!r} again"
             )
         values = self._values(node, proto)
-        types = self._inferred(proto)
+        types = self._infer_shapes(proto)
         for i, name in enumerate(proto.output):
             if name:
                 self._output(name, types.get(name), values[i] if values and i < len(values) else None)
@@ -169,7 +169,7 @@ class _Reader:
 
     def _read_inside(self, node: Node, proto: Any, position: int) -> list[str]:
         """What the graphs inside a node read and hold, as inputs of the node."""
-        found = [name for name in captured(proto) if name not in node.inputs]
+        found = [name for name in captured_names(proto) if name not in node.inputs]
         for tensor in held_inside(proto):
             name = f"{position}:{tensor.name}"
             if name not in self.tensors:
@@ -177,7 +177,7 @@ class _Reader:
                 found.append(name)
         return found
 
-    def _translated(self, proto: Any) -> Node:
+    def _translate(self, proto: Any) -> Node:
         op = proto.op_type if proto.domain in ("", "ai.onnx") else f"{proto.domain}.{proto.op_type}"
         inputs = tuple(proto.input)
         if op in SAME_AS:
@@ -219,7 +219,7 @@ class _Reader:
             return None
         return arithmetic.evaluate(node, [t.value if t is not None else None for t in known], numpy_types())
 
-    def _inferred(self, proto: Any) -> dict[str, Any]:
+    def _infer_shapes(self, proto: Any) -> dict[str, Any]:
         """What ONNX says about a node's outputs; empty where it cannot say."""
         if proto.op_type in BODIES:
             return {}

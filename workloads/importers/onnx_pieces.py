@@ -20,14 +20,16 @@ def names_of(graph: Any) -> Iterator[Any]:
         yield info.name
 
 
-def captured(proto: Any) -> list[str]:
+def captured_names(proto: Any) -> list[str]:
     """Names that the graphs inside a node (a NodeProto) read from outside."""
     found: dict[str, None] = {}
     for attribute in proto.attribute:
         for graph in (attribute.g, *attribute.graphs):
             inside = {info.name for info in graph.input} | {t.name for t in graph.initializer}
             for node in graph.node:
-                found |= dict.fromkeys(n for n in (*node.input, *captured(node)) if n and n not in inside)
+                found |= dict.fromkeys(
+                    n for n in (*node.input, *captured_names(node)) if n and n not in inside
+                )
                 inside |= set(node.output)
             found |= dict.fromkeys(info.name for info in graph.output if info.name not in inside)
     return list(found)

@@ -196,26 +196,26 @@ def _expression(text: str, dimensions: Dimensions, where: str) -> int | None:
         term = ast.parse(text, mode="eval").body
     except (SyntaxError, MemoryError):
         return None
-    return _evaluated(term, dimensions, where)
+    return _evaluate(term, dimensions, where)
 
 
-def _evaluated(term: ast.expr, dimensions: Dimensions, where: str) -> int | None:
+def _evaluate(term: ast.expr, dimensions: Dimensions, where: str) -> int | None:
     if isinstance(term, ast.Constant) and type(term.value) is int:
         return term.value
     if isinstance(term, ast.Name):
         return _symbol(term.id, dimensions, where)
     if isinstance(term, ast.UnaryOp) and isinstance(term.op, ast.USub):
-        value = _evaluated(term.operand, dimensions, where)
+        value = _evaluate(term.operand, dimensions, where)
         return None if value is None else -value
     if isinstance(term, ast.BinOp):
         names = {ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul", ast.FloorDiv: "FloorDiv", ast.Mod: "Mod"}
-        values = [_evaluated(side, dimensions, where) for side in (term.left, term.right)]
-        return _applied(names.get(type(term.op), ""), values)
+        values = [_evaluate(side, dimensions, where) for side in (term.left, term.right)]
+        return _apply(names.get(type(term.op), ""), values)
     if isinstance(term, ast.Call) and isinstance(term.func, ast.Name | ast.Attribute):
         name = term.func.id if isinstance(term.func, ast.Name) else term.func.attr
         if name == "Symbol" and term.args and isinstance(term.args[0], ast.Constant):
             return _symbol(str(term.args[0].value), dimensions, where)
-        return _applied(name, [_evaluated(each, dimensions, where) for each in term.args])
+        return _apply(name, [_evaluate(each, dimensions, where) for each in term.args])
     return None
 
 
@@ -224,7 +224,7 @@ def _symbol(name: str, dimensions: Dimensions, where: str) -> int | None:
     return dimensions.given.get(name) if name.startswith("u") else dimensions.size(name, where)
 
 
-def _applied(name: str, values: list[int | None]) -> int | None:
+def _apply(name: str, values: list[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     if len(known) < len(values) or not known or any(abs(value) > 2**62 for value in known):
         return None

@@ -44,7 +44,7 @@ def read(
     else:
         from workloads.importers import onnx_file
 
-        graph = onnx_file.read(unpacked(data, file), file, wanted)
+        graph = onnx_file.read(unpack(data, file), file, wanted)
     return convert(graph, stem(file), PurePath(file).name, element_bytes, fuse)
 
 
@@ -55,7 +55,7 @@ def stem(file: str) -> str:
     return name[: len(name) - len(ending)]
 
 
-def unpacked(data: bytes, file: str) -> bytes:
+def unpack(data: bytes, file: str) -> bytes:
     """The content of a file, out of its gzip where the name ends in .gz. InputError where that is damaged."""
     if not file.lower().endswith(".gz"):
         return data

@@ -1,12 +1,12 @@
 """What the importer knows of op types, in ONNX's words.
 
-Work of the vector unit follows `workloads.zoo.builder.VECTOR_OPS`; what is not there is an *assumption* of the same
+Work of the vector unit follows `workloads.zoo.vector_ops.VECTOR_OPS`; what is not there is an *assumption* of the same
 kind: the passes of a plain implementation, 1 for what one instruction does, 4 for a transcendental function.
 """
 
 from __future__ import annotations
 
-from workloads.zoo.builder import VECTOR_OPS
+from workloads.zoo.vector_ops import VECTOR_OPS
 
 VIEWS = frozenset(
     {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Expand", "CastLike", "Bitcast"}

@@ -22,7 +22,7 @@ from workloads.importers.vocabulary import (
     REDUCTIONS,
     SOFTMAXES,
 )
-from workloads.zoo.builder import VECTOR_OPS
+from workloads.zoo.vector_ops import VECTOR_OPS
 
 GATE_OPS = 6
 """Vector operations a gate and element of a recurrent cell: a sigmoid or tanh, a product and a sum (*assumption*)."""

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from math import prod
 
-from workloads.graph import Gemm, Shape3, Workload
-from workloads.zoo.builder import ID_BYTES, Builder, Tensor
+from workloads.graph import Shape3, Workload
+from workloads.zoo.builder import Builder
+from workloads.zoo.encoder import Pieces, classifier, head_product
 from workloads.zoo.naming import variant_name
-from workloads.zoo.transformer import check_sizes
+from workloads.zoo.tensor import Tensor
 
 
 def bert_large(
@@ -38,44 +39,38 @@ def bert_large(
 
     Raises ValueError where heads do not divide hidden or the sequence is longer than `positions`.
     """
-    check_sizes(length, positions, hidden, heads)
     net = Builder(batch)
-    ids = net.input((length, 1, 1), ID_BYTES)
-    word = net.gather("embeddings.word", [ids], vocabulary, hidden, length)
-    position = net.gather("embeddings.position", [], positions, hidden, length)
-    token_type = net.gather("embeddings.token_type", [ids], 2, hidden, length)
-    x = _two(net, "embeddings.add_token_type", word, token_type)
-    x = _two(net, "embeddings.add_position", x, position)
-    x = _layernorm(net, "embeddings.layernorm", x)
-    mask = net.pointwise("mask.cast", "elementwise", [ids], "cast")
-    mask = net.pointwise("mask.invert", "elementwise", [mask], "mask")
-    mask = net.pointwise("mask.scale", "elementwise", [mask], "scale")
-    for layer in range(layers):
-        x = _layer(net, f"layer{layer}", x, mask, heads, intermediate)
-    y = net.pointwise("pooler.slice", "split", [x.part((1, 1, hidden))], "copy")
-    y = net.pointwise("pooler.reshape", "reshape", [y], "view")
-    y = _biased(net, "pooler", net.matmul("pooler.matmul", y, hidden))
-    y = net.pointwise("pooler.tanh", "activation", [y], "tanh")
-    y = _biased(net, "classifier", net.matmul("classifier.matmul", y, classes))
-    y = _softmax(net, "classifier.softmax", y)
-    name = variant_name(
-        "bert_large",
-        bert_large,
-        batch=batch,
-        length=length,
-        layers=layers,
-        hidden=hidden,
-        heads=heads,
-        intermediate=intermediate,
-        vocabulary=vocabulary,
-        positions=positions,
-        classes=classes,
+    sizes = {
+        "length": length,
+        "layers": layers,
+        "hidden": hidden,
+        "heads": heads,
+        "intermediate": intermediate,
+        "vocabulary": vocabulary,
+        "positions": positions,
+        "classes": classes,
+    }
+    y = classifier(net, _PIECES, **sizes)
+    return net.build(
+        variant_name("bert_large", bert_large, batch=batch, **sizes),
+        [y],
+        "Devlin et al. 2019, large, int8, elementary ops",
     )
-    return net.build(name, [y], "Devlin et al. 2019, large, int8, elementary ops")
 
 
-def _layer(net: Builder, prefix: str, x: Tensor, mask: Tensor, heads: int, intermediate: int) -> Tensor:
-    """86 ops: normalisation after each residual add."""
+def _first(net: Builder, prefix: str, x: Tensor) -> Tensor:
+    """Two ops: slice and reshape, since matmuls work on matrices."""
+    y = net.pointwise(f"{prefix}.slice", "split", [x.part((1, 1, x.shape[2]))], "copy")
+    return net.pointwise(f"{prefix}.reshape", "reshape", [y], "view")
+
+
+def _output(net: Builder, prefix: str, x: Tensor, features: int) -> Tensor:
+    """Three ops: matmul, broadcast of the bias, add."""
+    return _add_bias(net, prefix, net.matmul(f"{prefix}.matmul", x, features))
+
+
+def _attention(net: Builder, prefix: str, x: Tensor, mask: Tensor, heads: int) -> Tensor:
+    """Queries, keys and values, scores, mask, softmax and context, an op for each step."""
     length, _, hidden = x.shape
     size = hidden // heads
     parts = []
@@ -87,21 +82,16 @@ def _layer(net: Builder, prefix: str, x: Tensor, mask: Tensor, heads: int, inter
         )
     q, k, v = parts
     k = net.pointwise(f"{prefix}.key.turn", "transpose", [k], "copy", ofm=(heads, size, length))
-    y = _product(net, f"{prefix}.attention.scores", q, k, (heads, length, length), size)
+    y = head_product(net, f"{prefix}.attention.scores", q, k, (heads, length, length), size)
     y = net.pointwise(f"{prefix}.attention.scale", "elementwise", [y], "scale")
     spread = net.pointwise(
         f"{prefix}.attention.mask.broadcast", "other", [mask], "copy", ofm=(heads, length, length)
     )
     y = _two(net, f"{prefix}.attention.mask", y, spread)
     y = _softmax(net, f"{prefix}.attention.softmax", y)
-    y = _product(net, f"{prefix}.attention.context", y, v, (heads, length, size), length)
+    y = head_product(net, f"{prefix}.attention.context", y, v, (heads, length, size), length)
     y = net.pointwise(f"{prefix}.attention.transpose", "transpose", [y], "copy", ofm=(length, heads, size))
-    y = net.pointwise(f"{prefix}.attention.reshape", "reshape", [y], "view", ofm=(length, 1, hidden))
-    y = _dense(net, f"{prefix}.output", y, hidden)
-    x = _layernorm(net, f"{prefix}.output.layernorm", _two(net, f"{prefix}.output.add", y, x))
-    y = _gelu(net, f"{prefix}.intermediate.gelu", _dense(net, f"{prefix}.intermediate", x, intermediate))
-    y = _dense(net, f"{prefix}.feedforward", y, hidden)
-    return _layernorm(net, f"{prefix}.feedforward.layernorm", _two(net, f"{prefix}.feedforward.add", y, x))
+    return net.pointwise(f"{prefix}.attention.reshape", "reshape", [y], "view", ofm=(length, 1, hidden))
 
 
 def _two(net: Builder, name: str, x: Tensor, y: Tensor, work: str = "add") -> Tensor:
@@ -113,10 +103,10 @@ def _dense(net: Builder, prefix: str, x: Tensor, features: int) -> Tensor:
     """Four ops: matmul, reshape, broadcast of the bias, add."""
     y = net.matmul(f"{prefix}.matmul", x, features)
     y = net.pointwise(f"{prefix}.reshape", "reshape", [y], "view")
-    return _biased(net, prefix, y)
+    return _add_bias(net, prefix, y)
 
 
-def _biased(net: Builder, prefix: str, x: Tensor) -> Tensor:
+def _add_bias(net: Builder, prefix: str, x: Tensor) -> Tensor:
     """Two ops: the broadcast that holds the bias, and the add."""
     return _two(net, f"{prefix}.bias.add", x, _parameter(net, f"{prefix}.bias", x.shape))
 
@@ -172,7 +162,4 @@ def _gelu(net: Builder, prefix: str, x: Tensor) -> Tensor:
     return _two(net, f"{prefix}.product", y, x, "scale")
 
 
-def _product(net: Builder, name: str, x: Tensor, y: Tensor, ofm: Shape3, reduction: int) -> Tensor:
-    """A product of activations, a head at a time."""
-    gemm = Gemm(net.batch * ofm[0], ofm[1], ofm[2], reduction)
-    return net.add(name, "attention_matmul", [x, y], ofm, gemm=gemm)
+_PIECES = Pieces(_first, _dense, _output, _attention, _layernorm, _gelu, _softmax)

@@ -6,91 +6,13 @@ Every element is one byte (int8), ids of tokens are four. Weights of an op inclu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
-from types import MappingProxyType
 
 from workloads.graph import Edge, Gemm, Op, Shape3, Workload
 from workloads.validate import MAX_OPS, check
-
-ID_BYTES = 4
-"""Bytes of a token id, token type or mask entry that the host hands over (int32)."""
-
-VECTOR_OPS = MappingProxyType(
-    {
-        "relu": 1,
-        "relu6": 2,
-        "add": 1,
-        "scale": 1,
-        "batchnorm": 3,
-        "mask": 1,
-        "cast": 1,
-        "copy": 1,
-        "view": 0,
-        "leaky": 2,
-        "tanh": 4,
-        "sigmoid": 4,
-        "hardswish": 4,
-        "swish": 5,
-        "gate": 9,
-        "gru": 11,
-        "lstm": 24,
-        "softmax": 5,
-        "layernorm": 8,
-        "gelu": 8,
-        "": 0,
-    }
-)
-"""Element operations of the vector unit for each output element. *Assumption*: nobody publishes these counts.
-
-They stand for the passes of a plain implementation: softmax = maximum, subtract, exponential, sum, divide;
-layer normalisation = two sums, subtract, square, two scalings, shift and a shared root; GELU (tanh form) = a
-cubic, a tanh and a product; swish = a sigmoid and a product; batchnorm = one that stands before its convolution
-and cannot be folded, with its relu; gate (WaveNet) = a tanh, a sigmoid and a product. An
-element of an LSTM's state takes three sigmoids, two tanhs, three products and an add, one of a GRU's update a sigmoid,
-a tanh and three more. `copy` is a gather, slice, split, concatenation or transposition; `view` is a
-reshape, which moves nothing. Max pooling costs its kernel area an output element, average pooling
-one an input element. A bias fused into a convolution or a linear layer is added in the accumulators and
-costs nothing.
-"""
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """What an op reads: (a part of) the activation of `source`; of the network's input where it is None."""
-
-    source: str | None
-    shape: Shape3
-    batch: int
-    element_bytes: int = 1
-
-    @property
-    def elements(self) -> int:
-        """Elements of one sample."""
-        return prod(self.shape)
-
-    @property
-    def read_bytes(self) -> int:
-        """Bytes that reading it costs, the whole batch."""
-        return self.batch * self.elements * self.element_bytes
-
-    def view(self, shape: Shape3) -> Tensor:
-        """The same elements in another shape.
-
-        Raises ValueError where the number of elements differs.
-        """
-        if prod(shape) != self.elements:
-            raise ValueError(f"shape: expected {self.elements} elements, received {shape}")
-        return replace(self, shape=shape)
-
-    def part(self, shape: Shape3) -> Tensor:
-        """A slice or a crop of this shape; only its elements are read.
-
-        Raises ValueError where it is no part.
-        """
-        if any(small > large for small, large in zip(shape, self.shape, strict=True)):
-            raise ValueError(f"shape: expected at most {self.shape}, received {shape}")
-        return replace(self, shape=shape)
+from workloads.zoo.tensor import Tensor, Window, window_size
+from workloads.zoo.vector_ops import VECTOR_OPS
 
 
 class Builder:
@@ -342,24 +264,3 @@ class Builder:
             vector_ops=VECTOR_OPS["copy"] * batch * length * hidden,
             batch=batch,
         )
-
-
-@dataclass(frozen=True)
-class Window:
-    """Kernel, stride, padding, dilation and groups of a convolution or a pooling."""
-
-    kernel: tuple[int, int]
-    stride: int
-    pad: int
-    dilation: int
-    groups: int
-
-
-def window_size(name: str, size: int, kernel: int, stride: int, pad: int) -> int:
-    """Positions of a window along an axis of `size` elements.
-
-    Raises ValueError where there is none.
-    """
-    if size + 2 * pad < kernel:
-        raise ValueError(f"resolution: expected at least {kernel - 2 * pad} at {name}, received {size}")
-    return (size + 2 * pad - kernel) // stride + 1

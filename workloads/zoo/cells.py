@@ -18,7 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from workloads.graph import Gemm
-from workloads.zoo.builder import ID_BYTES, VECTOR_OPS, Builder, Tensor
+from workloads.zoo.builder import Builder
+from workloads.zoo.tensor import ID_BYTES, Tensor
+from workloads.zoo.vector_ops import VECTOR_OPS
 
 Layer = Callable[..., list[Tensor]]
 
@@ -164,3 +166,8 @@ def whole(net: Builder, name: str, x: Tensor, hidden: int, cell: str) -> Tensor:
         gemm=Gemm(1, net.batch * length, gates * hidden, depth),
         vector_ops=VECTOR_OPS["lstm" if cell == "lstm" else "gru"] * net.batch * length * hidden,
     )
+
+
+def softmax(net: Builder, x: Tensor) -> Tensor:
+    """The softmax that ends a network, called so."""
+    return net.pointwise("softmax", "softmax", [x], "softmax")

@@ -12,9 +12,10 @@ Deviations:
 from __future__ import annotations
 
 from workloads.graph import Workload
-from workloads.zoo.builder import Builder, Tensor
+from workloads.zoo.builder import Builder
 from workloads.zoo.cnn import classifier
 from workloads.zoo.naming import network
+from workloads.zoo.tensor import Tensor
 
 _DENSENETS = {
     121: (32, (6, 12, 24, 16)),

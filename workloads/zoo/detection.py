@@ -11,9 +11,10 @@ Deviations:
 from __future__ import annotations
 
 from workloads.graph import Workload
-from workloads.zoo.builder import Builder, Tensor
+from workloads.zoo.builder import Builder
 from workloads.zoo.cnn import classifier
 from workloads.zoo.naming import network
+from workloads.zoo.tensor import Tensor
 
 _STAGES = ((64, 1), (128, 2), (256, 8), (512, 8), (1024, 4))
 """Channels and residual blocks."""
@@ -42,7 +43,7 @@ def yolov3(*, batch: int = 1, resolution: int = 416, classes: int = 80) -> Workl
         outputs.append(net.conv(f"{prefix}.output", y, 3 * (classes + 5), 1))
         if skip is not None:
             x = net.conv(f"{prefix}.route", x, channels // 2, 1, act="leaky")
-            x = net.concat(f"{prefix}.concat", [upsampled(net, f"{prefix}.upsample", x, 2), skip])
+            x = net.concat(f"{prefix}.concat", [upsample(net, f"{prefix}.upsample", x, 2), skip])
     return net.build("yolov3", outputs, "Redmon and Farhadi 2018, int8")
 
 
@@ -62,7 +63,7 @@ def yolov3_tiny(*, batch: int = 1, resolution: int = 416, classes: int = 80) -> 
     x = net.conv("conv7", x, 256, 1, act="leaky")
     y = net.conv("coarse.conv", x, 512, 3, act="leaky")
     coarse = net.conv("coarse.output", y, 3 * (classes + 5), 1)
-    x = upsampled(net, "fine.upsample", net.conv("fine.route", x, 128, 1, act="leaky"), 2)
+    x = upsample(net, "fine.upsample", net.conv("fine.route", x, 128, 1, act="leaky"), 2)
     x = net.concat("fine.concat", [x, skip])
     y = net.conv("fine.conv", x, 256, 3, act="leaky")
     fine = net.conv("fine.output", y, 3 * (classes + 5), 1)
@@ -82,7 +83,7 @@ def _darknet(net: Builder, x: Tensor) -> list[Tensor]:
     return ends
 
 
-def upsampled(net: Builder, name: str, x: Tensor, factor: int) -> Tensor:
+def upsample(net: Builder, name: str, x: Tensor, factor: int) -> Tensor:
     """Each pixel `factor` times in both directions."""
     ofm = (x.shape[0] * factor, x.shape[1] * factor, x.shape[2])
     return net.pointwise(name, "upsample", [x], "copy", ofm=ofm)

@@ -15,8 +15,9 @@ Deviations:
 from __future__ import annotations
 
 from workloads.graph import Workload
-from workloads.zoo.builder import Builder, Tensor
+from workloads.zoo.builder import Builder
 from workloads.zoo.naming import network
+from workloads.zoo.tensor import Tensor
 
 
 @network
@@ -38,16 +39,16 @@ def dcgan(*, batch: int = 1, width: int = 64, noise: int = 100) -> Workload:
 def cyclegan(*, batch: int = 1, resolution: int = 256, blocks: int = 9, width: int = 64) -> Workload:
     """The generator of CycleGAN: two strided convolutions, residual blocks, two transposed convolutions."""
     net = Builder(batch)
-    x = _normed(net, "first", net.conv("first", net.input((resolution, resolution, 3)), width, 7))
+    x = _norm(net, "first", net.conv("first", net.input((resolution, resolution, 3)), width, 7))
     for i in (1, 2):
-        x = _normed(net, f"down{i}", net.conv(f"down{i}", x, width * 2**i, 3, stride=2))
+        x = _norm(net, f"down{i}", net.conv(f"down{i}", x, width * 2**i, 3, stride=2))
     for block in range(blocks):
-        y = _normed(net, f"block{block}.conv1", net.conv(f"block{block}.conv1", x, x.shape[2], 3))
-        y = _normed(net, f"block{block}.conv2", net.conv(f"block{block}.conv2", y, x.shape[2], 3))
+        y = _norm(net, f"block{block}.conv1", net.conv(f"block{block}.conv1", x, x.shape[2], 3))
+        y = _norm(net, f"block{block}.conv2", net.conv(f"block{block}.conv2", y, x.shape[2], 3))
         x = net.pointwise(f"block{block}.add", "elementwise", [y, x], "add")
     for i in (1, 0):
         x = net.transposed_conv(f"up{i}", x, width * 2**i, 3, 2, 1, more=1)
-        x = _normed(net, f"up{i}", x)
+        x = _norm(net, f"up{i}", x)
     x = net.conv("last", x, 3, 7, act="tanh")
     return net.build("cyclegan", [x], "Zhu et al. 2017, int8")
 
@@ -119,6 +120,6 @@ def vdsr(*, batch: int = 1, resolution: int = 256, depth: int = 20, width: int =
     return net.build("vdsr", [x], "Kim et al. 2016, int8")
 
 
-def _normed(net: Builder, prefix: str, x: Tensor) -> Tensor:
+def _norm(net: Builder, prefix: str, x: Tensor) -> Tensor:
     """Instance normalisation without parameters."""
     return net.pointwise(f"{prefix}.norm", "norm", [x], "layernorm")

@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workloads.graph import Workload
-from workloads.zoo.builder import Builder, Tensor
+from workloads.zoo.builder import Builder
 from workloads.zoo.cnn import classifier
 from workloads.zoo.naming import network
+from workloads.zoo.tensor import Tensor
 
 _FIRES = (16, 16, 32, 32, 48, 48, 64, 64)
 

@@ -18,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workloads.graph import Workload
-from workloads.zoo.builder import Builder, Tensor
+from workloads.zoo.builder import Builder
 from workloads.zoo.cells import Layer, bidirectional, elementary_lstm, gru, lookups, lstm, shared_dense
 from workloads.zoo.naming import network
+from workloads.zoo.tensor import Tensor
 
 _CELLS: dict[str, Layer] = {"lstm": lstm, "gru": gru, "elementary": elementary_lstm}
 

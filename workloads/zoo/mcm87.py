@@ -28,7 +28,7 @@ SIZES = {"training": 66, "validation": 5, "test": 16}
 
 
 @dataclass(frozen=True)
-class Entry:
+class Member:
     """A network: its family, "module.function" in `workloads.zoo`, and what that is called with."""
 
     family: str
@@ -48,16 +48,16 @@ class Entry:
         return named
 
 
-def _family(name: str, **members: tuple[object, ...]) -> dict[str, Entry]:
-    """Entries of one family: name = (function, arguments …, {size: value})."""
+def _family(name: str, **members: tuple[object, ...]) -> dict[str, Member]:
+    """Members of one family: name = (function, arguments …, {size: value})."""
     found = {}
     for member, (function, *rest) in members.items():
         sizes = rest.pop() if rest and isinstance(rest[-1], dict) else {}
-        found[member] = Entry(name, str(function), tuple(rest), sizes)  # type: ignore[arg-type]
+        found[member] = Member(name, str(function), tuple(rest), sizes)  # type: ignore[arg-type]
     return found
 
 
-MCM87: Mapping[str, Entry] = MappingProxyType(
+MCM87: Mapping[str, Member] = MappingProxyType(
     {
         **_family(
             "resnet",
@@ -189,10 +189,10 @@ MCM87: Mapping[str, Entry] = MappingProxyType(
         ),
         **_family(
             "signals",
-            deep_speech=("signals.deep_speech",),
-            deep_speech_2=("signals.deep_speech_2",),
-            transducer=("signals.transducer",),
-            keyword_gru=("signals.keyword_gru",),
+            deep_speech=("speech.deep_speech",),
+            deep_speech_2=("speech.deep_speech_2",),
+            transducer=("speech.transducer",),
+            keyword_gru=("speech.keyword_gru",),
             crnn=("signals.crnn",),
             video_classifier=("signals.video_classifier",),
             conv_lstm=("signals.conv_lstm",),

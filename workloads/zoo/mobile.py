@@ -18,10 +18,11 @@ from __future__ import annotations
 from math import ceil
 
 from workloads.graph import Workload
-from workloads.zoo.builder import Builder, Tensor
+from workloads.zoo.builder import Builder
 from workloads.zoo.cnn import classifier, multiple_of_8
 from workloads.zoo.naming import network
-from workloads.zoo.residual import excited
+from workloads.zoo.residual import excite
+from workloads.zoo.tensor import Tensor
 
 _SEPARABLE = (
     (64, 1),
@@ -68,7 +69,7 @@ def _block(
     y = net.conv(f"{prefix}.expand", x, hidden, 1, act=act) if hidden != x.shape[2] else x
     y = net.conv(f"{prefix}.depthwise", y, hidden, kernel, stride=stride, groups=hidden, act=act)
     if squeezed:
-        y = excited(net, f"{prefix}.se", y, squeezed, gate=gate)
+        y = excite(net, f"{prefix}.se", y, squeezed, gate=gate)
     skip = x if stride == 1 and x.shape[2] == channels else None
     return net.conv(f"{prefix}.project", y, channels, 1, skip=skip)
 
@@ -190,12 +191,12 @@ def shufflenet_v2(channels: int, *, batch: int = 1, resolution: int = 224, class
     for stage, units in enumerate((4, 8, 4), start=2):
         half = channels * 2 ** (stage - 2) // 2
         for unit in range(units):
-            x = _shuffled(net, f"stage{stage}.{unit}", x, half, halve=unit == 0)
+            x = _shuffle(net, f"stage{stage}.{unit}", x, half, halve=unit == 0)
     x = net.conv("conv5", x, 1024, 1, act="relu")
     return net.build("shufflenet_v2", [classifier(net, x, classes)], "Ma et al. 2018, int8")
 
 
-def _shuffled(net: Builder, prefix: str, x: Tensor, half: int, *, halve: bool) -> Tensor:
+def _shuffle(net: Builder, prefix: str, x: Tensor, half: int, *, halve: bool) -> Tensor:
     """A unit: one half of the channels (or all, where the size is halved) goes through three convolutions."""
     size = (*x.shape[:2], half)
     left, right, stride = (x, x, 2) if halve else (x.part(size), x.part(size), 1)

@@ -18,9 +18,10 @@ Deviations:
 from __future__ import annotations
 
 from workloads.graph import Workload
-from workloads.zoo.builder import Builder, Tensor
+from workloads.zoo.builder import Builder
 from workloads.zoo.cnn import classifier
 from workloads.zoo.naming import network
+from workloads.zoo.tensor import Tensor
 
 _STAGES = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
 """Depth -> convolutions of the five stages."""
@@ -39,7 +40,7 @@ def vgg_tiled(
     x = _stages(net, depth, net.input((resolution, resolution, 3)))
     if x.shape[:2] != (7, 7):
         x = net.average_pool("avgpool", x, 7)
-    x = _tiled(net, "fc1", x, 4096, tiles)
+    x = _tile(net, "fc1", x, 4096, tiles)
     x = net.linear("fc2", x, 4096, act="relu")
     x = net.linear("fc3", x, classes)
     x = net.pointwise("softmax", "softmax", [x], "softmax")
@@ -71,8 +72,8 @@ def alexnet_towers(*, batch: int = 1, classes: int = 1000) -> Workload:
         x = net.conv(f"{tower}.conv4", x, 192, 3, act="relu")
         x = net.conv(f"{tower}.conv5", x, 128, 3, act="relu")
         towers.append(net.max_pool(f"{tower}.pool5", x, 3, 2))
-    x = _tiled(net, "fc6", net.concat("meet5", towers), 4096, 2)
-    x = _tiled(net, "fc7", x, 4096, 2)
+    x = _tile(net, "fc6", net.concat("meet5", towers), 4096, 2)
+    x = _tile(net, "fc7", x, 4096, 2)
     x = net.linear("fc8", x, classes)
     x = net.pointwise("softmax", "softmax", [x], "softmax")
     return net.build("alexnet_towers", [x], "Krizhevsky et al. 2012, two towers, int8")
@@ -112,7 +113,7 @@ def _stages(net: Builder, depth: int, x: Tensor) -> Tensor:
     return x
 
 
-def _tiled(net: Builder, name: str, x: Tensor, features: int, tiles: int) -> Tensor:
+def _tile(net: Builder, name: str, x: Tensor, features: int, tiles: int) -> Tensor:
     """A linear layer as `tiles` ops of equally many outputs, joined."""
     if tiles < 1 or features % tiles:
         raise ValueError(f"tiles: expected a divisor of {features}, received {tiles}")

@@ -15,8 +15,9 @@ Deviations:
 from __future__ import annotations
 
 from workloads.graph import Gemm, Workload
-from workloads.zoo.builder import ID_BYTES, Builder, Tensor
+from workloads.zoo.builder import Builder
 from workloads.zoo.naming import network
+from workloads.zoo.tensor import ID_BYTES, Tensor
 
 _CRITEO = (
     *(1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194),

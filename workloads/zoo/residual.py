@@ -17,9 +17,10 @@ Deviations:
 from __future__ import annotations
 
 from workloads.graph import Workload
-from workloads.zoo.builder import Builder, Tensor
+from workloads.zoo.builder import Builder
 from workloads.zoo.cnn import RESNETS, classifier
 from workloads.zoo.naming import network
+from workloads.zoo.tensor import Tensor
 
 
 @network
@@ -113,7 +114,7 @@ def se_resnet(depth: int, *, batch: int = 1, resolution: int = 224, classes: int
             y = net.conv(f"{prefix}.conv2", y, channels, 3, stride=stride, act="relu")
             y = net.conv(f"{prefix}.conv3", y, 4 * channels, 1)
             skip = net.conv(f"{prefix}.projection", x, 4 * channels, 1, stride=stride) if block == 0 else x
-            x = excited(net, f"{prefix}.se", y, channels // 4, skip=skip)
+            x = excite(net, f"{prefix}.se", y, channels // 4, skip=skip)
     return net.build("se_resnet", [classifier(net, x, classes)], "Hu et al. 2018, int8")
 
 
@@ -139,13 +140,13 @@ def regnet(letter: str, *, batch: int = 1, resolution: int = 224, classes: int =
                 f"{prefix}.conv2", y, channels, 3, stride=stride, groups=channels // group, act="relu"
             )
             if letter == "y":
-                y = excited(net, f"{prefix}.se", y, round(x.shape[2] / 4))
+                y = excite(net, f"{prefix}.se", y, round(x.shape[2] / 4))
             skip = net.conv(f"{prefix}.projection", x, channels, 1, stride=2) if block == 0 else x
             x = net.conv(f"{prefix}.conv3", y, channels, 1, act="relu", skip=skip)
     return net.build("regnet", [classifier(net, x, classes)], "Radosavovic et al. 2020, 400 MF, int8")
 
 
-def excited(
+def excite(
     net: Builder, prefix: str, x: Tensor, squeezed: int, *, gate: str = "sigmoid", skip: Tensor | None = None
 ) -> Tensor:
     """Squeeze and excitation, four ops: pooling, two layers, and the product (with the sum and relu of a block)."""

@@ -14,8 +14,9 @@ Deviations:
 from __future__ import annotations
 
 from workloads.graph import Workload
-from workloads.zoo.builder import Builder, Tensor
+from workloads.zoo.builder import Builder
 from workloads.zoo.naming import network
+from workloads.zoo.tensor import Tensor
 
 
 @network
@@ -25,7 +26,7 @@ def fcn_resnet50(*, batch: int = 1, resolution: int = 520, classes: int = 21) ->
     x = _dilated_resnet50(net, net.input((resolution, resolution, 3)))
     x = net.conv("head.conv", x, 512, 3, act="relu")
     x = net.conv("head.classifier", x, classes, 1)
-    return net.build("fcn_resnet50", [_enlarged(net, x, resolution)], "Long et al. 2015, int8")
+    return net.build("fcn_resnet50", [_enlarge(net, x, resolution)], "Long et al. 2015, int8")
 
 
 @network
@@ -40,7 +41,7 @@ def deeplab_v3(*, batch: int = 1, resolution: int = 520, classes: int = 21) -> W
     x = net.conv("aspp.project", net.concat("aspp.concat", branches), 256, 1, act="relu")
     x = net.conv("head.conv", x, 256, 3, act="relu")
     x = net.conv("head.classifier", x, classes, 1)
-    return net.build("deeplab_v3", [_enlarged(net, x, resolution)], "Chen et al. 2017, int8")
+    return net.build("deeplab_v3", [_enlarge(net, x, resolution)], "Chen et al. 2017, int8")
 
 
 @network
@@ -87,6 +88,6 @@ def _dilated_resnet50(net: Builder, x: Tensor) -> Tensor:
     return x
 
 
-def _enlarged(net: Builder, x: Tensor, resolution: int) -> Tensor:
+def _enlarge(net: Builder, x: Tensor, resolution: int) -> Tensor:
     ofm = (resolution, resolution, x.shape[2])
     return net.pointwise("upsample", "upsample", [x], "copy", ofm=ofm)

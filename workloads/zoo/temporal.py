@@ -17,9 +17,11 @@ Deviations:
 from __future__ import annotations
 
 from workloads.graph import Gemm, Workload
-from workloads.zoo.builder import ID_BYTES, VECTOR_OPS, Builder, Tensor, Window
+from workloads.zoo.builder import Builder
 from workloads.zoo.inception import separable
 from workloads.zoo.naming import network
+from workloads.zoo.tensor import ID_BYTES, Tensor, Window
+from workloads.zoo.vector_ops import VECTOR_OPS
 
 
 @network

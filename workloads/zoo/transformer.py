@@ -17,9 +17,11 @@ Deviations:
 
 from __future__ import annotations
 
-from workloads.graph import Gemm, Workload
-from workloads.zoo.builder import ID_BYTES, Builder, Tensor
+from workloads.graph import Workload
+from workloads.zoo.builder import Builder
+from workloads.zoo.encoder import Pieces, check_sizes, classifier, head_product
 from workloads.zoo.naming import variant_name
+from workloads.zoo.tensor import ID_BYTES, Tensor
 
 
 def bert(
@@ -38,40 +40,19 @@ def bert(
 
     Raises ValueError where heads do not divide hidden or the sequence is longer than `positions`.
     """
-    check_sizes(length, positions, hidden, heads)
     net = Builder(batch)
-    ids = net.input((length, 1, 1), ID_BYTES)
-    word = net.gather("embeddings.word", [ids], vocabulary, hidden, length)
-    position = net.gather("embeddings.position", [], positions, hidden, length)
-    token_type = net.gather("embeddings.token_type", [ids], 2, hidden, length)
-    x = net.pointwise("embeddings.add_token_type", "elementwise", [word, token_type], "add")
-    x = net.pointwise("embeddings.add_position", "elementwise", [x, position], "add")
-    x = _layernorm(net, "embeddings.layernorm", x)
-    mask = net.pointwise("mask.cast", "elementwise", [ids], "cast")
-    mask = net.pointwise("mask.invert", "elementwise", [mask], "mask")
-    mask = net.pointwise("mask.scale", "elementwise", [mask], "scale")
-    for layer in range(layers):
-        x = _encoder_layer(net, f"layer{layer}", x, mask, heads, intermediate)
-    first = x.part((1, 1, hidden))
-    y = net.pointwise("pooler.slice", "split", [first], "copy")
-    y = _projection(net, "pooler", y, hidden)
-    y = net.pointwise("pooler.tanh", "activation", [y], "tanh")
-    y = _projection(net, "classifier", y, classes)
-    y = net.pointwise("classifier.softmax", "softmax", [y], "softmax")
-    name = variant_name(
-        "bert",
-        bert,
-        batch=batch,
-        length=length,
-        layers=layers,
-        hidden=hidden,
-        heads=heads,
-        intermediate=intermediate,
-        vocabulary=vocabulary,
-        positions=positions,
-        classes=classes,
-    )
-    return net.build(name, [y], "Devlin et al. 2019, base, int8")
+    sizes = {
+        "length": length,
+        "layers": layers,
+        "hidden": hidden,
+        "heads": heads,
+        "intermediate": intermediate,
+        "vocabulary": vocabulary,
+        "positions": positions,
+        "classes": classes,
+    }
+    y = classifier(net, _PIECES, **sizes)
+    return net.build(variant_name("bert", bert, batch=batch, **sizes), [y], "Devlin et al. 2019, base, int8")
 
 
 def gpt2(
@@ -111,32 +92,13 @@ def gpt2(
     return net.build(name, [x], "Radford et al. 2019, 124M, int8")
 
 
-def check_sizes(length: int, positions: int, hidden: int, heads: int) -> None:
-    """ValueError where a sequence is longer than its positions, or heads do not divide the hidden size."""
-    if not 1 <= length <= positions:
-        raise ValueError(f"length: expected 1 to {positions} (positions), received {length}")
-    if heads < 1 or hidden % heads:
-        raise ValueError(f"heads: expected a divisor of hidden = {hidden}, received {heads}")
-
-
-def _encoder_layer(
-    net: Builder, prefix: str, x: Tensor, mask: Tensor, heads: int, intermediate: int
-) -> Tensor:
-    """30 ops: normalisation after each residual add."""
-    hidden = x.shape[2]
+def _encoder_attention(net: Builder, prefix: str, x: Tensor, mask: Tensor, heads: int) -> Tensor:
+    """Projections and heads of queries, keys and values, and the attention: 19 ops."""
     q, k, v = (
-        _split_heads(net, f"{prefix}.{role}", _projection(net, f"{prefix}.{role}", x, hidden), heads)
+        _split_heads(net, f"{prefix}.{role}", _projection(net, f"{prefix}.{role}", x, x.shape[2]), heads)
         for role in ("query", "key", "value")
     )
-    y = _attention(net, f"{prefix}.attention", q, k, v, [mask])
-    y = _projection(net, f"{prefix}.output", y, hidden)
-    y = net.pointwise(f"{prefix}.output.add", "elementwise", [y, x], "add")
-    x = _layernorm(net, f"{prefix}.output.layernorm", y)
-    y = _projection(net, f"{prefix}.intermediate", x, intermediate)
-    y = net.pointwise(f"{prefix}.intermediate.gelu", "activation", [y], "gelu")
-    y = _projection(net, f"{prefix}.feedforward", y, hidden)
-    y = net.pointwise(f"{prefix}.feedforward.add", "elementwise", [y, x], "add")
-    return _layernorm(net, f"{prefix}.feedforward.layernorm", y)
+    return _attention(net, f"{prefix}.attention", q, k, v, [mask])
 
 
 def _decoder_layer(net: Builder, prefix: str, x: Tensor, heads: int) -> Tensor:
@@ -181,23 +143,25 @@ def _split_heads(net: Builder, prefix: str, x: Tensor, heads: int) -> Tensor:
 def _attention(net: Builder, prefix: str, q: Tensor, k: Tensor, v: Tensor, mask: list[Tensor]) -> Tensor:
     """Seven ops: scores, scale, mask, softmax, context, transpose, reshape."""
     heads, length, size = q.shape
-    groups = net.batch * heads
-    y = net.add(
-        f"{prefix}.scores",
-        "attention_matmul",
-        [q, k],
-        (heads, length, length),
-        gemm=Gemm(groups, length, length, size),
-    )
+    y = head_product(net, f"{prefix}.scores", q, k, (heads, length, length), size)
     y = net.pointwise(f"{prefix}.scale", "elementwise", [y], "scale")
     y = net.pointwise(f"{prefix}.mask", "elementwise", [y, *mask], "mask")
-    y = net.pointwise(f"{prefix}.softmax", "softmax", [y], "softmax")
-    y = net.add(
-        f"{prefix}.context",
-        "attention_matmul",
-        [y, v],
-        (heads, length, size),
-        gemm=Gemm(groups, length, size, length),
-    )
+    y = _softmax(net, f"{prefix}.softmax", y)
+    y = head_product(net, f"{prefix}.context", y, v, (heads, length, size), length)
     y = net.pointwise(f"{prefix}.transpose", "transpose", [y], "copy", ofm=(length, heads, size))
     return net.pointwise(f"{prefix}.reshape", "reshape", [y], "view", ofm=(length, 1, heads * size))
+
+
+def _first(net: Builder, prefix: str, x: Tensor) -> Tensor:
+    return net.pointwise(f"{prefix}.slice", "split", [x.part((1, 1, x.shape[2]))], "copy")
+
+
+def _gelu(net: Builder, name: str, x: Tensor) -> Tensor:
+    return net.pointwise(name, "activation", [x], "gelu")
+
+
+def _softmax(net: Builder, name: str, x: Tensor) -> Tensor:
+    return net.pointwise(name, "softmax", [x], "softmax")
+
+
+_PIECES = Pieces(_first, _projection, _projection, _encoder_attention, _layernorm, _gelu, _softmax)

@@ -44,8 +44,8 @@ from policies.choices import legal_choices
 from policies.critic import Critic, CriticConfig
 from policies.graph import Graph
 from policies.graph_unet import GraphUNet, GraphUNetConfig
-from policies.layout import Weights
 from policies.masking import cross_entropy, masked_log_probs, mean_entropy
+from policies.weight_vector import Weights
 from policies.weights import assign, flatten
 
 

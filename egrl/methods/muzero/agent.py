@@ -50,8 +50,8 @@ from egrl.methods.muzero.table import Finished, Table
 from egrl.methods.muzero.trainer import Trainer
 from hwsim.problem import Mapping16
 from hwsim.stepwise import Game
-from policies.layout import Weights
 from policies.muzero import MuZeroNet
+from policies.weight_vector import Weights
 from policies.weights import assign
 
 PRIMING = 8

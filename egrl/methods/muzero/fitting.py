@@ -13,9 +13,9 @@ from egrl.methods.muzero.table import Seen
 from hwsim.mmap.view.parts import SCHEMA_VERSION
 from hwsim.problem import Mapping16, Problem
 from hwsim.stepwise import Game, HasGame, HasView
-from policies.layout import Weights, layout_of
 from policies.muzero import MuZeroNet, Shapes
 from policies.store import StoredPolicy, vector_of
+from policies.weight_vector import Weights, weight_format_of
 from policies.weights import flatten
 from workloads.errors import InputError
 
@@ -102,12 +102,12 @@ def weights_of(policy: StoredPolicy, net: MuZeroNet, config: PlayConfig, where: 
                 f"{where}: {key}: expected {wanted[key]!r} as method.{key} has it, found {found[key]!r};"
                 f" --set method.{key}={found[key]} goes on from it"
             )
-    return vector_of(policy, layout_of(net.named_parameters()), where)
+    return vector_of(policy, weight_format_of(net.named_parameters()), where)
 
 
 def policy_of(net: MuZeroNet, config: PlayConfig, discount: float, metadata: dict[str, Any]) -> StoredPolicy:
     """Networks as they are kept, with their settings, those of their search, and other `metadata`."""
-    arrays = layout_of(net.named_parameters()).arrays(flatten(net))
+    arrays = weight_format_of(net.named_parameters()).arrays(flatten(net))
     search = {name: getattr(config, name) for name in SEARCH}
     search["discount"] = {"first": discount, "last": discount}
     return StoredPolicy(arrays, {"kind": KIND, **metadata, **demands(config), "search": search})

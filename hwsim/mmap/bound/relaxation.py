@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwsim.linear_program import Program, Sheet
+from hwsim.linear_program import LinearProgram, Sheet
 from hwsim.mmap.bound.gains import add_gains
 from hwsim.mmap.bound.uses import ROUNDING, Bools, Floats, Ints, Uses, pieces_of
 from hwsim.mmap.tables import Tables
@@ -39,7 +39,7 @@ class Variables:
         return self.copied, self.held, self.stays
 
 
-def relaxation(tables: Tables, uses: Uses, checkpoints: Ints) -> Program:
+def relaxation(tables: Tables, uses: Uses, checkpoints: Ints) -> LinearProgram:
     """The program that minimises minus the return, as a share of the most that fast memory could save.
 
     Args:

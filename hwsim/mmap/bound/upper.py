@@ -15,7 +15,7 @@ import time
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from hwsim.linear_program import Program, linear_bound
+from hwsim.linear_program import LinearProgram, linear_bound
 from hwsim.mmap.bound.gains import savings
 from hwsim.mmap.bound.relaxation import relaxation
 from hwsim.mmap.bound.uses import ROUNDING, Ints, Uses, uses_of
@@ -81,14 +81,14 @@ def upper_bound(tables: Tables, time_limit_s: float = DEFAULT_SECONDS) -> Reward
     return RewardBound(max(best, 0.0) + slack, proof, time.monotonic() - begun)
 
 
-def _describe_size(program: Program, number: int, steps: int) -> str:
+def _describe_size(program: LinearProgram, number: int, steps: int) -> str:
     """How large a program is, for the text of a proof."""
     rows, columns = program.matrix.shape
     entries = program.matrix.nnz
     return f"({number:,} of {steps:,} steps; {rows:,} rows, {columns:,} columns, {entries:,} nonzeros)"
 
 
-def _branch_and_cut(program: Program, time_limit_s: float) -> float:
+def _branch_and_cut(program: LinearProgram, time_limit_s: float) -> float:
     """A lower bound on the program's objective where whole decisions are whole; -infinity where none came in time.
 
     What is taken off: HiGHS's tolerance of reduced costs times the range of each variable, summed, and its gap, within

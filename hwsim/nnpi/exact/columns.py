@@ -214,7 +214,7 @@ def _with_stream(tables: Tables, op: int, place: Places, moved: Floats, room: Fl
 
     duration, at = _at(tables, op, moved, change, used)
     idle = np.maximum(_idle(tables, duration, at).min(axis=-1), 0.0)
-    keep = ~_dominated(duration, used, idle)
+    keep = ~_is_dominated(duration, used, idle)
     row, _ = np.nonzero(keep)
     return Columns(place[row], duration[keep], used[keep], idle[keep])
 
@@ -225,7 +225,7 @@ def _at(tables: Tables, op: int, moved: Floats, change: Floats, used: Floats) ->
     return _duration(tables, op, at), at
 
 
-def _dominated(duration: Floats, used: Floats, idle: Floats) -> NDArray[np.bool_]:
+def _is_dominated(duration: Floats, used: Floats, idle: Floats) -> NDArray[np.bool_]:
     """bool [C, V]: another vertex of the row is no worse (of equal ones, the first stays)."""
     net = idle - used
     out: NDArray[np.bool_] = np.zeros(duration.shape, np.bool_)

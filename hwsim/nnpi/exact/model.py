@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.linear_program import Draft, Program, Terms
+from hwsim.linear_program import Draft, LinearProgram, Terms
 from hwsim.nnpi.exact.columns import (
     ACTIVATION,
     WEIGHT,
@@ -45,7 +45,7 @@ class Model:
         levels: L.
     """
 
-    program: Program
+    program: LinearProgram
     scale: float
     first: NDArray[np.int64]
     levels: int
@@ -88,19 +88,19 @@ class _Writer:
         self.used: list[Terms] = []
 
     def write(self, tabulated: NDArray[np.bool_]) -> Model:
-        self._placements()
+        self._add_placements()
         if self.fluid:
             self.buffer = self.draft.add(np.ones(self.ops))
             self.fetch = self.draft.add(np.ones(self.ops))
         for i in range(self.ops):
             of = scope(self.tables, i)
-            self.used.append(self._tabulated(of) if tabulated[i] else self._linear(of))
+            self.used.append(self._add_columns(of) if tabulated[i] else self._add_roofline(of))
         if self.fluid:
-            self._dma()
-        self._capacities()
+            self._add_dma()
+        self._add_capacities()
         return Model(self.draft.finish(), self.scale, self.first, self.levels)
 
-    def _placements(self) -> None:
+    def _add_placements(self) -> None:
         """One binary a tensor and memory; a tensor lies in one, and never where it alone would not fit."""
         for i, head in zip(*np.nonzero(self.sizes), strict=True):
             fits = self.sizes[i, head] <= self.tables.capacity_bytes
@@ -108,7 +108,7 @@ class _Writer:
             at = self.first[i, head] = self.draft.add(fits, integer=True)
             self.draft.row_of(np.arange(at, at + self.levels), np.ones(self.levels), 1.0, 1.0)
 
-    def _tabulated(self, of: Scope) -> Terms:
+    def _add_columns(self, of: Scope) -> Terms:
         """Columns of one op, tied to the placements of its tensors; the bytes it needs prefetched."""
         table = self._possible(of, columns(self.tables, of))
         n = len(table.duration_s)
@@ -137,11 +137,11 @@ class _Writer:
             table.place[keep], table.duration_s[keep], table.used_bytes[keep], table.idle_bytes[keep]
         )
 
-    def _linear(self, of: Scope) -> Terms:
+    def _add_roofline(self, of: Scope) -> Terms:
         """The roofline of one op as rows in the placements; the bytes it needs prefetched."""
         tables, draft, i = self.tables, self.draft, of.op
         ahead = self._ahead(i)
-        moved = self._moved(of, ahead)
+        moved = self._moved_bytes(of, ahead)
         compute = tables.compute_s[i]
         longest = float(sum(abs(v) for terms, const in moved for v in (*terms.values(), const)))
         longest_s = min(longest * float(tables.inverse_bandwidth[0]), self.slack_s)
@@ -172,53 +172,68 @@ class _Writer:
         self.draft.row({ahead: 1.0, int(self.first[i, WEIGHT]): -most}, -INFINITY, 0.0)
         return ahead
 
-    def _moved(self, of: Scope, ahead: int | None) -> list[tuple[Terms, float]]:
+    def _moved_bytes(self, of: Scope, ahead: int | None) -> list[tuple[Terms, float]]:
         """Bytes the op moves over each memory, as terms and a constant."""
         tables, i = self.tables, of.op
-        own, weight = of.column(i, ACTIVATION), of.column(i, WEIGHT)
+        weight = of.column(i, WEIGHT)
         moved: list[tuple[Terms, float]] = []
         for m in range(self.levels):
             terms: Terms = {}
             if weight is not None:
                 terms[int(self.first[i, WEIGHT]) + m] = float(tables.weight_read_bytes[i])
-            written: Terms = {}
-            if own is not None:
-                written[int(self.first[i, ACTIVATION]) + m] = float(tables.activation_bytes[i])
-            for (op, head), size in zip(of.tensors, of.read_bytes, strict=True):
-                if not size:
-                    continue
-                there = int(self.first[op, head]) + m
-                terms[there] = float(size)
-                if tables.moves and tables.rearranges[i] and own is not None:
-                    stays = self.draft.add(1.0)
-                    self.draft.row({stays: 1.0, there: -1.0}, -INFINITY, 0.0)
-                    self.draft.row({stays: 1.0, int(self.first[i, ACTIVATION]) + m: -1.0}, -INFINITY, 0.0)
-                    terms[stays] = written[stays] = -float(size)
-            if len(written) > 1:  # bytes written are never negative, however much of them stays
-                write = self.draft.add(1.0)
-                whole = float(tables.activation_bytes[i])
-                row = {v: c / whole for v, c in written.items()}
-                self.draft.row({**row, write: -1.0}, -INFINITY, 0.0)
-                written = {write: whole}
-            moved.append(({**terms, **written}, 0.0))
-        slowest, const = moved[0]
-        if tables.moves:
-            const += float(tables.external_bytes[i])
-            if tables.is_output[i] and own is not None:
-                size, home = float(tables.activation_bytes[i]), int(self.first[i, ACTIVATION])
-                slowest[home] = slowest.get(home, 0.0) - size
-                const += size
+            moved.append(({**terms, **self._inputs_and_output(of, m)}, 0.0))
+        slowest, const = self._outside(of, moved[0][0])
+        moved[0] = (slowest, const)
+        # What the slowest memory moves crosses `via`, so its terms are complete before they are added there.
         if tables.cross:
             terms, other = moved[tables.via]
             moved[tables.via] = ({**terms, **slowest}, other + const)
-        moved[0] = (slowest, const)
         if ahead is not None:
             change = slope(tables, i)
             for k in np.nonzero(change)[0]:
                 moved[k][0][ahead] = float(change[k]) * self.room
         return moved
 
-    def _dma(self) -> None:
+    def _inputs_and_output(self, of: Scope, m: int) -> Terms:
+        """Bytes the op reads from memory m as inputs and writes to it as output."""
+        tables, i = self.tables, of.op
+        has_output = of.column(i, ACTIVATION) is not None
+        home = int(self.first[i, ACTIVATION]) + m
+        read: Terms = {}
+        written: Terms = {home: float(tables.activation_bytes[i])} if has_output else {}
+        for (op, head), size in zip(of.tensors, of.read_bytes, strict=True):
+            if not size:
+                continue
+            there = int(self.first[op, head]) + m
+            read[there] = float(size)
+            if tables.moves and tables.rearranges[i] and has_output:
+                # An input stays where it is if it and the output lie in m: then it is neither read nor written.
+                stays = self.draft.add(1.0)
+                self.draft.row({stays: 1.0, there: -1.0}, -INFINITY, 0.0)
+                self.draft.row({stays: 1.0, home: -1.0}, -INFINITY, 0.0)
+                read[stays] = written[stays] = -float(size)
+        if len(written) > 1:  # bytes written are never negative, however much of them stays
+            write = self.draft.add(1.0)
+            whole = float(tables.activation_bytes[i])
+            row = {v: c / whole for v, c in written.items()}
+            self.draft.row({**row, write: -1.0}, -INFINITY, 0.0)
+            written = {write: whole}
+        return {**read, **written}
+
+    def _outside(self, of: Scope, slowest: Terms) -> tuple[Terms, float]:
+        """The terms of the slowest memory with the network's own inputs and outputs, and a constant."""
+        tables, i = self.tables, of.op
+        if not tables.moves:
+            return slowest, 0.0
+        const = float(tables.external_bytes[i])
+        if tables.is_output[i] and of.column(i, ACTIVATION) is not None:
+            # An output that already lies there is not written again: size * (1 - "it lies there").
+            size, home = float(tables.activation_bytes[i]), int(self.first[i, ACTIVATION])
+            slowest = {**slowest, home: slowest.get(home, 0.0) - size}
+            const += size
+        return slowest, const
+
+    def _add_dma(self) -> None:
         """What is buffered after an op: what was before, less what the op used, plus what was fetched."""
         for i in range(self.ops):
             used = self.used[i]
@@ -228,7 +243,7 @@ class _Writer:
             after = {self.buffer + i: 1.0, self.fetch + i: -1.0, **used}
             self.draft.row({**after, **{v: -c for v, c in before.items()}}, -INFINITY, 0.0)
 
-    def _capacities(self) -> None:
+    def _add_capacities(self) -> None:
         """At every step what is pinned, live and buffered in a memory fits; steps that add nothing are left out."""
         tables = self.tables
         live = _live_sets(tables)

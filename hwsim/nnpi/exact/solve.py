@@ -138,7 +138,7 @@ def solve(
         return _without_solution(trivial_s, TOO_LARGE, begun, proof, entries)
     reached_s = reached(tables)
     model = build(tables, scale=OBJECTIVE / trivial_s, tabulated=tabulated, reached_s=reached_s)
-    return _solved(tables, model, trivial_s, reached_s, gap, begun, begun + time_limit_s, entries)
+    return _run_solver(tables, model, trivial_s, reached_s, gap, begun, begun + time_limit_s, entries)
 
 
 def trivial_bound(tables: Tables, *, max_placements: int = MAX_PLACEMENTS) -> float:
@@ -190,7 +190,7 @@ def margin(model: Model) -> float:
     return DUAL_TOLERANCE * float((program.upper - program.lower).sum())
 
 
-def _solved(
+def _run_solver(
     tables: Tables,
     model: Model,
     trivial_s: float,

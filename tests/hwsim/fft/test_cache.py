@@ -184,7 +184,7 @@ def test_a_plan_beyond_the_limit_is_sampled_twice_and_a_long_one_less_often(monk
             runs.append(1)
             return takes * (1 + 0.1 / len(runs))
 
-        def calibrated(self):
+        def calibrate(self):
             return lambda: runs.append(1000) or takes * (1 + 0.1 / len(runs))
 
     def samples(limit_s: float) -> list[int]:

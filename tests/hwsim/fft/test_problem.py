@@ -10,10 +10,11 @@ import pytest
 
 import hwsim.fft
 from hwsim.fft import host, wisdom
+from hwsim.fft.files import check_chip, load_size
 from hwsim.fft.grammar import Codelet
 from hwsim.fft.model import seconds
 from hwsim.fft.notation import parse
-from hwsim.fft.problem import FftConfig, FftProblem, check_chip, load_size
+from hwsim.fft.problem import FftConfig, FftProblem
 from hwsim.problem import Status
 from workloads.errors import InputError, Notice
 

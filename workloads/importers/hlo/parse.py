@@ -105,10 +105,10 @@ class _Reader:
             self._next += 1
             found = self.text[begin:end]
             if found.strip() and not found.lstrip().startswith("//"):
-                return self._joined(begin, end) if _INSTRUCTION.match(found) else found
+                return self._join(begin, end) if _INSTRUCTION.match(found) else found
         return None
 
-    def _joined(self, begin: int, end: int) -> str:
+    def _join(self, begin: int, end: int) -> str:
         """A literal may go over many lines: the text up to the end of the line on which its bracket closes."""
         found = self.text[begin:end]
         opcode = re.search(r"\bconstant\(", found.split('"', 1)[0])

@@ -132,7 +132,7 @@ class Pricer:
         _match(computation, operands)
         if name not in self._fusions:
             self._calling.append(name)
-            self._fusions[name] = self._fused(computation)
+            self._fusions[name] = self._price_fusion(computation)
             self._calling.pop()
         found = self._fusions[name]
         stated = tuple(stated_aliases(node, operands))
@@ -140,7 +140,7 @@ class Pricer:
             found if not stated else Price(found.flops, found.reads, found.writes, found.slow_bytes, stated)
         )
 
-    def _fused(self, computation: Computation) -> Price:
+    def _price_fusion(self, computation: Computation) -> Price:
         by_name, root = computation.by_name, computation.root
         ends = [by_name[name] for name in root.operands] if root.opcode == "tuple" else [root]
         needs = {end.name: array(end).elements for end in ends}

@@ -38,8 +38,8 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The segments of a vector, in order and without gaps."""
+class WeightFormat:
+    """How a weight vector is made of tensors: its segments, in order and without gaps."""
 
     segments: tuple[Segment, ...]
 
@@ -73,10 +73,10 @@ class Layout:
         return {s.name: vectors[:, s.offset : s.end].view(-1, *s.shape) for s in self.segments}
 
 
-def layout_of(parameters: Iterable[tuple[str, Tensor]]) -> Layout:
-    """The layout of named tensors, in the given order (`module.named_parameters()`)."""
+def weight_format_of(parameters: Iterable[tuple[str, Tensor]]) -> WeightFormat:
+    """The format of the weights of named tensors, in the given order (`module.named_parameters()`)."""
     segments, offset = [], 0
     for name, tensor in parameters:
         segments.append(Segment(name, tuple(tensor.shape), offset))
         offset += tensor.numel()
-    return Layout(tuple(segments))
+    return WeightFormat(tuple(segments))

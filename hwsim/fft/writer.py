@@ -1,98 +1,25 @@
-"""What a plan becomes: a flat program of calls and loops over three memories, and the writer of such programs.
-
-Offsets and strides are in complex numbers. Memories are the input (0), the output (1), scratch (2), and scratch that
-keeps its zeros (3).
-"""
+"""The writer of a plan's instructions: it takes scratch, lays out factors, and chooses which loop fills the lanes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.fft.grammar import Plan
 from hwsim.fft.host import lanes
+from hwsim.fft.instructions import CODELET, Begin, Call, End, Loop, Twiddle, View
 from hwsim.fft.kinds import ARGUMENTS, Kind
 
 Transform = Callable[[Plan, NDArray[np.complex128]], NDArray[np.complex128]]
 """A DFT of complex128 [n] by a plan."""
-INPUT, OUTPUT, SCRATCH, ZEROED = range(4)
-LOOP, END, CODELET, GATHER, SCATTER, RADER_SUM = range(6)
-"""Operations: begin and end of a loop; a codelet; and Rader's, see `hwsim/fft/machine.py`."""
 ALIGN = 8
 APART = 24
 """Scratch blocks are multiples of ALIGN long and APART from each other, lest they share cache sets (assumption)."""
-
-
-@dataclass(frozen=True)
-class View:
-    """Elements in a memory: `offset`, `stride` between elements, and a stride for each of the loops around."""
-
-    memory: int
-    offset: int
-    stride: int
-    around: tuple[int, ...] = ()
-
-    def at(self, offset: int, stride: int) -> View:
-        """Another beginning, relative to this one, and another stride."""
-        return replace(self, offset=self.offset + offset, stride=stride)
-
-    def inside(self, stride: int) -> View:
-        """The same within one more loop that moves it by `stride`."""
-        return replace(self, around=(*self.around, stride))
-
-
-@dataclass(frozen=True)
-class Loop:
-    """A DFT asked for `count` times, its input and its output moved by so much each time."""
-
-    count: int
-    source: int
-    target: int
-
-
-@dataclass(frozen=True)
-class Twiddle:
-    """Factors on the inputs ("pre") or outputs ("post") of a codelet.
-
-    Attributes:
-        loops: positions of the loops that they depend on.
-        shape: counts of these loops, then the number of elements that have a factor.
-        make: the factors, complex128 of that shape.
-    """
-
-    when: Literal["pre", "post"]
-    loops: tuple[int, ...]
-    shape: tuple[int, ...]
-    make: Callable[[], NDArray[np.complex128]]
-
-
-@dataclass(frozen=True)
-class Call:
-    """One operation: a codelet's kind or another operation, its views, and int64 arguments."""
-
-    operation: int
-    kind: Kind | None
-    source: View
-    target: View
-    table: View
-    arguments: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Begin:
-    """The begin of a loop."""
-
-    count: int
-
-
-@dataclass(frozen=True)
-class End:
-    """The end of a loop."""
 
 
 @dataclass
@@ -129,8 +56,21 @@ class Arena:
         self._free = merged
 
 
+Place = tuple[int, Loop]
+"""A loop and its number among those of a call; -1: a loop of one turn that stands for none."""
+
+
+class _Factors(NamedTuple):
+    """Where a codelet's factors lie: strides by loop and by element, their begin, and the kind's word for them."""
+
+    strides: dict[int, int]
+    element: int
+    begin: int
+    word: str
+
+
 class Writer:
-    """Collects a program; without a `transform` all but its factors, which is much quicker."""
+    """Collects instructions; without a `transform` all but the factors, which is much quicker."""
 
     def __init__(self, transform: Transform | None) -> None:
         self.transform = transform
@@ -179,47 +119,64 @@ class Writer:
     ) -> None:
         """A codelet for all of the loops: one in its lanes, one around these, the others around the call."""
         in_place = source.memory == target.memory and source.offset == target.offset
-        places = [(p, loop) for p, loop in enumerate(loops) if loop.count > 1]
         depends = set(twiddle.loops) if twiddle else set()
-        free = [place for place in places if place[0] not in depends]
-        places = [*_merged(free), *(place for place in places if place[0] in depends)]
-        places.sort(key=lambda place: _worth(place[1], in_place))
-        inner = places.pop() if places else (-1, Loop(1, 1, 1))
-        places.sort(key=lambda place: (place[0] in depends, place[1].count))
-        outer = places.pop() if places else (-1, Loop(1, 0, 0))
+        inner, outer, others = _assign(loops, depends, in_place)
         near = inner[1].source == 1, inner[1].target == 1
-
-        strides, tk, at, word = {}, 0, 0, "none"
-        if twiddle:
-            each = inner[0] in depends
-            order = [axis for axis, loop in enumerate(twiddle.loops) if not (each and loop == inner[0])]
-            order.append(len(twiddle.loops))
-            if each:
-                order.append(twiddle.loops.index(inner[0]))
-            lengths = [twiddle.shape[axis] for axis in order]
-            steps = {axis: math.prod(lengths[p + 1 :]) for p, axis in enumerate(order)}
-            strides = {loop: steps[axis] for axis, loop in enumerate(twiddle.loops)}
-            tk, at = steps[len(twiddle.loops)], self._table(twiddle, order)
-            word = f"{twiddle.when}-{'each' if each else 'same'}"
-        rest = [loop for _, loop in places]
-        table = View(0, at, 1, (0,) * len(source.around) + tuple(strides.get(p, 0) for p, _ in places))
-        views = self.outside(rest, (source, "source"), (target, "target"))
+        strides, element, begin, word = self._factors(twiddle, inner[0])
+        around = [loop for _, loop in others]
+        table = View(
+            0, begin, 1, (0,) * len(source.around) + tuple(strides.get(place, 0) for place, _ in others)
+        )
+        views = self.outside(around, (source, "source"), (target, "target"))
         arguments = dict(zip(ARGUMENTS, (
             source.stride, target.stride, inner[1].count, inner[1].source, inner[1].target,
-            outer[1].count, outer[1].source, outer[1].target, tk, strides.get(outer[0], 0), int(not in_place),
+            outer[1].count, outer[1].source, outer[1].target, element, strides.get(outer[0], 0), int(not in_place),
         ), strict=True))  # fmt: skip
         kind = Kind(size, near[0], near[1], word, conjugate)  # type: ignore[arg-type]
         self.code.append(Call(CODELET, kind, views[0], views[1], table, tuple(arguments.values())))
-        self.close(rest)
+        self.close(around)
+
+    def _factors(self, twiddle: Twiddle | None, inner: int) -> _Factors:
+        """Lay out the factors of a codelet whose lanes run over loop number `inner`."""
+        if twiddle is None:
+            return _Factors({}, 0, 0, "none")
+        # Axes: the other loops, the elements, and last the loop in the lanes, so that its factors lie side by side.
+        each = inner in twiddle.loops
+        order = [axis for axis, loop in enumerate(twiddle.loops) if loop != inner]
+        order.append(len(twiddle.loops))
+        if each:
+            order.append(twiddle.loops.index(inner))
+        lengths = [twiddle.shape[axis] for axis in order]
+        steps = {axis: math.prod(lengths[p + 1 :]) for p, axis in enumerate(order)}
+        strides = {loop: steps[axis] for axis, loop in enumerate(twiddle.loops)}
+        word = f"{twiddle.when}-{'each' if each else 'same'}"
+        return _Factors(strides, steps[len(twiddle.loops)], self._table(twiddle, order), word)
 
     def call(self, operation: int, source: View, target: View, table: View, arguments: Sequence[int]) -> None:
         """Another operation."""
         self.code.append(Call(operation, None, source, target, table, tuple(arguments)))
 
 
-def _merged(places: list[tuple[int, Loop]]) -> list[tuple[int, Loop]]:
-    """Loops that follow on each other in memory made one."""
-    found: list[tuple[int, Loop]] = []
+def _assign(loops: Sequence[Loop], depends: set[int], in_place: bool) -> tuple[Place, Place, list[Place]]:
+    """Which loop runs in a codelet's lanes, which one around these inside it, and which around the call.
+
+    `depends`: numbers of the loops that the factors depend on. These are never merged, since the table has an axis for
+    each of them.
+    """
+    places = [(number, loop) for number, loop in enumerate(loops) if loop.count > 1]
+    free = [place for place in places if place[0] not in depends]
+    places = [*_merge(free), *(place for place in places if place[0] in depends)]
+    places.sort(key=lambda place: _worth(place[1], in_place))
+    inner = places.pop() if places else (-1, Loop(1, 1, 1))
+    # Of the rest a loop on which factors depend, and of these the longest, saves most calls.
+    places.sort(key=lambda place: (place[0] in depends, place[1].count))
+    outer = places.pop() if places else (-1, Loop(1, 0, 0))
+    return inner, outer, places
+
+
+def _merge(places: list[Place]) -> list[Place]:
+    """Make one loop of loops that follow on each other in memory."""
+    found: list[Place] = []
     for place, loop in sorted(places, key=lambda p: (abs(p[1].target), abs(p[1].source))):
         if found:
             last = found[-1][1]
