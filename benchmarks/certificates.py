@@ -29,8 +29,8 @@ from hwsim.nnpi.proved import record_bound
 from hwsim.nnpi.rules import RULES, compile_map
 from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.problem import Mapping16
-from workloads.graph import Workload
 from workloads.load import load
+from workloads.workload import Workload
 
 ZOO = "resnet50,resnet101,bert,resnet18,resnet34,resnet152,vgg16,alexnet,mobilenet_v2,gpt2,unet,bert_large"
 TEMPERATURES = (2e-4, 1e-2, 5e-5, 2e-3)

@@ -146,10 +146,10 @@ def shares(agent: Agent, seconds: float) -> dict[str, float]:
     for name in ("observe", "legal", "place", "move"):
         clocks.watch(agent.table, name, "game")
     clocks.watch(agent.chooser._model, "root", "encoding")
-    clocks.watch(agent.chooser, "_planned", "search")
+    clocks.watch(agent.chooser, "_search", "search")
     clocks.watch(agent.reviser, "work", "revisions")
-    clocks.watch(agent, "reanalyse", "reanalyse")
-    clocks.watch(agent, "train", "gradient steps")
+    clocks.watch(agent.trainer, "reanalyse", "reanalyse")
+    clocks.watch(agent.trainer, "train", "gradient steps")
     start = time.perf_counter()
     while time.perf_counter() - start < seconds:
         agent.work()

@@ -7,20 +7,26 @@ written it refuses to define the function at all; then the function is compiled 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar
 
+import numpy as np
 from numba import njit
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_DIGESTS: dict[Any, str] = {}
+"""Kernel -> digest of its code and of what it takes from other files."""
 
 
 def kernel(function: F) -> F:
     """The function compiled in numba's strict floating-point mode on its first call, one thread, without Python's lock.
 
-    Numba's cache looks only at the function's own file for changes: not at kernels of other files that it
-    calls, which should therefore be as settled as `hwsim.keys`, nor at the field order of a NamedTuple that it
-    takes. Delete the `*.nbi` and `*.nbc` files after changing either.
+    The machine code on disk holds for the function's file as it was, and for what the function takes from others:
+    kernels (and theirs), constants, the fields of NamedTuples.
     """
     compiled: Any
     try:
@@ -28,9 +34,70 @@ def kernel(function: F) -> F:
     except RuntimeError:  # numba: "no locator available"
         compiled = njit(nogil=True)(function)
     else:
+        # Numba itself looks only at the function's own file; the digest joins what it compares.
+        index = compiled._cache._cache_file
+        digest = _digest(function)
+        index._source_stamp = (index._source_stamp, digest)
         compiled._cache = _Forgiving(compiled._cache)
+        _DIGESTS[compiled] = digest
     result: F = compiled
     return result
+
+
+def _digest(function: Any) -> str:
+    """Of a function's code and of all that it names, as far as machine code depends on it."""
+    found = hashlib.sha256()
+    for part in _parts(function):
+        found.update(part.encode())
+        found.update(b"\0")
+    return found.hexdigest()
+
+
+def _parts(function: FunctionType) -> Iterator[str]:
+    names = list(_code_parts(function.__code__))
+    yield from names
+    scope = function.__globals__
+    # Annotations are text: the types of arguments are among the names in them.
+    words = re.findall(r"\w+", " ".join(str(part) for part in function.__annotations__.values()))
+    for name in sorted({*names, *words}):
+        value = scope.get(name)
+        if isinstance(value, ModuleType):  # what the code takes of it is among its names, too
+            for member in sorted(set(names)):
+                yield from _value_parts(f"{name}.{member}", getattr(value, member, None))
+        else:
+            yield from _value_parts(name, value)
+
+
+def _code_parts(code: CodeType) -> Iterator[str]:
+    """Byte code, names and constants, of inner functions, too."""
+    yield code.co_code.hex()
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _code_parts(constant)
+        else:
+            yield repr(constant)
+
+
+def _value_parts(name: str, value: Any) -> Iterator[str]:
+    """What machine code depends on of a value with this name; nothing where it is of no kind that kernels use."""
+    if isinstance(value, bool | int | float | str | tuple | np.generic):
+        yield f"{name} = {value!r}"
+    elif isinstance(value, np.ndarray):
+        yield f"{name} = {value.dtype} {value.shape} {value.tobytes().hex()}"
+    elif isinstance(value, type) and hasattr(value, "_fields"):
+        yield f"{name}: {', '.join(value._fields)}"
+        yield from (str(kind) for kind in value.__annotations__.values())
+    elif (digest := _known(value)) is not None:
+        yield f"{name}: {digest}"
+
+
+def _known(value: Any) -> str | None:
+    """The digest of a kernel; None of anything else."""
+    try:
+        return _DIGESTS.get(value)
+    except TypeError:  # not hashable
+        return None
 
 
 class _Forgiving:

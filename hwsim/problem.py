@@ -63,6 +63,44 @@ class Evaluation:
         return replace(self, **{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
     @staticmethod
+    def of_costs(
+        cost: Floats,
+        baseline_cost: float | Floats,
+        ran: NDArray[np.bool_],
+        repaired: Mapping16,
+        epsilon: Floats,
+        *,
+        reward: Floats | None = None,
+        penalty: Floats | float | None = None,
+        otherwise: Status = Status.INVALID,
+        partial: NDArray[np.bool_] | None = None,
+    ) -> Evaluation:
+        """What B costs mean, as every problem says it.
+
+        Args:
+            cost: float64 [B]; looked at only where a row ran.
+            baseline_cost: what speedups are over, one number or float64 [B].
+            ran: bool [B].
+            repaired: int16 [B, N, H], the mappings that were judged.
+            epsilon: float64 [B], the share of the bytes that had to move.
+            reward: float64 [B]; default: speedup^2 where a row ran, -penalty elsewhere.
+            penalty: 0 or more; default: epsilon.
+            otherwise: the status of rows that did not run.
+            partial: bool [B]; default: every row is whole.
+        """
+        below = 0.0 - (epsilon if penalty is None else penalty)  # not -penalty: no row has a reward of -0
+        speedup = np.divide(baseline_cost, cost, out=np.zeros(len(cost)), where=ran)
+        return Evaluation(
+            reward=np.where(ran, speedup * speedup, below) if reward is None else reward,
+            cost=np.where(ran, cost, np.nan),
+            speedup=speedup,
+            epsilon=epsilon,
+            status=np.where(ran, Status.OK, otherwise).astype(np.int8),
+            partial=np.zeros(len(cost), np.bool_) if partial is None else partial,
+            repaired=repaired,
+        )
+
+    @staticmethod
     def concatenate(parts: Sequence[Evaluation]) -> Evaluation:
         """One evaluation of all rows of the parts, in order."""
         return Evaluation(

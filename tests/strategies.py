@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hwsim.nnpi.chip import Chip, Compute, Effects, ElementWidths, Memory, Noise, Overhead, Prefetch
 from hwsim.problem import Mapping16
-from workloads.graph import KINDS, Edge, ElementBytes, Gemm, Op, Workload
+from workloads.workload import KINDS, Edge, ElementBytes, Gemm, Op, Workload
 
 SLOWEST_BYTES = 2**30
 

@@ -37,6 +37,7 @@ from workloads.load_program import load_program
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 RUN_FOLDER = (ROOT / "docs" / "run-folder.md").read_text(encoding="utf-8")
 ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl")
 FOLDERS = (*ROOMS, "tests", "docs", "benchmarks", "examples", "tools")
@@ -367,3 +368,10 @@ def test_the_example_of_an_own_model_names_the_weights_in_the_fastest_memory(tmp
     assert re.match(r"model\.onnx on quad: \d+\.\d{3}x the compiler; run folder: ", first)
     held = int(re.match(r"weights in scratchpad: (\d+), ", second)[1])
     assert len(rows) == min(5, held)
+
+
+def test_the_glossary_has_every_term_once():
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \|$", GLOSSARY, flags=re.MULTILINE)
+    terms = [row for row in rows if row not in ("term", "---")]
+    assert len(terms) > 80
+    assert len(set(terms)) == len(terms)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.graph import KINDS, Op, Workload
+from workloads.workload import KINDS, Op, Workload
 
 SCHEMA_VERSION = 1
 """Changes whenever a feature, its meaning or its scale changes; kept beside the weights of a policy."""

@@ -10,10 +10,10 @@ from pathlib import Path
 from workloads.endings import PROGRAMS
 from workloads.errors import InputError
 from workloads.files import read_text
-from workloads.graph import Workload
 from workloads.importers.read import is_model
 from workloads.programs.names import program_names
 from workloads.sets import is_set, members
+from workloads.workload import Workload
 from workloads.zoo import MCM87, ZOO, builder, canonical_name
 
 MAX_FILE_BYTES = 512 * 2**20

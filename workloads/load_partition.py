@@ -7,11 +7,11 @@ from pathlib import PurePath
 
 from workloads.errors import InputError
 from workloads.files import read_bytes
-from workloads.graph import Workload
 from workloads.importers.placement_json import MAX_FILE_BYTES, PlacementGraph, is_instance, parse
 from workloads.importers.read import unpack
 from workloads.load import load
 from workloads.names import as_file_name
+from workloads.workload import Workload
 
 ENDINGS = (".json", ".json.gz")
 

@@ -2,7 +2,7 @@
 
     {"kind": "workload", "version": 1, "name": …, "source": …, "element_bytes": {…}, "ops": [{…}, …]}
 
-An op's fields are those of `workloads.graph.Op`; a field at its default may be left out. An edge is the name
+An op's fields are those of `workloads.workload.Op`; a field at its default may be left out. An edge is the name
 of the op it reads (all of its output), or {"source": …, "read_bytes": …}.
 """
 
@@ -17,9 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from workloads.errors import InputError
-from workloads.graph import Edge, ElementBytes, Gemm, Op, Workload
 from workloads.json_text import describe, parse_document
 from workloads.validate import MAX_OPS, check
+from workloads.workload import Edge, ElementBytes, Gemm, Op, Workload
 
 KIND = "workload"
 VERSION = 1

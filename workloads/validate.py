@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.errors import InputError
-from workloads.graph import KINDS, Op, Workload
 from workloads.names import FILE_NAME, encodes, is_file_name, is_name
+from workloads.workload import KINDS, Op, Workload
 
 MAX_OPS = 100_000
 """Ops in a workload."""

@@ -151,15 +151,10 @@ class FftProblem:
         rival = np.array([self._rival(plan.size) for plan in plans])
         cost = np.array([self.seconds(plan) for plan in plans])
         ran = np.isfinite(cost)
-        speedup = np.where(ran, rival / np.where(ran, cost, 1.0), 0.0)
-        return Evaluation(
-            reward=speedup**2,
-            cost=cost,
-            speedup=speedup,
-            epsilon=np.zeros(len(cost)),
-            status=np.where(ran, Status.OK, Status.FAILED).astype(np.int8),
-            partial=repaired[:, 0, 0] <= PART,
-            repaired=repaired,
+        partial = repaired[:, 0, 0] <= PART
+        nothing = np.zeros(len(cost))
+        return Evaluation.of_costs(
+            cost, rival, ran, repaired, nothing, otherwise=Status.FAILED, partial=partial
         )
 
     def _rival(self, size: int) -> float:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from hwsim.mcm.package import Package
 from workloads.errors import InputError
-from workloads.graph import Workload
 from workloads.importers.placement_json import PlacementGraph
+from workloads.workload import Workload
 
 
 @dataclass(frozen=True)

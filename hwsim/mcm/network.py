@@ -19,9 +19,9 @@ from hwsim.mcm.graph import Graph, contract, of_placement, of_workload, topologi
 from hwsim.mcm.package import Package
 from workloads.errors import InputError
 from workloads.features import FEATURES, SIZE_SCALE, static_features
-from workloads.graph import Op, Workload
 from workloads.importers.placement_json import PlacementGraph, to_json
 from workloads.serialize import to_json as workload_json
+from workloads.workload import Op, Workload
 
 SCHEMA_VERSION = 201
 """Of the columns of `Network.features`; changes whenever one changes."""

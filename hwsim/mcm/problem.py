@@ -40,8 +40,8 @@ from hwsim.mcm.rules import misplaced_nodes
 from hwsim.mcm.solver.solver import Answer, solver
 from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
 from hwsim.stages import Pipeline, fullness, heat
-from workloads.graph import Workload
 from workloads.importers.placement_json import PlacementGraph
+from workloads.workload import Workload
 
 SIMULATOR_VERSION = 2
 """Goes up with every change that changes a partition or a cost."""
@@ -177,17 +177,7 @@ class McmProblem:
             ran &= ~lacks
         else:
             cost = costs(self.tables, place)
-        speedup = np.where(ran, self.baseline.cost / cost, 0.0)
-        share = np.clip(share, 0.0, 1.0)
-        return Evaluation(
-            reward=np.where(ran, speedup * speedup, -share),
-            cost=np.where(ran, cost, np.nan),
-            speedup=speedup,
-            epsilon=share,
-            status=np.where(ran, Status.OK, Status.INVALID).astype(np.int8),
-            partial=np.zeros(len(ran), np.bool_),
-            repaired=place[:, :, None],
-        )
+        return Evaluation.of_costs(cost, self.baseline.cost, ran, place[:, :, None], np.clip(share, 0.0, 1.0))
 
     def _valid(self, places: NDArray[np.int16]) -> NDArray[np.bool_]:
         """Bool [B]: which partitions [B, N] keep the rules of the package."""

@@ -15,7 +15,7 @@ from hwsim.mmap.chip import Chip, chip_file
 from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
 from hwsim.mmap.game import ACTIONS, MmapGame
 from hwsim.mmap.heuristic.assignment import heuristic_layout
-from hwsim.mmap.judge.rules import Rates, judge
+from hwsim.mmap.judge.layout import Rates, judge
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.observation import SCHEMA_VERSION, edges, features
 from hwsim.mmap.tables import build_tables
@@ -27,7 +27,6 @@ from hwsim.problem import (
     Mapping16,
     Observation,
     RewardBound,
-    Status,
     Violation,
 )
 from workloads.errors import InputError
@@ -119,19 +118,18 @@ class MmapProblem:
         ran = ~np.isnan(played.cost_s)
         action = np.where(played.action < 0, proposed[:, :, 0], played.action)
         moved = np.where(action != proposed[:, :, 0], self.size_bytes[:, 0], 0).sum(axis=1)
-        speedup = np.where(ran, self.baseline.cost / played.latency_s, 0.0)
-        if self.config.reward == "latency":
-            reward = speedup**2
-        else:
-            reward = np.where(ran, (self.tables.none_s - played.cost_s) / self.tables.most_s, 0.0)
-        return Evaluation(
-            reward=reward,
-            cost=played.latency_s,
-            speedup=speedup,
-            epsilon=moved / self.size_bytes.sum(),
-            status=np.where(ran, Status.OK, Status.INVALID).astype(np.int8),
-            partial=np.zeros(len(ran), np.bool_),
-            repaired=action[:, :, None],
+        # The reward of the paper is the share of the time that fast memory saves, not a function of the latency.
+        saved = None
+        if self.config.reward != "latency":
+            saved = np.where(ran, (self.tables.none_s - played.cost_s) / self.tables.most_s, 0.0)
+        return Evaluation.of_costs(
+            played.latency_s,
+            self.baseline.cost,
+            ran,
+            action[:, :, None],
+            moved / self.size_bytes.sum(),
+            reward=saved,
+            penalty=0.0,
         )
 
     def sample(self, probabilities: NDArray[np.floating[Any]], key: Keys) -> Mapping16:

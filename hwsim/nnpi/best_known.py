@@ -26,7 +26,7 @@ from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.problem import Mapping16
 from workloads.atomic import replace_file
 from workloads.errors import InputError
-from workloads.graph import Workload
+from workloads.workload import Workload
 
 KIND = "best_known"
 VERSION = 1

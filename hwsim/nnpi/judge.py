@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.problem import Violation
-from workloads.graph import Workload
+from workloads.workload import Workload
 
 
 def judge(

@@ -30,11 +30,11 @@ from hwsim.nnpi.occupancy import occupancy
 from hwsim.nnpi.rectify import epsilon, rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.tables import Tables, build_tables
-from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
+from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Violation
 from workloads.errors import InputError
 from workloads.features import SCHEMA_VERSION, edge_index, static_features
-from workloads.graph import Workload
 from workloads.serialize import to_json
+from workloads.workload import Workload
 
 POLISH_STEPS = 200_000
 """Proposals of the local search that follows a solve."""
@@ -118,16 +118,8 @@ class NnpiProblem:
         share = epsilon(self.tables, moved)
         cost = latencies(self.tables, rectified, normals(derive(key, _NOISE_STREAM)))
         runs = (moved == 0) | (self.config.invalid == "repair")
-        speedup = self.baseline.cost / cost
-        return Evaluation(
-            reward=np.where(runs, speedup * speedup, -share),
-            cost=np.where(runs, cost, np.nan),
-            speedup=np.where(runs, speedup, 0.0),
-            epsilon=share,
-            status=np.where(runs, Status.OK, Status.INVALID).astype(np.int8),
-            partial=np.zeros(len(cost), np.bool_),
-            repaired=np.where(runs[:, None, None], rectified, proposed),
-        )
+        judged = np.where(runs[:, None, None], rectified, proposed)
+        return Evaluation.of_costs(cost, self.baseline.cost, runs, judged, share)
 
     def sample(self, probabilities: NDArray[np.floating[Any]], key: Keys) -> Mapping16:
         """Draw every decision by itself: [B, N, 2, C] -> int16 [B, N, 2]; see `independent_sample`."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import strategies as st
 
-from workloads.graph import KINDS, Edge, ElementBytes, Gemm, Op, Workload
+from workloads.workload import KINDS, Edge, ElementBytes, Gemm, Op, Workload
 
 NAMES = st.text(min_size=1, max_size=8).filter(str.isprintable)
 BYTES = st.integers(0, 2**40)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from workloads import zoo
 from workloads.features import FEATURES, SCHEMA_VERSION, edge_index, raw_features, static_features
-from workloads.graph import KINDS, Edge, ElementBytes, Gemm, Op, Workload
+from workloads.workload import KINDS, Edge, ElementBytes, Gemm, Op, Workload
 
 TABLE_1 = (
     *("op_id", "weight_size", "ifm_x", "ifm_y", "ifm_z", "ofm_x", "ofm_y", "ofm_z", "ifm_size", "ofm_size"),

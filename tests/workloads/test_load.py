@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from workloads.errors import InputError
-from workloads.graph import Op
 from workloads.load import load, names
 from workloads.serialize import to_json
+from workloads.workload import Op
 from workloads.zoo import resnet
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from workloads.features import FEATURES, static_features
-from workloads.graph import Op, Workload
 from workloads.load import load
 from workloads.serialize import from_json, to_json
 from workloads.validate import check, last_consumer
+from workloads.workload import Op, Workload
 from workloads.zoo.densenet import densenet_cifar
 from workloads.zoo.language import classifier, language_model, tagger, translator
 from workloads.zoo.mcm87 import MCM87

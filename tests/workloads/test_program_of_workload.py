@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from workloads.graph import Edge, Op, Workload
 from workloads.load import load, names
 from workloads.programs.json_file import check
 from workloads.programs.of_workload import program_of
 from workloads.programs.program import NO_ALIAS, Program
 from workloads.validate import check as check_workload
+from workloads.workload import Edge, Op, Workload
 
 
 def reads(program: Program, instruction: str) -> set[str]:

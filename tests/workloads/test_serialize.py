@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.errors import InputError
-from workloads.graph import Edge, Workload
 from workloads.json_text import describe, parse_document
 from workloads.serialize import from_json, to_json
+from workloads.workload import Edge, Workload
 
 
 @given(data=st.data())

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.errors import InputError
-from workloads.graph import Edge, ElementBytes, Gemm, Op, Workload
 from workloads.validate import MAX_COUNT, MAX_OPS, check, last_consumer
+from workloads.workload import Edge, ElementBytes, Gemm, Op, Workload
 
 
 def with_op(workload: Workload, i: int, **changes: object) -> Workload:

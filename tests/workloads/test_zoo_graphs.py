@@ -9,9 +9,9 @@ import pytest
 
 from workloads import zoo
 from workloads.features import edge_index
-from workloads.graph import Op, Workload
 from workloads.serialize import from_json, to_json
 from workloads.validate import check, last_consumer
+from workloads.workload import Op, Workload
 from workloads.zoo.builder import Builder
 from workloads.zoo.tensor import Tensor
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
-from workloads.graph import Shape3
-from workloads.importers.ir import Graph, Shape
+from workloads.importers.ir import ModelGraph, Shape
 from workloads.importers.vocabulary import (
     ACTIVATIONS,
     CONVOLUTIONS,
@@ -19,6 +18,7 @@ from workloads.importers.vocabulary import (
     POOLS,
     SOFTMAXES,
 )
+from workloads.workload import Shape3
 
 _IMAGE_OPS = (
     CONVOLUTIONS
@@ -39,7 +39,7 @@ _KEEPING = (
 )
 
 
-def images(graph: Graph) -> frozenset[str]:
+def images(graph: ModelGraph) -> frozenset[str]:
     """Names of the tensors that are images."""
     found: set[str] = set()
     for node in graph.nodes:
@@ -51,7 +51,7 @@ def images(graph: Graph) -> frozenset[str]:
     return frozenset(found)
 
 
-def batch_of(graph: Graph) -> int:
+def batch_of(graph: ModelGraph) -> int:
     """The batch size: the first axis of the first input that has two."""
     shapes = (graph.tensors[name].shape or () for name in graph.inputs)
     return max(1, next((shape[0] for shape in shapes if len(shape) > 1), 1))

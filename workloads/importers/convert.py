@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from workloads.errors import InputError
-from workloads.graph import Workload
 from workloads.importers.fold import fold, with_shapes
 from workloads.importers.fuse import clusters
-from workloads.importers.ir import Graph
+from workloads.importers.ir import ModelGraph
 from workloads.importers.lower import lower
 from workloads.importers.vocabulary import LEAST_INPUTS, RECURRENT, is_known
 from workloads.names import as_file_name
 from workloads.validate import check
+from workloads.workload import Workload
 
 NAMED = 3
 """Tensors or ops that a remark names before it counts the others."""
@@ -36,7 +36,7 @@ class Imported:
     nodes: Mapping[str, tuple[str, ...]]
 
 
-def convert(graph: Graph, name: str, source: str, element_bytes: float | None, fuse: bool) -> Imported:
+def convert(graph: ModelGraph, name: str, source: str, element_bytes: float | None, fuse: bool) -> Imported:
     """The graph as a workload called `name`; `element_bytes` replaces the widths of all but ids, masks and shapes.
 
     Raises:
@@ -73,7 +73,7 @@ def convert(graph: Graph, name: str, source: str, element_bytes: float | None, f
     return Imported(check(lowered.workload), tuple(remarks), unknown, lowered.nodes)
 
 
-def _check_inputs(graph: Graph, source: str) -> None:
+def _check_inputs(graph: ModelGraph, source: str) -> None:
     for node in graph.nodes:
         least = LEAST_INPUTS.get(node.op, 1) if is_known(node.op) else 0
         given = [name for name in node.inputs[:least] if name]
@@ -85,7 +85,7 @@ def _check_inputs(graph: Graph, source: str) -> None:
             raise InputError(f"{source}: node {node.name!r} ({node.op}): expected an output, found none")
 
 
-def _strangers(graph: Graph) -> list[str]:
+def _strangers(graph: ModelGraph) -> list[str]:
     """One line for each type of op whose work is not known."""
     found = Counter(node.op for node in graph.nodes if not is_known(node.op))
     return [

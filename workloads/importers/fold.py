@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from workloads.importers.ir import Graph, Node, Shape, Tensor
+from workloads.importers.ir import ModelGraph, Node, Shape, Tensor
 from workloads.importers.vocabulary import CASTS, PARTS, VIEWS
 
 _BROADCASTS = frozenset({"Expand", "Tile", "ConstantOfShape"})
@@ -35,7 +35,7 @@ class Part:
 class Folded:
     """What is left to be computed, and what each name of the file means in it."""
 
-    graph: Graph
+    graph: ModelGraph
     parts: Mapping[str, Part]
 
     def part(self, name: str) -> Part:
@@ -48,7 +48,7 @@ class Folded:
         return self.graph.tensors[name].constant
 
 
-def with_shapes(graph: Graph) -> Graph:
+def with_shapes(graph: ModelGraph) -> ModelGraph:
     """The graph with a shape for every tensor: where it is unknown, that of the largest input of its node.
 
     A scalar where no input has one.
@@ -65,7 +65,7 @@ def with_shapes(graph: Graph) -> Graph:
     return replace(graph, tensors=tensors)
 
 
-def fold(graph: Graph) -> Folded:
+def fold(graph: ModelGraph) -> Folded:
     """The graph without its views, parts, constant nodes and dead ends. Expects a shape for every tensor."""
     tensors = dict(graph.tensors)
     parts: dict[str, Part] = {}

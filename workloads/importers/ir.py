@@ -90,7 +90,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Graph:
+class ModelGraph:
     """A model: nodes in an order in which they can run, every tensor by name, inputs and outputs of the whole."""
 
     name: str

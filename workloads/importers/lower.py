@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
-from workloads.graph import Edge, ElementBytes, Op, Workload
 from workloads.importers.axes import batch_of, images, xyz
 from workloads.importers.fold import Folded
 from workloads.importers.fuse import Cluster
@@ -21,6 +20,7 @@ from workloads.importers.ir import Node, Tensor
 from workloads.importers.products import gemm_of
 from workloads.importers.vocabulary import SETTINGS
 from workloads.importers.work import kind_of, vector_ops, window_of
+from workloads.workload import Edge, ElementBytes, Op, Workload
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from workloads.errors import InputError
 from workloads.importers import arithmetic
 from workloads.importers.dimensions import Dimensions
-from workloads.importers.ir import Graph, Node, Shape, Tensor
+from workloads.importers.ir import ModelGraph, Node, Shape, Tensor
 from workloads.importers.onnx_pieces import (
     captured_names,
     constant_value,
@@ -31,7 +31,7 @@ BODIES = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 """Ops with graphs inside."""
 
 
-def read(data: bytes, file: str, dimensions: Dimensions) -> Graph:
+def read(data: bytes, file: str, dimensions: Dimensions) -> ModelGraph:
     """The model in a file's bytes, with the shape of every tensor as far as it can be known.
 
     Raises:
@@ -93,7 +93,7 @@ class _Reader:
         self.types: dict[str, Any] = {}
         self.stated: dict[str, Any] = {}
 
-    def graph(self) -> Graph:
+    def graph(self) -> ModelGraph:
         graph = self.model.graph
         self._initializers()
         inputs = []
@@ -108,7 +108,7 @@ class _Reader:
         for name in outputs:
             if name not in self.tensors:
                 raise InputError(f"{self.file}: expected output {name!r} to be written by a node, found none")
-        return Graph(graph.name, nodes, self.tensors, tuple(inputs), outputs)
+        return ModelGraph(graph.name, nodes, self.tensors, tuple(inputs), outputs)
 
     def _initializers(self) -> None:
         proto = self.onnx.TensorProto

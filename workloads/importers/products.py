@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from workloads.graph import Gemm
 from workloads.importers.ir import Node, Shape
 from workloads.importers.vocabulary import RECURRENT
+from workloads.workload import Gemm
 
 ShapeOf = Callable[[str], Shape]
 

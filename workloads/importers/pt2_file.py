@@ -17,7 +17,7 @@ from typing import Any
 from workloads.errors import InputError
 from workloads.importers.aten import DROPPED, Call, Ref, node_of
 from workloads.importers.dimensions import Dimensions
-from workloads.importers.ir import Graph, Node, Shape, Tensor
+from workloads.importers.ir import ModelGraph, Node, Shape, Tensor
 
 MAX_GRAPH_BYTES = 512 * 2**20
 
@@ -44,7 +44,7 @@ _TYPES: dict[int, tuple[float, bool]] = {
 """Number of a type in the schema -> bytes an element, and whether it holds numbers to compute with."""
 
 
-def read(data: bytes, file: str, dimensions: Dimensions) -> Graph:
+def read(data: bytes, file: str, dimensions: Dimensions) -> ModelGraph:
     """The program in a file's bytes.
 
     Raises:
@@ -94,7 +94,7 @@ def _program(data: bytes, file: str) -> Any:
         raise InputError(f"{file}: expected JSON in the archive, found: {error}") from None
 
 
-def _graph(program: Any, file: str, dimensions: Dimensions) -> Graph:
+def _graph(program: Any, file: str, dimensions: Dimensions) -> ModelGraph:
     module = program["graph_module"]
     graph, signature = module["graph"], module["signature"]
     fixed, given = _inputs(signature)
@@ -120,7 +120,7 @@ def _graph(program: Any, file: str, dimensions: Dimensions) -> Graph:
     ]
     if missing:
         raise InputError(f"{file}: expected a tensor called {missing[0]!r}, found none")
-    return Graph("", tuple(nodes), tensors, tuple(given), outputs)
+    return ModelGraph("", tuple(nodes), tensors, tuple(given), outputs)
 
 
 def _inputs(signature: Any) -> tuple[set[str], list[str]]:

@@ -40,7 +40,7 @@ class Window:
 
 
 def kind_of(node: Node, folded: Folded, is_image: Callable[[str], bool]) -> str:
-    """The kind of op, of `workloads.graph.KINDS`."""
+    """The kind of op, of `workloads.workload.KINDS`."""
     op, tensors = node.op, folded.graph.tensors
     if op in CONVOLUTIONS:
         groups, channels = node.integer("group", 1), (tensors[node.inputs[0]].shape or (0, 0))[1:2]

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from workloads.graph import Op, Workload
 from workloads.programs.builder import ProgramBuilder
 from workloads.programs.program import Program
+from workloads.workload import Op, Workload
 
 _MOVES = frozenset(("concat", "split", "transpose", "reshape", "upsample", "embedding"))
 """Kinds of op whose derivative depends on no activation."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from workloads.graph import Workload
+from workloads.workload import Workload
 from workloads.zoo.bert_large import bert_large
 from workloads.zoo.cnn import alexnet, mobilenet_v2, resnet, vgg16
 from workloads.zoo.mcm87 import MCM87

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from math import prod
 
-from workloads.graph import Shape3, Workload
+from workloads.workload import Shape3, Workload
 from workloads.zoo.builder import Builder
 from workloads.zoo.encoder import Pieces, classifier, head_product
 from workloads.zoo.naming import variant_name

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from workloads.graph import Edge, Gemm, Op, Shape3, Workload
 from workloads.validate import MAX_OPS, check
+from workloads.workload import Edge, Gemm, Op, Shape3, Workload
 from workloads.zoo.tensor import Tensor, Window, window_size
 from workloads.zoo.vector_ops import VECTOR_OPS
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from workloads.graph import Gemm
+from workloads.workload import Gemm
 from workloads.zoo.builder import Builder
 from workloads.zoo.tensor import ID_BYTES, Tensor
 from workloads.zoo.vector_ops import VECTOR_OPS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from workloads.graph import Gemm, Shape3
+from workloads.workload import Gemm, Shape3
 from workloads.zoo.builder import Builder
 from workloads.zoo.tensor import ID_BYTES, Tensor
 

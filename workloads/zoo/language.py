@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workloads.graph import Workload
+from workloads.workload import Workload
 from workloads.zoo.builder import Builder
 from workloads.zoo.cells import Layer, bidirectional, elementary_lstm, gru, lookups, lstm, shared_dense
 from workloads.zoo.naming import network

@@ -20,7 +20,7 @@ from importlib import import_module
 from inspect import signature
 from types import MappingProxyType
 
-from workloads.graph import Workload
+from workloads.workload import Workload
 from workloads.zoo.naming import variant_name
 
 SIZES = {"training": 66, "validation": 5, "test": 16}

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from workloads.graph import Workload
+from workloads.workload import Workload
 from workloads.zoo.builder import Builder
 from workloads.zoo.cnn import classifier, multiple_of_8
 from workloads.zoo.naming import network

@@ -8,7 +8,7 @@ from functools import wraps
 from inspect import signature
 from typing import ParamSpec
 
-from workloads.graph import Workload
+from workloads.workload import Workload
 
 P = ParamSpec("P")
 

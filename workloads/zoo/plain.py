@@ -17,7 +17,7 @@ Deviations:
 
 from __future__ import annotations
 
-from workloads.graph import Workload
+from workloads.workload import Workload
 from workloads.zoo.builder import Builder
 from workloads.zoo.cnn import classifier
 from workloads.zoo.naming import network

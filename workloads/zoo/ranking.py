@@ -14,7 +14,7 @@ Deviations:
 
 from __future__ import annotations
 
-from workloads.graph import Gemm, Workload
+from workloads.workload import Gemm, Workload
 from workloads.zoo.builder import Builder
 from workloads.zoo.naming import network
 from workloads.zoo.tensor import ID_BYTES, Tensor

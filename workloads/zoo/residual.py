@@ -16,7 +16,7 @@ Deviations:
 
 from __future__ import annotations
 
-from workloads.graph import Workload
+from workloads.workload import Workload
 from workloads.zoo.builder import Builder
 from workloads.zoo.cnn import RESNETS, classifier
 from workloads.zoo.naming import network

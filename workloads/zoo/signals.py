@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from math import prod
 
-from workloads.graph import Gemm, Workload
+from workloads.workload import Gemm, Workload
 from workloads.zoo.builder import Builder
 from workloads.zoo.cells import lstm, shared_dense, softmax, whole
 from workloads.zoo.naming import network

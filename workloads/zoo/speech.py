@@ -14,7 +14,7 @@ Deviations:
 
 from __future__ import annotations
 
-from workloads.graph import Gemm, Workload
+from workloads.workload import Gemm, Workload
 from workloads.zoo.builder import Builder
 from workloads.zoo.cells import gru, softmax, whole
 from workloads.zoo.naming import network

@@ -16,7 +16,7 @@ Deviations:
 
 from __future__ import annotations
 
-from workloads.graph import Gemm, Workload
+from workloads.workload import Gemm, Workload
 from workloads.zoo.builder import Builder
 from workloads.zoo.inception import separable
 from workloads.zoo.naming import network

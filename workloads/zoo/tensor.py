@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from workloads.graph import Shape3
+from workloads.workload import Shape3
 
 ID_BYTES = 4
 """Bytes of a token id, token type or mask entry that the host hands over (int32)."""

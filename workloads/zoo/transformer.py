@@ -17,7 +17,7 @@ Deviations:
 
 from __future__ import annotations
 
-from workloads.graph import Workload
+from workloads.workload import Workload
 from workloads.zoo.builder import Builder
 from workloads.zoo.encoder import Pieces, check_sizes, classifier, head_product
 from workloads.zoo.naming import variant_name

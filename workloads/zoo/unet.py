@@ -10,7 +10,7 @@ Deviations:
 
 from __future__ import annotations
 
-from workloads.graph import Workload
+from workloads.workload import Workload
 from workloads.zoo.builder import Builder
 from workloads.zoo.naming import variant_name
 from workloads.zoo.tensor import Tensor

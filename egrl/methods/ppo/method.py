@@ -50,13 +50,13 @@ from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods import policy_fit
 from egrl.methods.ppo.config import PAPER, PpoConfig
-from egrl.methods.ppo.drawer import RolloutDrawer
-from egrl.methods.ppo.draws import (
+from egrl.methods.ppo.learner import METRICS, Ppo
+from egrl.methods.ppo.rollouts import RolloutDrawer
+from egrl.methods.ppo.round import DRAFTING, Known, Part
+from egrl.methods.ppo.sampling import (
     NOTHING,
     total_heat,
 )
-from egrl.methods.ppo.learner import METRICS, Ppo
-from egrl.methods.ppo.round import DRAFTING, Known, Part
 from egrl.methods.ppo.task import Example, Rollouts, Task
 from hwsim.problem import Evaluation, Status
 from policies.graph import prepare

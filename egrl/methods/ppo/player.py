@@ -10,7 +10,7 @@ import torch
 
 from egrl.core import typed_tables
 from egrl.methods import policy_fit
-from egrl.methods.ppo.draws import NOTHING, in_stages
+from egrl.methods.ppo.sampling import NOTHING, in_stages
 from egrl.methods.ppo.task import Task
 from hwsim.problem import Mapping16, Problem
 from policies.graph import prepare

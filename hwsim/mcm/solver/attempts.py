@@ -2,8 +2,8 @@
 
 Source: MCM paper, section 4.2, algorithms 1 (SAMPLE) and 2 (FIX), which leave to CP-SAT what a dead end takes back.
 Deviations:
-- SAMPLE and FIX are carried out where only precedence is propagated (`hwsim/mcm/solver/draw.py`); a sweep from front
-  to back (`hwsim/mcm/solver/sweep.py`) then changes what the other rules forbid. Every partition can be reached,
+- SAMPLE and FIX are carried out where only precedence is propagated (`hwsim/mcm/solver/assignment.py`); a sweep from
+  front to back (`hwsim/mcm/solver/sweep.py`) then changes what the other rules forbid. Every partition can be reached,
   since what is valid stays as it is; but how likely each is differs from a search that propagates all rules at once;
 - an attempt ends after `FIRST_LIMIT` placements were taken back, the next after twice as many, and so on, each with
   new random numbers and in a new random order (a given order stays). The fifth and the seventh begin with runs of the
@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
+from hwsim.mcm.solver.assignment import draw_assignment, shuffle
 from hwsim.mcm.solver.contiguous import cut, least_ends, runs_needed
-from hwsim.mcm.solver.draw import draw_assignment, shuffle
 from hwsim.mcm.solver.positions import Positions
 from hwsim.mcm.solver.sweep import sweep
 from hwsim.mcm.solver.sweep_state import SweepState, new_sweep_state

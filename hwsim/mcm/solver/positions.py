@@ -1,7 +1,7 @@
 """The arrays of a graph as the quick attempts of the solver read them: nodes by position in the graph's order.
 
 The same graph as `hwsim/mcm/solver/relations.py`, renumbered so that every edge points to a later number, and with
-edges as node numbers: `draw.py` and `sweep.py` walk it front to back, and few arrays are passed to a call.
+edges as node numbers: `assignment.py` and `sweep.py` walk it front to back, and few arrays are passed to a call.
 """
 
 from __future__ import annotations

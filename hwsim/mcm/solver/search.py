@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from hwsim import keys
 from hwsim.jit import kernel
+from hwsim.mcm.solver.assignment import pick, shuffle
 from hwsim.mcm.solver.domains import LENGTH, State, mark_of, new_state, restrict, undo
-from hwsim.mcm.solver.draw import pick, shuffle
 from hwsim.mcm.solver.propagate import propagate
 from hwsim.mcm.solver.relations import Relations
 

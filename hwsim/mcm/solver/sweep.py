@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from hwsim import keys
 from hwsim.jit import kernel
 from hwsim.mcm.solver.arrows import READS, copy_with, last, may_find_chip
+from hwsim.mcm.solver.assignment import pick
 from hwsim.mcm.solver.blame import blame, blame_holder, blame_sources
 from hwsim.mcm.solver.checks import inform_readers, join_doubled_edges
-from hwsim.mcm.solver.draw import pick
 from hwsim.mcm.solver.positions import Positions
 from hwsim.mcm.solver.sweep_state import SweepState, clear, rewind, update_joins
 

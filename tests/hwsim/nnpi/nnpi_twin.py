@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hwsim.nnpi.chip import Chip
-from workloads.graph import Op, Workload
+from workloads.workload import Op, Workload
 
 MASK = 2**64 - 1
 

@@ -42,8 +42,8 @@ from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.problem import Mapping16
 from strategies import chips, workloads
 from workloads.errors import InputError
-from workloads.graph import Edge, Op, Workload
 from workloads.load import load
+from workloads.workload import Edge, Op, Workload
 
 MOST_MAPS = 50_000
 LIMIT_S = 20.0

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from strategies import chips, mappings, workloads
-from workloads.graph import Gemm, Op, Workload
 from workloads.load import load
+from workloads.workload import Gemm, Op, Workload
 
 
 @settings(max_examples=80, deadline=None)

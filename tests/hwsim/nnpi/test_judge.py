@@ -7,7 +7,7 @@ import pytest
 
 from hwsim.nnpi.judge import judge
 from hwsim.problem import Violation
-from workloads.graph import Edge, ElementBytes, Op, Workload
+from workloads.workload import Edge, ElementBytes, Op, Workload
 
 MEMORIES = [("dram", 10_000), ("llc", 300), ("sram", 100)]
 

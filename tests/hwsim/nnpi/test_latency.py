@@ -13,7 +13,7 @@ from hwsim.nnpi.chip import Chip, Effects, Memory, load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.nnpi.tables import dsp_seconds, mac_seconds
 from strategies import chips, mappings, workloads
-from workloads.graph import Edge, Gemm, Op, Workload
+from workloads.workload import Edge, Gemm, Op, Workload
 
 ROOFLINE = Effects(False, False, False, False, False, False)
 KIB = 1024

@@ -12,8 +12,8 @@ from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.problem import NnpiProblem
 from strategies import chips, mappings, workloads
-from workloads.graph import Edge, Op, Workload
 from workloads.load import load
+from workloads.workload import Edge, Op, Workload
 
 
 def network() -> Workload:

@@ -17,9 +17,9 @@ from hwsim.problem import Evaluation, Problem, Status
 from strategies import chips, mappings, workloads
 from workloads.errors import InputError
 from workloads.features import static_features
-from workloads.graph import Op, Workload
 from workloads.load import load
 from workloads.serialize import from_json
+from workloads.workload import Op, Workload
 
 
 @pytest.fixture(scope="module")

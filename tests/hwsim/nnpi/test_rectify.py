@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hwsim.nnpi.chip import Chip, Memory, load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from strategies import chips, mappings, workloads
-from workloads.graph import Edge, Op, Workload
+from workloads.workload import Edge, Op, Workload
 
 
 def op(name: str, weight: int, activation: int, *inputs: str) -> Op:

@@ -17,8 +17,8 @@ from hwsim.nnpi.rules import DEFAULT_RULE, RULES, Rule, Tensor, compile_map, ten
 from hwsim.nnpi.tables import build_tables
 from strategies import chips, workloads
 from workloads.errors import InputError
-from workloads.graph import Edge, Op, Workload
 from workloads.load import load
+from workloads.workload import Edge, Op, Workload
 
 
 @settings(max_examples=60, deadline=None)

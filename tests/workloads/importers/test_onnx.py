@@ -18,10 +18,10 @@ from onnx import TensorProto, helper
 import onnx_models
 from onnx_models import Net
 from workloads.errors import InputError
-from workloads.graph import Edge
 from workloads.importers.read import read
 from workloads.load import load
 from workloads.serialize import from_json, to_json
+from workloads.workload import Edge
 
 
 def test_an_imported_resnet50_agrees_with_the_zoo(tmp_path):

@@ -16,9 +16,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from workloads.errors import InputError
-from workloads.graph import Edge
 from workloads.importers.read import read
 from workloads.importers.torch_export import from_torch
+from workloads.workload import Edge
 
 
 class Small(nn.Module):

@@ -15,7 +15,10 @@ from egrl.core.keys import EVALUATION, run_keys
 from egrl.core.method import Setting
 from egrl.methods import find_method
 from egrl.methods.ppo.config import PpoConfig
-from egrl.methods.ppo.draws import (
+from egrl.methods.ppo.learner import Rollouts
+from egrl.methods.ppo.method import PpoMethod
+from egrl.methods.ppo.round import DRAFTING, EXPLORING, IMPROVING, OPENING
+from egrl.methods.ppo.sampling import (
     carry_out,
     change_one_decision,
     close_gaps,
@@ -25,9 +28,6 @@ from egrl.methods.ppo.draws import (
     open_stage,
     outset,
 )
-from egrl.methods.ppo.learner import Rollouts
-from egrl.methods.ppo.method import PpoMethod
-from egrl.methods.ppo.round import DRAFTING, EXPLORING, IMPROVING, OPENING
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem

@@ -11,7 +11,9 @@ from egrl.core.failure import RunFailure
 from egrl.core.keys import SAMPLE, run_keys
 from egrl.core.method import Setting
 from egrl.methods.ppo.config import PpoConfig
-from egrl.methods.ppo.draws import (
+from egrl.methods.ppo.learner import Ppo
+from egrl.methods.ppo.round import DRAFTING, EXPLORING, IMPROVING, OPENING, Known, Part
+from egrl.methods.ppo.sampling import (
     NOTHING,
     carry_out,
     change_one_decision,
@@ -21,8 +23,6 @@ from egrl.methods.ppo.draws import (
     outset,
     soften,
 )
-from egrl.methods.ppo.learner import Ppo
-from egrl.methods.ppo.round import DRAFTING, EXPLORING, IMPROVING, OPENING, Known, Part
 from hwsim.capabilities import pipeline_of
 from hwsim.problem import Mapping16, Problem
 

@@ -1,0 +1,91 @@
+"""The house: no circles, a small hall, files that can be read in one sitting, folders that say what they are."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import grimp
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl")
+MOST_FILES_IN_EGRL = 8
+MOST_LINES = 300
+LONG = 60
+MOST_LONG = 10
+"""Functions of more than `LONG` lines."""
+
+
+@pytest.fixture(scope="module")
+def graph() -> grimp.ImportGraph:
+    """Every import, those within functions and those for type checkers included."""
+    return grimp.build_graph(*ROOMS, cache_dir=None)
+
+
+def sources() -> Iterator[Path]:
+    for room in ROOMS:
+        yield from sorted((ROOT / room).rglob("*.py"))
+
+
+def circles(edges: list[tuple[str, str]]) -> list[list[str]]:
+    """The sets of names that lead to one another along the edges."""
+    names = sorted({name for edge in edges for name in edge})
+    at = {name: i for i, name in enumerate(names)}
+    rows, columns = ([at[edge[k]] for edge in edges] for k in (0, 1))
+    matrix = csr_array((np.ones(len(edges)), (rows, columns)), shape=(len(names), len(names)))
+    _, label = connected_components(matrix, directed=True, connection="strong")
+    groups = [[name for name in names if label[at[name]] == part] for part in set(label.tolist())]
+    return [group for group in groups if len(group) > 1]
+
+
+def test_a_circle_is_found():
+    assert circles([("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")]) == [["b", "c"]]
+
+
+def test_no_file_imports_in_a_circle(graph):
+    edges = [
+        (importer, imported)
+        for importer in graph.modules
+        for imported in graph.find_modules_directly_imported_by(importer)
+    ]
+    assert len(edges) > 1000
+    assert circles(edges) == []
+
+
+def test_nothing_inside_takes_names_from_the_package_itself(graph):
+    """`import egrl` is for those outside: what two rooms share lies below both."""
+    assert graph.find_modules_that_directly_import("egrl") <= {"egrl.__main__"}
+
+
+def test_the_hall_is_small():
+    files = [path for path in (ROOT / "egrl").iterdir() if path.is_file()]
+    assert len(files) <= MOST_FILES_IN_EGRL
+
+
+def test_every_folder_says_what_it_knows():
+    silent = [
+        path
+        for path in sources()
+        if path.name == "__init__.py" and not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert not silent
+
+
+def test_every_file_can_be_read_in_one_sitting():
+    long = {path: n for path in sources() if (n := len(path.read_text("utf-8").splitlines())) > MOST_LINES}
+    assert not long
+
+
+def test_few_functions_are_long():
+    long = [
+        f"{path.relative_to(ROOT)}: {node.name}, {node.end_lineno - node.lineno + 1} lines"
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= LONG
+    ]
+    assert len(long) <= MOST_LONG, "\n".join(long)
