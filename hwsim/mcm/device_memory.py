@@ -101,6 +101,7 @@ def _count_inputs(
 @kernel
 def _nodes_by_chip(place: NDArray[np.int16], chips: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The nodes of each chip, ascending, as rows: where they begin, int64 [C + 1], and int64 [N]."""
+    # Counting sort: how many a chip has, where its row begins, then the nodes in their order.
     begin = np.zeros(chips + 1, np.int64)
     for n in range(len(place)):
         begin[place[n] + 1] += 1
@@ -148,6 +149,7 @@ def _finish(
     u: int,
 ) -> None:
     """Note that node u has run: what it read waits for one reader less, and its readers for one input less."""
+    # Only readers and sources of the same chip and stage: the others are met as messages, not in the chip's own order.
     for at in range(tables.in_start[u], tables.in_start[u + 1]):
         k = tables.taken[at]
         s = tables.source[k]

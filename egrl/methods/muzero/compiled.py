@@ -113,6 +113,7 @@ def read(weights: Weights, embedding: Float32s) -> tuple[Float32s, NDArray[np.fl
 @kernel
 def _normalise(row: Float32s, scale: Float32s, shift: Float32s) -> None:
     """Layer norm of one row, in place; four sums at a time, so that they need not wait for one another."""
+    # The order of the sums is part of the result: four of every fourth number, then what is left over to the first.
     width = len(row)
     sums, squares = np.zeros(4, np.float64), np.zeros(4, np.float64)
     for j in range(0, width - width % 4, 4):

@@ -137,13 +137,17 @@ def _extend(
 ) -> None:
     """Fill value[i, j], the cheapest chain of j chips that ends at ideal i, and its last ideal but one, for some i."""
     words, chips = found.nodes.shape[1], value.shape[1] - 1
+    # Ideals are sorted by size, so that those inside ideal i have smaller numbers and final values.
     for i in range(first, last):
         for before in range(i):
+            # What is cheap to ask comes first. A chip as slow as the best split known improves nothing; the slack is
+            # for rounding, so that no better split is lost.
             load = found.compute_s[i] - found.compute_s[before]
             if load * (1 - 1e-12) >= known_s:
                 continue
             if tables.capacity >= 0 and found.weight_bytes[i] - found.weight_bytes[before] > tables.capacity:
                 continue
+            # The nodes between the two ideals make a chip only if the one contains the other.
             inside = True
             for w in range(words):
                 if found.nodes[before, w] & ~found.nodes[i, w]:
@@ -158,6 +162,7 @@ def _extend(
                 cost = max(cost, found.cut_s[before])
             if cost >= known_s:
                 continue
+            # One chip more than the best chain to `before`: its pace is that of the slower of both.
             for j in range(chips):
                 total = max(value[before, j], cost)
                 if total < value[i, j + 1]:
@@ -169,10 +174,12 @@ def _extend(
 def _transfers(tables: Tables, found: Ideals, before: int, i: int) -> float:
     """Seconds that the chip between two ideals sends and receives."""
     seconds = 0.0
+    # Sent: what leaves the larger ideal and is made on this chip.
     for at in range(found.out_start[i], found.out_start[i + 1]):
         k = found.out[at]
         if not _has(found, before, tables.source[k]):
             seconds += tables.tensor_s[k]
+    # Received: what leaves the smaller ideal and has a reader here; once, however many readers it has.
     for at in range(found.out_start[before], found.out_start[before + 1]):
         k = found.out[at]
         for to in range(tables.read_start[k], tables.read_start[k + 1]):

@@ -85,6 +85,7 @@ def _lower_sources(
     stack: NDArray[np.int64],
 ) -> None:
     """Lower the final chip of all that leads to a node, at most to its own final chip."""
+    # Each node is pushed only when its final chip falls to `chip`, which happens once: the stack never overflows.
     chip = final[node]
     stack[0], size = node, 1
     while size:

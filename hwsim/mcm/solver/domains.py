@@ -185,6 +185,8 @@ def _widen(
     old: int,
 ) -> None:
     """Give node v a larger domain back: the reverse of `restrict`. The arrays are those of `State`."""
+    # `nodes` and `held` count nodes and bytes by the ends of their domains: take v out under its old ends, and put it
+    # back under the new ones.
     back = old & ~domain[v]
     lo, hi = first[v], final[v]
     nodes[lo, hi] -= 1

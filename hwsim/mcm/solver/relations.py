@@ -147,6 +147,7 @@ def _reached(
     """Sets of nodes as bits, uint64 [n, ceil(n / 64)]: those that each node reaches, itself not one of them."""
     words = (n + 63) // 64
     out = np.zeros((n, words), np.uint64)
+    # In this order every node comes after those that it leads to, whose sets are therefore complete.
     for v in order:
         for k in range(start[v], start[v + 1]):
             w = end[edge[k]]
@@ -176,6 +177,7 @@ def _inner_counts(
     for e in range(len(edges)):
         u, w = edges[e]
         for i in range(after.shape[1]):
+            # After the edge's source and before its reader: each turn clears the lowest bit of the word.
             word = after[u, i] & before[w, i]
             while word:
                 word &= word - np.uint64(1)
@@ -194,7 +196,7 @@ def _inner_nodes(
     out = np.empty(start[-1], np.int64)
     for e in range(len(edges)):
         at = start[e]
-        if start[e + 1] == at:
+        if start[e + 1] == at:  # no inner node, or an edge that nobody asks about
             continue
         u, w = edges[e]
         for i in range(after.shape[1]):

@@ -222,6 +222,7 @@ def _draw_chip(
 @kernel
 def _close_gaps(chips: NDArray[np.int64], count: int) -> None:
     """Number the chips in use without gaps, in their order; `count` is the number of all chips."""
+    # `number` is first whether a chip is in use, then how many chips in use come before it: its new number.
     number = np.zeros(count, np.int64)
     for chip in chips:
         number[chip] = 1

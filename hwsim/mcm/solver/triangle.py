@@ -55,6 +55,7 @@ def _narrow_beside(relations: Relations, state: State, v: int) -> bool:
     """
     for k in range(relations.in_start[v], relations.in_start[v + 1]):
         u = relations.edges[relations.in_edge[k], 0]
+        # Only chips of ancestors that are decided make arrows; two chips in between cannot both be this node's.
         if state.fixed[u]:
             between = state.above[v] & state.reach[state.lo[u]]
             if between & (between - 1) or (between and not restrict(relations, state, v, between)):
