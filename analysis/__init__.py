@@ -1,1 +1,1 @@
-"""Figures: arrays in, matplotlib Figure out."""
+"""Figures: arrays in, a matplotlib figure out; knows no run folder, no problem and no torch."""

@@ -1,1 +1,1 @@
-"""Hardware: what a mapping costs on a chip. No room here needs torch."""
+"""Hardware: what a mapping costs on a chip; knows no search, no run folder and no torch."""

@@ -1,1 +1,1 @@
-"""What is to be mapped: neural networks as graphs of ops, their features, and where they come from."""
+"""What is to be mapped: networks as lists of ops, their features, and where they come from; knows no hardware."""

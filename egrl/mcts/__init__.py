@@ -1,4 +1,4 @@
-"""Batched Monte-Carlo tree search over arrays, with functions for the dynamics: learned ones or a game's own rules."""
+"""Batched Monte-Carlo tree search over arrays; dynamics come in as functions: it knows no network and no game."""
 
 from egrl.mcts.game import game_dynamics, unguided
 from egrl.mcts.gumbel import Gumbel

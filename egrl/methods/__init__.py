@@ -1,4 +1,4 @@
-"""Search methods, one a file. A method is a class built from (Setting, its config)."""
+"""Search methods, a file or a folder each, built from (Setting, its config); they propose, and never measure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Offsets for tensors with lifetimes in a memory of finite size: offline dynamic storage allocation."""
+"""Offsets for tensors with lifetimes in a memory of finite size; knows buffers only, neither chips nor mappings."""

@@ -1,1 +1,1 @@
-"""Partition a graph over the chips of a multi-chip module: packages, graphs, a constraint solver and its judge."""
+"""Partitions of a graph over the chips of a multi-chip module: costs, rules, solver, bounds; knows no policy."""

@@ -1,1 +1,1 @@
-"""The MMapGame: which buffers of a compiled program lie in fast memory, when and where."""
+"""The MMapGame: which buffers of a program lie in fast memory, when and where; knows no agent."""

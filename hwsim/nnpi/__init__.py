@@ -1,1 +1,1 @@
-"""Memory placement on chips like Intel's NNP-I (Spring Hill): a simulator with stated assumptions."""
+"""Memory placement on chips like the NNP-I (Spring Hill), with stated assumptions; knows no search but its own solve."""

@@ -1,1 +1,1 @@
-"""Compiled programs: the type, its JSON, its checks, and programs made of workloads; `shipped/` has the data."""
+"""Compiled programs: type, JSON, checks, and programs made of workloads (`shipped/` has the data); knows no chip."""

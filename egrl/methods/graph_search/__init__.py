@@ -1,1 +1,1 @@
-"""Bandits on derivation graphs: TAG and UCT, the graph that grows, and the completions that evaluate it."""
+"""Bandits on derivation graphs: TAG, UCT, and the completions that evaluate vertices; knows plans only as vertices."""

@@ -1,1 +1,1 @@
-"""EGRL: a mixed population and a discrete SAC learner over one archive, and its ablations EA and PG."""
+"""EGRL: a mixed population and a discrete SAC learner over one archive, with its ablations; measures nothing itself."""

@@ -1,3 +1,1 @@
-"""MuZero: an agent that plans the moves of a problem's game in a model that it learns; the tree search is
-`egrl/mcts/`.
-"""
+"""MuZero: an agent that plans the moves of any game in a model that it learns; knows no rules but through `Game`."""

@@ -1,1 +1,1 @@
-"""The MCM partitioning paper: what is run, the numbers, and the report."""
+"""The MCM partitioning paper: what is run, the numbers, the report; searches only through comparisons."""

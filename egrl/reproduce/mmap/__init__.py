@@ -1,1 +1,1 @@
-"""The MMapGame paper: what is run, the numbers, and the report."""
+"""The MMapGame paper: what is run, the numbers, the report; searches only through comparisons."""

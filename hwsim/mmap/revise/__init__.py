@@ -1,1 +1,1 @@
-"""Whole games revised: some wishes of a game are changed, it is played again from there, and kept or not."""
+"""Whole games revised: some wishes change, the game is played again from there, and kept or not; knows no network."""

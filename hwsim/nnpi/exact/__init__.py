@@ -1,1 +1,1 @@
-"""The placement problem as a mixed-integer program: its columns, its rows, and the solve with a polish."""
+"""The placement as a mixed-integer program: columns, rows, the solve; knows the latency model only as tables."""
