@@ -1,1 +1,1 @@
-"""Memory placement on chips like the NNP-I (Spring Hill), with stated assumptions; knows no search but its own solve."""
+"""Memory placement on chips like the NNP-I, with stated assumptions; knows no search but its own solve."""
