@@ -15,7 +15,7 @@ from hwsim.mmap.chip import Chip, chip_file
 from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
 from hwsim.mmap.game import ACTIONS, MmapGame
 from hwsim.mmap.heuristic.assignment import heuristic_layout
-from hwsim.mmap.judge.layout import Rates, judge
+from hwsim.mmap.judge.legality import Rates, judge
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.observation import SCHEMA_VERSION, edges, features
 from hwsim.mmap.tables import build_tables

@@ -18,7 +18,7 @@ from egrl.problems import find_problem
 from egrl.runs import folder as run_folder
 from egrl.runs.policies import Step
 from egrl.transfer import zero_shot as transfer
-from egrl.transfer.pretrain import validation
+from egrl.transfer.pretrain import validation_worker
 from egrl.transfer.pretrain.options import GOES_ON, PretrainOptions, method_settings_of, plain
 from hwsim.problem import Problem
 from workloads.files import read_bytes
@@ -58,7 +58,7 @@ def choose(
     tuned: list[dict[str, float]] = []
     if options.finetune:
         trial = {**goes_on, "evaluations": options.finetune, "seed": options.seed}
-        tuned = validation.finetune(steps, judged_on, trial, out, options.workers, quiet)
+        tuned = validation_worker.finetune(steps, judged_on, trial, out, options.workers, quiet)
     tuned_means = [float(geometric_mean(list(reached.values()))) for reached in tuned]
     best_tuned = max(range(len(tuned)), key=lambda k: tuned_means[k], default=best)
     document = {
