@@ -83,8 +83,9 @@ def search(
             default "": none. `workers` is then the number of commands, or of threads that call the function.
         options: the other flags of `egrl run` by name; None stands for the default.
             gens: int, generations of 21 evaluations to run; default 200. At most one of gens, evals, seconds.
-            evals: int, evaluations to run, of which whole generations count; default: no such limit.
-            seconds: float, seconds of searching, without starting and the bound at the end; default: no such limit.
+            evals: int, evaluations to run, exactly so many; default: no such limit.
+            seconds: float, seconds of searching, after which no measurement starts; starting and the bound at the
+                end do not count; default: no such limit.
             seed: int from 0, of everything random; default 0.
             method: str, a name of `egrl list methods`; default "": egrl, or the problem's own (fft: tag).
             problem: str, a name of `egrl list problems`; default "nnpi".
@@ -217,6 +218,7 @@ def _run(
         measure = boards
     title = f"{problem.workload} {resolved.run.method}"
     done = 0 if state is None else state.generation
+    known = len(prepared.archive)
     stopped = False
     try:
         hint = "" if quiet else HINT
@@ -235,7 +237,9 @@ def _run(
                 checkpoint_seconds=resolved.run.checkpoint_seconds,
             )
             stopped = stop()
-        complete = summary.is_complete(reached, budget) or (budget.seconds is not None and not stopped)
+        complete = summary.is_complete(reached, budget, len(prepared.archive)) or (
+            budget.seconds is not None and not stopped
+        )
         document, mapping = _conclude(resolved, problem, prepared.archive, reached, complete, boards, quiet)
         folder.write_results(document, problem, mapping)
     except KeyboardInterrupt:
@@ -251,7 +255,7 @@ def _run(
         )
     if not complete:
         raise Interrupted(folder.path, reached.generation)
-    if state is not None and reached.generation == done:
+    if state is not None and len(prepared.archive) == known:
         progress.note(nothing_left(resolved.run, reached.finished, folder.path), quiet)
     return Result(folder.path, document, mapping, problem)
 

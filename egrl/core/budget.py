@@ -1,4 +1,4 @@
-"""How long a run searches: generations or seconds, and what a generation is."""
+"""How long a run searches: generations, evaluations or seconds, and what a generation is."""
 
 from __future__ import annotations
 
@@ -16,27 +16,48 @@ BUDGETS = ("gens", "evals", "seconds")
 
 @dataclass(frozen=True)
 class Budget:
-    """When to stop; each limit may be None. A run ends after the last whole generation that fits."""
+    """When to stop; each limit may be None.
 
-    generations: int | None
+    Attributes:
+        evaluations: measured exactly, unless the method has no more to propose.
+        seconds: of searching; after that no measurement starts.
+    """
+
+    evaluations: int | None
     seconds: float | None
 
     @staticmethod
     def of(given: Mapping[str, float]) -> Budget:
         """The budget of limits by name, at most one of `BUDGETS`; none: `DEFAULT_GENERATIONS`.
 
-        InputError where two are given, or less than one generation.
+        InputError where two are given, or nothing could be measured.
         """
         if len(given) > 1:
             raise InputError(
                 f"expected one of --gens, --evals and --seconds, found {', '.join('--' + k for k in given)}"
             )
         for key, value in given.items():
-            least = GENERATION if key == "evals" else 1 if key == "gens" else 0
+            least = 0 if key == "seconds" else 1
             if not (value >= least and math.isfinite(value)):
                 raise InputError(f"--{key}: expected at least {least}, found {value}")
         if "seconds" in given:
             return Budget(None, given["seconds"])
         if "evals" in given:
-            return Budget(int(given["evals"]) // GENERATION, None)
-        return Budget(int(given.get("gens", DEFAULT_GENERATIONS)), None)
+            return Budget(int(given["evals"]), None)
+        return Budget.of_generations(int(given.get("gens", DEFAULT_GENERATIONS)))
+
+    @staticmethod
+    def of_generations(generations: int) -> Budget:
+        """So many whole generations."""
+        return Budget(generations * GENERATION, None)
+
+    @property
+    def generations(self) -> int | None:
+        """Generations that are begun; None where the limit is in seconds."""
+        return None if self.evaluations is None else -(-self.evaluations // GENERATION)
+
+    def spent(self, evaluations: int, seconds: float) -> bool:
+        """Whether nothing more may be asked for, so many evaluations having been made in so many seconds."""
+        if self.evaluations is not None and evaluations >= self.evaluations:
+            return True
+        return self.seconds is not None and seconds >= self.seconds

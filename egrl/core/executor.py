@@ -21,4 +21,7 @@ class Executor(Protocol):
     def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
         """What has been measured since the last call; waits up to `timeout_s` for the first result."""
 
+    def rest(self) -> bool:
+        """Begin nothing more that was submitted; whether all of it comes back all the same, having begun."""
+
     def close(self) -> None: ...

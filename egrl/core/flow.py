@@ -7,7 +7,7 @@ was told, never on when. What is under way when a checkpoint is taken is kept in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from egrl.core.archive import Archive
@@ -26,6 +26,7 @@ class Flow:
 
     Attributes:
         finished: the method has nothing more to propose.
+        halted: nothing more may begin.
     """
 
     def __init__(
@@ -37,29 +38,41 @@ class Flow:
         self._asked = len(archive)
         self._under_way: list[Proposals] = []
         self._measured: dict[int, tuple[Proposals, Evaluation]] = {}
-        self.finished = False
+        self.finished = self.halted = False
+        self._all_come_back = True
 
     @property
     def idle(self) -> bool:
         """Whether nothing is under way."""
         return self._asked == len(self._archive)
 
-    def generation(self) -> list[tuple[Proposals, Evaluation]]:
-        """Tell the method the results of one generation, fewer where it has finished; returns them in order."""
-        goal = len(self._archive) + GENERATION
+    def generation(self, halted: Callable[[], bool]) -> list[tuple[Proposals, Evaluation]]:
+        """Tell the method the results up to the end of this generation; returns them in order.
+
+        Fewer where the method has finished, where `last` comes first, or where `halted()` says that nothing more may
+        begin: then what has begun is told as far as it comes back in order, and the rest stays under way.
+        """
+        goal = (len(self._archive) // GENERATION + 1) * GENERATION
         horizon = goal + GENERATION if self._executor.ahead else goal
         if self._last is not None:
-            horizon = min(horizon, max(goal, self._last))
+            goal, horizon = min(goal, self._last), min(horizon, self._last)
         told: list[tuple[Proposals, Evaluation]] = []
         while len(self._archive) < goal:
-            asked = self._ask(horizon)
+            if (
+                not self.halted and self._asked > 0 and halted()
+            ):  # something is measured, however short the time
+                self.halted, self._all_come_back = True, self._executor.rest()
+            asked = not self.halted and self._ask(horizon)
             if self.idle:
-                if self.finished:
+                if self.finished or self.halted:
                     break
                 continue
-            for part, evaluation in self._executor.ready(0.0 if asked else WAIT_S):
+            results = self._executor.ready(0.0 if asked else WAIT_S)
+            for part, evaluation in results:
                 self._measured[int(part.tickets[0])] = (part, evaluation)
             told += self._tell(goal)
+            if self.halted and not results and not self._all_come_back:
+                break
         return told
 
     def _ask(self, horizon: int) -> bool:

@@ -2,7 +2,8 @@
 
     ask -> submit -> learn (what is owed, while measuring) -> tell in ticket order -> a metrics row a generation
 
-A generation is `GENERATION` evaluations. Checkpoints are taken at its end, and hold what is under way then; see `flow`.
+A generation is `GENERATION` evaluations; the budget may cut off the last one. Checkpoints hold what is under way; see
+`flow`.
 """
 
 from __future__ import annotations
@@ -83,70 +84,84 @@ def search(
     """Run `method` until the budget is spent, it has nothing more to propose, or `stop()` says so.
 
     `state` and `archive` go on from a checkpoint (see `resume`). A checkpoint is taken first, at least every
-    `checkpoint_seconds`, and last. Returns the state reached; `generation` tells whether the budget was spent.
+    `checkpoint_seconds`, and last. Returns the state reached; its `generation` counts whole generations.
     """
     state = state or SearchState(champions=[None] * len(problems))
     before, started = state.seconds, time.monotonic()
     saved_at = started
-    durations_s: list[float] = []
-
-    fingerprints = [problem.fingerprint() for problem in problems]
-    last = None if budget.generations is None else budget.generations * GENERATION
-    flow = Flow(method, executor, archive, seed, last)
+    flow = Flow(method, executor, archive, seed, budget.evaluations)
     flow.submit_again(state.pending)
-
-    def save() -> None:
-        state.pending = flow.pending()
-        recorder.save(
-            state.generation, method.state_dict(), {**state.to_tree(), "fingerprints": fingerprints}, archive
-        )
-
-    def write_policy() -> None:
-        if policy := method.policy():
-            recorder.write_policy(state.generation, policy, problems[0])
+    fingerprints = [problem.fingerprint() for problem in problems]
+    diary = _Diary(method, problems[0], fingerprints, recorder, observer, archive, state, flow)
 
     def spent() -> bool:
-        return _spent(budget, state, before + time.monotonic() - started, durations_s)
+        return budget.spent(len(archive), before + time.monotonic() - started)
 
-    if state.generation == 0:
-        save()
-    while not (state.finished or spent() or stop()):
-        begun = time.monotonic()
-        first = len(archive)
-        for part, evaluation in flow.generation():
+    if len(archive) == 0:
+        diary.save()
+    while not (state.finished or stop() or (spent() and flow.idle)):
+        known, first = len(archive), len(archive) // GENERATION * GENERATION
+        for part, evaluation in flow.generation(spent):
             _crown(state, part, evaluation)
         state.finished = flow.finished and flow.idle
-        if len(archive) == first:
+        state.seconds = before + time.monotonic() - started
+        if len(archive) == known or (len(archive) < first + GENERATION and not state.finished):
             break
         state.generation += 1
-        state.seconds = before + time.monotonic() - started
-        durations_s.append(time.monotonic() - begun)
-        row = metrics_row(state, archive, first, method)
-        recorder.append_metrics(row)
-        observer.generation(row)
+        diary.record(state.generation, first)
         if policy_is_due(state.generation, recorder.policy_every):
-            write_policy()
+            diary.write_policy(state.generation)
         if time.monotonic() - saved_at >= checkpoint_seconds:
-            save()
+            diary.save()
             saved_at = time.monotonic()
-    if state.generation and not policy_is_due(state.generation, recorder.policy_every):
-        write_policy()
-    save()
+    diary.close()
     return state
 
 
-def _spent(budget: Budget, state: SearchState, seconds: float, durations_s: Sequence[float]) -> bool:
-    """Whether the budget has no room for another generation, `seconds` being gone; the first always has.
+@dataclass(frozen=True)
+class _Diary:
+    """What a search writes: checkpoints, a row of metrics a generation, policies."""
 
-    The next one is taken to be as long as the longest of the last three. A run's first warms up and tells little,
-    so that it counts only while it is alone; after resuming, the mean so far stands in.
-    """
-    if budget.generations is not None and state.generation >= budget.generations:
-        return True
-    if budget.seconds is None or state.generation == 0:
-        return False
-    usual = durations_s[1:] or durations_s or [state.seconds / state.generation]
-    return seconds + max(usual[-3:]) > budget.seconds
+    method: Method
+    problem: Problem
+    fingerprints: list[str]
+    recorder: Recorder
+    observer: Observer
+    archive: Archive
+    state: SearchState
+    flow: Flow
+
+    def save(self) -> None:
+        self.state.pending = self.flow.pending()
+        self.recorder.save(
+            self.state.generation,
+            self.method.state_dict(),
+            {**self.state.to_tree(), "fingerprints": self.fingerprints},
+            self.archive,
+        )
+
+    def record(self, generation: int, first: int) -> None:
+        """The row of a generation whose evaluations begin at ticket `first`."""
+        row = metrics_row(generation, self.state, self.archive, first, self.method)
+        self.recorder.append_metrics(row)
+        self.observer.generation(row)
+
+    def write_policy(self, generation: int) -> None:
+        if policy := self.method.policy():
+            self.recorder.write_policy(generation, policy, self.problem)
+
+    def close(self) -> None:
+        """The last policy, the last checkpoint, and what there is of a generation that the budget cut off."""
+        generation = self.state.generation
+        if generation and not policy_is_due(generation, self.recorder.policy_every):
+            self.write_policy(generation)
+        self.save()
+        first = len(self.archive) // GENERATION * GENERATION
+        if len(self.archive) > first and not self.state.finished:
+            # The checkpoint does not count this row and policy: a run that goes on cuts them back, and writes those of
+            # the whole generation.
+            self.record(generation + 1, first)
+            self.write_policy(generation + 1)
 
 
 def _crown(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:
@@ -166,7 +181,9 @@ def _crown(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:
         )
 
 
-def metrics_row(state: SearchState, archive: Archive, first: int, method: Method) -> dict[str, Any]:
+def metrics_row(
+    generation: int, state: SearchState, archive: Archive, first: int, method: Method
+) -> dict[str, Any]:
     """The metrics of the generation whose evaluations begin at ticket `first`.
 
     best_speedup is the champions' geometric mean over problems, 0 until each has a valid mapping; best_reward their
@@ -180,7 +197,7 @@ def metrics_row(state: SearchState, archive: Archive, first: int, method: Method
     )
     crowned = [c for c in state.champions if c is not None]
     return {
-        "generation": state.generation,
+        "generation": generation,
         "evaluations": len(archive),
         "seconds": round(state.seconds, 3),
         "best_speedup": best,
@@ -229,7 +246,7 @@ def replay(method: Method, archive: Archive) -> None:
         )
     asked = 0
     while asked < len(archive):
-        room = GENERATION - asked % GENERATION
+        room = min(GENERATION - asked % GENERATION, len(archive) - asked)
         batch = method.ask(room)
         if batch is None:
             break

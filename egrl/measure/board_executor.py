@@ -190,9 +190,9 @@ class BoardExecutor:
             done, self._done = self._done, []
         return done
 
-    def rest(self) -> None:
+    def rest(self) -> bool:
         """Measure nothing that is queued, and wait for what is being measured: from then on the boards are the
-        caller's, and nothing that is submitted is measured.
+        caller's, and nothing that is submitted is measured. False: what was only queued does not come back.
         """
         with self._lock:
             self._resting = True
@@ -200,6 +200,7 @@ class BoardExecutor:
             self._lock.notify_all()
         for thread in self._threads:
             thread.join()
+        return False
 
     def close(self) -> None:
         """End the boards; what they are measuring is given up, what they have measured is kept."""

@@ -42,10 +42,8 @@ class RunOptions:
     gens: int | None = _flag(
         None, f"stop after this many generations of {GENERATION} evaluations (default {DEFAULT_GENERATIONS})"
     )
-    evals: int | None = _flag(None, "stop after the last whole generation within this many evaluations")
-    seconds: float | None = _flag(
-        None, "stop after the last whole generation within this many seconds of searching"
-    )
+    evals: int | None = _flag(None, "stop after exactly this many evaluations")
+    seconds: float | None = _flag(None, "start no measurement after this many seconds of searching")
     seed: int = _flag(0, "seed of everything random")
     workers: int = _flag(1, "processes that measure; never changes a result")
     evaluator: str = _flag(

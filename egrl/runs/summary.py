@@ -28,9 +28,9 @@ OPTIMAL = 2e-9
 """A gap up to this is what proofs give away for rounding (1e-9): the mapping is proven to be the best possible."""
 
 
-def is_complete(state: SearchState, budget: Budget) -> bool:
+def is_complete(state: SearchState, budget: Budget, evaluations: int) -> bool:
     """Whether the run did all it was asked to (a budget in seconds is complete once it has stopped by itself)."""
-    return state.finished or (budget.generations is not None and state.generation >= budget.generations)
+    return state.finished or (budget.evaluations is not None and evaluations >= budget.evaluations)
 
 
 def summarise(

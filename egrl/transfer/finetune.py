@@ -9,7 +9,6 @@ from typing import Any
 
 from egrl import api
 from egrl.core import typed_tables
-from egrl.core.budget import GENERATION
 from egrl.runs import folder as run_folder
 from egrl.runs.past import best_so_far
 from egrl.runs.policies import SavedPolicies
@@ -85,7 +84,7 @@ def _search(
     source: SavedPolicies, workload: str, evals: int, seed: int, init: str, path: Path, quiet: bool
 ) -> None:
     """Search as far as it is missing: what a folder has beyond `evals` is left alone."""
-    if (path / run_folder.METRICS).is_file() and _curve(path)[-1][0] + GENERATION > evals:
+    if (path / run_folder.METRICS).is_file() and _curve(path)[-1][0] >= evals:
         return
     if (path / run_folder.CONFIG).is_file():
         api.search(resume=path, evals=evals, quiet=quiet)

@@ -34,12 +34,16 @@ def choose(
     out: Path,
     training: Sequence[Problem],
     unseen: Sequence[Problem],
+    evaluations: int,
     seconds: float,
     quiet: bool,
 ) -> dict[str, Any]:
-    """Place every saved policy on the validation workloads, go on there where that is asked, and keep the best."""
+    """Place every saved policy on the validation workloads, go on there where that is asked, and keep the best.
+
+    `evaluations` and `seconds` are what the training spent.
+    """
     steps = tuple(
-        Step(generation, generation * GENERATION, path)
+        Step(generation, min(generation * GENERATION, evaluations), path)
         for generation, path in run_folder.policies_in(out).items()
         if options.budget.generations is None or generation <= options.budget.generations
     )

@@ -58,7 +58,9 @@ class PretrainOptions:
     @property
     def budget(self) -> Budget:
         """What may be spent."""
-        return Budget((self.gens or GENS) if self.seconds is None else None, self.seconds)
+        if self.seconds is not None:
+            return Budget(None, self.seconds)
+        return Budget.of_generations(self.gens or GENS)
 
 
 FREE = ("gens", "seconds", "workers", "validation", "finetune")

@@ -71,7 +71,7 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
         state, stopped = _search(method, training, options, folder, archive, state, quiet)
         if stopped and not _spent(options, state):
             raise Interrupted(out, state.generation, again="the same command goes on")
-        return choose(options, out, training, validation, state.seconds, quiet)
+        return choose(options, out, training, validation, len(archive), state.seconds, quiet)
     except KeyboardInterrupt:
         saved = checkpoint.listing(out / "checkpoint")
         raise Interrupted(out, saved[-1][0] if saved else None, again="the same command goes on") from None

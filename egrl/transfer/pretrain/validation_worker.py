@@ -57,7 +57,7 @@ def best_speedup(trial: Trial, problem: Problem) -> float:
     setting = Setting([problem], archive, trial.seed, [None], load_policy(trial.path), 1)
     flow = Flow(definition.build(setting, own), InProcess([problem]), archive, trial.seed, trial.evaluations)
     best = 0.0
-    while len(archive) < trial.evaluations and (told := flow.generation()):
+    while len(archive) < trial.evaluations and (told := flow.generation(lambda: False)):
         for _, found in told:
             ran = (found.status == Status.OK) & ~found.partial
             best = max(best, float(found.speedup[ran].max(initial=0.0)))

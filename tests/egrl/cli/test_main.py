@@ -171,7 +171,7 @@ def test_quiet_prints_nothing_and_otherwise_progress_goes_to_stderr(tmp_path, ca
         assert word in captured.err
 
 
-@pytest.mark.parametrize("budget", [Budget(3, None), Budget(None, 90.0)], ids=["gens", "seconds"])
+@pytest.mark.parametrize("budget", [Budget.of_generations(3), Budget(None, 90.0)], ids=["gens", "seconds"])
 def test_the_progress_line_is_well_set(budget, capsys):
     row = {"best_speedup": 1.25, "champion_source": "gnn", "valid_fraction": 1.0}
     with progress.observer("bert egrl", budget, 0, quiet=False) as observer:

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
-from egrl.core.budget import Budget
-from egrl.core.loop import SearchState, _spent, replay
+from egrl.core.budget import GENERATION, Budget
+from egrl.core.loop import replay, search
 from egrl.core.method import Method, Setting
+from egrl.core.proposals import Proposals
+from egrl.measure.local import InProcess
 from egrl.methods import find_method
+from egrl.runs.folder import RunFolder
+from egrl.runs.progress import Silent
+from hwsim.problem import Keys
 from toys import ToyRagged
 from workloads.errors import InputError
 
 
 @pytest.mark.parametrize(
-    ("generation", "seconds", "durations", "spent"),
-    [
-        (0, 99.0, [], False),
-        (1, 4.0, [4.0], False),
-        (1, 6.1, [6.1], True),
-        (2, 8.0, [6.0, 1.0], False),
-        (4, 8.5, [1.0, 1.0, 2.0, 1.0], True),
-        (6, 8.5, [1.0, 2.0, 1.0, 1.0, 1.0], False),
-        (9, 9.5, [], True),
-    ],
-    ids=["first", "fits", "no room", "warm-up", "longest of three", "long ago", "resumed"],
+    ("budget", "spent"),
+    [(Budget(60, None), (False, True, True)), (Budget(None, 10.0), (False, False, True))],
+    ids=["evaluations", "seconds"],
 )
-def test_a_generation_that_is_not_expected_to_fit_is_not_begun(generation, seconds, durations, spent):
-    state = SearchState(generation=generation, seconds=seconds)
-    assert _spent(Budget(None, 10.0), state, seconds, durations) is spent
-
-
-def test_a_budget_in_generations_never_looks_at_the_clock():
-    budget = Budget(3, None)
-    assert [_spent(budget, SearchState(n), 1e9, [1e9]) for n in range(5)] == [False] * 3 + [True] * 2
+def test_a_budget_looks_at_what_it_limits(budget, spent):
+    assert (budget.spent(59, 9.9), budget.spent(60, 9.9), budget.spent(60, 10.0)) == spent
 
 
 def annealing(archive: Archive) -> Method:
@@ -67,3 +60,25 @@ def test_what_the_archive_has_let_go_cannot_be_told_again():
     archive.skip(archive.window + 1)
     with pytest.raises(InputError, match=r"--resume: expected at most \d+ evaluations"):
         replay(annealing(archive), archive)
+
+
+def test_a_second_is_not_waited_for_a_generation_that_takes_longer(tmp_path):
+    class Slow(InProcess):
+        """A twentieth of a second a batch, which a method of one chain asks for row by row."""
+
+        def submit(self, proposals: Proposals, key: Keys) -> None:
+            time.sleep(0.05)
+            super().submit(proposals, key)
+
+    problem, archive = ToyRagged(), Archive([ToyRagged()])
+    folder = RunFolder.create(tmp_path / "r")
+    reached = search(
+        annealing(archive), [problem], Slow([problem]), Budget(None, 0.3), folder,
+        archive=archive, seed=0, observer=Silent(),
+    )  # fmt: skip
+    folder.close()
+    assert reached.generation == 0
+    assert 1 <= len(archive) < GENERATION
+    assert 0.3 <= reached.seconds < 1.0
+    rows = (tmp_path / "r" / "metrics.csv").read_text().splitlines()
+    assert len(rows) == 2

@@ -27,6 +27,7 @@ from egrl.measure.config import EvaluatorConfig
 from egrl.measure.evaluator import FunctionBoard, name_of
 from egrl.measure.records import EvaluatorLog, Measurements, Record, digest
 from egrl.runs.champion import choose, contenders
+from egrl.runs.past import PastRun
 from hwsim.problem import Evaluation, Status
 from toys import ToyRagged
 from workloads.errors import InputError
@@ -506,3 +507,28 @@ def test_failures_and_the_interval_are_said_at_the_end(tmp_path, capsys):
     argv[-1] = str(tmp_path / "noisy")
     assert main([*argv, "--evaluator", fake("noise", 0.1)]) == 0
     assert "; 95% interval " in capsys.readouterr().out
+
+
+def test_after_the_seconds_no_measurement_starts_and_a_longer_run_is_the_same(tmp_path):
+    begun: list[float] = []
+
+    def board(rows: list[dict[str, str]]) -> float:
+        begun.append(time.monotonic())
+        time.sleep(0.05)
+        return latency(rows)
+
+    def latency(rows: list[dict[str, str]]) -> float:
+        return 1e-3 / (1 + sum(row.get(head) == "sram" for row in rows for head in row))
+
+    short = api.search(
+        "alexnet", method="random", seconds=1.0, evaluator=board, workers=2, out=tmp_path / "a"
+    )
+    count = short.summary["evaluations"]
+    assert short.summary["complete"]
+    assert 1.0 <= short.summary["seconds"] < 2.0
+    longer = api.search(resume=tmp_path / "a", seconds=2.0, evaluator=board, workers=2)
+    count = longer.summary["evaluations"]
+    assert len(begun) <= count + 2 * 6 + 2 * 2  # the baseline twice, and what was under way at both ends
+    api.search("alexnet", method="random", evals=count, evaluator=latency, out=tmp_path / "b")
+    ran = [PastRun.read(tmp_path / name).evaluations().mapping for name in ("a", "b")]
+    np.testing.assert_array_equal(*ran)

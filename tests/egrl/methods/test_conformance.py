@@ -132,6 +132,7 @@ def run(
     narrow: bool = False,
     resume: bool = False,
     start: Any = None,
+    evals: int | None = None,
 ) -> tuple[Archive, list[dict[str, str]], loop.SearchState]:
     archive = Archive([problem])
     method = build(variant, problem, archive, seed, start)
@@ -144,7 +145,7 @@ def run(
             Narrow(method) if narrow else method,
             [problem],
             executor([problem]),
-            Budget(gens, None),
+            Budget.of_generations(gens) if evals is None else Budget(evals, None),
             folder,
             archive=archive,
             seed=seed,
@@ -220,6 +221,18 @@ def test_a_resumed_run_equals_a_longer_one(case, tmp_path):
     whole = run(variant, problem, tmp_path / "a", 5)
     run(variant, problem, tmp_path / "b", 2)
     assert_equal(whole, run(variant, problem, tmp_path / "b", 5, resume=True))
+
+
+@pytest.mark.parametrize("evals", [1, 4, 60])
+def test_a_budget_within_a_generation_is_spent_exactly_and_goes_on(case, tmp_path, evals):
+    variant, problem = case
+    path = tmp_path / "b"
+    archive, rows, state = run(variant, problem, path, 0, evals=evals)
+    assert len(archive) == evals
+    assert state.generation == evals // GENERATION
+    assert [int(row["evaluations"]) for row in rows] == [*range(GENERATION, evals, GENERATION), evals]
+    whole = run(variant, problem, tmp_path / "a", 4)
+    assert_equal(whole, run(variant, problem, path, 4, resume=True))
 
 
 def test_a_run_resumed_with_proposals_under_way_equals_a_longer_one(case, tmp_path, monkeypatch):

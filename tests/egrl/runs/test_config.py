@@ -137,17 +137,17 @@ def test_a_config_file_that_is_none_is_refused_in_one_line(text):
 
 
 @pytest.mark.parametrize(
-    ("options", "generations", "seconds"),
-    [({}, 200, None), ({"gens": 7}, 7, None), ({"evals": 62}, 2, None), ({"seconds": 1.5}, None, 1.5)],
+    ("options", "evaluations", "seconds"),
+    [({}, 4200, None), ({"gens": 7}, 147, None), ({"evals": 62}, 62, None), ({"seconds": 1.5}, None, 1.5)],
 )
-def test_a_budget_stops_after_the_last_whole_generation(options, generations, seconds):
-    assert Budget.of(RunOptions(**options).budget()) == Budget(generations, seconds)
+def test_a_budget_is_evaluations_or_seconds(options, evaluations, seconds):
+    assert Budget.of(RunOptions(**options).budget()) == Budget(evaluations, seconds)
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"gens": 0}, {"evals": 20}, {"seconds": -1.0}, {"seconds": float("nan")}, {"gens": 1, "evals": 21}],
+    [{"gens": 0}, {"evals": 0}, {"seconds": -1.0}, {"seconds": float("nan")}, {"gens": 1, "evals": 21}],
 )
-def test_a_budget_that_holds_no_generation_is_refused(options):
+def test_a_budget_that_holds_nothing_is_refused(options):
     with pytest.raises(InputError, match="expected"):
         Budget.of(RunOptions(**options).budget())

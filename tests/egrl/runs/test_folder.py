@@ -40,7 +40,7 @@ def go(path: Path, gens: int, resume: bool = False, every: float = 0.0) -> tuple
             folder.write_inputs("kind = 'config'\n", [PROBLEM], {})
         state = loop.resume(method, folder, archive, [PROBLEM]) if resume else None
         reached = loop.search(
-            method, [PROBLEM], InProcess([PROBLEM]), Budget(gens, None), folder,
+            method, [PROBLEM], InProcess([PROBLEM]), Budget.of_generations(gens), folder,
             archive=archive, seed=0, observer=Silent(), state=state, checkpoint_seconds=every,
         )  # fmt: skip
     finally:
