@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from policies.weight_vector import Weights
 from population.genome import Child, Gnn, Individual
@@ -61,7 +60,11 @@ class WalkConfig:
 
 def centred_ranks(reward: NDArray[np.float64]) -> NDArray[np.float64]:
     """Ranks of rewards [M] scaled to -0.5 (lowest) .. 0.5; equal ones share their mean, non-finite ones are lowest."""
-    ranks: NDArray[np.float64] = rankdata(np.where(np.isfinite(reward), reward, -np.inf))
+    _, group, count = np.unique(
+        np.where(np.isfinite(reward), reward, -np.inf), return_inverse=True, return_counts=True
+    )
+    # A group of equal rewards takes consecutive ranks; each of it gets their mean.
+    ranks = (np.cumsum(count) - (count - 1) / 2)[group]
     return (ranks - 1.0) / max(1, len(reward) - 1) - 0.5
 
 

@@ -58,9 +58,7 @@ class Flow:
             goal, horizon = min(goal, self._last), min(horizon, self._last)
         told: list[tuple[Proposals, Evaluation]] = []
         while len(self._archive) < goal:
-            if (
-                not self.halted and self._asked > 0 and halted()
-            ):  # something is measured, however short the time
+            if not self.halted and halted():
                 self.halted, self._all_come_back = True, self._executor.rest()
             asked = not self.halted and self._ask(horizon)
             if self.idle:

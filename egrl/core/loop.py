@@ -94,8 +94,8 @@ def search(
     fingerprints = [problem.fingerprint() for problem in problems]
     diary = _Diary(method, problems[0], fingerprints, recorder, observer, archive, state, flow)
 
-    def spent() -> bool:
-        return budget.spent(len(archive), before + time.monotonic() - started)
+    def spent() -> bool:  # something is measured, however short the time
+        return len(archive) > 0 and budget.spent(len(archive), before + time.monotonic() - started)
 
     if len(archive) == 0:
         diary.save()

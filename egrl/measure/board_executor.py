@@ -191,9 +191,7 @@ class BoardExecutor:
         return done
 
     def rest(self) -> bool:
-        """Measure nothing that is queued, and wait for what is being measured: from then on the boards are the
-        caller's, and nothing that is submitted is measured. False: what was only queued does not come back.
-        """
+        """Drop the queue, wait for what is being measured, leave the boards to the caller; what was dropped is lost."""
         with self._lock:
             self._resting = True
             self._queue.clear()
