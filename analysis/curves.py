@@ -59,7 +59,7 @@ def bands(curves: Sequence[Curve]) -> list[Band]:
     """The numbers behind the figure, a band a label in the order of first appearance.
 
     Raises:
-        ValueError: no curve, or repetitions without a common evaluation.
+        ValueError: no curve.
     """
     if not curves:
         raise ValueError("curves: expected at least one, received none")
@@ -70,8 +70,9 @@ def bands(curves: Sequence[Curve]) -> list[Band]:
         for run in runs[1:]:
             common = np.intersect1d(common, run.evaluations)
         if not len(common):
-            raise ValueError(f"curves: expected common evaluations of the runs of {label!r}, received none")
-        rows = [np.isin(run.evaluations, common) for run in runs]
+            # Runs that a limit in seconds ended within their first generation: what each had come to by then.
+            common = np.array([max(run.evaluations[0] for run in runs)])
+        rows = [np.searchsorted(run.evaluations, common, side="right") - 1 for run in runs]
         best = np.stack([run.best[row] for run, row in zip(runs, rows, strict=True)])
         deviation = best.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(len(common))
         policies = [

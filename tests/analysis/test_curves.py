@@ -43,9 +43,13 @@ def test_a_single_run_has_no_deviation_and_labels_keep_their_order():
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ValueError, match="at least one"):
         bands([])
-    other = Curve("a", np.array([5]), np.array([1.0]))
-    with pytest.raises(ValueError, match="common evaluations of the runs of 'a'"):
-        bands([curve("a", [1.0]), other])
+
+
+def test_runs_that_ended_within_their_first_generation_are_held_against_each_other_where_they_ended():
+    short = Curve("a", np.array([5]), np.array([1.0]))
+    (band,) = bands([curve("a", [3.0, 4.0]), short])
+    assert band.evaluations.tolist() == [21]
+    assert band.mean.tolist() == [2.0]
 
 
 def test_the_deployable_policy_is_drawn_only_where_it_differs_from_the_best():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -200,7 +201,9 @@ def test_bound_of_a_game_shows_the_best_reward_known_and_the_bound_on_rewards(tm
     assert lines[1].startswith("  proof       ")
     assert " of the game (137 of 137 steps; " in lines[1]
     assert lines[2].startswith(f"  best known  {known:.4f} (")
-    assert lines[3].endswith(f"the best known has {known / report['reward_bound']:.1%} of the bound")
+    share = re.search(r"the best known has ([\d.]+)% of the bound$", lines[3])
+    assert share is not None  # of this bound: what a time limit leaves differs from call to call
+    assert float(share[1]) == pytest.approx(100 * known / float(lines[0].split()[-1]), abs=0.1)
     assert (
         main(["evaluate", "--problem", "mmap", "--workload", "dlrm_train", "--mapping", str(best), "--json"])
         == 0
