@@ -36,7 +36,7 @@ def compare(
         options: problem, evals or seconds, chip, start ("" or None: the preset's), settings, preset; see
             `egrl compare`. Also `threads` of each run [1], and `init`, a policy file that each begins with [""].
         workers: runs at once.
-        say: hears of each run that ended.
+        say: is told of each run that ended.
 
     Returns comparison.json, in which failed runs stand by their messages (`check`); None where the user stopped it.
     Raises InputError where an option is wrong or the folder holds runs of another configuration.

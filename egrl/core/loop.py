@@ -1,6 +1,6 @@
 """The one search loop: any method on any problem, within a budget, leaving a run recorder.
 
-    ask -> submit -> learn (what is owed, while measuring) -> tell in ticket order -> a metrics row a generation
+    ask -> submit -> learn (what is due, while measuring) -> tell in ticket order -> a metrics row a generation
 
 A generation is `GENERATION` evaluations; the budget may cut off the last one. Checkpoints hold what is under way; see
 `flow`.

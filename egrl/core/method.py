@@ -22,7 +22,7 @@ class Method(Protocol):
     - `ask(room)` proposes up to `room` rows for one problem; 0 rows: it worked a slice or waits for results;
       None: it has nothing more to propose, ever. What is proposed must not depend on `room`, only how it is
       sliced.
-    - `learn()` does the training that is owed; called after a batch has been submitted, before its results are
+    - `learn()` does the training that is due; called after a batch has been submitted, before its results are
       told, so that it overlaps with measuring.
     - `tell(proposals, evaluation)` brings results in ticket order; rows may be grouped otherwise than in `ask`.
     - `state_dict()` is a tree of dicts, lists, numbers, strings and arrays; None: the method is resumed by

@@ -1,7 +1,7 @@
 """What a method wants measured: mappings, who proposes each, and their tickets.
 
 A *ticket* is the number of an evaluation in its run, counted from 0. It is also the evaluation's place in the
-archive. Methods hear of their proposals strictly in ticket order, whatever the executor did.
+archive. Methods are told of their proposals strictly in ticket order, whatever the executor did.
 """
 
 from __future__ import annotations

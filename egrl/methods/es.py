@@ -201,7 +201,7 @@ class Es:
         self._rounds += 1
 
     def learn(self) -> None:
-        """Nothing is owed: the mean moves when the next round begins."""
+        """Nothing is due: the mean moves when the next round begins."""
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Store what was measured; a failed measurement has no reward."""

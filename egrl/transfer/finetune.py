@@ -37,7 +37,7 @@ def compare(
         evals, seed: of both searches.
         folder: gets a folder for each search, which goes on where it is.
         quiet: no progress.
-        say: hears which search begins.
+        say: is told which search begins.
 
     Returns the numbers of `row`.
     """

@@ -16,7 +16,7 @@ from hwsim.stepwise import Derivation, HasCompletion
 
 
 class Completions(Protocol):
-    """What draws complete plans, and hears what became of all that were measured."""
+    """What draws complete plans, and is told what became of all that were measured."""
 
     def draw(self, plan: Hashable) -> Mapping16 | None:
         """int16 [N, H] of a complete plan below a partial one (or of itself); None where there is none."""

@@ -22,7 +22,7 @@ RANDOM_PLAYS = 20
 
 
 def run_shared(plan: Plan, out: Path, run: Callable[..., None], say: Say) -> dict[str, Any]:
-    """Train, place and go on as far as that is missing. `run` makes runs, as in `mmap_paper.reproduce`."""
+    """Train, place and go on as far as that is missing. `run` makes runs, as in `egrl.reproduce.mmap.run.reproduce`."""
     folder = out / "shared"
     if not (folder / run_folder.PRETRAINING).is_file():
         say(f"training one agent on {len(plan.training)} programs, {plan.shared_seconds:g} s")
