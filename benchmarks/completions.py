@@ -20,7 +20,7 @@ import numpy as np
 
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.methods import find_method
 from hwsim.fft.problem import FftConfig, FftProblem
 from hwsim.mcm.package import load_package
@@ -57,27 +57,28 @@ def costs(
 ) -> list[float]:
     """The best cost of the whole after each number of evaluations."""
     definition = find_method(name)
-    setting = Setting([problem], Archive([problem]), seed, [None])
-    method = definition.build(setting, typed_tables.build(definition.config, settings, name))
+    context = Context([problem], Archive([problem]), seed, [None])
+    method = definition.build(context, typed_tables.build(definition.config, settings, name))
     best, told, found = math.inf, 0, []
-    while told < marks[-1] and (batch := method.ask(1)) is not None:
-        evaluation = problem.evaluate(batch.mapping, np.array([told + 1], np.uint64))
+    while told < marks[-1] and (batch := method.ask()) is not None:
+        evaluation = problem.evaluate(batch.mapping, np.arange(told, told + len(batch)).astype(np.uint64) + 1)
         method.tell(batch, evaluation)
-        told += 1
-        if evaluation.status[0] == Status.OK and not evaluation.partial[0]:
-            best = min(best, float(evaluation.cost[0]))
-        if told in marks:
-            found.append(best)
+        ran = (evaluation.status == Status.OK) & ~evaluation.partial
+        for cost in np.where(ran, evaluation.cost, np.inf).tolist():
+            told += 1
+            best = min(best, cost)
+            if told in marks:
+                found.append(best)
     return [*found, *[best] * (len(marks) - len(found))]
 
 
 def first_pass(problem: FftProblem) -> float:
     """The best cost at the end of dynamic programming's first pass."""
     definition = find_method("greedy-dp")
-    setting = Setting([problem], Archive([problem]), 0, [None])
-    method = definition.build(setting, typed_tables.build(definition.config, {"parallel": 1}, "greedy-dp"))
+    context = Context([problem], Archive([problem]), 0, [None])
+    method = definition.build(context, typed_tables.build(definition.config, {"parallel": 1}, "greedy-dp"))
     best = math.inf
-    while (batch := method.ask(1)) is not None and dict(method.metrics())["pass"] == 1.0:
+    while (batch := method.ask()) is not None and dict(method.metrics())["pass"] == 1.0:
         evaluation = problem.evaluate(batch.mapping, np.zeros(1, np.uint64))
         method.tell(batch, evaluation)
         if not evaluation.partial[0]:

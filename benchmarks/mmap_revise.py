@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 from egrl.core.archive import Archive
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.methods.muzero.elites import Elites
 from egrl.methods.muzero.reviser import NO_SLOT, ReviseConfig, Reviser
 from egrl.methods.muzero.table import Finished
@@ -44,8 +44,8 @@ def revised(
     problem: MmapProblem, config: ReviseConfig, seed: int, seconds: float
 ) -> tuple[float, list[float]]:
     """Games begun a second; the best return after each of `PARTS` of the time."""
-    setting = Setting([problem], Archive([problem]), seed, [None])
-    reviser, elites = Reviser([problem.game], config, setting), Elites(1, 4, np.random.default_rng(seed))
+    context = Context([problem], Archive([problem]), seed, [None])
+    reviser, elites = Reviser([problem.game], config, context), Elites(1, 4, np.random.default_rng(seed))
     elites.keep(first(problem))
     wish = elites.games[0][0].mapping
     problem.game.revised(wish, np.uint64(0), 10, 0.0, 0.0)  # compiled before the clock starts

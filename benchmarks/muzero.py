@@ -23,7 +23,7 @@ import torch
 
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.mcts import Gumbel, search
 from egrl.methods.muzero.agent import Agent
 from egrl.methods.muzero.config import PlayConfig
@@ -36,8 +36,8 @@ from workloads.load_program import load_program
 
 def agent_of(problem: MmapProblem, settings: PlayConfig, threads: int) -> Agent:
     """A new agent for one program."""
-    setting = Setting([problem], Archive([problem]), 0, [None], None, threads)
-    return Agent([game_of(problem, settings)], settings, setting)
+    context = Context([problem], Archive([problem]), 0, [None], None, threads)
+    return Agent([game_of(problem, settings)], settings, context)
 
 
 def our_run(agent: Agent, settings: PlayConfig) -> Callable[[], object]:

@@ -82,10 +82,11 @@ def search(
             rows of a mapping, [{"node": name, head: choice, …}, …], that returns seconds (docs/evaluators.md);
             default "": none. `workers` is then the number of commands, or of threads that call the function.
         options: the other flags of `egrl run` by name; None stands for the default.
-            gens: int, generations of 21 evaluations to run; default 200. At most one of gens, evals, seconds.
+            gens: int, generations to run; default 200. At most one of gens, evals, seconds.
             evals: int, evaluations to run, exactly so many; default: no such limit.
             seconds: float, seconds of searching, after which no measurement starts; starting and the bound at the
                 end do not count; default: no such limit.
+            generation_evals: int from 1, evaluations a generation, which is how often metrics are written; default 21.
             seed: int from 0, of everything random; default 0.
             method: str, a name of `egrl list methods`; default "": egrl, or the problem's own (fft: tag).
             problem: str, a name of `egrl list problems`; default "nnpi".
@@ -139,7 +140,7 @@ def search(
         )
         folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.create(path)))
         folder.write_inputs(
-            config.to_toml(resolved), [problem], copies_of(resolved.run, problem, prepared.start)
+            config.to_toml(resolved), [problem], copies_of(resolved.run, problem, prepared.context.start[0])
         )
         if boards is not None:
             boards.attach(path)
@@ -189,9 +190,9 @@ def _resume(path: Path, given: Mapping[str, Any], function: Function | None, qui
         boards = _boards(resolved, problem, function, stack)
         if not folder.begun:
             folder.write_inputs(
-                config.to_toml(resolved), [problem], copies_of(options, problem, prepared.start)
+                config.to_toml(resolved), [problem], copies_of(options, problem, prepared.context.start[0])
             )
-        state = loop.resume(prepared.method, folder, prepared.archive, [problem])
+        state = loop.resume(prepared.method, folder, prepared.context)
         if options != old:
             atomic.write(path / run_folder.CONFIG, config.to_toml(resolved))
         if boards is not None:
@@ -209,38 +210,35 @@ def _run(
     boards: BoardExecutor | None,
     quiet: bool,
 ) -> Result:
-    budget = Budget.of(resolved.run.budget())
-    options = resolved.run
+    options, archive = resolved.run, prepared.context.archive
+    budget = Budget.of(options.budget(), options.generation_evals)
     if boards is None:
         measure = executors.build([problem], options.workers, options.executor, options.ray_address)
     else:
-        boards.follow(prepared.archive)
+        boards.follow(archive)
         measure = boards
     title = f"{problem.workload} {resolved.run.method}"
-    done = 0 if state is None else state.generation
-    known = len(prepared.archive)
+    known = len(archive)
     stopped = False
     try:
         hint = "" if quiet else HINT
-        with StopSignal(hint) as stop, progress.observer(title, budget, done, quiet) as observer:
+        with StopSignal(hint) as stop, progress.observer(title, budget, known, quiet) as observer:
             reached = loop.search(
                 prepared.method,
-                [problem],
+                prepared.context,
                 measure,
                 budget,
                 folder,
-                archive=prepared.archive,
-                seed=resolved.run.seed,
                 observer=observer,
                 state=state,
                 stop=stop,
-                checkpoint_seconds=resolved.run.checkpoint_seconds,
+                checkpoint_seconds=options.checkpoint_seconds,
             )
             stopped = stop()
-        complete = summary.is_complete(reached, budget, len(prepared.archive)) or (
+        complete = summary.is_complete(reached, budget, len(archive)) or (
             budget.seconds is not None and not stopped
         )
-        document, mapping = _conclude(resolved, problem, prepared.archive, reached, complete, boards, quiet)
+        document, mapping = _conclude(resolved, problem, archive, reached, complete, boards, quiet)
         folder.write_results(document, problem, mapping)
     except KeyboardInterrupt:
         saved = checkpoint.listing(folder.path / "checkpoint")
@@ -255,7 +253,7 @@ def _run(
         )
     if not complete:
         raise Interrupted(folder.path, reached.generation)
-    if state is not None and len(prepared.archive) == known:
+    if state is not None and len(archive) == known:
         progress.note(nothing_left(resolved.run, reached.finished, folder.path), quiet)
     return Result(folder.path, document, mapping, problem)
 

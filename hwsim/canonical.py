@@ -134,6 +134,12 @@ def independent_sample(
     )
 
 
+def sample_uniformly(problem: Problem, key: Keys) -> Mapping16:
+    """Draw canonical mappings [B, N, H], a key uint64 [B] each, with every choice of a decision equally likely."""
+    shape = (len(key), *problem.num_choices.shape, int(problem.num_choices.max()))
+    return problem.sample(np.ones(shape, np.float32), key)
+
+
 def choice_columns(choice_rank: NDArray[np.float32], mapping: Mapping16) -> NDArray[np.float32]:
     """float32 [N, H] (or [B, N, H]): the rank in speed of each decision's choice; 0 where it is -1."""
     heads = np.arange(choice_rank.shape[0])

@@ -58,6 +58,11 @@ class Evaluation:
     def __len__(self) -> int:
         return len(self.reward)
 
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """bool [B]: there is a reward to learn from; a measurement that failed says nothing of the mapping."""
+        return (self.status <= Status.INVALID) & np.isfinite(self.reward)
+
     def rows(self, index: slice | NDArray[Any]) -> Evaluation:
         """The evaluation of some rows."""
         return replace(self, **{f.name: getattr(self, f.name)[index] for f in fields(self)})

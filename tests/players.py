@@ -6,7 +6,7 @@ from typing import Any
 
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.methods.muzero.agent import Agent
 from egrl.methods.muzero.config import PlayConfig
 from subjects import SMALL
@@ -17,8 +17,8 @@ def settings(**changes: Any) -> PlayConfig:
 
 
 def agent(problem: Any, given: PlayConfig, threads: int = 1, seed: int = 0, shown: bool = False) -> Agent:
-    setting = Setting([problem], Archive([problem]), seed, [None], None, threads)
-    return Agent([problem.game], given, setting, [problem.baseline.mapping] if shown else [])
+    context = Context([problem], Archive([problem]), seed, [None], None, threads)
+    return Agent([problem.game], given, context, [problem.baseline.mapping] if shown else [])
 
 
 def games(played: Agent, slices: int) -> list[tuple[int, ...]]:

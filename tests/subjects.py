@@ -126,7 +126,6 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "tag-parallel": ("tag", {"parallel": 5, "s": 3}),
     "tag-printed": ("tag", {"completions": "uniform"}),
     "uct-decisions": ("uct", {"vertices": "decisions"}),
-    "random-derivation": ("random", {"draw": "derivation"}),
     "annealing-chains": ("annealing", {"chains": 4}),
     "annealing-distributions": ("annealing", {"space": "distributions"}),
     "egrl-episodes": ("egrl", {**SMALL["egrl"], "steps_per_episode": 3}),

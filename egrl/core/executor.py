@@ -9,14 +9,8 @@ from hwsim.problem import Evaluation, Keys
 
 
 class Executor(Protocol):
-    """Measures proposals; results may come in any order and grouping.
+    """Measures proposals; results may come in any order and grouping."""
 
-    Attributes:
-        ahead: it measures elsewhere and gains from being asked for more than the generation under way.
-    """
-
-    @property
-    def ahead(self) -> bool: ...
     def submit(self, proposals: Proposals, key: Keys) -> None: ...
     def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
         """What has been measured since the last call; waits up to `timeout_s` for the first result."""

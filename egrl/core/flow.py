@@ -1,28 +1,72 @@
-"""The flow of proposals: asked for, submitted, measured in any order, told in ticket order.
+"""The flow of proposals: asked for in batches, submitted, measured in any order, archived row by row in ticket order,
+told batch by batch.
 
-Executors that measure elsewhere (`ahead`) are fed a generation more than the one under way, so that a board does not
-wait for the slowest of a generation. A run is the same with and without: what a method proposes depends on what it
-was told, never on when. What is under way when a checkpoint is taken is kept in it and submitted again.
+    ask k        before  ask k + 1
+    ask k + a    before  tell k        a: the method's `ahead`; so nothing depends on when results come
+    tell k       before  ask k + a + 1
+
+A batch may reach beyond the budget: then some of its rows are not submitted, and it waits untold for a run that goes
+on. What is open when a checkpoint is taken is kept in it; rows that were not measured are submitted again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from egrl.core.archive import Archive
-from egrl.core.budget import GENERATION
 from egrl.core.executor import Executor
 from egrl.core.keys import EVALUATION, run_keys
-from egrl.core.method import Method
-from egrl.core.proposals import Proposals, proposals
+from egrl.core.method import Context, Method
+from egrl.core.proposals import START, Proposals, proposals
 from hwsim.problem import Evaluation
+from workloads.errors import InputError
 
 WAIT_S = 0.2
 
 
+@dataclass
+class _Batch:
+    """A batch that was asked for and has not been told.
+
+    `submitted` is the ticket after the last row that was submitted, `archived` what is known of the first rows.
+    """
+
+    proposals: Proposals
+    submitted: int
+    archived: list[Evaluation] = field(default_factory=list)
+
+    @property
+    def first(self) -> int:
+        return int(self.proposals.tickets[0])
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.proposals)
+
+    @property
+    def whole(self) -> bool:
+        return sum(len(part) for part in self.archived) == len(self.proposals)
+
+    def tell(self, method: Method) -> None:
+        method.tell(self.proposals, Evaluation.concatenate(self.archived))
+
+    def tree(self) -> dict[str, Any]:
+        """What a checkpoint keeps of it; the archive has the results."""
+        asked = self.proposals
+        return {
+            "first": self.first,
+            "known": asked.known,
+            "mapping": asked.mapping,
+            "source": asked.source.tolist(),
+            "problem": asked.problem,
+        }
+
+
 class Flow:
-    """Between one method, one executor and the archive.
+    """Between one method, one executor and the archive of a context.
 
     Attributes:
         finished: the method has nothing more to propose.
@@ -30,73 +74,111 @@ class Flow:
     """
 
     def __init__(
-        self, method: Method, executor: Executor, archive: Archive, seed: int, last: int | None
+        self,
+        method: Method,
+        executor: Executor,
+        context: Context,
+        last: int | None,
+        pending: Sequence[dict[str, Any]] = (),
     ) -> None:
-        """`last`: never ask for this ticket or a later one (None: no such end)."""
-        self._method, self._executor, self._archive, self._seed = method, executor, archive, seed
-        self._last = last
-        self._asked = len(archive)
-        self._under_way: list[Proposals] = []
+        """Submit what is `pending`, of the checkpoint from which method and archive were restored.
+
+        `last`: never submit this ticket or a later one (None: no such end).
+        """
+        self._method, self._executor, self._context, self._last = method, executor, context, last
+        self._starts = _starts(context)
+        self._open: deque[_Batch] = deque()
+        self._asked = len(context.archive)
         self._measured: dict[int, tuple[Proposals, Evaluation]] = {}
+        self._under_way = 0
         self.finished = self.halted = False
-        self._all_come_back = True
+        self._all_come_back, self._heard = True, True
+        for tree in pending:
+            self._reopen(tree)
+        for start in self._starts[self._asked :]:
+            self._begin(start)
 
     @property
-    def idle(self) -> bool:
-        """Whether nothing is under way."""
-        return self._asked == len(self._archive)
+    def _archive(self) -> Archive:
+        return self._context.archive
 
-    def generation(self, halted: Callable[[], bool]) -> list[tuple[Proposals, Evaluation]]:
-        """Tell the method the results up to the end of this generation; returns them in order.
+    @property
+    def settled(self) -> bool:
+        """Whether every batch whose results are all there has been told."""
+        return not (self._open and self._open[0].whole)
 
-        Fewer where the method has finished, where `last` comes first, or where `halted()` says that nothing more may
-        begin: then what has begun is told as far as it comes back in order, and the rest stays under way.
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will happen."""
+        if self.halted:
+            comes = self._under_way > 0 and (self._all_come_back or self._heard)
+            return not comes and len(self._archive) not in self._measured
+        if self._last is not None and len(self._archive) >= self._last:
+            return self.settled
+        return self.finished and not self._open
+
+    def halt(self) -> None:
+        """Let nothing more begin; what has begun is measured to its end."""
+        if not self.halted:
+            self.halted, self._all_come_back = True, self._executor.rest()
+
+    def advance(self, goal: int) -> list[tuple[Proposals, Evaluation]]:
+        """One turn: ask for a batch where one is due, take what has been measured, tell batches that are whole.
+
+        Returns the rows that were archived, in order, none from ticket `goal` on; nothing where the method needs more
+        time or results have not come.
         """
-        goal = (len(self._archive) // GENERATION + 1) * GENERATION
-        horizon = goal + GENERATION if self._executor.ahead else goal
-        if self._last is not None:
-            goal, horizon = min(goal, self._last), min(horizon, self._last)
-        told: list[tuple[Proposals, Evaluation]] = []
-        while len(self._archive) < goal:
-            if not self.halted and halted():
-                self.halted, self._all_come_back = True, self._executor.rest()
-            asked = not self.halted and self._ask(horizon)
-            if self.idle:
-                if self.finished or self.halted:
-                    break
-                continue
-            results = self._executor.ready(0.0 if asked else WAIT_S)
-            for part, evaluation in results:
-                self._measured[int(part.tickets[0])] = (part, evaluation)
-            told += self._tell(goal)
-            if self.halted and not results and not self._all_come_back:
-                break
-        return told
+        asked = self._ask() if self._due() else None
+        wait = asked is None and self._under_way > 0
+        results = self._executor.ready(WAIT_S if wait else 0.0)
+        self._heard = bool(results)
+        for part, evaluation in results:
+            self._measured[int(part.tickets[0])] = (part, evaluation)
+            self._under_way -= len(part)
+        return self._take(goal)
 
-    def _ask(self, horizon: int) -> bool:
-        """Ask for more where there is room, and let the method learn meanwhile; whether anything was asked for."""
-        if self._asked >= horizon or self.finished:
+    # ---- asking
+
+    def _due(self) -> bool:
+        """Whether a batch is to be asked for: there is room for it, and it can be submitted or lets another be told."""
+        if self.finished or self.halted or len(self._archive) < len(self._starts):
             return False
-        batch = self._method.ask(horizon - self._asked)
+        if len(self._open) > self._method.ahead:
+            return False
+        return self._last is None or self._asked < self._last or not self.settled
+
+    def _ask(self) -> Proposals | None:
+        batch = self._method.ask()
         if batch is None:
             self.finished = True
-            return False
-        if not len(batch):
-            return False
-        if len(batch) > horizon - self._asked:
-            raise ValueError(f"ask: expected at most {horizon - self._asked} rows, received {len(batch)}")
-        self._submit(batch.numbered(self._asked))
-        self._method.learn()
-        return True
+        elif len(batch):
+            known = self._open[0].first if self._open else self._asked
+            self._begin(batch.numbered(self._asked, known))
+            self._method.learn()
+        return batch
 
-    def _submit(self, batch: Proposals) -> None:
-        self._executor.submit(batch, run_keys(self._seed, batch.tickets, EVALUATION))
-        self._under_way.append(batch)
-        self._asked += len(batch)
+    def _begin(self, batch: Proposals) -> None:
+        """Open a numbered batch, and submit it."""
+        self._open.append(_Batch(batch, int(batch.tickets[0])))
+        self._asked = self._open[-1].end
+        self._submit(self._open[-1])
 
-    def _tell(self, goal: int) -> list[tuple[Proposals, Evaluation]]:
-        """Archive and tell what is next in ticket order, up to ticket `goal`."""
-        archive, told = self._archive, []
+    def _submit(self, batch: _Batch) -> None:
+        """Submit what may be measured and has not been."""
+        first = max(batch.submitted, len(self._archive))
+        end = batch.end if self._last is None else min(batch.end, self._last)
+        if first < end:
+            rows = batch.proposals.rows(slice(first - batch.first, end - batch.first))
+            self._executor.submit(rows, run_keys(self._context.seed, rows.tickets, EVALUATION))
+            self._under_way += len(rows)
+            batch.submitted = end
+
+    # ---- results
+
+    def _take(self, goal: int) -> list[tuple[Proposals, Evaluation]]:
+        """Archive what comes next in ticket order, up to `goal`, and tell batches that are whole."""
+        archive, taken = self._archive, []
+        self._tell()
         while len(archive) < goal and len(archive) in self._measured:
             part, evaluation = self._measured.pop(len(archive))
             room = goal - len(archive)
@@ -104,24 +186,72 @@ class Flow:
                 self._measured[goal] = (part.rows(slice(room, None)), evaluation.rows(slice(room, None)))
                 part, evaluation = part.rows(slice(room)), evaluation.rows(slice(room))
             archive.append(part, evaluation)
-            self._method.tell(part, evaluation)
-            told.append((part, evaluation))
-        while self._under_way and self._under_way[0].tickets[-1] < len(archive):
-            self._under_way.pop(0)
-        return told
+            next(batch for batch in self._open if not batch.whole).archived.append(evaluation)
+            taken.append((part, evaluation))
+            self._tell()
+        return taken
+
+    def _tell(self) -> None:
+        """Tell the batches that are whole and have been asked `ahead` of."""
+        while self._open and self._open[0].whole:
+            start = self._open[0].end <= len(self._starts)
+            if not (start or self.finished or len(self._open) > self._method.ahead):
+                return
+            self._open[0].tell(self._method)
+            self._open.popleft()
 
     # ---- checkpoints
 
     def pending(self) -> list[dict[str, Any]]:
-        """What is under way, as trees that `checkpoint` can store."""
-        trees = []
-        for batch in self._under_way:
-            left = batch.rows(slice(max(0, len(self._archive) - int(batch.tickets[0])), None))
-            trees.append({"mapping": left.mapping, "source": left.source.tolist(), "problem": left.problem})
-        return trees
+        """The open batches, as trees that `checkpoint` can store."""
+        return [batch.tree() for batch in self._open]
 
-    def submit_again(self, pending: Sequence[dict[str, Any]]) -> None:
-        """Submit what was under way at the checkpoint that the method and the archive were restored from."""
-        for tree in pending:
-            batch = proposals(tree["mapping"], tree["source"], int(tree["problem"]))
-            self._submit(batch.numbered(self._asked))
+    def _reopen(self, tree: dict[str, Any]) -> None:
+        batch = proposals(tree["mapping"], tree["source"], int(tree["problem"]))
+        self._begin(batch.numbered(int(tree["first"]), int(tree["known"])))
+        self._open[-1].archived = _archived(self._archive, self._open[-1])
+
+
+def _starts(context: Context) -> list[Proposals]:
+    """The start mappings, a batch each, numbered."""
+    known = [(number, start) for number, start in enumerate(context.start) if start is not None]
+    return [
+        proposals(start[None], START, number).numbered(ticket) for ticket, (number, start) in enumerate(known)
+    ]
+
+
+def replay(method: Method, context: Context) -> list[dict[str, Any]]:
+    """Bring a new method without a state to where the archive ends; returns the batches that are open then.
+
+    It is asked again, and told what is archived. Raises InputError where the archive has let the first of that go.
+    """
+    archive = context.archive
+    if len(archive) > archive.window:
+        raise InputError(
+            f"--resume: expected at most {archive.window} evaluations, from which this method is brought back,"
+            f" found {len(archive)}"
+        )
+    for start in _starts(context)[: len(archive)]:
+        method.tell(start, archive.evaluation(int(start.tickets[0])))
+    asked, finished = min(len(archive), len(_starts(context))), False
+    waiting: deque[_Batch] = deque()
+    while True:
+        while waiting and waiting[0].whole and (finished or len(waiting) > method.ahead):
+            waiting.popleft().tell(method)
+        told_all = not (waiting and waiting[0].whole)
+        if finished or len(waiting) > method.ahead or (asked >= len(archive) and told_all):
+            return [batch.tree() for batch in waiting]
+        batch = method.ask()
+        if batch is None:
+            finished = True
+        elif len(batch):
+            known = waiting[0].first if waiting else asked
+            waiting.append(_Batch(batch.numbered(asked, known), asked))
+            asked += len(batch)
+            waiting[-1].archived = _archived(archive, waiting[-1])
+            method.learn()
+
+
+def _archived(archive: Archive, batch: _Batch) -> list[Evaluation]:
+    """What the archive holds of a batch."""
+    return [archive.evaluation(ticket) for ticket in range(batch.first, min(batch.end, len(archive)))]

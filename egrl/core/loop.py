@@ -1,16 +1,17 @@
 """The one search loop: any method on any problem, within a budget, leaving a run recorder.
 
-    ask -> submit -> learn (what is due, while measuring) -> tell in ticket order -> a metrics row a generation
+    the start is measured -> ask -> submit -> learn (while measuring) -> archive in ticket order -> tell whole batches
+    a row of metrics a generation, checkpoints in between
 
-A generation is `GENERATION` evaluations; the budget may cut off the last one. Checkpoints hold what is under way; see
-`flow`.
+A generation is so many evaluations, whatever the size of batches; the budget may cut off the last one. `flow` has the
+order of calls.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -18,14 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.core.archive import Archive
-from egrl.core.budget import GENERATION, Budget
+from egrl.core.budget import Budget
 from egrl.core.executor import Executor
-from egrl.core.flow import Flow
-from egrl.core.method import Method
+from egrl.core.flow import Flow, replay
+from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals
 from egrl.core.recorder import Observer, Recorder, policy_is_due
-from hwsim.problem import Evaluation, Floats, Problem, Status
-from workloads.errors import InputError
+from hwsim.problem import Evaluation, Floats, Status
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,11 @@ class SearchState:
 
 def search(
     method: Method,
-    problems: Sequence[Problem],
+    context: Context,
     executor: Executor,
     budget: Budget,
     recorder: Recorder,
     *,
-    archive: Archive,
-    seed: int,
     observer: Observer,
     state: SearchState | None = None,
     stop: Callable[[], bool] = lambda: False,
@@ -83,37 +81,33 @@ def search(
 ) -> SearchState:
     """Run `method` until the budget is spent, it has nothing more to propose, or `stop()` says so.
 
-    `state` and `archive` go on from a checkpoint (see `resume`). A checkpoint is taken first, at least every
-    `checkpoint_seconds`, and last. Returns the state reached; its `generation` counts whole generations.
+    `method` was built from `context`; `state` goes on from a checkpoint (see `resume`). A checkpoint is taken first,
+    about every `checkpoint_seconds`, and last. Returns the state reached; its `generation` counts whole generations.
     """
-    state = state or SearchState(champions=[None] * len(problems))
+    state, archive = state or SearchState(champions=[None] * len(context.problems)), context.archive
     before, started = state.seconds, time.monotonic()
-    saved_at = started
-    flow = Flow(method, executor, archive, seed, budget.evaluations)
-    flow.submit_again(state.pending)
-    fingerprints = [problem.fingerprint() for problem in problems]
-    diary = _Diary(method, problems[0], fingerprints, recorder, observer, archive, state, flow)
-
-    def spent() -> bool:  # something is measured, however short the time
-        return len(archive) > 0 and budget.spent(len(archive), before + time.monotonic() - started)
-
+    flow = Flow(method, executor, context, budget.evaluations, state.pending)
+    fingerprints = [problem.fingerprint() for problem in context.problems]
+    diary = _Diary(method, context, fingerprints, recorder, observer, state, flow, budget.generation_evals)
     if len(archive) == 0:
         diary.save()
-    while not (state.finished or stop() or (spent() and flow.idle)):
-        known, first = len(archive), len(archive) // GENERATION * GENERATION
-        for part, evaluation in flow.generation(spent):
+    saved_at = started
+    while not flow.over:
+        observer.phase(method.phase)
+        boundary = (state.generation + 1) * budget.generation_evals
+        for part, evaluation in flow.advance(boundary):
             _crown(state, part, evaluation)
-        state.finished = flow.finished and flow.idle
+            observer.evaluations(len(archive), best_speedup(state))
         state.seconds = before + time.monotonic() - started
-        if len(archive) == known or (len(archive) < first + GENERATION and not state.finished):
-            break
-        state.generation += 1
-        diary.record(state.generation, first)
-        if policy_is_due(state.generation, recorder.policy_every):
-            diary.write_policy(state.generation)
+        if len(archive) == boundary and flow.settled:
+            diary.end_generation()
         if time.monotonic() - saved_at >= checkpoint_seconds:
             diary.save()
             saved_at = time.monotonic()
+        out_of_time = budget.seconds is not None and state.seconds >= budget.seconds
+        if stop() or (out_of_time and len(archive) > 0):  # something is measured, however short the time
+            flow.halt()
+    state.finished = flow.finished and flow.settled and not flow.pending()
     diary.close()
     return state
 
@@ -123,45 +117,68 @@ class _Diary:
     """What a search writes: checkpoints, a row of metrics a generation, policies."""
 
     method: Method
-    problem: Problem
+    context: Context
     fingerprints: list[str]
     recorder: Recorder
     observer: Observer
-    archive: Archive
     state: SearchState
     flow: Flow
+    generation_evals: int
 
     def save(self) -> None:
+        """A checkpoint."""
         self.state.pending = self.flow.pending()
         self.recorder.save(
             self.state.generation,
             self.method.state_dict(),
             {**self.state.to_tree(), "fingerprints": self.fingerprints},
-            self.archive,
+            self.context.archive,
         )
 
-    def record(self, generation: int, first: int) -> None:
-        """The row of a generation whose evaluations begin at ticket `first`."""
-        row = metrics_row(generation, self.state, self.archive, first, self.method)
+    def end_generation(self) -> None:
+        """Count a generation, and write its row and its policy, where one is due."""
+        self.state.generation += 1
+        self._record(self.state.generation)
+        if policy_is_due(self.state.generation, self.recorder.policy_every):
+            self._write_policy(self.state.generation)
+
+    def _record(self, generation: int) -> None:
+        self._ask_for_champions()
+        first = (generation - 1) * self.generation_evals
+        row = metrics_row(generation, self.state, self.context.archive, first, self.method)
         self.recorder.append_metrics(row)
         self.observer.generation(row)
 
-    def write_policy(self, generation: int) -> None:
+    def _ask_for_champions(self) -> None:
+        for number in range(len(self.context.problems)):
+            ticket = self.method.champion(number)
+            if ticket is not None:
+                self.state.champions[number] = _champion_of(self.context.archive, ticket, number)
+
+    def _write_policy(self, generation: int) -> None:
         if policy := self.method.policy():
-            self.recorder.write_policy(generation, policy, self.problem)
+            self.recorder.write_policy(generation, policy, self.context.problems[0])
 
     def close(self) -> None:
-        """The last policy, the last checkpoint, and what there is of a generation that the budget cut off."""
-        generation = self.state.generation
-        if generation and not policy_is_due(generation, self.recorder.policy_every):
-            self.write_policy(generation)
+        """The last policy, the last checkpoint, and what there is of a generation that the budget cut off.
+
+        The last generation of a method that has nothing more to propose is a whole one, however short.
+        """
+        state = self.state
+        begun = len(self.context.archive) > state.generation * self.generation_evals
+        if begun and state.finished:
+            state.generation += 1
+            self._record(state.generation)
+        if state.generation and (
+            (begun and state.finished) or not policy_is_due(state.generation, self.recorder.policy_every)
+        ):
+            self._write_policy(state.generation)
         self.save()
-        first = len(self.archive) // GENERATION * GENERATION
-        if len(self.archive) > first and not self.state.finished:
+        if begun and not state.finished:
             # The checkpoint does not count this row and policy: a run that goes on cuts them back, and writes those of
             # the whole generation.
-            self.record(generation + 1, first)
-            self.write_policy(generation + 1)
+            self._record(state.generation + 1)
+            self._write_policy(state.generation + 1)
 
 
 def _crown(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:
@@ -181,33 +198,48 @@ def _crown(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:
         )
 
 
+def _champion_of(archive: Archive, ticket: int, problem: int) -> Champion:
+    """The evaluation that a method keeps. ValueError where it did not run, or is of another problem."""
+    ran = 0 <= ticket < len(archive) and archive.column("status")[ticket] == Status.OK
+    if not ran or archive.column("problem")[ticket] != problem:
+        raise ValueError(
+            f"champion: expected the ticket of a valid evaluation of problem {problem}, received {ticket}"
+        )
+    reward, cost, speedup = (float(archive.column(name)[ticket]) for name in ("reward", "cost", "speedup"))
+    mapping = archive.mappings(np.array([ticket]))[0]
+    return Champion(reward, cost, speedup, str(archive.column("source")[ticket]), ticket, mapping)
+
+
+def best_speedup(state: SearchState) -> float:
+    """The geometric mean of the champions' speedups over problems; 0 until each has a valid mapping."""
+    speedups = [0.0 if c is None else c.speedup for c in state.champions]
+    if not all(s > 0 for s in speedups):
+        return 0.0
+    return math.exp(sum(math.log(s) for s in speedups) / len(speedups))
+
+
 def metrics_row(
     generation: int, state: SearchState, archive: Archive, first: int, method: Method
 ) -> dict[str, Any]:
     """The metrics of the generation whose evaluations begin at ticket `first`.
 
-    best_speedup is the champions' geometric mean over problems, 0 until each has a valid mapping; best_reward their
-    mean reward, NaN until then.
+    best_speedup is that of the function; best_reward the champions' mean reward, NaN until each problem has one.
     """
     rows = slice(first, len(archive))
     ok = archive.column("status")[rows] == Status.OK
-    speedups = [0.0 if c is None else c.speedup for c in state.champions]
-    best = (
-        math.exp(sum(math.log(s) for s in speedups) / len(speedups)) if all(s > 0 for s in speedups) else 0.0
-    )
     crowned = [c for c in state.champions if c is not None]
     return {
         "generation": generation,
         "evaluations": len(archive),
         "seconds": round(state.seconds, 3),
-        "best_speedup": best,
+        "best_speedup": best_speedup(state),
         "best_reward": float(np.mean([np.nan if c is None else c.reward for c in state.champions])),
         "mean_reward": _mean(archive.column("reward")[rows]),
         "mean_speedup": float(np.mean(archive.column("speedup")[rows])),
         "valid_fraction": float(np.mean(ok)),
         "mean_epsilon": float(np.mean(archive.column("epsilon")[rows])),
         "champion_source": max(crowned, key=lambda c: c.ticket).source if crowned else "",
-        **{name: float(method.metrics()[name]) for name in method.metric_names},
+        **{name: float(value) for name, value in method.metrics().items()},
     }
 
 
@@ -217,41 +249,17 @@ def _mean(rewards: Floats) -> float:
     return float(known.mean()) if len(known) else math.nan
 
 
-def resume(method: Method, recorder: Recorder, archive: Archive, problems: Sequence[Problem]) -> SearchState:
-    """Bring a new method and an empty archive to where the folder's last checkpoint left them.
+def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:
+    """Bring a new method, and the empty archive of its context, to where the folder's last checkpoint left them.
 
     Raises InputError as `RunFolder.restore` does. A method without state is replayed through the archive.
     """
-    tree = recorder.restore(archive, [problem.fingerprint() for problem in problems])
+    tree = recorder.restore(context.archive, [problem.fingerprint() for problem in context.problems])
     if tree is None:
-        return SearchState(champions=[None] * len(problems))
+        return SearchState(champions=[None] * len(context.problems))
     state = SearchState.of_tree(tree["loop"])
     if tree["method"] is not None:
         method.load_state_dict(tree["method"])
     else:
-        replay(method, archive)
-        state.pending = []  # the replayed method proposes it again
+        state.pending = replay(method, context)
     return state
-
-
-def replay(method: Method, archive: Archive) -> None:
-    """Ask a fresh method again for every archived evaluation and tell it the archived result.
-
-    Raises InputError where the archive has let the first of them go.
-    """
-    if len(archive) > archive.window:
-        raise InputError(
-            f"--resume: expected at most {archive.window} evaluations, from which this method is brought back,"
-            f" found {len(archive)}"
-        )
-    asked = 0
-    while asked < len(archive):
-        room = min(GENERATION - asked % GENERATION, len(archive) - asked)
-        batch = method.ask(room)
-        if batch is None:
-            break
-        method.learn()
-        batch = batch.numbered(asked)
-        for row in range(len(batch)):
-            method.tell(batch.rows(slice(row, row + 1)), archive.evaluation(asked + row))
-        asked += len(batch)

@@ -2,50 +2,88 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from egrl.core.archive import Archive
+from egrl.core.budget import GENERATION
+from egrl.core.keys import run_keys
 from egrl.core.proposals import Proposals
-from hwsim.problem import Evaluation, Mapping16, Problem
+from hwsim.problem import Evaluation, Keys, Mapping16, Problem
 
 if TYPE_CHECKING:
     from policies.store import StoredPolicy
 
 
-class Method(Protocol):
-    """A search method. One page of contract, held by `tests/egrl/methods/test_conformance.py`:
+class Method(ABC):
+    """A search method: it proposes mappings and is told what became of them.
 
-    - `ask(room)` proposes up to `room` rows for one problem; 0 rows: it worked a slice or waits for results;
-      None: it has nothing more to propose, ever. What is proposed must not depend on `room`, only how it is
-      sliced.
-    - `learn()` does the training that is due; called after a batch has been submitted, before its results are
-      told, so that it overlaps with measuring.
-    - `tell(proposals, evaluation)` brings results in ticket order; rows may be grouped otherwise than in `ask`.
-    - `state_dict()` is a tree of dicts, lists, numbers, strings and arrays; None: the method is resumed by
-      replaying the archive through `ask` and `tell`.
+    `ask` is all that it must have. `tests/egrl/methods/test_conformance.py` holds the contract:
+
+    - The start mapping of each problem, where there is one, is measured and told before the first `ask`, as a batch
+      of one row from the source "start".
+    - Every other batch was asked for, and is told whole, in the order of asking.
+    - Between `ask` number k and `tell` number k there are exactly `ahead` further calls of `ask`. So what is proposed
+      never depends on timing, on who measures, or on the budget.
+    - Of `Context.archive` a method reads what it has been told; later rows come when they are measured.
+
+    Attributes:
+        ahead: batches that may be asked for before the results of an earlier one are told. With 0 a batch follows from
+            all results before it. With more, boards that measure in parallel need not wait for the slowest of a batch.
+            A constant.
+        phase: what the next `ask` does, for the progress line, where that takes long ("" otherwise).
     """
 
-    metric_names: tuple[str, ...]
+    ahead: int = 0
+    phase: str = ""
 
-    def ask(self, room: int) -> Proposals | None: ...
-    def learn(self) -> None: ...
-    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None: ...
+    @abstractmethod
+    def ask(self) -> Proposals | None:
+        """A batch of mappings for one problem; None: there is nothing more to propose, ever.
+
+        A batch without rows says that more time is needed: `ask` is called again, once the loop has looked at the clock
+        and at Ctrl-C. A method that thinks for longer than a second gives one about every second.
+        """
+
+    def learn(self) -> None:
+        """Train on what has been told: called after each `ask`, while the batch is being measured."""
+        return
+
+    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """Take the results of a batch, in the order of its rows; `proposals` has their tickets."""
+        return
+
     def metrics(self) -> Mapping[str, float]:
-        """A value for each of `metric_names`, at the end of a generation (NaN where there is none yet)."""
+        """Numbers for the row of a generation, by name: always the same names, NaN where there is no value yet."""
+        return {}
 
     def policy(self) -> StoredPolicy | None:
         """The deployable policy, for transfer; None where the method has none."""
+        return None
 
-    def state_dict(self) -> dict[str, Any] | None: ...
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    def champion(self, problem: int) -> int | None:
+        """The ticket of the evaluation to keep for a problem; None: the valid one with the highest reward."""
+        return None
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """All that is needed to go on from here, between any two calls: dicts, lists, numbers, strings and arrays.
+
+        None: the method has no such state. A new one is brought back by asking and telling it again what the archive
+        holds.
+        """
+        return None
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Bring a new method to a state; the inverse of `state_dict`."""
+        raise NotImplementedError("load_state_dict: expected of a method that has a state_dict")
 
 
 @dataclass(frozen=True)
-class Setting:
+class Context:
     """What every method is built from.
 
     Attributes:
@@ -56,6 +94,8 @@ class Setting:
         init: a saved policy to begin with, or None.
         threads: of a learner's tensor operations.
         device: torch device of the networks.
+        generation_evals: evaluations a generation; a good batch for a method that has no reason for another.
+        number: of the first of `problems` in the run.
     """
 
     problems: Sequence[Problem]
@@ -65,7 +105,23 @@ class Setting:
     init: StoredPolicy | None = None
     threads: int = 1
     device: str = "cpu"
+    generation_evals: int = GENERATION
+    number: int = 0
 
     def generator(self, stream: str) -> np.random.Generator:
         """A generator of its own for each named stream of the run's seed."""
-        return np.random.Generator(np.random.PCG64([self.seed, *stream.encode()]))
+        apart = [self.number] if self.number else []
+        return np.random.Generator(np.random.PCG64([self.seed, *stream.encode(), *apart]))
+
+    def keys(self, stream: int, first: int, count: int) -> Keys:
+        """uint64 [count], the keys of `egrl.core.keys` for the rows `first`, `first` + 1, … of a method."""
+        return run_keys(self.seed, np.arange(first, first + count) + (self.number << 40), stream)
+
+    def part(self, number: int) -> Context:
+        """The context of a method for one of the problems."""
+        return replace(
+            self,
+            problems=self.problems[number : number + 1],
+            start=self.start[number : number + 1],
+            number=self.number + number,
+        )

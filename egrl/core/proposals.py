@@ -1,7 +1,7 @@
 """What a method wants measured: mappings, who proposes each, and their tickets.
 
 A *ticket* is the number of an evaluation in its run, counted from 0. It is also the evaluation's place in the
-archive. Methods are told of their proposals strictly in ticket order, whatever the executor did.
+archive. Methods are told of their batches strictly in ticket order, whatever the executor did.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 from hwsim.problem import Mapping16
 
+START = "start"
+"""The source of a start mapping, which the loop proposes."""
+
 
 @dataclass(frozen=True)
 class Proposals:
@@ -21,22 +24,24 @@ class Proposals:
 
     Attributes:
         mapping: int16 [B, N, H]; -1 = unused.
-        source: str [B], who proposes ("gnn", "boltzmann", "learner", "start" …).
+        source: str [B], who proposes ("gnn", "boltzmann", "learner", START …).
         problem: index of the problem in the run.
         ticket: int64 [B]; methods leave it out, the loop numbers the rows.
+        known: how many evaluations the method had been told of when it proposed them; the loop says so.
     """
 
     mapping: Mapping16
     source: NDArray[np.str_]
     problem: int = 0
     ticket: NDArray[np.int64] | None = None
+    known: int = 0
 
     def __len__(self) -> int:
         return len(self.mapping)
 
-    def numbered(self, first: int) -> Proposals:
-        """The same rows with tickets first, first + 1, …"""
-        return replace(self, ticket=np.arange(first, first + len(self), dtype=np.int64))
+    def numbered(self, first: int, known: int = 0) -> Proposals:
+        """The same rows with tickets first, first + 1, …, proposed when so many evaluations were known."""
+        return replace(self, ticket=np.arange(first, first + len(self), dtype=np.int64), known=known)
 
     @property
     def tickets(self) -> NDArray[np.int64]:

@@ -51,6 +51,13 @@ class Recorder(Protocol):
 
 
 class Observer(Protocol):
-    """Is told of each generation, as soon as it is over."""
+    """Is told how a search goes on."""
 
-    def generation(self, row: dict[str, Any]) -> None: ...
+    def phase(self, text: str) -> None:
+        """What the method does now, where that takes long; "" where there is nothing to say."""
+
+    def evaluations(self, count: int, best_speedup: float) -> None:
+        """So many evaluations have been made; the best speedup is 0 until something is valid."""
+
+    def generation(self, row: dict[str, Any]) -> None:
+        """A generation is over; its row of metrics."""

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from egrl.core.method import Method
+from egrl.core.method import Context, Method
+from egrl.core.several import Several
 from hwsim.problem import Problem
 
 
@@ -38,7 +39,7 @@ class MethodDefinition:
 
     Attributes:
         config: dataclass of its settings.
-        build: (Setting, config) -> Method.
+        make: (Context, config) -> Method, for one problem unless it takes `several`.
         serves: why it cannot work on a problem, or None where it can.
         paper: the settings of `--preset paper`, as keys of the config.
         takes_policy: whether it can begin with a saved policy (`--init`).
@@ -46,11 +47,17 @@ class MethodDefinition:
     """
 
     config: type
-    build: Callable[[Any, Any], Method]
+    make: Callable[[Context, Any], Method]
     serves: Callable[[Problem], str | None]
     paper: dict[str, Any]
     takes_policy: bool = False
     several: bool = False
+
+    def build(self, context: Context, config: Any) -> Method:
+        """The method for these problems: one that is made for one problem serves several by an instance each."""
+        if self.several or len(context.problems) == 1:
+            return self.make(context, config)
+        return Several(context, lambda part: self.make(part, config))
 
 
 def serves_all(problem: Problem) -> str | None:

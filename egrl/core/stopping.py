@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-HINT = "stopping after this generation; Ctrl-C again stops at once"
+HINT = "stopping after what is being measured; Ctrl-C again stops at once"
 STDERR = 2
 
 
@@ -45,7 +45,7 @@ def leave_to_parent() -> None:
 
 
 class StopSignal:
-    """Turns the first Ctrl-C (or SIGTERM) into a wish to stop after this generation; the second one ends at once.
+    """Turns the first Ctrl-C (or SIGTERM) into a wish to stop when what has begun is measured; the second ends at once.
 
     `hint` is told the user when the first one comes ("": nothing is).
     """

@@ -77,8 +77,6 @@ class BoardExecutor:
         noise: relative standard deviation of the baseline's measurements.
     """
 
-    ahead = True
-
     def __init__(
         self,
         problem: Problem,
@@ -93,7 +91,7 @@ class BoardExecutor:
         self._problem = problem
         baseline = problem.evaluate(problem.baseline.mapping[None], np.zeros(1, np.uint64))
         self.baseline: Mapping16 = baseline.repaired[0]
-        self._best: Callable[[int], tuple[float, float]] = lambda ticket: (np.inf, 0.0)
+        self._best: Callable[[int], tuple[float, float]] = lambda told: (np.inf, 0.0)
         self._lock = threading.Condition()
         self._closed = threading.Event()
         self._queue: deque[_Job] = deque()
@@ -141,7 +139,7 @@ class BoardExecutor:
 
         See `best_before`.
         """
-        self._best = lambda ticket: best_before(ticket, archive, self.measurements)
+        self._best = lambda told: best_before(told, archive, self.measurements)
 
     # ---- the executor
 
@@ -166,7 +164,7 @@ class BoardExecutor:
             return
         job = self._under_way.get(key)
         if job is None:
-            best, request_s = self._best(int(row.tickets[0]))
+            best, request_s = self._best(row.known)
             timeout_s = self._timeout_s(request_s)
             job = _Job(key, self.request(modelled.repaired[0]), timeout_s, min(best, self.baseline_cost))
             self._under_way[key] = job

@@ -25,8 +25,6 @@ MAX_RESTARTS = 3
 class InProcess:
     """Measures in the calling process, as soon as proposals are submitted."""
 
-    ahead = False
-
     def __init__(self, problems: Sequence[Problem]) -> None:
         self._problems = problems
         self._done: list[tuple[Proposals, Evaluation]] = []
@@ -84,8 +82,6 @@ class ProcessPool:
 
     A worker that dies is replaced and its slices measured again (evaluation is pure), `MAX_RESTARTS` times.
     """
-
-    ahead = False
 
     def __init__(self, problems: Sequence[Problem], workers: int) -> None:
         self._problems = problems

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from egrl.core.archive import Archive
-from egrl.core.budget import GENERATION
 from egrl.core.failure import RunFailure
 from egrl.measure.board import BoardFailure
 from egrl.measure.config import EvaluatorConfig
@@ -45,13 +44,11 @@ def baseline_record(keeper: Keeper, request: Mapping[str, Any], config: Evaluato
     return Record(Status.OK, found.samples, request_s=float(quickest))
 
 
-def best_before(ticket: int, archive: Archive, measurements: Measurements) -> tuple[float, float]:
-    """The lowest cost known when `ticket` was asked for, and the seconds of its request; (inf, 0) where nothing ran.
+def best_before(told: int, archive: Archive, measurements: Measurements) -> tuple[float, float]:
+    """The lowest cost of the first `told` evaluations, and the seconds of its request; (inf, 0) where nothing ran.
 
-    A row of generation g is compared with generations up to g - 2: those are in the archive before it is asked for,
-    whatever the number of boards. A run must not depend on that number.
+    What else the archive holds depends on the number of boards; a run must not.
     """
-    told = max(0, min((ticket // GENERATION - 1) * GENERATION, len(archive)))
     cost, status = archive.column("cost")[:told], archive.column("status")[:told]
     ran = np.where(status == Status.OK, cost, np.inf)
     if not np.isfinite(ran).any():

@@ -1,4 +1,4 @@
-"""Search methods, a file or a folder each, built from (Setting, its config); they propose, and never measure."""
+"""Search methods, a file or a folder each, built from (Context, its config); they propose, and never measure."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ METHODS: dict[str, MethodEntry] = {
     "exact": MethodEntry("egrl.methods.exact", "the solution of the problem's own model, where it has one"),
     "annealing": MethodEntry("egrl.methods.annealing", "simulated annealing by flips and swaps"),
     "random": MethodEntry("egrl.methods.random", "independent uniform draws"),
+    "random-plans": MethodEntry(
+        "egrl.methods.graph_search.random_plans", "plans drawn rule by rule from the problem's derivation"
+    ),
     "nevergrad": MethodEntry(
         "egrl.methods.peers.nevergrad",
         "nevergrad:NAME, any optimiser of Nevergrad (extra peers)",

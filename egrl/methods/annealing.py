@@ -8,8 +8,7 @@ temperature falls with the evaluations made, t0 / (1 + k / tau), and never looks
 a shorter one.
 
 Deviations: the walk goes on from the mapping that ran (`repaired`), not from the one proposed. With `chains`
-above one, that many independent walks share the evaluations; one chain leaves other workers idle.
-Several problems are annealed side by side, a generation each in turn.
+above one, that many independent walks take turns, so that as many workers have something to measure.
 
 With `space = "distributions"` the walk is over what a problem's `sample` draws from, as in the paper on multi-chip
 modules (section 5.1): it begins at uniform distributions (from a start mapping: at those that are certain of it), a
@@ -22,23 +21,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt, Le
 from numpy.typing import NDArray
 
-from egrl.core.budget import GENERATION
-from egrl.core.keys import REPAIR, SAMPLE, run_keys
-from egrl.core.method import Setting
-from egrl.core.proposals import Proposals, proposals
+from egrl.core.keys import REPAIR, SAMPLE
+from egrl.core.method import Context, Method
+from egrl.core.proposals import START, Proposals, proposals
 from egrl.core.registry import MethodDefinition, serves_all
 from hwsim.capabilities import pipeline_of
 from hwsim.problem import Evaluation, Mapping16, Status
 from population.moves import Moves, MovesConfig
-
-if TYPE_CHECKING:
-    from policies.store import StoredPolicy
 
 INVALID = 20.0
 LEAST = 1e-12
@@ -71,7 +66,7 @@ class AnnealingConfig:
 
 @dataclass
 class _Chain:
-    """One walk with a generator of its own, so that its steps do not depend on how the others are timed.
+    """One walk. Its generator is its own, so that its steps do not depend on the other chains.
 
     Over distributions, `weights` float32 [N, H, C] is where it is and `tried` what the step under way was drawn from.
     """
@@ -80,147 +75,110 @@ class _Chain:
     rng: np.random.Generator
     energy: float = math.inf
     steps: int = 0
-    waiting: bool = False
     weights: NDArray[np.float32] | None = None
     tried: NDArray[np.float32] | None = None
 
 
-class Annealing:
+class Annealing(Method):
     """See the module."""
 
-    metric_names: tuple[str, ...] = ("temperature", "acceptance")
-
-    def __init__(self, setting: Setting, config: AnnealingConfig) -> None:
-        self._setting, self._config = setting, config
-        self._moves = [
-            Moves(p.num_choices, p.size_bytes > 0, config.moves, p.size_bytes, pipeline_of(p))
-            for p in setting.problems
-        ]
+    def __init__(self, context: Context, config: AnnealingConfig) -> None:
+        problem, start = context.problems[0], context.start[0]
+        self._context, self._config, self._problem = context, config, problem
+        self.ahead = (
+            config.chains - 1
+        )  # a batch is a step of one chain, and needs no result but the chain's own
+        self._moves = Moves(
+            problem.num_choices,
+            problem.size_bytes > 0,
+            config.moves,
+            problem.size_bytes,
+            pipeline_of(problem),
+        )
+        first = problem.initial if start is None else start
         self._chains = [
-            [
-                _Chain(
-                    (problem.initial if start is None else start).copy(),
-                    setting.generator(f"annealing {p} {c}"),
-                )
-                for c in range(config.chains)
-            ]
-            for p, (problem, start) in enumerate(zip(setting.problems, setting.start, strict=True))
+            _Chain(first.copy(), context.generator(f"annealing 0 {number}"))
+            for number in range(config.chains)
         ]
         self._asked = self._told = self._accepted = 0
 
-    def _chain(self, number: int) -> tuple[int, _Chain]:
-        """The problem and the chain that the evaluation with this number belongs to."""
-        turn, row = divmod(number, GENERATION)
-        before, problem = divmod(turn, len(self._chains))
-        return problem, self._chains[problem][(before * GENERATION + row) % self._config.chains]
-
-    def ask(self, room: int) -> Proposals | None:
-        """The next step of every chain up to the first that waits for a result."""
-        problem, _ = self._chain(self._asked)
-        first = self._asked
-        batch: list[NDArray[np.int16]] = []
-        sources: list[str] = []
-        while (
-            len(batch) < room
-            and self._chain(self._asked)[0] == problem
-            and self._asked // GENERATION == first // GENERATION
-        ):
-            chain = self._chain(self._asked)[1]
-            if chain.waiting:
-                break
-            fresh = chain.steps == 0
-            if self._config.space == "distributions":
-                batch.append(self._draw(problem, chain, fresh))
-            else:
-                batch.append(
-                    chain.mapping if fresh else self._moves[problem].propose(chain.mapping, chain.rng)
-                )
-            sources.append("start" if fresh and self._setting.start[problem] is not None else "annealing")
-            chain.waiting = True
-            self._asked += 1
-        if not batch:
-            return proposals(
-                np.zeros((0, *self._setting.problems[problem].num_choices.shape), np.int16), "", problem
-            )
-        keys = run_keys(self._setting.seed, np.arange(first, self._asked), REPAIR)
+    def ask(self) -> Proposals:
+        """The next step of the chain whose turn it is; its first is where it stands, unless that was measured."""
+        chain = self._chains[self._asked % len(self._chains)]
+        fresh = chain.energy == math.inf
         if self._config.space == "distributions":
-            return proposals(np.stack(batch), sources, problem)
-        return proposals(self._setting.problems[problem].repair(np.stack(batch), keys), sources, problem)
+            mapping = self._draw(chain, fresh)[None]
+        else:
+            mapping = (chain.mapping if fresh else self._moves.propose(chain.mapping, chain.rng))[None]
+            mapping = self._problem.repair(mapping, self._context.keys(REPAIR, self._asked, 1))
+        self._asked += 1
+        return proposals(mapping, "annealing")
 
-    def _draw(self, number: int, chain: _Chain, fresh: bool) -> Mapping16:
+    def _draw(self, chain: _Chain, fresh: bool) -> Mapping16:
         """A mapping [N, H] drawn from the chain's distributions, after a step unless it is `fresh`."""
-        problem, start = self._setting.problems[number], self._setting.start[number]
-        shape = (*problem.num_choices.shape, int(problem.num_choices.max()))
-        if chain.weights is None:
-            chain.weights = np.ones(shape, np.float32)
-            if start is not None:
-                chain.weights = np.eye(shape[2], dtype=np.float32)[np.maximum(start, 0)]
-        chain.tried = chain.weights
-        if fresh and start is not None:
-            return start
+        chain.tried = weights = self._weights() if chain.weights is None else chain.weights
         if not fresh:
-            chosen = chain.rng.random(shape[:2]) < self._config.redrawn
+            chosen = chain.rng.random(weights.shape[:2]) < self._config.redrawn
             chosen.flat[chain.rng.integers(chosen.size)] = True
-            anew = chain.rng.exponential(size=shape).astype(np.float32)
-            chain.tried = np.where(chosen[:, :, None], anew, chain.weights)
-        key = run_keys(self._setting.seed, np.array([self._asked]), SAMPLE)
-        return problem.sample(chain.tried[None], key)[0]
+            anew = chain.rng.exponential(size=weights.shape).astype(np.float32)
+            chain.tried = np.where(chosen[:, :, None], anew, weights)
+        return self._problem.sample(chain.tried[None], self._context.keys(SAMPLE, self._asked, 1))[0]
 
-    def learn(self) -> None:
-        """Nothing is learned."""
+    def _weights(self) -> NDArray[np.float32]:
+        """Float32 [N, H, C], where a chain begins: uniform, or certain of the start mapping."""
+        start = self._context.start[0]
+        choices = int(self._problem.num_choices.max())
+        if start is None:
+            return np.ones((*self._problem.num_choices.shape, choices), np.float32)
+        return np.eye(choices, dtype=np.float32)[np.maximum(start, 0)]
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        """Accept or refuse each step by the Metropolis rule."""
-        for row in range(len(proposals)):
-            _, chain = self._chain(self._told)
-            self._told += 1
-            self._step(chain, evaluation, row)
-
-    def _step(self, chain: _Chain, evaluation: Evaluation, row: int) -> None:
-        ran = evaluation.status[row] == Status.OK and evaluation.speedup[row] > 0
-        # The root of a square is exact: of speedups this is the logarithm itself.
-        earned = math.sqrt(max(float(evaluation.reward[row]), LEAST))
-        energy = -math.log(earned) if ran else INVALID + float(evaluation.epsilon[row])
-        rise = energy - chain.energy
-        temperature = self._temperature(chain.steps)
+        """Accept or refuse a step by the Metropolis rule; all chains begin at the start mapping."""
+        if proposals.source[0] == START:
+            for chain in self._chains:
+                chain.mapping, chain.energy = evaluation.repaired[0].copy(), self._energy(evaluation)
+            return
+        chain = self._chains[self._told % len(self._chains)]
+        self._told += 1
+        energy = self._energy(evaluation)
+        rise, temperature = energy - chain.energy, self._temperature(chain.steps)
         chain.steps += 1
-        chain.waiting = False
         if chain.energy == math.inf or rise <= 0 or chain.rng.random() < math.exp(-rise / temperature):
-            chain.mapping, chain.energy = evaluation.repaired[row].copy(), energy
+            chain.mapping, chain.energy = evaluation.repaired[0].copy(), energy
             chain.weights = chain.tried
             self._accepted += 1
+
+    def _energy(self, evaluation: Evaluation) -> float:
+        """Of the only row of an evaluation."""
+        if evaluation.status[0] == Status.OK and evaluation.speedup[0] > 0:
+            # The root of a square is exact: of speedups this is the logarithm itself.
+            return -math.log(math.sqrt(max(float(evaluation.reward[0]), LEAST)))
+        return INVALID + float(evaluation.epsilon[0])
 
     def _temperature(self, steps: int) -> float:
         return self._config.t0 / (1.0 + steps / self._config.tau)
 
     def metrics(self) -> Mapping[str, float]:
         """Temperature of the first chain and share of steps accepted so far."""
-        steps = self._chains[0][0].steps
+        steps = self._chains[0].steps
         return {"temperature": self._temperature(steps), "acceptance": self._accepted / max(1, self._told)}
 
-    def policy(self) -> StoredPolicy | None:
-        """No policy."""
-        return None
-
-    def state_dict(self) -> dict[str, Any] | None:
-        """Counters, and each chain with its generator (between generations none waits)."""
+    def state_dict(self) -> dict[str, Any]:
+        """Counters, and each chain with its generator."""
         return {
             "asked": self._asked,
             "told": self._told,
             "accepted": self._accepted,
-            "chains": [
-                [{**vars(c), "rng": c.rng.bit_generator.state} for c in chains] for chains in self._chains
-            ],
+            "chains": [{**vars(chain), "rng": chain.rng.bit_generator.state} for chain in self._chains],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
         self._asked, self._told, self._accepted = state["asked"], state["told"], state["accepted"]
-        for chains, saved_chains in zip(self._chains, state["chains"], strict=True):
-            for chain, saved in zip(chains, saved_chains, strict=True):
-                chain.rng.bit_generator.state = saved["rng"]
-                chain.mapping, chain.energy, chain.steps = saved["mapping"], saved["energy"], saved["steps"]
-                chain.waiting, chain.weights, chain.tried = saved["waiting"], saved["weights"], saved["tried"]
+        for chain, saved in zip(self._chains, state["chains"], strict=True):
+            chain.rng.bit_generator.state = saved["rng"]
+            chain.mapping, chain.energy, chain.steps = saved["mapping"], saved["energy"], saved["steps"]
+            chain.weights, chain.tried = saved["weights"], saved["tried"]
 
 
 DEFINITION = MethodDefinition(AnnealingConfig, Annealing, serves_all, {})

@@ -16,7 +16,7 @@ Deviations:
   breaks ties by position). Failed measurements share the last rank.
 - No weight decay, no virtual batch normalisation (layers are normalised by themselves).
 - A network proposes its most probable choices (`readout = "greedy"`), or draws from its probabilities ("sample").
-- The start mappings are measured once, in the place of the first round's mean; weights learn nothing from them.
+- Where a start mapping was measured, the first round leaves out the mean; weights learn nothing from the start.
 - With `scouts`, the first mean is the best of that many random networks (the policy of `--init` among them).
 """
 
@@ -31,12 +31,12 @@ import torch
 from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 
-from egrl.core.keys import SAMPLE, run_keys
-from egrl.core.method import Setting
+from egrl.core.keys import SAMPLE
+from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods import policy_fit
-from hwsim.problem import Evaluation, Mapping16, Status
+from hwsim.problem import Evaluation, Mapping16
 from policies.graph import prepare
 from policies.graph_unet import GraphUNetConfig, draw_weights
 from policies.stacked import StackedActor
@@ -66,6 +66,7 @@ class EsConfig:
     network: GraphUNetConfig = field(default_factory=GraphUNetConfig)
 
 
+METRICS = ("deployable_speedup", "perturbed_reward", "estimate_norm")
 SLOWEST = 0.01
 """The speedup that stands for a mapping that did not run, where a mean over workloads is taken."""
 
@@ -78,23 +79,22 @@ class _Round:
         mapping: for each workload int16 [K, N, H].
         networks: K.
         scouting: whether the networks are scouts; else they are the mean, all w + sigma e, all w - sigma e.
-        start: whether start mappings stand in the place of the first network's.
-        reward, speedup: float64 [P * K], workload after workload.
-        asked, told: how many of these rows.
+        mean: whether the mean is among them.
+        reward, speedup: float64 [P * K], workload after workload; NaN where a measurement failed.
+        told: how many workloads.
     """
 
     mapping: list[Mapping16]
     networks: int
     scouting: bool
-    start: bool
+    mean: bool
     reward: NDArray[np.float64]
     speedup: NDArray[np.float64]
-    asked: int = 0
     told: int = 0
 
     @property
     def measured(self) -> bool:
-        return self.told == len(self.reward)
+        return self.told == len(self.mapping)
 
     def score(self) -> NDArray[np.float64]:
         """Float64 [K], what each network is worth: its reward; on several workloads the mean of its log speedups."""
@@ -104,16 +104,14 @@ class _Round:
         return np.asarray(np.log(speedup).reshape(-1, self.networks).mean(axis=0))
 
 
-class Es:
+class Es(Method):
     """See the module."""
 
-    metric_names: tuple[str, ...] = ("deployable_speedup", "perturbed_reward", "estimate_norm")
-
-    def __init__(self, setting: Setting, config: EsConfig) -> None:
-        """Raises InputError where no policy fits all workloads, or `setting.init` does not."""
-        torch.set_num_threads(setting.threads)
-        self._setting, self._config = setting, config
-        self._problems = list(setting.problems)
+    def __init__(self, context: Context, config: EsConfig) -> None:
+        """Raises InputError where no policy fits all workloads, or `context.init` does not."""
+        torch.set_num_threads(context.threads)
+        self._context, self._config = context, config
+        self._problems = list(context.problems)
         self._fit = policy_fit.common_demands(self._problems)
         self._seen = [policy_fit.observation(problem) for problem in self._problems]
         self._actor = StackedActor(
@@ -121,10 +119,10 @@ class Es:
             self._fit["features"],
             len(self._fit["heads"]),
             self._fit["choices"],
-            setting.device,
+            context.device,
         )
-        self._init = policy_fit.init_weights(setting, config.network)
-        first = setting.generator("es weights")
+        self._init = policy_fit.init_weights(context, config.network)
+        first = context.generator("es weights")
         self._weights = self._random(first) if self._init is None else self._init
         self._adam = Ascent.of(self._actor.weight_format.size)
         self._proposed = 0
@@ -137,29 +135,21 @@ class Es:
 
     def _noise(self, number: int) -> Weights:
         """The perturbations float32 [pairs, P] of a round: the same whenever they are asked for."""
-        rng = self._setting.generator(f"es round {number}")
+        rng = self._context.generator(f"es round {number}")
         return rng.standard_normal((self._config.pairs, self._actor.weight_format.size), dtype=np.float32)
 
     def _scouts(self) -> Weights:
         """The networks float32 [scouts, P] of which the best is the first mean: always the same ones."""
-        rng = self._setting.generator("es scouts")
+        rng = self._context.generator("es scouts")
         others = [self._random(rng) for _ in range(self._config.scouts - 1)]
         return np.stack([self._weights, *others])
 
-    def ask(self, room: int) -> Proposals | None:
-        """The next rows of the current round, of one workload; a new round once all of it has been told."""
+    def ask(self) -> Proposals:
+        """The current round on the next workload; a new round once all of it has been told."""
         if self._current is None or self._current.measured:
             self._step()
             self._current = self._next_round()
-        current = self._current
-        problem, first = divmod(current.asked, current.networks)
-        if problem == len(current.mapping):
-            return proposals(current.mapping[-1][:0], [], problem - 1)
-        last = min(current.networks, first + room)
-        current.asked += last - first
-        started = current.start and self._setting.start[problem] is not None
-        sources = ["start" if started and row == 0 else "es" for row in range(first, last)]
-        return proposals(current.mapping[problem][first:last], sources, problem)
+        return proposals(self._current.mapping[self._current.told], "es", self._current.told)
 
     def _next_round(self) -> _Round:
         scouting = self._config.scouts > 0 and self._proposed == 0
@@ -168,22 +158,21 @@ class Es:
         else:
             step = np.float32(self._config.sigma) * self._noise(self._rounds)
             weights = np.concatenate([self._weights[None], self._weights + step, self._weights - step])
-        start = self._proposed == 0 and not scouting and any(m is not None for m in self._setting.start)
+        mean = scouting or self._proposed > 0 or all(start is None for start in self._context.start)
+        if not mean:
+            weights = weights[1:]
         mapping = []
-        for problem, seen, known in zip(self._problems, self._seen, self._setting.start, strict=True):
+        for problem, seen in zip(self._problems, self._seen, strict=True):
             graph = prepare(seen.edge_index, len(seen.x))
             probabilities = self._actor.probabilities(weights, seen.x, graph, problem.num_choices)
             if self._config.readout == "greedy":
                 best = probabilities.argmax(axis=-1)[..., None]
                 probabilities = (best == np.arange(probabilities.shape[-1])).astype(np.float32)
-            numbers = np.arange(self._proposed, self._proposed + len(weights))
-            rows = problem.sample(probabilities, run_keys(self._setting.seed, numbers, SAMPLE))
+            keys = self._context.keys(SAMPLE, self._proposed, len(weights))
+            mapping.append(problem.sample(probabilities, keys))
             self._proposed += len(weights)
-            if start and known is not None:
-                rows[0] = known
-            mapping.append(rows)
         unknown = np.full(len(mapping) * len(weights), np.nan)
-        return _Round(mapping, len(weights), scouting, start, unknown, unknown.copy())
+        return _Round(mapping, len(weights), scouting, mean, unknown, unknown.copy())
 
     def _step(self) -> None:
         """Move the mean by what the last round showed."""
@@ -195,33 +184,29 @@ class Es:
             best = int(np.argmax(np.where(np.isfinite(score), score, -np.inf)))
             self._weights = self._scouts()[best]
             return
-        direction = estimate(score[1:], self._noise(self._rounds), self._config.sigma)
+        direction = estimate(score[int(current.mean) :], self._noise(self._rounds), self._config.sigma)
         self._weights = self._weights + self._adam.step(direction, self._config.learning_rate)
         self._metrics["estimate_norm"] = float(np.linalg.norm(direction))
         self._rounds += 1
 
-    def learn(self) -> None:
-        """Nothing is due: the mean moves when the next round begins."""
-
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        """Store what was measured; a failed measurement has no reward."""
+        """Keep what was measured on a workload; a failed measurement has no reward."""
         current = self._current
-        if current is None:
-            raise ValueError("tell: expected results of rows that were asked for, received others")
-        rows = slice(current.told, current.told + len(proposals))
-        usable = evaluation.status <= Status.INVALID
-        current.reward[rows] = np.where(usable, evaluation.reward, np.nan)
+        if current is None:  # the start
+            return
+        rows = slice(current.told * current.networks, (current.told + 1) * current.networks)
+        current.reward[rows] = np.where(evaluation.usable, evaluation.reward, np.nan)
         current.speedup[rows] = evaluation.speedup
-        current.told = rows.stop
+        current.told += 1
         if current.measured:
             self._note(current)
 
     def _note(self, current: _Round) -> None:
         """Metrics of a measured round; the mean's speedup is a geometric mean over workloads."""
         by_network = current.reward.reshape(-1, current.networks)
-        perturbed = by_network[:, 0 if current.scouting else 1 :]
+        perturbed = by_network[:, int(current.mean and not current.scouting) :]
         finite = perturbed[np.isfinite(perturbed)]
-        if not current.start and not current.scouting:
+        if current.mean and not current.scouting:
             own = current.speedup.reshape(-1, current.networks)[:, 0]
             self._metrics["deployable_speedup"] = (
                 float(np.exp(np.log(own).mean())) if (own > 0).all() else 0.0
@@ -230,13 +215,13 @@ class Es:
 
     def metrics(self) -> Mapping[str, float]:
         """The mean's speedup, the perturbed ones' mean reward and the length of the last estimate."""
-        return {name: self._metrics.get(name, np.nan) for name in self.metric_names}
+        return {name: self._metrics.get(name, np.nan) for name in METRICS}
 
     def policy(self) -> StoredPolicy | None:
         """The mean weights."""
-        return actor_policy(self._weights, self._config.network, seed=self._setting.seed, **self._fit)
+        return actor_policy(self._weights, self._config.network, seed=self._context.seed, **self._fit)
 
-    def state_dict(self) -> dict[str, Any] | None:
+    def state_dict(self) -> dict[str, Any]:
         """Mean, moments, the round under way; perturbations and scouts follow from the seed."""
         return {
             "weights": self._weights,

@@ -1,28 +1,23 @@
 """Exact: the solution of the problem's own model, as a method.
 
-It proposes the start mapping, where there is one, and the model's solution; then it has nothing more to say. What
-the solution is measured to cost may differ from what the model says (noise, a board that the model does not fit).
-Several problems are solved one after the other.
+It proposes the model's solution; then it has nothing more to say. What the solution is measured to cost may differ from
+what the model says (noise, a board that the model does not fit).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from annotated_types import Gt, Le
-from numpy.typing import NDArray
 
-from egrl.core.method import Setting
+from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition
 from hwsim.capabilities import HasModel
-from hwsim.problem import Evaluation, Problem
-
-if TYPE_CHECKING:
-    from policies.store import StoredPolicy
+from hwsim.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -30,63 +25,43 @@ class ExactConfig:
     """Settings of the solve.
 
     Attributes:
-        seconds: time limit of each problem's solve; the bound reached by then counts.
+        seconds: time limit of the solve; the bound reached by then counts.
     """
 
     seconds: Annotated[float, Gt(0), Le(1e6)] = 60.0
 
 
-class Exact:
+class Exact(Method):
     """See the module."""
 
-    metric_names: tuple[str, ...] = ("model_bound", "model_cost")
+    phase = "solving the model"
 
-    def __init__(self, setting: Setting, config: ExactConfig) -> None:
-        self._setting, self._config = setting, config
-        self._asked = 0
-        self._solved: list[tuple[NDArray[np.int16], float, float]] = []
+    def __init__(self, context: Context, config: ExactConfig) -> None:
+        self._context, self._config = context, config
+        self._metrics: dict[str, float] | None = None
 
-    def ask(self, room: int) -> Proposals | None:
-        """The next start mapping or solution; None once all have been proposed."""
-        number, second = divmod(self._asked, 2)
-        if number >= len(self._setting.problems):
+    def ask(self) -> Proposals | None:
+        """The solution, once."""
+        if self._metrics is not None:
             return None
-        self._asked += 1
-        problem, start = self._setting.problems[number], self._setting.start[number]
-        if not second and start is not None:
-            return proposals(start[None], "start", number)
-        if not second:
-            self._asked += 1
+        problem = self._context.problems[0]
         assert isinstance(problem, HasModel)
-        solution = problem.solve(self._config.seconds, self._setting.seed)
-        self._solved.append((solution.mapping, solution.cost, solution.bound.cost))
-        return proposals(solution.mapping[None], "exact", number)
-
-    def learn(self) -> None:
-        """Nothing is learned."""
-
-    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        """Nothing is learned."""
+        solution = problem.solve(self._config.seconds, self._context.seed)
+        self.phase = ""
+        self._metrics = {"model_bound": solution.bound.cost, "model_cost": solution.cost}
+        return proposals(solution.mapping[None], "exact")
 
     def metrics(self) -> Mapping[str, float]:
-        """Bound and cost that the model gave for the last problem solved."""
-        if not self._solved:
-            return {"model_bound": np.nan, "model_cost": np.nan}
-        _, cost, bound = self._solved[-1]
-        return {"model_bound": bound, "model_cost": cost}
+        """Bound and cost that the model gave."""
+        return self._metrics or {"model_bound": np.nan, "model_cost": np.nan}
 
-    def policy(self) -> StoredPolicy | None:
-        """No policy."""
-        return None
-
-    def state_dict(self) -> dict[str, Any] | None:
-        """What was asked and what was solved."""
-        return {"asked": self._asked, "solved": [list(entry) for entry in self._solved]}
+    def state_dict(self) -> dict[str, Any]:
+        """What was solved."""
+        return {"metrics": self._metrics}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        self._asked = int(state["asked"])
-        self._solved = [(mapping, cost, bound) for mapping, cost, bound in state["solved"]]
+        self._metrics = state["metrics"]
 
 
 def serves(problem: Problem) -> str | None:

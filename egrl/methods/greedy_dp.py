@@ -13,10 +13,9 @@ Deviations:
   candidates are measured in an order drawn from the seed. The paper does not say how ties are broken.
 - A pass that brings nothing ends the walk, since the next one would measure the same maps again: a new walk begins
   at a mapping drawn uniformly at random.
-- Several problems are served in turn, a generation each.
 
 A problem whose plans are made of plans for parts (`HasParts`: `fft`) gets dynamic programming over the parts instead,
-`egrl/methods/parts_dp.py`; several problems must be of one kind.
+`egrl/methods/parts_dp.py`.
 """
 
 from __future__ import annotations
@@ -24,23 +23,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from annotated_types import Ge, Le
 
 from egrl.core.budget import GENERATION
-from egrl.core.keys import REPAIR, SAMPLE, run_keys
-from egrl.core.method import Method, Setting
+from egrl.core.keys import REPAIR, SAMPLE
+from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition, serves_all
 from egrl.methods.parts_dp import PartsDp
-from egrl.methods.rounds import Rounds
+from hwsim.canonical import sample_uniformly
 from hwsim.capabilities import HasParts
 from hwsim.problem import Evaluation, Mapping16, Problem
-
-if TYPE_CHECKING:
-    from policies.store import StoredPolicy
 
 
 @dataclass(frozen=True)
@@ -73,149 +69,92 @@ def joint_choices(problem: Problem, node: int, mapping: Mapping16) -> Mapping16:
     return out
 
 
-@dataclass
-class _Walk:
-    """One problem's walk. `batch` [B, N, H] is what the node `node` waits for; the first batch is the mapping itself.
+class GreedyDp(Method):
+    """See the module.
 
-    `best` is the best that was told of this batch, `improved` whether anything was better in this pass.
+    `_placed` says whether the mapping in place has been measured; `_node` is the node whose candidates are, -1 before.
     """
 
-    mapping: Mapping16
-    rng: np.random.Generator
-    batch: Mapping16
-    reward: float = -np.inf
-    best: Mapping16 | None = None
-    node: int = -1
-    asked: int = 0
-    told: int = 0
-    passes: int = 0
-    walks: int = 1
-    improved: bool = False
-    speedup: float = 0.0
+    def __init__(self, context: Context, config: GreedyDpConfig) -> None:
+        self._context, self._problem = context, context.problems[0]
+        start = context.start[0]
+        self._mapping = (self._problem.initial if start is None else start).copy()
+        self._rng = context.generator("greedy-dp 0")
+        self._reward, self._speedup = -np.inf, 0.0
+        self._node, self._placed, self._improved = -1, False, False
+        self._asked, self._passes, self._walks = 0, 0, 1
 
-    def state(self) -> dict[str, Any]:
-        return {**vars(self), "rng": self.rng.bit_generator.state}
-
-
-class GreedyDp:
-    """See the module."""
-
-    metric_names: tuple[str, ...] = ("passes", "walks", "walk_speedup")
-
-    def __init__(self, setting: Setting, config: GreedyDpConfig) -> None:
-        self._setting = setting
-        self._walks = []
-        for number, (problem, start) in enumerate(zip(setting.problems, setting.start, strict=True)):
-            mapping = problem.initial if start is None else start
-            self._walks.append(
-                _Walk(mapping.copy(), setting.generator(f"greedy-dp {number}"), mapping[None].copy())
-            )
-        self._asked = self._told = 0
-
-    def _turn(self, number: int) -> int:
-        """The problem that the evaluation with this number belongs to."""
-        return number // GENERATION % len(self._walks)
-
-    def ask(self, room: int) -> Proposals | None:
-        """The candidates of the next node, once all of the last have been told."""
-        turn = self._turn(self._asked)
-        problem, walk = self._setting.problems[turn], self._walks[turn]
-        if walk.told == len(walk.batch):
-            self._move_on(turn)
-        rows = slice(
-            walk.asked, min(len(walk.batch), walk.asked + min(room, GENERATION - self._asked % GENERATION))
-        )
-        batch = walk.batch[rows]
-        numbers = np.arange(self._asked, self._asked + len(batch))
-        first = walk.node < 0 and walk.walks == 1 and self._setting.start[turn] is not None
-        walk.asked = rows.stop
+    def ask(self) -> Proposals:
+        """The candidates of the next node; where a walk begins, its mapping."""
+        batch = self._candidates() if self._placed else self._mapping[None]
+        keys = self._context.keys(REPAIR, self._asked, len(batch))
         self._asked += len(batch)
-        repaired = problem.repair(batch, run_keys(self._setting.seed, numbers, REPAIR))
-        return proposals(repaired, "start" if first else "greedy-dp", turn)
+        return proposals(self._problem.repair(batch, keys), "greedy-dp")
 
-    def _move_on(self, turn: int) -> None:
-        """Keep the best, and go to the next node that has another joint choice."""
-        problem, walk = self._setting.problems[turn], self._walks[turn]
-        if walk.best is not None:
-            walk.mapping, walk.best = walk.best, None
-        if walk.node < 0:
-            walk.improved = False
-        nodes = len(problem.nodes)
-        walk.asked = walk.told = 0
-        for _ in range(nodes + 1):
-            walk.node += 1
-            if walk.node == nodes:
-                walk.node = 0
-                walk.passes += 1
-                if not walk.improved:
+    def _candidates(self) -> Mapping16:
+        """Those of the next node that has any, int16 [B, N, H]; a new mapping where a pass has brought nothing."""
+        for _ in range(len(self._problem.nodes) + 1):
+            self._node += 1
+            if self._node == len(self._problem.nodes):
+                self._node = 0
+                self._passes += 1
+                if not self._improved:
                     break
-                walk.improved = False
-            candidates = joint_choices(problem, walk.node, walk.mapping)
-            if len(candidates):
-                walk.batch = candidates[walk.rng.permutation(len(candidates))]
-                return
-        self._begin_anew(problem, walk)
-
-    def _begin_anew(self, problem: Problem, walk: _Walk) -> None:
-        shape = (1, *problem.num_choices.shape, int(problem.num_choices.max()))
-        key = run_keys(self._setting.seed, np.array([self._asked]), SAMPLE)
-        walk.batch = problem.sample(np.ones(shape, dtype=np.float32), key)
-        walk.mapping, walk.reward, walk.speedup = walk.batch[0].copy(), -np.inf, 0.0
-        walk.node = -1
-        walk.walks += 1
-
-    def learn(self) -> None:
-        """Nothing is learned."""
+                self._improved = False
+            found = joint_choices(self._problem, self._node, self._mapping)
+            if len(found):
+                return found[self._rng.permutation(len(found))]
+        self._mapping = sample_uniformly(self._problem, self._context.keys(SAMPLE, self._asked, 1))[0]
+        self._reward, self._speedup = -np.inf, 0.0
+        self._node, self._placed, self._improved = -1, False, False
+        self._walks += 1
+        return self._mapping[None]
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        """Remember the best candidate; one whose measurement failed is never better."""
-        for row in range(len(proposals)):
-            walk = self._walks[self._turn(self._told)]
-            self._told += 1
-            walk.told += 1
-            reward = float(evaluation.reward[row])
-            if np.isfinite(reward) and reward > walk.reward:
-                walk.reward, walk.speedup = reward, float(evaluation.speedup[row])
-                walk.best = evaluation.repaired[row].copy()
-                walk.improved = True
+        """Go on from the best candidate, where it is better; one whose measurement failed is never better."""
+        reward = np.where(np.isfinite(evaluation.reward), evaluation.reward, -np.inf)
+        best = int(np.argmax(reward))
+        if reward[best] > self._reward:
+            self._improved |= self._placed
+            self._reward, self._speedup = float(reward[best]), float(evaluation.speedup[best])
+            self._mapping = evaluation.repaired[best].copy()
+        self._placed = True
 
     def metrics(self) -> Mapping[str, float]:
-        """Whole passes, walks begun, and the speedup where the walk is, all of the first problem."""
-        walk = self._walks[0]
+        """Whole passes, walks begun, and the speedup where the walk is."""
         return {
-            "passes": float(walk.passes),
-            "walks": float(walk.walks),
-            "walk_speedup": walk.speedup,
+            "passes": float(self._passes),
+            "walks": float(self._walks),
+            "walk_speedup": self._speedup,
         }
 
-    def policy(self) -> StoredPolicy | None:
-        """No policy."""
-        return None
-
-    def state_dict(self) -> dict[str, Any] | None:
-        """Counters, and each walk with what is left to measure of its node."""
-        return {"asked": self._asked, "told": self._told, "walks": [walk.state() for walk in self._walks]}
+    def state_dict(self) -> dict[str, Any]:
+        """The walk, its generator and counters."""
+        return {
+            "mapping": self._mapping,
+            "rng": self._rng.bit_generator.state,
+            "reward": self._reward,
+            "speedup": self._speedup,
+            "node": self._node,
+            "placed": self._placed,
+            "improved": self._improved,
+            "counts": [self._asked, self._passes, self._walks],
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        self._asked, self._told = state["asked"], state["told"]
-        for walk, saved in zip(self._walks, state["walks"], strict=True):
-            walk.rng.bit_generator.state = saved["rng"]
-            for name, value in saved.items():
-                if name != "rng":
-                    setattr(walk, name, value)
+        self._rng.bit_generator.state = state["rng"]
+        self._mapping, self._reward, self._speedup = state["mapping"], state["reward"], state["speedup"]
+        self._node, self._placed, self._improved = state["node"], state["placed"], state["improved"]
+        self._asked, self._passes, self._walks = state["counts"]
 
 
-def build(setting: Setting, config: GreedyDpConfig) -> Method:
-    """The method for these problems."""
-    searchers = [
-        PartsDp(problem, config.keep, setting.generator(f"parts-dp {number}"))
-        for number, problem in enumerate(setting.problems)
-        if isinstance(problem, HasParts)
-    ]
-    if len(searchers) < len(setting.problems):
-        return GreedyDp(setting, config)
-    return Rounds(setting, searchers, config.parallel, "greedy-dp", mend=False)
+def build(context: Context, config: GreedyDpConfig) -> Method:
+    """The method for the problem."""
+    problem = context.problems[0]
+    if isinstance(problem, HasParts):
+        return PartsDp(context, problem, config.keep, config.parallel)
+    return GreedyDp(context, config)
 
 
 DEFINITION = MethodDefinition(GreedyDpConfig, build, serves_all, {})

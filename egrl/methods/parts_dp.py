@@ -17,45 +17,42 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from egrl.core.method import Context, Method
+from egrl.core.proposals import Proposals, proposals
 from hwsim.capabilities import HasParts
-from hwsim.problem import Mapping16
+from hwsim.problem import Evaluation, Mapping16
 
 MOST_KEPT = 1 << 20
 """Passes end when all plans are measured, or at the latest here."""
 
 
-class PartsDp:
-    """The search for one problem (`Searcher` of egrl/methods/rounds.py)."""
+class PartsDp(Method):
+    """The search for one problem, up to `parallel` plans of a part at a time. It is brought back by what was told."""
 
-    def __init__(self, problem: HasParts, keep: int, rng: np.random.Generator) -> None:
-        self._problem, self._keep, self._rng = problem, keep, rng
+    def __init__(self, context: Context, problem: HasParts, keep: int, parallel: int) -> None:
+        self._problem, self._keep, self._parallel = problem, keep, parallel
+        self._rng = context.generator("parts-dp 0")
         self._parts = tuple(problem.parts)
         self._known: dict[bytes, float] = {}
-        self._waiting: list[bytes] = []
-        self._told = 0
         self._kept: dict[int, list[Mapping16]] = {}
         self._plans: list[Mapping16] = []
         self._to_measure: list[Mapping16] = []
         self._at = -1
         self._pass, self._grew = 1, False
 
-    def offer(self, mapping: Mapping16) -> None:
-        """A mapping that is measured without having been proposed: the start."""
-        self._waiting.append(mapping.tobytes())
-
-    def propose(self) -> Mapping16 | None:
-        """The next plan of the part whose turn it is; None while that part's results are missing, and at the end."""
+    def ask(self) -> Proposals | None:
+        """The next plans of the part whose turn it is; None where the last pass has ended."""
         while not self._to_measure:
-            if self._told < len(self._waiting) or not self._next_part():
+            if not self._next_part():
                 return None
-        mapping = self._to_measure.pop()
-        self._waiting.append(mapping.tobytes())
-        return mapping
+        count = min(self._parallel, len(self._to_measure))
+        return proposals(np.stack([self._to_measure.pop() for _ in range(count)]), "greedy-dp")
 
-    def tell(self, reward: float) -> None:
-        """The reward of the earliest proposal that was not told yet; NaN where it failed."""
-        self._known[self._waiting[self._told]] = reward
-        self._told += 1
+    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """Remember the rewards; NaN where a plan failed."""
+        reward = np.where(evaluation.usable, evaluation.reward, np.nan)
+        for plan, found in zip(proposals.mapping, reward.tolist(), strict=True):
+            self._known[plan.tobytes()] = found
 
     def _next_part(self) -> bool:
         """Keep the best plans of this part and list those of the next; whether there is a next one."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from hwsim.problem import Observation, Problem
 from workloads.errors import InputError
 
@@ -61,14 +61,14 @@ def check(policy: StoredPolicy, problem: Problem, where: str) -> None:
             )
 
 
-def init_weights(setting: Setting, network: GraphUNetConfig) -> Weights | None:
+def init_weights(context: Context, network: GraphUNetConfig) -> Weights | None:
     """The weights float32 [P] of `--init`, None where there is none. InputError where it does not fit."""
     from policies.store import actor_of, check_network
     from policies.weights import flatten
 
-    policy = setting.init
+    policy = context.init
     if policy is None:
         return None
     check_network(policy, "gnn", asdict(network), "--init")
-    check(policy, setting.problems[0], "--init")
+    check(policy, context.problems[0], "--init")
     return flatten(actor_of(policy, "--init"))

@@ -23,6 +23,7 @@ VERSION = 1
 EXECUTORS = ("local", "ray")
 MOST_WORKERS = 1024
 """Processes, or threads, of a run."""
+MOST_GENERATION = 10**9
 
 
 def _flag(default: Any, help_: str) -> Any:
@@ -39,11 +40,10 @@ class RunOptions:
     problem: str = _flag("nnpi", "what a mapping costs; see `egrl list problems`")
     method: str = _flag("", "how to search; see `egrl list methods` [the problem's own: egrl; fft: tag]")
     chip: str = _flag("", "a chip of `egrl list chips`, or a chip file (.toml); default: the problem's own")
-    gens: int | None = _flag(
-        None, f"stop after this many generations of {GENERATION} evaluations (default {DEFAULT_GENERATIONS})"
-    )
+    gens: int | None = _flag(None, f"stop after this many generations (default {DEFAULT_GENERATIONS})")
     evals: int | None = _flag(None, "stop after exactly this many evaluations")
     seconds: float | None = _flag(None, "start no measurement after this many seconds of searching")
+    generation_evals: int = _flag(GENERATION, "evaluations a generation: how often metrics are written")
     seed: int = _flag(0, "seed of everything random")
     workers: int = _flag(1, "processes that measure; never changes a result")
     evaluator: str = _flag(
@@ -89,12 +89,15 @@ def check_options(options: RunOptions) -> RunOptions:
         raise InputError(f"--workload: expected {find_problem(options.problem).workloads}, found none")
     for name, least, most in (
         ("seed", 0, MOST_SEED),
+        ("generation_evals", 1, MOST_GENERATION),
         ("workers", 1, MOST_WORKERS),
         ("threads", 1, MOST_WORKERS),
     ):
         if not least <= getattr(options, name) <= most:
             expected = f"at least {least}" if getattr(options, name) < least else f"at most {most}"
-            raise InputError(f"--{name}: expected {expected}, found {getattr(options, name)}")
+            raise InputError(
+                f"--{name.replace('_', '-')}: expected {expected}, found {getattr(options, name)}"
+            )
     for name in ("checkpoint_seconds", "bound_seconds", "exact_seconds"):
         value = getattr(options, name)
         if not 0 <= value < math.inf or (name == "exact_seconds" and value == 0):

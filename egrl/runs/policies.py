@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from egrl.core.budget import GENERATION
 from egrl.runs import folder as run_folder
 from egrl.runs.folder import PRETRAINING
 from egrl.runs.past import PastRun, with_own_inputs
@@ -69,7 +68,7 @@ def read(folder: Path) -> SavedPolicies:
     run = PastRun.read(folder)
     last = int(run.summary["evaluations"])
     steps = tuple(
-        Step(generation, min(generation * GENERATION, last), path)
+        Step(generation, min(generation * run.options.generation_evals, last), path)
         for generation, path in run.policies().items()
     )
     return SavedPolicies(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from egrl.core.archive import Archive
-from egrl.core.method import Method, Setting
+from egrl.core.method import Context, Method
 from egrl.measure import executors
 from egrl.methods import find_method
 from egrl.problems import find_problem
@@ -31,11 +31,10 @@ def build_problem(resolved: RunConfig) -> Problem:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A method on its problem, an empty archive, and the start mapping int16 [N, H] or None."""
+    """A method, and the context that it was built from: one problem, an empty archive, the start mapping."""
 
     method: Method
-    archive: Archive
-    start: Mapping16 | None
+    context: Context
 
 
 def prepare(resolved: RunConfig, problem: Problem) -> Prepared:
@@ -44,7 +43,6 @@ def prepare(resolved: RunConfig, problem: Problem) -> Prepared:
     reason = definition.serves(problem)
     if reason is not None:
         raise InputError(f"--method {resolved.run.method} cannot serve problem {problem.name}: {reason}")
-    archive = Archive([problem])
     init: StoredPolicy | None = None
     if resolved.run.init and not definition.takes_policy:
         raise InputError(
@@ -56,9 +54,17 @@ def prepare(resolved: RunConfig, problem: Problem) -> Prepared:
         init = load_policy(Path(resolved.run.init))
     executors.check(resolved.run.executor, resolved.run.ray_address)
     start = _start(resolved.run, problem)
-    device = check_device(resolved.run.device)
-    setting = Setting([problem], archive, resolved.run.seed, [start], init, resolved.run.threads, device)
-    return Prepared(definition.build(setting, resolved.method), archive, start)
+    context = Context(
+        [problem],
+        Archive([problem]),
+        resolved.run.seed,
+        [start],
+        init,
+        resolved.run.threads,
+        check_device(resolved.run.device),
+        resolved.run.generation_evals,
+    )
+    return Prepared(definition.build(context, resolved.method), context)
 
 
 def check_device(name: str) -> str:

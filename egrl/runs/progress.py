@@ -9,50 +9,85 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any
 
-from egrl.core.budget import GENERATION, Budget
+from egrl.core.budget import Budget
 from egrl.core.recorder import Observer
 
 
 class Silent:
     """Says nothing."""
 
+    def phase(self, text: str) -> None:
+        """Ignore it."""
+
+    def evaluations(self, count: int, best_speedup: float) -> None:
+        """Ignore them."""
+
     def generation(self, row: dict[str, Any]) -> None:
         """Ignore the row."""
 
 
 class ProgressBar:
-    """Generation, time left, best speedup, champion, valid share, evaluations a second."""
+    """Evaluations, time left, best speedup, champion, valid share, evaluations a second."""
 
-    def __init__(self, title: str, budget: Budget, done: int) -> None:
+    def __init__(self, title: str, budget: Budget, known: int) -> None:
+        """`known`: evaluations that were made before."""
         from tqdm import tqdm
 
-        self._generations, self._started = 0, time.monotonic()
+        self._known, self._count, self._started = known, known, time.monotonic()
+        self._phase, self._row = "", ""
+        time_limit = "" if budget.seconds is None else f" of {tqdm.format_interval(budget.seconds)}"
+        self._plain = f"{{desc}}: {{n_fmt}} evals [{{elapsed}}{time_limit}]{{postfix}}"
+        # What a narrow terminal cuts off comes last; tqdm puts ", " before a postfix that is not empty.
+        self._full = "{desc} |{bar:10}| {n_fmt}/{total_fmt} evals [{elapsed}<{remaining}]{postfix}"
+        self._estimates = budget.evaluations is not None
+        self._generation_evals = budget.generation_evals
         self._bar = tqdm(
-            total=budget.generations,
-            initial=done,
+            total=budget.evaluations,
+            initial=known,
             desc=title,
-            unit="gen",
+            unit="eval",
             file=sys.stderr,
             dynamic_ncols=True,
             mininterval=0.1 if sys.stderr.isatty() else 10.0,
-            # what a narrow terminal cuts off comes last; tqdm puts ", " before a postfix that is not empty
-            bar_format="{desc} |{bar:10}| {n_fmt}/{total_fmt} gens [{elapsed}<{remaining}]{postfix}"
-            if budget.seconds is None
-            else f"{{desc}}: {{n_fmt}} gens [{{elapsed}} of {tqdm.format_interval(budget.seconds)}]{{postfix}}",
+            bar_format=self._plain,
         )
+
+    def phase(self, text: str) -> None:
+        """Show what the method does now, instead of an estimate of the time that is left."""
+        if text != self._phase:
+            self._phase = text
+            self._show(force=True)
+
+    def evaluations(self, count: int, best_speedup: float) -> None:
+        """Show how many there are; the time left only once a generation has shown how long one takes."""
+        if self._estimates and count - self._known >= self._generation_evals:
+            self._bar.bar_format = self._full
+        if not self._row and best_speedup > 0:
+            self._bar.set_postfix_str(f"best {best_speedup:.3f}x", refresh=False)
+        new, self._count = count - self._count, count
+        self._update(new)
 
     def generation(self, row: dict[str, Any]) -> None:
         """Show the latest generation."""
-        self._generations += 1
-        rate = self._generations * GENERATION / max(1e-9, time.monotonic() - self._started)
+        rate = (self._count - self._known) / max(1e-9, time.monotonic() - self._started)
         champion = row["champion_source"] or "nobody"
-        self._bar.set_postfix_str(
+        self._row = (
             f"best {row['best_speedup']:.3f}x by {champion}, {row['valid_fraction']:.0%} valid, "
-            f"{rate:.0f} evals/s",
-            refresh=False,
+            f"{rate:.{0 if rate >= 10 else 1}f} evals/s"
         )
+        self._show()
+
+    def _show(self, force: bool = False) -> None:
+        self._bar.set_postfix_str(self._phase or self._row, refresh=False)
+        if self._phase:
+            self._bar.bar_format = self._plain
+        if force:
+            with contextlib.suppress(OSError):
+                self._bar.refresh()
+
+    def _update(self, new: int) -> None:
         try:
-            self._bar.update(1)
+            self._bar.update(new)
         except OSError:  # stderr is closed or full: the run matters more than its progress line
             self._bar.disable = True
 
@@ -74,11 +109,11 @@ def note(text: str, quiet: bool) -> None:
         print(f"egrl: {text}", file=sys.stderr)
 
 
-def observer(title: str, budget: Budget, done: int, quiet: bool) -> AbstractContextManager[Observer]:
-    """The progress bar; silence where it is not wanted or stderr cannot be written."""
+def observer(title: str, budget: Budget, known: int, quiet: bool) -> AbstractContextManager[Observer]:
+    """The progress bar, `known` evaluations having been made; silence where it is not wanted or cannot be written."""
     if quiet or sys.stderr is None:
         return contextlib.nullcontext(Silent())
     try:
-        return ProgressBar(title, budget, done)
+        return ProgressBar(title, budget, known)
     except OSError:
         return contextlib.nullcontext(Silent())

@@ -67,6 +67,7 @@ def summarise(
         "seed": config.run.seed,
         "budget": config.run.budget(),
         "generations": state.generation,
+        "generation_evals": config.run.generation_evals,
         "evaluations": len(archive),
         "seconds": round(state.seconds, 3),
         "complete": complete,
@@ -154,7 +155,7 @@ def _spent(summary: Mapping[str, Any]) -> str:
     """Generations, evaluations and seconds; a method that finished within a generation is said to have had no more."""
     generations, evaluations = summary["generations"], summary["evaluations"]
     spent = f"{_counted(evaluations, 'evaluation')}, {summary['seconds']:.0f} s"
-    if evaluations < generations * GENERATION:
+    if evaluations < generations * summary.get("generation_evals", GENERATION):
         return f"{spent}; then the method had nothing more to propose"
     return f"{_counted(generations, 'generation')}, {spent}"
 

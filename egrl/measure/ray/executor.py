@@ -89,8 +89,6 @@ class RayCluster:
     A slice whose worker or node died is measured again elsewhere (evaluation is pure), `MAX_RETRIES` times.
     """
 
-    ahead = True
-
     def __init__(self, problems: Sequence[Problem], workers: int, address: str = "") -> None:
         """Raises InputError where the address is not that of a cluster, RunFailure where none can be started."""
         self._workers = workers

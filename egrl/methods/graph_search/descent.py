@@ -18,15 +18,17 @@ from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
+from egrl.core.method import Method
+from egrl.core.proposals import START, Proposals, proposals
 from egrl.methods.graph_search.choose import Bandit
 from egrl.methods.graph_search.completion import Completions, Uniform
 from egrl.methods.graph_search.search_graph import SearchGraph
-from hwsim.problem import Mapping16
+from hwsim.problem import Evaluation, Mapping16
 from hwsim.stepwise import Derivation
 
 
-class GraphSearch:
-    """The search for one problem (`Searcher` of egrl/methods/rounds.py)."""
+class GraphSearch(Method):
+    """The search for one problem. It is brought back by what was told."""
 
     def __init__(
         self,
@@ -35,11 +37,25 @@ class GraphSearch:
         bandit: Callable[[SearchGraph], Bandit],
         rng: np.random.Generator,
         completions: Completions | None = None,
+        *,
+        source: str = "tag",
+        parallel: int = 1,
+        repair: Callable[[Mapping16, int], Mapping16] | None = None,
     ) -> None:
-        """`keep`: how many of its best evaluations a vertex keeps in order, at least as many as the bandit looks at.
-        Without `completions` they are uniform.
+        """Search a derivation.
+
+        Args:
+            derivation: the graph.
+            keep: how many of its best evaluations a vertex keeps in order, at least as many as the bandit looks at.
+            bandit: makes what chooses among arrows.
+            rng: draws arrows that have not been followed.
+            completions: what draws complete plans; default: uniform choices.
+            source: who proposes.
+            parallel: descents made before their results are told.
+            repair: what is proposed for mappings [B, N, H], of which the first has a number; default: they themselves.
         """
-        self._derivation, self._rng = derivation, rng
+        self._derivation, self._source, self._parallel = derivation, source, parallel
+        self._rng, self._repair = rng, repair
         self.graph = SearchGraph(derivation, keep)
         self._choose = bandit(self.graph)
         self._completions = completions or Uniform(derivation, rng)
@@ -48,11 +64,18 @@ class GraphSearch:
         self._open: deque[Mapping16] = deque()
         self._told = self._reused = 0
 
-    def offer(self, mapping: Mapping16) -> None:
-        """A mapping that is measured without having been proposed: the start."""
-        self._begin(mapping, [])
+    def ask(self) -> Proposals | None:
+        """Up to `parallel` plans that were not measured; None when none is left."""
+        first = len(self._paths)
+        plans: list[Mapping16] = []
+        while len(plans) < self._parallel and (plan := self._propose()) is not None:
+            plans.append(plan)
+        if not plans:
+            return None
+        mapping = np.stack(plans)
+        return proposals(mapping if self._repair is None else self._repair(mapping, first), self._source)
 
-    def propose(self) -> Mapping16 | None:
+    def _propose(self) -> Mapping16 | None:
         """int16 [N, H] of the next plan to be measured; None when none is left."""
         if len(self.graph) == 1 and not self._derivation.successors(self._derivation.root):
             return self._evaluate(0, self._derivation.root, [])
@@ -62,14 +85,17 @@ class GraphSearch:
                 return found
         return None
 
-    def tell(self, reward: float) -> None:
-        """The reward of the earliest proposal that was not told yet; NaN where it failed."""
-        for number in self._paths[self._told]:
-            self.graph.vertices[number].waiting -= 1
-        self._paths[self._told] = []
-        self.graph.tell(self._told, reward)
-        self._completions.learn(self._open.popleft(), reward)
-        self._told += 1
+    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """Carry the rewards back along their paths; NaN where a plan failed. The start is known, but no vertex's."""
+        if proposals.source[0] == START:
+            self._begin(proposals.mapping[0], [])
+        for reward in np.where(evaluation.usable, evaluation.reward, np.nan).tolist():
+            for number in self._paths[self._told]:
+                self.graph.vertices[number].waiting -= 1
+            self._paths[self._told] = []
+            self.graph.tell(self._told, reward)
+            self._completions.learn(self._open.popleft(), reward)
+            self._told += 1
 
     def _descend(self) -> Mapping16 | None:
         """Follow arrows until one is new. None where that needs no measurement."""

@@ -4,8 +4,7 @@ Source: de Mesmay, Rimmel, Voronenko, Püschel: Bandit-based optimization on gra
 performance tuning (ICML 2009), sections 2 and 3; threshold ascent: Streeter and Smith (CP 2006).
 
 The parts, beside this file: `threshold_ascent.py` (the index), `choose.py` (the bandit at a vertex), `search_graph.py`
-(the subgraph and back-propagation), `completion.py` and `learned.py` (Monte-Carlo), `descent.py` (the descent); and
-`egrl/methods/rounds.py` (proposing and resuming).
+(the subgraph and back-propagation), `completion.py` and `learned.py` (Monte-Carlo), `descent.py` (the descent).
 
 Deviations: those that the parts name; the largest is that completions learn (`completions = "uniform"`: the paper's). A
 problem without a derivation is searched decision by decision (`decisions.py`). Until a vertex has more than s
@@ -15,19 +14,20 @@ was not settled (docs/tag.md).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from egrl.core.method import Setting
+from egrl.core.keys import REPAIR
+from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition, serves_all
 from egrl.methods.graph_search import choose
 from egrl.methods.graph_search.decisions import Decisions
 from egrl.methods.graph_search.descent import GraphSearch
 from egrl.methods.graph_search.learned import LearnedConfig, completions
-from egrl.methods.rounds import Rounds
-from hwsim.problem import Problem
+from hwsim.problem import Mapping16, Problem
 from hwsim.stepwise import Derivation, HasDerivation, HasDomains
 from workloads.errors import InputError
 
@@ -73,21 +73,26 @@ def derivation_of(problem: Problem, vertices: Vertices, order: Order) -> tuple[D
     return (asked[0], True) if asked else (Decisions(problem, order), False)
 
 
-def build(setting: Setting, config: TagConfig) -> Rounds:
-    """A search for each problem. InputError as `derivation_of`."""
-    graphs = [derivation_of(problem, config.vertices, config.order) for problem in setting.problems]
-    generators = [setting.generator(f"tag {number}") for number in range(len(graphs))]
-    searchers = [
-        GraphSearch(
-            graph,
-            config.s,
-            lambda _: choose.threshold(config.s, config.delta),
-            rng,
-            completions(graph, config, rng),
-        )
-        for (graph, _), rng in zip(graphs, generators, strict=True)
-    ]
-    return Rounds(setting, searchers, config.parallel, "tag", not all(own for _, own in graphs))
+def repair_of(context: Context) -> Callable[[Mapping16, int], Mapping16]:
+    """The problem's `repair`, with keys from the numbers of proposals."""
+    problem = context.problems[0]
+    return lambda mapping, first: problem.repair(mapping, context.keys(REPAIR, first, len(mapping)))
+
+
+def build(context: Context, config: TagConfig) -> GraphSearch:
+    """The search of the problem's graph. InputError as `derivation_of`."""
+    graph, is_own = derivation_of(context.problems[0], config.vertices, config.order)
+    rng = context.generator("tag 0")
+    return GraphSearch(
+        graph,
+        config.s,
+        lambda _: choose.threshold(config.s, config.delta),
+        rng,
+        completions(graph, config, rng),
+        source="tag",
+        parallel=config.parallel,
+        repair=None if is_own else repair_of(context),
+    )
 
 
 DEFINITION = MethodDefinition(TagConfig, build, serves_all, {"s": 100, "completions": "uniform"})

@@ -14,13 +14,12 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition, serves_all
 from egrl.methods.graph_search import choose
 from egrl.methods.graph_search.descent import GraphSearch
 from egrl.methods.graph_search.learned import LearnedConfig, completions
-from egrl.methods.graph_search.tag import Order, Vertices, derivation_of
-from egrl.methods.rounds import Rounds
+from egrl.methods.graph_search.tag import Order, Vertices, derivation_of, repair_of
 
 
 @dataclass(frozen=True)
@@ -40,21 +39,20 @@ class UctConfig(LearnedConfig):
     order: Order = "size"
 
 
-def build(setting: Setting, config: UctConfig) -> Rounds:
-    """A search for each problem. InputError as `egrl.methods.graph_search.tag.derivation_of`."""
-    graphs = [derivation_of(problem, config.vertices, config.order) for problem in setting.problems]
-    generators = [setting.generator(f"uct {number}") for number in range(len(graphs))]
-    searchers = [
-        GraphSearch(
-            graph,
-            1,
-            lambda seen: choose.uct(seen, config.exploration),
-            rng,
-            completions(graph, config, rng),
-        )
-        for (graph, _), rng in zip(graphs, generators, strict=True)
-    ]
-    return Rounds(setting, searchers, config.parallel, "uct", not all(own for _, own in graphs))
+def build(context: Context, config: UctConfig) -> GraphSearch:
+    """The search of the problem's graph. InputError as `egrl.methods.graph_search.tag.derivation_of`."""
+    graph, is_own = derivation_of(context.problems[0], config.vertices, config.order)
+    rng = context.generator("uct 0")
+    return GraphSearch(
+        graph,
+        1,
+        lambda seen: choose.uct(seen, config.exploration),
+        rng,
+        completions(graph, config, rng),
+        source="uct",
+        parallel=config.parallel,
+        repair=None if is_own else repair_of(context),
+    )
 
 
 DEFINITION = MethodDefinition(UctConfig, build, serves_all, {"completions": "uniform"})

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods.hybrid.method import Hybrid
 from egrl.methods.hybrid.parts import PAPER_POPULATION, Parts
@@ -29,9 +29,9 @@ class EaConfig:
     steps_per_episode: Annotated[int, Ge(1)] = 1
 
 
-def build(setting: Setting, config: EaConfig) -> Hybrid:
+def build(context: Context, config: EaConfig) -> Hybrid:
     """Population, no learner."""
-    return Hybrid(setting, Parts(config.network, config.evolution, None, config.steps_per_episode))
+    return Hybrid(context, Parts(config.network, config.evolution, None, config.steps_per_episode))
 
 
 DEFINITION = MethodDefinition(EaConfig, build, needs_graph, PAPER_POPULATION, takes_policy=True)

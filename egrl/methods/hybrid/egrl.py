@@ -11,7 +11,7 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods.hybrid.learner import PAPER_LEARNER, LearnerConfig
 from egrl.methods.hybrid.method import Hybrid
@@ -35,9 +35,9 @@ class EgrlConfig:
     steps_per_episode: Annotated[int, Ge(1)] = 1
 
 
-def build(setting: Setting, config: EgrlConfig) -> Hybrid:
+def build(context: Context, config: EgrlConfig) -> Hybrid:
     """Population and learner."""
-    return Hybrid(setting, Parts(config.network, config.evolution, config.learner, config.steps_per_episode))
+    return Hybrid(context, Parts(config.network, config.evolution, config.learner, config.steps_per_episode))
 
 
 DEFINITION = MethodDefinition(

@@ -17,7 +17,7 @@ import numpy as np
 from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.methods.hybrid.replay import Replay
 from egrl.methods.hybrid.sac import Sac, SacConfig
 from egrl.methods.hybrid.transitions import Task, Transitions
@@ -68,26 +68,26 @@ class Learner:
         self,
         config: LearnerConfig,
         network: GraphUNetConfig,
-        setting: Setting,
+        context: Context,
         observe_state: Callable[[int], Observation],
         rng: np.random.Generator,
         init: NDArray[np.float32] | None,
     ) -> None:
-        """For the first problem of `setting`; the actor begins with weights `init` float32 [P], if given.
+        """For the first problem of `context`; the actor begins with weights `init` float32 [P], if given.
 
         `observe_state` gives what a policy sees that sets out from the mapping with a ticket, -1: from the initial one.
         """
         self.config = config
-        self._setting, self._observe_state, self._rng = setting, observe_state, rng
+        self._context, self._observe_state, self._rng = context, observe_state, rng
         observation = observe_state(-1)
-        self._problem = problem = setting.problems[0]
+        self._problem = problem = context.problems[0]
         x = observation.x
         task = Task(prepare(observation.edge_index, len(x)), problem.num_choices, problem.size_bytes > 0)
         self._choices = int(problem.num_choices.max())
-        self._sac = Sac(network, config.critic, config.sac, task, x.shape[1], rng, device=setting.device)
+        self._sac = Sac(network, config.critic, config.sac, task, x.shape[1], rng, device=context.device)
         if init is not None:
             self._sac.load_actor_weights(init)
-        self._replay = Replay(min(config.replay, setting.archive.window))
+        self._replay = Replay(min(config.replay, context.archive.window))
         self._due_steps = 0.0
         self._an_evaluation = config.gradient_steps * min(1.0, config.nodes / len(x))
         self._previous = np.zeros(0, dtype=np.int64)  # by ticket: the state it set out from
@@ -104,13 +104,17 @@ class Learner:
         noisy = clean * np.exp(np.float32(self.config.rollout_noise) * noise)
         return np.asarray(noisy / np.maximum(noisy.sum(axis=-1, keepdims=True), np.float32(1e-30)))
 
-    def record(self, states: NDArray[np.int64], last: bool) -> None:
-        """Record of the next tickets where each set out from, and whether its episode ends with it."""
-        self._previous = np.concatenate([self._previous, states])
-        self._done = np.concatenate([self._done, np.full(len(states), last)])
+    def add(
+        self, tickets: NDArray[np.int64], states: NDArray[np.int64], usable: NDArray[np.bool_], last: bool
+    ) -> None:
+        """Add a batch: where each row set out from, and whether its episode ends with it.
 
-    def add_round(self, tickets: NDArray[np.int64], usable: NDArray[np.bool_]) -> None:
-        """Add a whole round: what ran enters the replay buffer, and its gradient steps become due."""
+        What ran enters the replay buffer, and gradient steps become due.
+        """
+        grow = int(tickets.max()) + 1 - len(self._previous)
+        self._previous = np.concatenate([self._previous, np.full(max(0, grow), -1, np.int64)])
+        self._done = np.concatenate([self._done, np.zeros(max(0, grow), np.bool_)])
+        self._previous[tickets], self._done[tickets] = states, last
         self._replay.add(tickets[usable])
         self._due_steps += len(tickets) * self._an_evaluation
 
@@ -137,10 +141,11 @@ class Learner:
         """Float32 [N, H, C], each choice's share among the best mappings of the archive, of equal rewards the first."""
         if self.config.sac.imitation == 0:
             return None
-        archive = self._setting.archive
+        archive = self._context.archive
         first = max(0, len(archive) - archive.window)
         reward = archive.column("reward")[first:]
         usable = (archive.column("status")[first:] <= Status.INVALID) & np.isfinite(reward)
+        usable &= archive.column("problem")[first:] == self._context.number
         distinct, at = np.unique(np.where(usable, -reward, np.inf), return_index=True)
         best = first + at[np.isfinite(distinct)][: self.config.elites]
         if not len(best):
@@ -150,7 +155,7 @@ class Learner:
 
     def _transitions(self, batch: int, elite: NDArray[np.float32] | None) -> Transitions | None:
         """A random minibatch of the replay buffer, less what the archive has let go; None where nothing is left."""
-        archive = self._setting.archive
+        archive = self._context.archive
         tickets = self._replay.sample(self._rng, batch)
         oldest = len(archive) - archive.window
         states = self._previous[tickets]

@@ -10,8 +10,8 @@ rollout of the learner; after the last step of an episode the population evolves
 Deviations:
 - The learner trains while the following round is measured, so its weights are one round older when they act
   and migrate than in the paper (which trains between rounds).
-- The start mapping is measured once by itself, in place of a rollout, and is the prior of one chromosome. Where it is
-  another than the compiler's, the compiler's is measured, too: what a rough model thinks best may be worse.
+- The start mapping takes the place of one rollout, and is the prior of one chromosome. Where it is another than the
+  compiler's, the compiler's is measured, too: what a rough model thinks best may be worse.
 - Fitness is the mean reward of the episode.
 - In episodes of several steps, the population evolves and the learner's states are the mappings that ran.
 """
@@ -26,47 +26,44 @@ import torch
 from numpy.typing import NDArray
 
 from egrl.core.failure import RunFailure
-from egrl.core.keys import SAMPLE, run_keys
-from egrl.core.method import Setting
+from egrl.core.keys import SAMPLE
+from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
 from egrl.methods import policy_fit
 from egrl.methods.hybrid.learner import LEARNER_METRICS, Learner
 from egrl.methods.hybrid.parts import Parts, found_population
-from egrl.methods.hybrid.round import COMPILER, LEARNER, START, Round
+from egrl.methods.hybrid.round import COMPILER, LEARNER, Round
 from hwsim.canonical import observe
-from hwsim.problem import Evaluation, Mapping16, Observation, Status
+from hwsim.problem import Evaluation, Mapping16, Observation
 from policies.store import StoredPolicy, actor_policy
 from population.evolve import Guest, Population
 from population.genome import Gnn
-from workloads.errors import InputError
 
 POPULATION_METRICS = ("gnn_fitness", "boltzmann_fitness")
 
 
-class Hybrid:
+class Hybrid(Method):
     """See the module."""
 
-    def __init__(self, setting: Setting, parts: Parts) -> None:
-        """Raises InputError where there are several problems or `setting.init` does not fit."""
-        if len(setting.problems) != 1:
-            raise InputError(f"this method takes one workload, found {len(setting.problems)}")
-        torch.set_num_threads(setting.threads)
-        self._setting, self._parts = setting, parts
-        self._problem = setting.problems[0]
+    def __init__(self, context: Context, parts: Parts) -> None:
+        """Raises InputError where `context.init` does not fit."""
+        torch.set_num_threads(context.threads)
+        self._context, self._parts = context, parts
+        self._problem = context.problems[0]
         self._observation = policy_fit.observation(self._problem)
-        self._rng = setting.generator("hybrid")
+        self._rng = context.generator("hybrid")
         self._choices = int(self._problem.num_choices.max())
         learner = parts.learner
         self._rollouts = 0 if learner is None else learner.rollouts
-        init = policy_fit.init_weights(setting, parts.network)
+        init = policy_fit.init_weights(context, parts.network)
         self._population = (
             None
             if parts.evolution is None
-            else found_population(setting, parts, parts.evolution, self._rng, init)
+            else found_population(context, parts, parts.evolution, self._rng, init)
         )
         self._learner: Learner | None = None
         if learner is not None:
-            self._learner = Learner(learner, parts.network, setting, self._observe, self._rng, init)
+            self._learner = Learner(learner, parts.network, context, self._observe, self._rng, init)
         self._told = 0
         self._step = 0
         self._guests: list[Guest] = []
@@ -74,35 +71,26 @@ class Hybrid:
         self._current: Round | None = None
         self._metrics: dict[str, float] = {}
         self._top = (-np.inf, 0.0)  # reward and speedup of the top-ranked policy
-        self.metric_names: tuple[str, ...] = (
-            "deployable_speedup",
-            *(POPULATION_METRICS if parts.evolution else ()),
-            *(LEARNER_METRICS if learner else ()),
-        )
 
     # ---- the method
 
-    def ask(self, room: int) -> Proposals | None:
-        """The next rows of the current round; a new round once all of it has been told."""
-        if self._current is None or self._current.measured:
-            self._current = self._next_round()
-        current = self._current
-        rows = slice(current.asked, min(len(current.mapping), current.asked + room))
-        current.asked = rows.stop
-        return proposals(current.mapping[rows], [self._source(int(m)) for m in current.member[rows]])
+    def ask(self) -> Proposals:
+        """The next round."""
+        self._current = self._next_round()
+        return proposals(
+            self._current.mapping, [self._source(member) for member in self._current.member.tolist()]
+        )
 
     def _source(self, member: int) -> str:
         if member == LEARNER:
             return "learner"
-        if member == COMPILER:
+        if member == COMPILER or self._population is None:
             return "compiler"
-        if member == START or self._population is None:
-            return "start"
         return self._population.members[member].encoding
 
     def _next_round(self) -> Round:
         """Everybody's next mapping; the population evolves first where an episode has ended."""
-        before, start = self._current, self._setting.start[0]
+        before, start = self._current, self._context.start[0]
         members = 0 if self._population is None else len(self._population)
         policies = np.array([*range(members), *[LEARNER] * self._rollouts], dtype=np.int64)
         if before is not None:
@@ -123,18 +111,15 @@ class Hybrid:
             states = before.ticket[before.member >= LEARNER]
         mapping = self._draw(policies, states)
         last = self._step == self._parts.steps_per_episode - 1
-        if before is None and start is not None:
-            known, made_by = [start], [START]
-            if not np.array_equal(start, self._problem.baseline.mapping):
-                known.append(self._problem.baseline.mapping)
-                made_by.append(COMPILER)
-            mapping = np.concatenate([np.stack(known), mapping])
-            policies = np.concatenate([made_by, policies])
-            states = np.concatenate([[-1] * len(known), states])
+        baseline = self._problem.baseline.mapping
+        if before is None and start is not None and not np.array_equal(start, baseline):
+            mapping = np.concatenate([baseline[None], mapping])
+            policies = np.concatenate([[COMPILER], policies])
+            states = np.concatenate([[-1], states])
         return Round.of(mapping, policies, states, last)
 
     def _draw(self, policies: NDArray[np.int64], states: NDArray[np.int64]) -> Mapping16:
-        """Mappings [R, N, H] of policies [R], each setting out from its state."""
+        """Mappings [R, N, H] of policies [R], each starting from its state."""
         parts = []
         for state in np.unique(states):
             rows = np.flatnonzero(states == state)
@@ -143,9 +128,7 @@ class Hybrid:
         probabilities = np.zeros(shape, dtype=np.float32)
         for rows, values in parts:
             probabilities[rows] = values
-        numbers = np.arange(self._told, self._told + len(policies))
-        keys = run_keys(self._setting.seed, numbers, SAMPLE)
-        return self._problem.sample(probabilities, keys)
+        return self._problem.sample(probabilities, self._context.keys(SAMPLE, self._told, len(policies)))
 
     def _probabilities(self, policies: NDArray[np.int64], observation: Observation) -> NDArray[np.float32]:
         """Float32 [R, N, H, C] of some policies in one state."""
@@ -166,19 +149,19 @@ class Hybrid:
     def _observe(self, state: int) -> Observation:
         if state < 0:
             return self._observation
-        return observe(self._problem, self._setting.archive.mappings(np.array([state]))[0])
+        return observe(self._problem, self._context.archive.mappings(np.array([state]))[0])
 
     def _remember_guests(self, current: Round) -> None:
-        """Keep start and compiler mappings that ran before an episode's last step, when they join the population."""
+        """Keep the compiler's mapping, where it ran before an episode's last step, when it joins the population."""
         rows = np.flatnonzero((current.member < LEARNER) & current.usable)
-        ran = self._setting.archive.mappings(current.ticket[rows])
+        ran = self._context.archive.mappings(current.ticket[rows])
         self._guests += [Guest(r, float(current.reward[row])) for r, row in zip(ran, rows, strict=True)]
 
     def _evolve(self, last: Round, fitness: NDArray[np.float64]) -> None:
         """Make the next generation from the members' fitness [M] and what ran in the last round."""
         if self._population is None:
             return
-        ran = self._setting.archive.mappings(last.ticket)
+        ran = self._context.archive.mappings(last.ticket)
         others = np.flatnonzero((last.member < 0) & last.usable)
         guests = [*self._guests, *(Guest(ran[row], float(last.reward[row])) for row in others)]
         self._guests = []
@@ -193,26 +176,19 @@ class Hybrid:
         )
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        """Store what was measured; once a round is whole, its rows enter the replay buffer and steps become due.
-
-        (Not earlier: how a round is sliced must not change what the learner sees.)
-        """
+        """Its rows enter the replay buffer, and gradient steps become due. The start will join the population."""
         current = self._current
-        if current is None:
-            raise ValueError("tell: expected results of rows that were asked for, received others")
-        rows = slice(current.told, current.told + len(proposals))
-        current.ticket[rows] = proposals.tickets
-        current.reward[rows] = evaluation.reward
-        current.speedup[rows] = evaluation.speedup
-        current.told = rows.stop
         self._told += len(proposals)
-        current.usable[rows] = (evaluation.status <= Status.INVALID) & np.isfinite(evaluation.reward)
         if self._learner is not None:
-            self._learner.record(current.state[rows], current.last)
-        if current.measured:
-            if self._learner is not None:
-                self._learner.add_round(current.ticket, current.usable)
-            self._note(current)
+            states = np.full(len(proposals), -1) if current is None else current.state
+            last = current is None or current.last
+            self._learner.add(proposals.tickets, states, evaluation.usable, last)
+        if current is None:
+            if evaluation.usable[0]:
+                self._guests.append(Guest(evaluation.repaired[0], float(evaluation.reward[0])))
+            return
+        current.take(proposals.tickets, evaluation)
+        self._note(current)
 
     def _note(self, current: Round) -> None:
         """Metrics of a measured round."""
@@ -238,8 +214,11 @@ class Hybrid:
             self._metrics.update(self._learner.learn())
 
     def metrics(self) -> Mapping[str, float]:
-        """See `metric_names`; losses and entropy are means over the last gradient steps."""
-        return {name: self._metrics.get(name, np.nan) for name in self.metric_names}
+        """Losses and entropy are means over the last gradient steps."""
+        names = ["deployable_speedup"]
+        names += POPULATION_METRICS if self._population is not None else ()
+        names += LEARNER_METRICS if self._learner is not None else ()
+        return {name: self._metrics.get(name, np.nan) for name in names}
 
     def policy(self) -> StoredPolicy | None:
         """The top-ranked GNN of the population, or the learner where there is no population."""
@@ -251,7 +230,7 @@ class Hybrid:
         if weights is None:
             return None
         fit = policy_fit.demands(self._problem)
-        return actor_policy(weights, self._parts.network, seed=self._setting.seed, **fit)
+        return actor_policy(weights, self._parts.network, seed=self._context.seed, **fit)
 
     def _top_gnn(self, population: Population) -> NDArray[np.float32] | None:
         """Weights of the best GNN among those measured in this round and before; None without GNNs."""
@@ -266,7 +245,7 @@ class Hybrid:
 
     # ---- checkpoints
 
-    def state_dict(self) -> dict[str, Any] | None:
+    def state_dict(self) -> dict[str, Any]:
         """Population, learner, generator and the round under way."""
         return {
             "population": None if self._population is None else self._population.state_dict(),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.methods import policy_fit
 from egrl.methods.hybrid.learner import LearnerConfig
 from hwsim.capabilities import pipeline_of
@@ -43,17 +43,17 @@ class Parts:
 
 
 def found_population(
-    setting: Setting,
+    context: Context,
     parts: Parts,
     evolution: EvolutionConfig,
     rng: np.random.Generator,
     init: NDArray[np.float32] | None,
 ) -> Population:
-    """A population for the setting's one problem.
+    """A population for the context's one problem.
 
     The weights `init` float32 [P] are one of its networks, the start mapping is the prior of one of its chromosomes.
     """
-    problem = setting.problems[0]
+    problem = context.problems[0]
     choices = int(problem.num_choices.max())
     decisions = Decisions(
         problem.num_choices,
@@ -66,9 +66,9 @@ def found_population(
     start: list[Genome] = []
     if init is not None and evolution.boltzmann_count < evolution.population:
         start.append(Gnn(init))
-    mapping = setting.start[0]
+    mapping = context.start[0]
     if mapping is None and evolution.survival == "islands":
         mapping = problem.initial
     if mapping is not None and evolution.boltzmann_count:
         start.append(boltzmann_from_mapping(mapping, problem.num_choices, choices, decisions.certainty))
-    return Population.create(rng, evolution, decisions, parts.network, start, setting.device)
+    return Population.create(rng, evolution, decisions, parts.network, start, context.device)

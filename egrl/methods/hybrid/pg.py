@@ -11,7 +11,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from egrl.core.budget import GENERATION
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods.hybrid.learner import PAPER_LEARNER, LearnerConfig
 from egrl.methods.hybrid.method import Hybrid
@@ -33,9 +33,9 @@ class PgConfig:
     steps_per_episode: Annotated[int, Ge(1)] = 1
 
 
-def build(setting: Setting, config: PgConfig) -> Hybrid:
+def build(context: Context, config: PgConfig) -> Hybrid:
     """Learner, no population."""
-    return Hybrid(setting, Parts(config.network, None, config.learner, config.steps_per_episode))
+    return Hybrid(context, Parts(config.network, None, config.learner, config.steps_per_episode))
 
 
 DEFINITION = MethodDefinition(PgConfig, build, needs_graph, PAPER_LEARNER, takes_policy=True)

@@ -4,10 +4,9 @@ Sources: MuZero (Schrittwieser et al., Nature 588, 2020); Gumbel MuZero (Danihel
 (Schrittwieser et al., "Online and offline reinforcement learning by planning with a learned model", 2021); the MMapGame
 paper, section 4.3 and Table 6.
 
-    slice: `chunk` moves in every slot, a search each
+    slice: `chunk` moves in every slot, a search each; then the best games so far are revised
            beside it: remembered moves are searched anew, gradient steps
 
-    then the best games so far are revised
     then what plays is given what was learned
 
 Both halves of a slice begin with the same networks and know nothing of each other, so that they can run at once
@@ -27,7 +26,7 @@ Deviations:
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -36,7 +35,7 @@ import numpy as np
 import torch
 from threadpoolctl import ThreadpoolController
 
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.methods.muzero.chooser import Chooser
 from egrl.methods.muzero.config import PlayConfig
 from egrl.methods.muzero.elites import Elites
@@ -75,16 +74,16 @@ class Agent:
         self,
         games: Sequence[Game],
         config: PlayConfig,
-        setting: Setting,
+        context: Context,
         demonstrations: Sequence[Mapping16] = (),
     ) -> None:
         """`demonstrations`: for each problem a mapping int16 [N, H] that the last slots play out."""
         torch.set_num_threads(1)
         if config.ablation in ("no-search", "no-revision"):
             config = replace(config, imitations=0, revise=replace(config.revise, moves=0.0))
-        self._games, self._config, self._setting = list(games), config, setting
+        self._games, self._config, self._context = list(games), config, context
         self._teaching = config.ablation != "no-learning"
-        rng = setting.generator("muzero table")
+        rng = context.generator("muzero table")
         self.table = Table(self._games, config.slots)
         first = 0 if self._teaching else config.discount.steps
         self.potential = Potential(self._games, config.discount.at(first), config.potential_rate)
@@ -95,27 +94,33 @@ class Agent:
         self.table.scatter(draws, self.shown.demonstrating)
         seen, actions = self.table.observe(), games[0].num_actions
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(setting.generator("muzero weights").integers(2**62)))
-            self.net = MuZeroNet(config.network, shapes(seen, actions)).to(setting.device)
+            torch.manual_seed(int(context.generator("muzero weights").integers(2**62)))
+            self.net = MuZeroNet(config.network, shapes(seen, actions)).to(context.device)
         self._acting = copy.deepcopy(self.net).requires_grad_(False)
-        self.chooser = Chooser(config, self._games, self.table, self._acting, self.potential, setting)
+        self.chooser = Chooser(config, self._games, self.table, self._acting, self.potential, context)
         self.learner = MuZeroLearner(config.learner, self.net, advantage=config.ablation == "no-search")
         rows = -(-config.replay * config.learner.unroll // config.slots)
         if not self._teaching:  # nothing of what is remembered is asked for
             seen, rows = {}, 1
         self.ring = Ring(seen, rows, config.slots, actions)
-        draws_of_segments = setting.generator("muzero replay")
+        draws_of_segments = context.generator("muzero replay")
         self.trainer = Trainer(
             config, self.ring, self.chooser, self.learner, self.potential, draws_of_segments
         )
         self._blas = ThreadpoolController()
-        self.elites = Elites(len(games), config.elites, setting.generator("muzero openings"))
-        self.reviser = Reviser(self._games, config.revise, setting)
+        self.elites = Elites(len(games), config.elites, context.generator("muzero openings"))
+        self.reviser = Reviser(self._games, config.revise, context)
         self.table.opening = self._opening
         self.finished: list[Finished] = []
         self.played = 0
+        self._step, self._window = 0, self.ring.window(config.chunk)
         self._sums = dict.fromkeys(("moves", "back", "concentration"), 0.0)
         self._metrics: dict[str, float] = {}
+
+    @property
+    def paused(self) -> bool:
+        """Whether a slice is under way."""
+        return self._step > 0
 
     def begin_with(self, weights: Weights) -> None:
         """Begin with given weights float32 [P] of the networks."""
@@ -135,30 +140,41 @@ class Agent:
 
     # ---- one slice
 
-    def work(self) -> None:
-        """One slice."""
-        window = self.ring.window(self._config.chunk)
-        # of the beginning, for both halves
-        self.chooser.steps = self.learner.steps if self._teaching else self._config.temperature.steps
+    def work(self, enough: Callable[[], bool] = lambda: False) -> None:
+        """Go on with a slice: its moves, revisions, then learning. It pauses between two steps once `enough()`.
+
+        With several threads a slice is not interrupted, since it learns beside playing.
+        """
+        if self._step == 0:
+            self._window = self.ring.window(self._config.chunk)
+            # of the beginning, for both halves
+            self.chooser.steps = self.learner.steps if self._teaching else self._config.temperature.steps
         with self._blas.limit(limits=1, user_api="blas"):
-            if self._setting.threads > 1:
+            if self._context.threads > 1:
                 with ThreadPoolExecutor(1) as beside:
-                    learning = beside.submit(self._learn, window, self._setting.threads - 1)
-                    self._play_on()
+                    learning = beside.submit(self._learn, self._window, self._context.threads - 1)
+                    while self._step <= self._config.chunk:
+                        self._play_on()
                     learning.result()
             else:
-                self._learn(window, 1)
-                self._play_on()
+                while self._step <= self._config.chunk:
+                    self._play_on()
+                    if enough():
+                        return
+                self._learn(self._window, 1)
+        self._step = 0
         if self._teaching:
             self.potential.discount = self._config.discount.at(self.learner.steps)
             self.potential.refresh()
             self._hand_over()
 
     def _play_on(self) -> None:
-        for _ in range(self._config.chunk):
+        """The next step of a slice: a move in every slot; after the last one, revisions."""
+        self._step += 1
+        if self._step <= self._config.chunk:
             self.play()
-        moves = self._config.chunk * self._config.slots
-        self.finished += self.reviser.work(moves, self.elites)
+            return
+        self.finished += self.reviser.work(self._config.chunk * self._config.slots, self.elites)
         self._metrics = {name: total / self._sums["moves"] for name, total in self._sums.items()}
         self._sums = dict.fromkeys(self._sums, 0.0)
 
@@ -238,6 +254,8 @@ class Agent:
             "reviser": self.reviser.state(),
             "shown": self.shown.state(),
             "metrics": self._metrics,
+            "sums": self._sums,
+            "slice": [self._step, *self._window],
             "played": self.played,
             "finished": [
                 {**vars(game), "actions": np.array(game.actions, np.int16)} for game in self.finished
@@ -261,6 +279,8 @@ class Agent:
         self.reviser.load(state["reviser"])
         self.shown.load(state["shown"])
         self._metrics, self.played = dict(state["metrics"]), int(state["played"])
+        self._sums, (self._step, *window) = dict(state["sums"]), state["slice"]
+        self._window = Window(*window)
         self.finished = [
             Finished(**{**game, "actions": tuple(game["actions"].tolist())}) for game in state["finished"]
         ]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from egrl.core.keys import run_keys
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.mcts import Gumbel, Policy, Puct, Result, Root, search
 from egrl.methods.muzero.config import PlayConfig
 from egrl.methods.muzero.model import LearnedModel, TrueModel, priors
@@ -52,9 +52,9 @@ class Chooser:
         table: Table,
         net: MuZeroNet,
         potential: Potential,
-        setting: Setting,
+        context: Context,
     ) -> None:
-        self._config, self._table, self._setting = config, table, setting
+        self._config, self._table, self._context = config, table, context
         self.steps = 0
         self._model = LearnedModel(net, potential)
         learned = net if config.ablation != "no-learning" else None
@@ -172,7 +172,7 @@ class Chooser:
     def _bend(self, slot: int) -> None:
         """Draw the linear function of a slot's game."""
         if self._coherent[slot]:
-            rng = self._setting.generator(f"muzero coherent noise {slot} {self._games[slot]}")
+            rng = self._context.generator(f"muzero coherent noise {slot} {self._games[slot]}")
             self._bent[slot] = rng.standard_normal(self._bent.shape[1:]) / self._bent.shape[1] ** 0.5
 
     def _bent_noise(self, noise: Floats, embedding: Floats) -> Floats:
@@ -183,7 +183,7 @@ class Chooser:
     def _keys(self, rows: int, stream: int) -> Keys:
         first = self._numbers[stream]
         self._numbers[stream] = first + rows
-        return run_keys(self._setting.seed, np.arange(first, first + rows), stream)
+        return run_keys(self._context.seed, np.arange(first, first + rows), stream)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""

@@ -8,13 +8,14 @@ something else than its game does, the best by that reward is crowned all the sa
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from egrl.core.method import Setting
-from egrl.core.proposals import Proposals, proposals
+from egrl.core.method import Context, Method
+from egrl.core.proposals import START, Proposals, proposals
 from egrl.core.registry import MethodDefinition
 from egrl.methods import policy_fit
 from egrl.methods.muzero.agent import Agent
@@ -29,36 +30,30 @@ from workloads.errors import InputError
 RETURNED = {"self-play": "returned", "greedy": "greedy_returned"}
 """Sources of games and the metrics that follow their rewards, each new one counting `RATE`."""
 RATE = 0.1
+PAUSE_S = 1.0
+"""Seconds of play after which the loop may look at the clock."""
+NAMES = (*RETURNED.values(), *METRICS, "back", "concentration", "gradient_steps", "games", "revisions")
+"""Metrics."""
 
 
-class MuZero:
+class MuZero(Method):
     """See the module."""
 
-    metric_names: tuple[str, ...] = (
-        "returned",
-        "greedy_returned",
-        *METRICS,
-        "back",
-        "concentration",
-        "gradient_steps",
-        "games",
-        "revisions",
-    )
+    ahead = 1  # games go on while some are measured: what is measured teaches the agent nothing
 
-    def __init__(self, setting: Setting, config: PlayConfig) -> None:
-        """Raises InputError where settings contradict each other or `setting.init` does not fit."""
-        _check(config, len(setting.problems))
-        self._setting, self._config = setting, config
-        self._problems = list(setting.problems)
+    def __init__(self, context: Context, config: PlayConfig) -> None:
+        """Raises InputError where settings contradict each other or `context.init` does not fit."""
+        _check(config, len(context.problems))
+        self._context, self._config = context, config
+        self._problems = list(context.problems)
         shown: list[Mapping16] = []
         if config.demonstrations:
             shown = [problem.baseline.mapping for problem in self._problems]
-        self._agent = Agent([game_of(problem, config) for problem in self._problems], config, setting, shown)
-        if setting.init is not None:
-            self._take(setting.init)
-        self._start = [p for p, known in enumerate(setting.start) if known is not None]
+        self._agent = Agent([game_of(problem, config) for problem in self._problems], config, context, shown)
+        if context.init is not None:
+            self._take(context.init)
         self._recent: dict[str, float] = {}
-        self._under_way: list[dict[str, float]] = []  # the agent's metrics when each proposal was made
+        self._under_way: list[dict[str, float]] = []  # the agent's metrics when each batch was made
         self._known: dict[str, float] = {}
 
     def _take(self, policy: StoredPolicy) -> None:
@@ -70,34 +65,28 @@ class MuZero:
             check_names(policy, problem, self._config.network.ids, "--init")
         self._agent.begin_with(weights)
 
-    def ask(self, room: int) -> Proposals | None:
-        """Games that are over, of one problem; no rows where a slice of play ended none."""
-        if self._start:
-            problem = self._start.pop(0)
-            known = self._setting.start[problem]
-            assert known is not None
-            self._under_way.append({})
-            return proposals(known[None], "start", problem)
+    def ask(self) -> Proposals:
+        """Games that a slice of play ended, of one problem; no rows after about a second within a slice."""
         agent = self._agent
-        if not agent.finished:
-            agent.work()
-        if not agent.finished:
+        if not agent.finished or agent.paused:
+            begun = time.monotonic()
+            agent.work(lambda: time.monotonic() - begun >= PAUSE_S)
+        if not agent.finished or agent.paused:
             return proposals(np.empty((0, *self._problems[0].num_choices.shape), np.int16), [])
         problem, count = agent.finished[0].problem, 0
-        while count < min(room, len(agent.finished)) and agent.finished[count].problem == problem:
+        while count < len(agent.finished) and agent.finished[count].problem == problem:
             count += 1
         taken, agent.finished = agent.finished[:count], agent.finished[count:]
-        self._under_way += [dict(agent.metrics())] * count
+        self._under_way.append(dict(agent.metrics()))
         rows = whole(np.stack([game.mapping for game in taken]), self._problems[problem])
         return proposals(rows, [agent.source(game.slot) for game in taken], problem)
 
-    def learn(self) -> None:
-        """Nothing is due: slices of play learn."""
-
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Note how the games went."""
+        if proposals.source[0] == START:
+            return
+        self._known = self._under_way.pop(0)
         for source, reward in zip(proposals.source.tolist(), evaluation.reward.tolist(), strict=True):
-            self._known = self._under_way.pop(0)
             if source in RETURNED and np.isfinite(reward):
                 name = RETURNED[source]
                 self._recent[name] = (1 - RATE) * self._recent.get(name, reward) + RATE * reward
@@ -105,19 +94,18 @@ class MuZero:
     def metrics(self) -> Mapping[str, float]:
         """Means of the latest games' rewards; of the agent, when it made the last proposal that was told."""
         known = {**self._recent, **self._known}
-        return {name: known.get(name, np.nan) for name in self.metric_names}
+        return {name: known.get(name, np.nan) for name in NAMES}
 
     def policy(self) -> StoredPolicy | None:
         """The networks."""
         agent, common = self._agent, policy_fit.common_demands(self._problems)
-        metadata = {**common, "seed": self._setting.seed, "workload": self._problems[0].workload}
+        metadata = {**common, "seed": self._context.seed, "workload": self._problems[0].workload}
         return policy_of(agent.net, self._config, agent.potential.discount, metadata)
 
-    def state_dict(self) -> dict[str, Any] | None:
+    def state_dict(self) -> dict[str, Any]:
         """The agent, and what has been told."""
         return {
             "agent": self._agent.state(),
-            "start": self._start,
             "recent": self._recent,
             "under_way": self._under_way,
             "known": self._known,
@@ -126,7 +114,7 @@ class MuZero:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
         self._agent.load(state["agent"])
-        self._start, self._recent = list(state["start"]), dict(state["recent"])
+        self._recent = dict(state["recent"])
         self._under_way, self._known = [dict(each) for each in state["under_way"]], dict(state["known"])
 
 

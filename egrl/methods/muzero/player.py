@@ -14,7 +14,7 @@ import numpy as np
 
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.methods.muzero.agent import Agent
 from egrl.methods.muzero.config import PlayConfig
 from egrl.methods.muzero.fitting import check_names, game_of, weights_of, whole
@@ -70,8 +70,8 @@ class MuZeroPlayer:
         """int16 [N, H], one game."""
         path, policy, play = str(self._paths[k]), self._stored[k], self._configs[k]
         check_names(policy, problem, play.network.ids, path)
-        setting = Setting([problem], Archive([problem]), 0, [None])
-        agent = Agent([game_of(problem, play)], play, setting)
+        context = Context([problem], Archive([problem]), 0, [None])
+        agent = Agent([game_of(problem, play)], play, context)
         agent.begin_with(weights_of(policy, agent.net, play, path))
         while not agent.finished:
             agent.play()

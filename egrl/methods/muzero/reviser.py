@@ -21,7 +21,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Le
 
 from egrl.core.keys import run_keys
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.methods.muzero.elites import Elites
 from egrl.methods.muzero.potential import order
 from egrl.methods.muzero.table import Finished
@@ -80,11 +80,11 @@ class Reviser:
         tried: games begun so far.
     """
 
-    def __init__(self, games: Sequence[Game], config: ReviseConfig, setting: Setting) -> None:
-        self._games, self._config, self._setting = list(games), config, setting
+    def __init__(self, games: Sequence[Game], config: ReviseConfig, context: Context) -> None:
+        self._games, self._config, self._context = list(games), config, context
         self._orders = [order(game) for game in games]
         self._walks = [_Walk() for _ in games]
-        self._rng = setting.generator("muzero revisions")
+        self._rng = context.generator("muzero revisions")
         self.tried = 0
 
     def note(self, game: Finished) -> None:
@@ -131,7 +131,7 @@ class Reviser:
         ends = length if moves <= quota else walk.done + quota * walk.rate
         first = config.hot / decisions * (COOL if walk.rounds % 2 else 1.0)
         hot, cold = (first * (1 - done / length) for done in (walk.done, ends))
-        key = run_keys(self._setting.seed, np.array([walk.number * len(self._games) + g]), REVISE)[0]
+        key = run_keys(self._context.seed, np.array([walk.number * len(self._games) + g]), REVISE)[0]
         found = game.revised(walk.wish, key, min(moves, quota), hot, cold)
         walk.number += 1
         walk.done += found.tried

@@ -15,8 +15,9 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
+from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
-from egrl.methods.peers.peer import Points, Task, check_name, definition, load
+from egrl.methods.peers.peer import Peer, Points, check_name, definition, load
 from workloads.errors import InputError
 
 
@@ -38,7 +39,7 @@ def nevergrad(name: str) -> MethodDefinition:
     package = load("nevergrad", f"nevergrad:{name}")
     chosen = check_name("nevergrad", name or "DiscreteLenglerOnePlusOne", sorted(package.optimizers.registry))
     _try(package, chosen)
-    return definition("nevergrad", NevergradConfig, lambda task, own: NevergradOptimiser(task, chosen, own))
+    return definition(NevergradConfig, lambda context, own: Nevergrad(context, chosen, own))
 
 
 def _try(package: Any, name: str) -> None:
@@ -51,10 +52,12 @@ def _try(package: Any, name: str) -> None:
             raise InputError(f"--method nevergrad:{name}: this optimiser needs more: {error}") from error
 
 
-class NevergradOptimiser:
+class Nevergrad(Peer):
     """One point at a time; the first is a suggestion, and where the optimiser's search begins."""
 
-    def __init__(self, task: Task, name: str, config: NevergradConfig) -> None:
+    def __init__(self, context: Context, name: str, config: NevergradConfig) -> None:
+        super().__init__(context, "nevergrad")
+        task = self.task
         package = load("nevergrad", f"nevergrad:{name}")
         self._groups = [np.flatnonzero(task.choices == count) for count in np.unique(task.choices)]
         self._integer = config.encoding == "integer"
@@ -82,7 +85,8 @@ class NevergradOptimiser:
             self._optimiser.suggest(first)
         self._candidate: Any = None
 
-    def ask(self) -> Points:
+    def points(self) -> Points:
+        """What the optimiser asks for."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._candidate = self._optimiser.ask()
@@ -94,10 +98,9 @@ class NevergradOptimiser:
             point[group] = part
         return point[None]
 
-    def tell(self, loss: NDArray[np.float64]) -> None:
+    def learn_losses(self, loss: NDArray[np.float64]) -> None:
+        """Tell the optimiser of its candidate."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with suppress(
-                self._refused
-            ):  # a few learn only from what they thought of: the start is no news to them
+            with suppress(self._refused):  # a few learn only from points of their own, and the start is none
                 self._optimiser.tell(self._candidate, float(loss[0]))

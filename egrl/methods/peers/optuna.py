@@ -14,8 +14,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
-from egrl.methods.peers.peer import Points, Task, check_name, definition, load
+from egrl.methods.peers.peer import Peer, Points, check_name, definition, load
 from workloads.errors import InputError
 
 
@@ -34,7 +35,7 @@ def optuna(name: str) -> MethodDefinition:
     """The method `optuna:NAME`. InputError where the extra or the name is missing."""
     samplers = load("optuna", f"optuna:{name}").samplers
     chosen = check_name("optuna", name or "TPESampler", _seeded(samplers))
-    return definition("optuna", OptunaConfig, lambda task, own: OptunaOptimiser(task, chosen, own))
+    return definition(OptunaConfig, lambda context, own: Optuna(context, chosen, own))
 
 
 def _seeded(samplers: Any) -> list[str]:
@@ -50,10 +51,12 @@ def _seeded(samplers: Any) -> list[str]:
     return found
 
 
-class OptunaOptimiser:
+class Optuna(Peer):
     """One trial at a time; the first is enqueued."""
 
-    def __init__(self, task: Task, name: str, config: OptunaConfig) -> None:
+    def __init__(self, context: Context, name: str, config: OptunaConfig) -> None:
+        super().__init__(context, "optuna")
+        task = self.task
         package = load("optuna", f"optuna:{name}")
         package.logging.set_verbosity(package.logging.WARNING)
         with warnings.catch_warnings():
@@ -74,11 +77,13 @@ class OptunaOptimiser:
         self._study.enqueue_trial(dict(zip(self._names, task.first.tolist(), strict=True)))
         self._trial: Any = None
 
-    def ask(self) -> Points:
+    def points(self) -> Points:
+        """The parameters of the next trial."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._trial = self._study.ask(self._space)
         return np.array([[self._trial.params[key] for key in self._names]], dtype=np.int64)
 
-    def tell(self, loss: NDArray[np.float64]) -> None:
+    def learn_losses(self, loss: NDArray[np.float64]) -> None:
+        """Tell the study of its trial."""
         self._study.tell(self._trial, float(loss[0]))

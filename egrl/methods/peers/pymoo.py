@@ -13,8 +13,9 @@ import numpy as np
 from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
+from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
-from egrl.methods.peers.peer import Points, Task, check_name, definition, load
+from egrl.methods.peers.peer import Peer, Points, check_name, definition, load
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,16 @@ def pymoo(name: str) -> MethodDefinition:
     """The method `pymoo:GA`. InputError where the extra is missing or another name is given."""
     load("pymoo", f"pymoo:{name}")
     check_name("pymoo", name or "GA", ["GA"])
-    return definition("pymoo", PymooConfig, PymooOptimiser)
+    return definition(PymooConfig, Pymoo)
 
 
-class PymooOptimiser:
+class Pymoo(Peer):
     """Simulated binary crossover and polynomial mutation, both rounded; children that are there already are dropped."""
 
-    def __init__(self, task: Task, config: PymooConfig) -> None:
+    def __init__(self, context: Context, config: PymooConfig) -> None:
+        super().__init__(context, "pymoo")
+        task = self.task
+
         def part(module: str) -> Any:
             return load(f"pymoo.{module}", "pymoo:GA")
 
@@ -58,19 +62,21 @@ class PymooOptimiser:
             mutation=part("operators.mutation.pm").PM(vtype=float, repair=rounding()),
         )
         self._algorithm.setup(problem, termination=("n_gen", np.inf), seed=task.seed, verbose=False)
-        self._asked: Any = None
+        self._generation: Any = None
 
     def _random(self) -> Points:
         return self._rng.integers(0, self._choices, (self._size, len(self._choices)))
 
-    def ask(self) -> Points:
-        self._asked = self._algorithm.ask()
-        if self._asked is None or not len(self._asked):
-            self._asked = self._population.new("X", self._random())
-            self._asked.set("n_gen", self._algorithm.n_iter)
-        points: Points = np.asarray(self._asked.get("X")).astype(np.int64)
+    def points(self) -> Points:
+        """The next generation; random points where it is empty."""
+        self._generation = self._algorithm.ask()
+        if self._generation is None or not len(self._generation):
+            self._generation = self._population.new("X", self._random())
+            self._generation.set("n_gen", self._algorithm.n_iter)
+        points: Points = np.asarray(self._generation.get("X")).astype(np.int64)
         return points
 
-    def tell(self, loss: NDArray[np.float64]) -> None:
-        self._asked.set("F", loss[:, None])
-        self._algorithm.tell(infills=self._asked)
+    def learn_losses(self, loss: NDArray[np.float64]) -> None:
+        """Tell the algorithm of its generation."""
+        self._generation.set("F", loss[:, None])
+        self._algorithm.tell(infills=self._generation)

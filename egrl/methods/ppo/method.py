@@ -45,8 +45,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from egrl.core.method import Setting
-from egrl.core.proposals import Proposals, proposals
+from egrl.core.method import Context, Method
+from egrl.core.proposals import START, Proposals, proposals
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods import policy_fit
 from egrl.methods.ppo.config import PAPER, PpoConfig
@@ -69,31 +69,29 @@ STEPS = 512
 """Rollouts that bettered what they set out from are kept that long, as examples."""
 
 
-class PpoMethod:
+class PpoMethod(Method):
     """See the module."""
 
-    metric_names: tuple[str, ...] = ("deployable_speedup", "drawn_speedup", *METRICS)
-
-    def __init__(self, setting: Setting, config: PpoConfig) -> None:
-        """Raises InputError where no policy fits all problems, or `setting.init` does not."""
-        torch.set_num_threads(setting.threads)
-        self._setting, self._config = setting, config
-        self._problems = list(setting.problems)
+    def __init__(self, context: Context, config: PpoConfig) -> None:
+        """Raises InputError where no policy fits all problems, or `context.init` does not."""
+        torch.set_num_threads(context.threads)
+        self._context, self._config = context, config
+        self._problems = list(context.problems)
         policy_fit.common_demands(self._problems, "choices")
         seen = [policy_fit.observation(problem) for problem in self._problems]
         tasks = [
-            Task(problem, s.x, prepare(s.edge_index, len(s.x)), torch.device(setting.device))
+            Task(problem, s.x, prepare(s.edge_index, len(s.x)), torch.device(context.device))
             for problem, s in zip(self._problems, seen, strict=True)
         ]
         self._ppo = Ppo(
-            config.learner, config.network, tasks, setting.generator("ppo weights"), setting.device
+            config.learner, config.network, tasks, context.generator("ppo weights"), context.device
         )
-        if setting.init is not None:
-            weights = graphsage_weights(setting.init, config.network, "--init")
+        if context.init is not None:
+            weights = graphsage_weights(context.init, config.network, "--init")
             for problem in self._problems:
-                policy_fit.check(setting.init, problem, "--init")
+                policy_fit.check(context.init, problem, "--init")
             self._ppo.load_weights(weights)
-        self._drawer = RolloutDrawer(setting, config, self._ppo)
+        self._drawer = RolloutDrawer(context, config, self._ppo)
         self._known = [Known(before) for before in self._drawer.outset]
         self._rounds = 0
         self._round: list[Part] = []
@@ -102,19 +100,16 @@ class PpoMethod:
 
     # ---- a round
 
-    def ask(self, room: int) -> Proposals | None:
-        """The next rows of the round, of one problem; a new round once all of it has been told."""
-        if all(part.told == len(part.mapping) for part in self._round):
+    def ask(self) -> Proposals:
+        """The next part of the round, of one problem; a new round once all of it has been told."""
+        if all(part.told for part in self._round):
             self._learn()
             self._round = self._next_round()
-        part = next((p for p in self._round if p.asked < len(p.mapping)), self._round[-1])
-        first, last = part.asked, min(len(part.mapping), part.asked + room)
-        part.asked = last
-        names = ["start" if part.start else "deployed"] + ["ppo"] * (len(part.mapping) - 1)
-        return proposals(part.mapping[first:last], names[first:last], part.problem)
+        part = next(part for part in self._round if not part.told)
+        return proposals(part.mapping, ["deployed"] * part.deployed + ["ppo"] * len(part.group), part.problem)
 
     def _next_round(self) -> list[Part]:
-        rng = self._setting.generator(f"ppo round {self._rounds}")
+        rng = self._context.generator(f"ppo round {self._rounds}")
         count = min(len(self._problems), max(1, self._config.rollouts // LEAST))
         first = self._rounds * count
         sizes = np.diff(np.linspace(0, self._config.rollouts, count + 1).astype(np.int64))
@@ -128,46 +123,48 @@ class PpoMethod:
     # ---- results
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        """Store what was measured; a failed measurement has no reward."""
-        part = next((p for p in self._round if p.told < len(p.mapping)), None)
-        if part is None:
-            raise ValueError("tell: expected results of rows that were asked for, received others")
-        rows = slice(part.told, part.told + len(proposals))
-        usable = (evaluation.status <= Status.INVALID) & np.isfinite(evaluation.reward)
-        part.reward[rows] = np.where(usable, evaluation.reward, np.nan)
-        part.speedup[rows] = evaluation.speedup
+        """Keep what was measured; a failed measurement has no reward."""
+        whole = np.flatnonzero(evaluation.usable & ~evaluation.partial)
+        if proposals.source[0] == START:
+            for row in whole:
+                self._know(proposals.problem, evaluation, int(row))
+            return
+        part = next(part for part in self._round if not part.told)
+        part.reward = np.where(evaluation.usable, evaluation.reward, np.nan)
+        part.speedup, part.told = evaluation.speedup, True
         if len(part.ran):
-            drawn = np.arange(rows.start, rows.stop) - 1
-            part.ran[drawn[drawn >= 0]] = evaluation.repaired[drawn >= 0]
-        part.told = rows.stop
-        whole = usable & ~evaluation.partial
-        known = self._known[part.problem]
-        for row in np.flatnonzero(whole):
-            reward, mapping = float(evaluation.reward[row]), evaluation.repaired[row].copy()
-            number = rows.start + int(row) - 1
-            if number >= 0 and part.group[number] != DRAFTING and reward > part.base > -np.inf:
+            part.ran = evaluation.repaired[part.deployed :]
+        for row in whole:
+            number = int(row) - part.deployed
+            mapping = evaluation.repaired[row].copy()
+            improves = evaluation.reward[row] > part.base > -np.inf
+            if number >= 0 and part.group[number] != DRAFTING and improves:
                 self._steps = [*self._steps, Example(part.problem, part.before[0, number], mapping)][-STEPS:]
-            if reward >= known.reward:
-                warmth = total_heat(mapping, self._problems[part.problem])
-                if reward > known.reward or warmth <= known.warmth:
-                    known.best, known.reward, known.warmth = mapping, reward, warmth
-                    known.ran = bool(evaluation.status[row] == Status.OK)
+            self._know(part.problem, evaluation, int(row))
 
-    def learn(self) -> None:
-        """Nothing is due: the policy learns when the next round begins."""
+    def _know(self, problem: int, evaluation: Evaluation, row: int) -> None:
+        """Remember a mapping that is the best of a problem, of equal ones the one with less heat."""
+        known, mapping, reward = self._known[problem], evaluation.repaired[row], float(evaluation.reward[row])
+        if reward >= known.reward:
+            warmth = total_heat(mapping, self._problems[problem])
+            if reward > known.reward or warmth <= known.warmth:
+                known.best, known.reward, known.warmth = mapping.copy(), reward, warmth
+                known.ran = bool(evaluation.status[row] == Status.OK)
 
     def _learn(self) -> None:
         """Gradient steps on the round that has been told."""
         if not self._round:
             return
-        rng = self._setting.generator(f"ppo learning {self._rounds}")
+        rng = self._context.generator(f"ppo learning {self._rounds}")
         batches = [batch for part in self._round if (batch := self._rollouts(part)) is not None]
         if batches:
             self._metrics.update(self._ppo.update(batches, rng, self._examples(rng)))
-        own = [part.speedup[0] for part in self._round if not part.start]
+        own = [part.speedup[0] for part in self._round if part.deployed]
         if own:
             self._metrics["deployable_speedup"] = float(np.exp(np.log(own).mean())) if min(own) > 0 else 0.0
-        self._metrics["drawn_speedup"] = float(np.mean([part.speedup[1:].mean() for part in self._round]))
+        self._metrics["drawn_speedup"] = float(
+            np.mean([part.speedup[part.deployed :].mean() for part in self._round])
+        )
 
     def _examples(self, rng: np.random.Generator) -> list[Example]:
         """The best mappings of the round's problems and of as many others, after nothing; and steps that paid."""
@@ -184,7 +181,7 @@ class PpoMethod:
 
     def _rollouts(self, part: Part) -> Rollouts | None:
         """What there is to learn from a part of the round; None where no reward is usable."""
-        reward = part.gains() if self._config.begin == "best" else part.reward[1:]
+        reward = part.gains() if self._config.begin == "best" else part.reward[part.deployed :]
         index = np.flatnonzero(np.isfinite(reward))
         if not len(index):
             return None
@@ -200,7 +197,8 @@ class PpoMethod:
 
     def metrics(self) -> Mapping[str, float]:
         """Speedups of the last round's deployed and drawn mappings; means over its gradient steps."""
-        return {name: self._metrics.get(name, np.nan) for name in self.metric_names}
+        names = ("deployable_speedup", "drawn_speedup", *METRICS)
+        return {name: self._metrics.get(name, np.nan) for name in names}
 
     def policy(self) -> StoredPolicy | None:
         """The network."""
@@ -209,11 +207,11 @@ class PpoMethod:
             self._config.network,
             passes=self._config.passes,
             ordered=self._config.ordered,
-            seed=self._setting.seed,
+            seed=self._context.seed,
             **policy_fit.demands(self._problems[0]),
         )
 
-    def state_dict(self) -> dict[str, Any] | None:
+    def state_dict(self) -> dict[str, Any]:
         """Network, moments, what is known of each problem, the round under way; draws follow from the seed."""
         return {
             "ppo": self._ppo.state_dict(),

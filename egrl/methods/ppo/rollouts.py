@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.core.failure import RunFailure
-from egrl.core.keys import SAMPLE, run_keys
-from egrl.core.method import Setting
+from egrl.core.keys import SAMPLE
+from egrl.core.method import Context
 from egrl.methods.ppo.config import PpoConfig
 from egrl.methods.ppo.learner import Ppo
 from egrl.methods.ppo.round import DRAFTING, EXPLORING, IMPROVING, OPENING, Known, Part
@@ -35,17 +35,18 @@ class RolloutDrawer:
         drawn: how many mappings the problems' own `sample` has drawn: the number of the next key.
     """
 
-    def __init__(self, setting: Setting, config: PpoConfig, ppo: Ppo) -> None:
-        self._setting, self._config, self._ppo = setting, config, ppo
-        self._problems: Sequence[Problem] = setting.problems
+    def __init__(self, context: Context, config: PpoConfig, ppo: Ppo) -> None:
+        self._context, self._config, self._ppo = context, config, ppo
+        self._problems: Sequence[Problem] = context.problems
         self.outset = [outset(problem, config.outset) for problem in self._problems]
         self.drawn = 0
 
     def part(self, number: int, rollouts: int, known: Known, rng: np.random.Generator) -> Part:
-        """The deployed (or start) mapping of a problem and R rollouts, as they are proposed."""
+        """The deployed mapping of a problem and R rollouts, as they are proposed; first the rollouts alone where the
+        start mapping was measured."""
         problem, config = self._problems[number], self._config
         pipeline = pipeline_of(problem) if config.ordered else None
-        start = self._setting.start[number] if known.rounds == 0 else None
+        start = self._context.start[number] if known.rounds == 0 else None
         known.rounds += 1
         state, group = self._begin(number, rollouts, known, start, rng)
         deployed = np.full_like(self.outset[number], NOTHING)[None]
@@ -63,11 +64,11 @@ class RolloutDrawer:
         deployed = in_stages(deployed, pipeline)
         proposed, own = state.copy(), group != EXPLORING
         proposed[own] = carry_out(befores[-1][own], state[own], pipeline, rng)
-        mapping = np.concatenate([deployed if start is None else start[None], proposed])
+        mapping = np.concatenate([deployed, proposed]) if start is None else proposed
         unknown = np.full(len(mapping), np.nan)
         return Part(
             number,
-            start is not None,
+            int(start is None),
             mapping,
             np.stack(befores),
             np.stack(actions),
@@ -130,9 +131,9 @@ class RolloutDrawer:
 
     def _sample(self, problem: Problem, probabilities: NDArray[np.float32]) -> Mapping16:
         """Mappings int16 [R, N, H] that the problem draws (SAMPLE of the solver), by keys of their own."""
-        numbers = np.arange(self.drawn, self.drawn + len(probabilities))
+        keys = self._context.keys(SAMPLE, self.drawn, len(probabilities))
         self.drawn += len(probabilities)
-        return problem.sample(probabilities, run_keys(self._setting.seed, numbers, SAMPLE))
+        return problem.sample(probabilities, keys)
 
 
 def _canonical(choice: NDArray[np.int64], problem: Problem) -> Mapping16:

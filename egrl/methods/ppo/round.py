@@ -20,22 +20,22 @@ FLAT = 1e-3
 
 @dataclass
 class Part:
-    """A round's rows on one problem: the deployed mapping (or the start mapping), then R rollouts.
+    """A round's rows on one problem: the deployed mapping, then R rollouts.
 
     Attributes:
         problem: its number.
-        start: whether the start mapping stands in the first row.
-        mapping: int16 [1 + R, N, H], what is proposed.
+        deployed: 1; 0 where the start mapping was measured instead of the deployed one.
+        mapping: int16 [deployed + R, N, H], what is proposed.
         before, action: int16 [T, R, N, H]; log_prob: float32, the same shape.
         group: int64 [R], which rollouts set out from the same mapping.
-        reward: float64 [1 + R], NaN where none is usable; speedup alike.
+        reward: float64 [deployed + R], NaN where none is usable; speedup alike.
         ran: int16 [R, N, H], what ran, only where that is credited.
         base: the best reward that was known when the round began.
-        asked, told: how many of the rows.
+        told: whether the results are known.
     """
 
     problem: int
-    start: bool
+    deployed: int
     mapping: Mapping16
     before: Mapping16
     action: Mapping16
@@ -45,12 +45,11 @@ class Part:
     speedup: NDArray[np.float64]
     ran: Mapping16
     base: float = -np.inf
-    asked: int = 0
-    told: int = 0
+    told: bool = False
 
     def gains(self) -> NDArray[np.float64]:
         """Rewards of the rollouts [R], of those that set out from the best known one no less than that had."""
-        reward = self.reward[1:]
+        reward = self.reward[self.deployed :]
         from_best = (self.group == IMPROVING) | (self.group == OPENING)
         return np.where(from_best, np.maximum(reward, self.base), reward)
 

@@ -18,7 +18,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "printed": ("tag", {"completions": "uniform"}),
     "dp": ("greedy-dp", {"parallel": 1}),
     "uct": ("uct", {}),
-    "random": ("random", {"draw": "derivation"}),
+    "random": ("random-plans", {}),
 }
 """Label -> method and its settings."""
 

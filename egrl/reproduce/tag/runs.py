@@ -20,12 +20,12 @@ import numpy as np
 
 from egrl.core import atomic, typed_tables
 from egrl.core.archive import Archive
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.methods import find_method
 from egrl.runs.champion import RACE_NOISE, RACERS, WITHIN
 from hwsim.fft import cache, codelets
 from hwsim.fft.problem import FftConfig, FftProblem
-from hwsim.problem import Status
+from hwsim.problem import Evaluation, Status
 
 
 def kept(out: Path) -> str:
@@ -82,40 +82,48 @@ def search(run: Run, path: str, folder: str) -> None:
     os.environ[cache.VARIABLE] = str(Path(folder) / "wisdom.json")
     problem = FftProblem(run.size, FftConfig(cache=False))
     definition = find_method(run.method)
-    setting = Setting([problem], Archive([problem]), run.seed, [None])
-    method = definition.build(setting, typed_tables.build(definition.config, run.settings, run.method))
+    context = Context([problem], Archive([problem]), run.seed, [None])
+    method = definition.build(context, typed_tables.build(definition.config, run.settings, run.method))
     at: dict[str, list[float | None]] = {"seconds": [], "cost": [], "partial": [], "vertices": []}
-    best, passes, first_pass = float("inf"), 1.0, None
+    best, first_pass, exhausted = float("inf"), None, False
     steps: list[tuple[float, int, str]] = []
     whole: dict[str, float] = {}
     compiled, clock = codelets.made(), Clock()
-    while True:
-        within, limit = len(at["cost"]) < run.evaluations, run.seconds
-        if "pass" in method.metric_names and passes == 1.0:
-            within, limit = True, max(limit, run.first_pass_seconds)
-        batch = method.ask(1) if within and clock() < limit else None
+
+    def spent() -> bool:
+        """Whether nothing more is measured; dynamic programming may finish its first pass."""
+        if method.metrics().get("pass") == 1.0:
+            return clock() >= max(run.seconds, run.first_pass_seconds)
+        return len(at["cost"]) >= run.evaluations or clock() >= run.seconds
+
+    while not spent():
+        batch = method.ask()
         if batch is None:
+            exhausted = True
             break
-        passes = dict(method.metrics()).get("pass", 1.0)
-        if passes > 1.0 and first_pass is None:
+        if method.metrics().get("pass", 1.0) > 1.0 and first_pass is None:
             first_pass = len(at["cost"])
+        parts: list[Evaluation] = []
         batch = batch.numbered(len(at["cost"]))
-        found = problem.evaluate(batch.mapping, batch.tickets.astype(np.uint64))
-        method.tell(batch, found)
-        ran, part = found.status[0] == Status.OK, bool(found.partial[0])
-        cost = float(found.cost[0]) if ran else None
-        if cost is not None and not part and cost < best:
-            best = cost
-            text = problem.plan_text(found.repaired[0])
-            steps.append((clock(), len(at["cost"]) + 1, text))
-        if cost is not None and not part:
-            whole[problem.plan_text(found.repaired[0])] = cost
-        at["seconds"].append(clock())
-        at["cost"].append(cost)
-        at["partial"].append(float(part))
-        at["vertices"].append(dict(method.metrics()).get("vertices", 0.0))
-    exhausted = within and clock() < limit
-    if first_pass is None and "pass" in method.metric_names and exhausted:
+        while len(parts) < len(batch) and not (parts and spent()):
+            row = batch.rows(slice(len(parts), len(parts) + 1))
+            found = problem.evaluate(row.mapping, row.tickets.astype(np.uint64))
+            parts.append(found)
+            ran, part = found.status[0] == Status.OK, bool(found.partial[0])
+            cost = float(found.cost[0]) if ran else None
+            if cost is not None and not part:
+                text = problem.plan_text(found.repaired[0])
+                whole[text] = cost
+                if cost < best:
+                    best = cost
+                    steps.append((clock(), len(at["cost"]) + 1, text))
+            at["seconds"].append(clock())
+            at["cost"].append(cost)
+            at["partial"].append(float(part))
+            at["vertices"].append(method.metrics().get("vertices", 0.0))
+        if len(parts) == len(batch):
+            method.tell(batch, Evaluation.concatenate(parts))
+    if first_pass is None and exhausted and "pass" in method.metrics():
         first_pass = len(at["cost"])
     document = {
         "run": asdict(run),

@@ -27,7 +27,7 @@ class PretrainOptions:
 
     Attributes:
         workloads, validation: names or files; without validation, the training workloads choose.
-        gens: generations of 21 evaluations, over all workloads together; None without `seconds`: `GENS`.
+        gens: generations, over all workloads together; None without `seconds`: `GENS`.
         seconds: of training, instead of `gens`.
         seed: of everything random.
         problem, chip: as of `egrl run`.

@@ -15,7 +15,7 @@ from typing import Any
 from egrl.core import atomic, loop, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.keys import MOST_SEED
-from egrl.core.method import Method, Setting
+from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition
 from egrl.core.stopping import HINT, Interrupted, StopSignal
 from egrl.measure import executors
@@ -44,16 +44,16 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
     if reason is not None:
         raise InputError(f"--method {options.method} cannot serve problem {options.problem}: {reason}")
     method_config: Any = typed_tables.build(definition.config, method_settings_of(options), "--set method")
-    archive = Archive(training)
     init = None
     if options.init:
         from policies.store import load_policy
 
         init = load_policy(Path(options.init))
-    setting = Setting(
+    archive = Archive(training)
+    context = Context(
         training, archive, options.seed, [None] * len(training), init, options.threads, options.device
     )
-    method = definition.build(setting, method_config)
+    method = definition.build(context, method_config)
     begun = (out / run_folder.CONFIG).is_file()
     folder = run_folder.RunFolder.reopen(out) if begun else run_folder.RunFolder.create(out)
     folder.policy_every = options.save_every
@@ -62,13 +62,13 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
         if begun:
             check_same(options, out)
         if begun and folder.begun:
-            state = loop.resume(method, folder, archive, training)
+            state = loop.resume(method, folder, context)
             _check_larger(options, state, out)
         if begun:
             atomic.write(out / run_folder.CONFIG, to_toml(options))
         if state is None or not folder.begun:
             folder.write_inputs(to_toml(options), training, {})
-        state, stopped = _search(method, training, options, folder, archive, state, quiet)
+        state, stopped = _search(method, context, options, folder, state, quiet)
         if stopped and not _spent(options, state):
             raise Interrupted(out, state.generation, again="the same command goes on")
         return choose(options, out, training, validation, len(archive), state.seconds, quiet)
@@ -81,29 +81,26 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
 
 def _search(
     method: Method,
-    training: Sequence[Problem],
+    context: Context,
     options: PretrainOptions,
     folder: run_folder.RunFolder,
-    archive: Archive,
     state: loop.SearchState | None,
     quiet: bool,
 ) -> tuple[loop.SearchState, bool]:
     """Train until the budget is spent or the user stops it: how far that came, and whether the user did."""
-    title, done = f"pre-training on {len(training)} workloads", 0 if state is None else state.generation
-    measure = executors.build(training, options.workers)
+    title = f"pre-training on {len(context.problems)} workloads"
+    measure = executors.build(context.problems, options.workers)
     try:
         with (
             StopSignal("" if quiet else HINT) as stop,
-            progress.observer(title, options.budget, done, quiet) as observer,
+            progress.observer(title, options.budget, len(context.archive), quiet) as observer,
         ):
             reached = loop.search(
                 method,
-                training,
+                context,
                 measure,
                 options.budget,
                 folder,
-                archive=archive,
-                seed=options.seed,
                 observer=observer,
                 state=state,
                 stop=stop,

@@ -22,7 +22,7 @@ from egrl.core import atomic, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.failure import RunFailure
 from egrl.core.flow import Flow
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.core.stopping import Interrupted, leave_to_parent
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
@@ -54,11 +54,11 @@ def best_speedup(trial: Trial, problem: Problem) -> float:
     definition = find_method(trial.method)
     own: Any = typed_tables.build(definition.config, dict(trial.settings), "--set method")
     archive = Archive([problem])
-    setting = Setting([problem], archive, trial.seed, [None], load_policy(trial.path), 1)
-    flow = Flow(definition.build(setting, own), InProcess([problem]), archive, trial.seed, trial.evaluations)
+    context = Context([problem], archive, trial.seed, [None], load_policy(trial.path), 1)
+    flow = Flow(definition.build(context, own), InProcess([problem]), context, trial.evaluations)
     best = 0.0
-    while len(archive) < trial.evaluations and (told := flow.generation(lambda: False)):
-        for _, found in told:
+    while not flow.over:
+        for _, found in flow.advance(trial.evaluations):
             ran = (found.status == Status.OK) & ~found.partial
             best = max(best, float(found.speedup[ran].max(initial=0.0)))
     return best

@@ -1,23 +1,26 @@
-"""When the loop ends: what a budget leaves room for. How a method without a state is resumed."""
+"""In which order the loop calls a method, when it ends, and how a method without a state is resumed."""
 
 from __future__ import annotations
 
+import csv
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from egrl.core import typed_tables
+from egrl.core import loop, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.budget import GENERATION, Budget
-from egrl.core.loop import replay, search
-from egrl.core.method import Method, Setting
-from egrl.core.proposals import Proposals
+from egrl.core.flow import replay
+from egrl.core.loop import SearchState, search
+from egrl.core.method import Context, Method
+from egrl.core.proposals import Proposals, proposals
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.runs.folder import RunFolder
 from egrl.runs.progress import Silent
-from hwsim.problem import Keys
+from hwsim.problem import Evaluation, Keys
 from toys import ToyRagged
 from workloads.errors import InputError
 
@@ -31,35 +34,130 @@ def test_a_budget_looks_at_what_it_limits(budget, spent):
     assert (budget.spent(59, 9.9), budget.spent(60, 9.9), budget.spent(60, 10.0)) == spent
 
 
-def annealing(archive: Archive) -> Method:
+def annealing(context: Context) -> Method:
     definition = find_method("annealing")
-    setting = Setting([ToyRagged()], archive, 0, [None])
-    return definition.build(setting, typed_tables.build(definition.config, {}, "method"))
+    return definition.build(context, typed_tables.build(definition.config, {}, "method"))
 
 
-def test_a_method_without_a_state_is_asked_and_told_again():
-    problem, archive = ToyRagged(), Archive([ToyRagged()])
-    first = annealing(archive)
-    for _ in range(8):
-        batch = first.ask(9)
-        assert batch is not None
-        batch = batch.numbered(len(archive))
-        evaluation = problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64))
-        archive.append(batch, evaluation)
-        first.tell(batch, evaluation)
-    again = annealing(archive)
-    replay(again, archive)
-    one, other = first.ask(21), again.ask(21)
-    assert one is not None
-    assert other is not None
-    np.testing.assert_array_equal(one.mapping, other.mapping)
+def toy(start: bool = False) -> Context:
+    problem = ToyRagged()
+    return Context([problem], Archive([problem]), 0, [problem.initial if start else None])
+
+
+class Climber(Method):
+    """A hill climber on the toy, two batches at a time; it forgets the state that it could have, and names its own
+    champion: the first mapping that was as good as the best.
+    """
+
+    ahead = 1
+
+    def __init__(self, context: Context) -> None:
+        self.context, self.rng = context, context.generator("climber")
+        self.best, self.reward, self.ticket = context.problems[0].initial, -np.inf, -1
+        self.calls: list[str] = []
+
+    def ask(self) -> Proposals:
+        self.calls.append("ask")
+        if len(self.calls) % 5 == 0:  # it thinks
+            return proposals(self.best[None][:0], [])
+        rows = np.repeat(self.best[None], 4, axis=0)
+        node = int(self.rng.integers(7))
+        rows[:, node] = self.rng.integers(0, self.context.problems[0].num_choices[node], (4, 2))
+        return proposals(np.where(self.context.problems[0].size_bytes > 0, rows, -1), "climber")
+
+    def tell(self, batch: Proposals, evaluation: Evaluation) -> None:
+        self.calls.append(f"tell {batch.source[0]} {len(batch)}")
+        best = int(evaluation.reward.argmax())
+        if evaluation.reward[best] > self.reward:
+            self.reward, self.ticket = float(evaluation.reward[best]), int(batch.tickets[best])
+            self.best = evaluation.repaired[best]
+
+    def metrics(self) -> dict[str, float]:
+        return {"climbed": self.reward}
+
+    def champion(self, problem: int) -> int | None:
+        return self.ticket if self.ticket >= 0 else None
+
+
+def go(
+    method: Method, context: Context, path: Path, evals: int, resume: bool = False, generation_evals: int = 21
+) -> SearchState:
+    folder = RunFolder.reopen(path) if resume else RunFolder.create(path)
+    if not resume:
+        folder.write_inputs("kind = 'config'\n", context.problems, {})
+    try:
+        return search(
+            method,
+            context,
+            InProcess(context.problems),
+            Budget(evals, None, generation_evals),
+            folder,
+            observer=Silent(),
+            state=loop.resume(method, folder, context) if resume else None,
+        )
+    finally:
+        folder.close()
+
+
+def metrics(path: Path) -> list[dict[str, str]]:
+    with open(path / "metrics.csv") as stream:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(stream)]
+
+
+def test_the_start_is_told_first_and_batches_are_told_whole_one_ask_later(tmp_path):
+    context = toy(start=True)
+    method = Climber(context)
+    state = go(method, context, tmp_path / "r", 40)
+    assert method.calls[0] == "tell start 1"
+    assert set(method.calls) == {"ask", "tell start 1", "tell climber 4"}
+    asked = told = 0
+    for number, call in enumerate(method.calls[1:], 1):
+        if call == "ask":
+            asked += (number + 1) % 5 != 0
+        else:
+            told += 1
+            assert asked == told + 1
+    assert told == 9  # of the tenth batch three rows are measured
+    assert len(context.archive) == 40
+    assert state.champions[0].ticket == method.ticket
+
+
+def test_a_method_outside_the_package_goes_on_within_a_batch_without_a_state_of_its_own(tmp_path):
+    whole, parts = toy(start=True), toy(start=True)
+    expected = go(Climber(whole), whole, tmp_path / "a", 90)
+    go(Climber(parts), parts, tmp_path / "b", 43)
+    again = toy(start=True)
+    found = go(Climber(again), again, tmp_path / "b", 90, resume=True)
+    np.testing.assert_array_equal(
+        whole.archive.mappings(np.arange(90)), again.archive.mappings(np.arange(90))
+    )
+    assert expected.champions[0].ticket == found.champions[0].ticket
+    assert metrics(tmp_path / "a") == metrics(tmp_path / "b")
+
+
+def test_a_generation_is_as_many_evaluations_as_the_budget_says(tmp_path):
+    context = toy()
+    state = go(annealing(context), context, tmp_path / "r", 50, generation_evals=20)
+    assert [row["evaluations"] for row in metrics(tmp_path / "r")] == ["20", "40", "50"]
+    assert state.generation == 2
+    again = toy()
+    go(annealing(again), again, tmp_path / "r", 60, resume=True, generation_evals=20)
+    assert [row["evaluations"] for row in metrics(tmp_path / "r")] == ["20", "40", "60"]
+
+
+def test_a_champion_that_did_not_run_is_a_mistake_of_the_method(tmp_path):
+    context = toy()
+    method = Climber(context)
+    method.champion = lambda problem: 10_000
+    with pytest.raises(ValueError, match="champion: expected the ticket of a valid evaluation"):
+        go(method, context, tmp_path / "r", 30)
 
 
 def test_what_the_archive_has_let_go_cannot_be_told_again():
-    archive = Archive([ToyRagged()])
-    archive.skip(archive.window + 1)
+    context = toy()
+    context.archive.skip(context.archive.window + 1)
     with pytest.raises(InputError, match=r"--resume: expected at most \d+ evaluations"):
-        replay(annealing(archive), archive)
+        replay(annealing(context), context)
 
 
 def test_a_second_is_not_waited_for_a_generation_that_takes_longer(tmp_path):
@@ -70,15 +168,14 @@ def test_a_second_is_not_waited_for_a_generation_that_takes_longer(tmp_path):
             time.sleep(0.05)
             super().submit(proposals, key)
 
-    problem, archive = ToyRagged(), Archive([ToyRagged()])
+    context = toy()
     folder = RunFolder.create(tmp_path / "r")
     reached = search(
-        annealing(archive), [problem], Slow([problem]), Budget(None, 0.3), folder,
-        archive=archive, seed=0, observer=Silent(),
-    )  # fmt: skip
+        annealing(context), context, Slow(context.problems), Budget(None, 0.3), folder, observer=Silent()
+    )
     folder.close()
     assert reached.generation == 0
-    assert 1 <= len(archive) < GENERATION
+    assert 1 <= len(context.archive) < GENERATION
     assert reached.seconds >= 0.3
     rows = (tmp_path / "r" / "metrics.csv").read_text().splitlines()
     assert len(rows) == 2

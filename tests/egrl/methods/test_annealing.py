@@ -9,7 +9,7 @@ import pytest
 
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.methods import find_method
 from hwsim.problem import Evaluation, Status
 from subjects import PROBLEMS
@@ -19,14 +19,14 @@ from toys import ToyRagged
 def annealing(problem, **changes):
     definition = find_method("annealing")
     given = typed_tables.build(definition.config, {"t0": 1e-9, **changes}, "test")
-    return definition.build(Setting([problem], Archive([problem]), 0, [None], None, 1), given)
+    return definition.build(Context([problem], Archive([problem]), 0, [None], None, 1), given)
 
 
 def told(method, problem, rows: list[tuple[float, float, Status]]) -> list[bytes]:
     """Where the walk is after each (reward, speedup, status), as bytes."""
     places = []
     for reward, speedup, status in rows:
-        asked = method.ask(1)
+        asked = method.ask()
         found = problem.evaluate(asked.mapping, np.zeros(1, np.uint64))
         changed: Evaluation = replace(
             found,
@@ -35,7 +35,7 @@ def told(method, problem, rows: list[tuple[float, float, Status]]) -> list[bytes
             status=np.array([status], np.int8),
         )
         method.tell(asked, changed)
-        places.append((method._chains[0][0].mapping.tobytes(), found.repaired[0].tobytes()))
+        places.append((method._chains[0].mapping.tobytes(), found.repaired[0].tobytes()))
     return places
 
 
@@ -62,14 +62,14 @@ def test_where_rewards_are_squares_the_energy_is_the_speedups(speedup):
     problem = ToyRagged()
     method = annealing(problem)
     told(method, problem, [(speedup**2, speedup, Status.OK)])
-    assert method._chains[0][0].energy == -np.log(speedup)
+    assert method._chains[0].energy == -np.log(speedup)
 
 
 def test_on_the_mmapgame_it_raises_the_return():
     problem = PROBLEMS["mmap"]()
     method, best = annealing(problem, t0=0.02), []
     for _ in range(600):
-        asked = method.ask(21)
+        asked = method.ask()
         found = problem.evaluate(asked.mapping, np.zeros(len(asked), np.uint64))
         method.tell(asked, found)
         best += found.reward.tolist()
@@ -80,6 +80,6 @@ def test_every_chain_takes_its_turn_however_many_there_are():
     problem = ToyRagged()
     method = annealing(problem, chains=50)
     for _ in range(105):
-        asked = method.ask(1)
+        asked = method.ask()
         method.tell(asked, problem.evaluate(asked.mapping, np.zeros(1, np.uint64)))
-    assert sorted({chain.steps for chain in method._chains[0]}) == [2, 3]
+    assert sorted({chain.steps for chain in method._chains}) == [2, 3]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ import pytest
 from egrl.core import loop, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.budget import GENERATION, Budget
-from egrl.core.method import Method, Setting
-from egrl.core.proposals import Proposals
+from egrl.core.method import Context, Method
+from egrl.core.proposals import START, Proposals, proposals
 from egrl.measure.local import InProcess
 from egrl.methods import METHODS, find_method
 from egrl.runs import checkpoint
@@ -31,15 +31,14 @@ CASES = [
     for variant in VARIANTS
     for name in (EVERYWHERE if variant in METHODS else ("toy-ragged", "toy-grammar"))
     if served(variant, PROBLEMS[name]())
-    and variant != "random-derivation"
     and (name != "nnpi-penalise" or variant in PENALISED)
     and not (variant in NEVER_TWICE and name in EXHAUSTIBLE)
     and (variant, name) != ("greedy-dp", "fft")
 ]
 CASES += [(variant, "toy-grammar-large") for variant in NEVER_TWICE]
-CASES += [(variant, "fft-64") for variant in ("tag", "uct", "tag-parallel", "greedy-dp", "random-derivation")]
+CASES += [(variant, "fft-64") for variant in ("tag", "uct", "tag-parallel", "greedy-dp", "random-plans")]
 CASES += [(variant, name) for variant in ("tag", "uct") for name in ("mcm", "mmap")]
-CASES += [("uct-decisions", "mcm"), ("random-derivation", "toy-grammar")]
+CASES += [("uct-decisions", "mcm"), ("random-plans", "toy-grammar")]
 CASES += [(variant, "mmap-literal") for variant in ("annealing", "greedy-dp", "muzero")]
 CASES += [(variant, "toy-game") for variant in VARIANTS if variant.startswith("muzero-")]
 CASES += [(variant, "mcm") for variant in ("annealing", "annealing-distributions", "egrl", "random")]
@@ -57,26 +56,72 @@ def case(request: pytest.FixtureRequest, problems: dict[str, Problem]) -> tuple[
     return variant, problems[name]
 
 
-def build(variant: str, problem: Problem, archive: Archive, seed: int = 0, start: Any = None) -> Method:
+class Watched(Method):
+    """A method, held to the order of calls that its contract promises."""
+
+    def __init__(self, method: Method, starts: int, told: int) -> None:
+        """`told`: evaluations that it knows of, having been brought back by a state."""
+        self.method, self.starts, self.told = method, starts, told
+        self.open: list[Proposals] = []
+        self.ahead, self.finished = method.ahead, False
+
+    def ask(self) -> Proposals | None:
+        assert self.told >= self.starts
+        assert len(self.open) <= self.ahead == self.method.ahead
+        batch = self.method.ask()
+        self.finished = batch is None
+        if batch is not None and len(batch):
+            assert START not in batch.source
+            self.open.append(batch)
+        return batch
+
+    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        if self.told < self.starts:
+            assert proposals.source.tolist() == [START]
+        else:
+            assert self.finished or len(self.open) == self.ahead + 1
+            np.testing.assert_array_equal(proposals.mapping, self.open.pop(0).mapping)
+        assert len(evaluation) == len(proposals)
+        np.testing.assert_array_equal(proposals.tickets, self.told + np.arange(len(proposals)))
+        self.told += len(proposals)
+        self.method.tell(proposals, evaluation)
+
+    def learn(self) -> None:
+        self.method.learn()
+
+    def metrics(self) -> Mapping[str, float]:
+        return self.method.metrics()
+
+    def policy(self) -> Any:
+        return self.method.policy()
+
+    def champion(self, problem: int) -> int | None:
+        return self.method.champion(problem)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        state = self.method.state_dict()
+        asked = [(batch.mapping, batch.source.tolist(), batch.problem) for batch in self.open]
+        return (
+            None
+            if state is None
+            else {"method": state, "open": [list(each) for each in asked], "told": self.told}
+        )
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.method.load_state_dict(state["method"])
+        self.open = [proposals(*each) for each in state["open"]]
+        self.told = state["told"]
+
+
+def context(problems: Sequence[Problem], seed: int = 0, start: Any = None) -> Context:
+    return Context(problems, Archive(problems), seed, [start] * len(problems))
+
+
+def build(variant: str, given: Context) -> Method:
     name, settings = VARIANTS[variant]
     definition = find_method(name)
-    return definition.build(
-        Setting([problem], archive, seed, [start], None, 1),
-        typed_tables.build(definition.config, settings, variant),
-    )
-
-
-class Narrow:
-    """A method that is only ever asked for one row."""
-
-    def __init__(self, method: Method) -> None:
-        self._method = method
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._method, name)
-
-    def ask(self, room: int) -> Proposals | None:
-        return self._method.ask(1)
+    method = definition.build(given, typed_tables.build(definition.config, settings, variant))
+    return Watched(method, sum(start is not None for start in given.start), 0)
 
 
 class Shuffled(InProcess):
@@ -87,16 +132,20 @@ class Shuffled(InProcess):
         self._rows: list[tuple[Proposals, Evaluation]] = []
 
     def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
-        for proposals, evaluation in super().ready(timeout_s):
-            rows = [slice(i, i + 1) for i in range(len(proposals))]
-            self._rows.extend((proposals.rows(at), evaluation.rows(at)) for at in rows)
+        for batch, evaluation in super().ready(timeout_s):
+            rows = [slice(i, i + 1) for i in range(len(batch))]
+            self._rows.extend((batch.rows(at), evaluation.rows(at)) for at in rows)
         return [self._rows.pop() for _ in range(min(4, len(self._rows)))]
 
 
-class Ahead(Shuffled):
-    """Measures elsewhere: it is asked for the next generation while this one is under way."""
+class Late(Shuffled):
+    """Measures elsewhere: every third time there is a result."""
 
-    ahead = True
+    _times = 0
+
+    def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
+        self._times += 1
+        return super().ready(timeout_s) if self._times % 3 == 0 else []
 
 
 class Failing(InProcess):
@@ -123,60 +172,61 @@ def fail(evaluation: Evaluation, failed: np.ndarray) -> Evaluation:
 
 def run(
     variant: str,
-    problem: Problem,
+    problems: Problem | Sequence[Problem],
     path: Path,
     gens: int,
     *,
     seed: int = 0,
     executor: type[InProcess] = InProcess,
-    narrow: bool = False,
     resume: bool = False,
     start: Any = None,
     evals: int | None = None,
+    stop: Callable[[Archive], bool] = lambda archive: False,
+    checkpoint_seconds: float = 1e9,
 ) -> tuple[Archive, list[dict[str, str]], loop.SearchState]:
-    archive = Archive([problem])
-    method = build(variant, problem, archive, seed, start)
+    problems = list(problems) if isinstance(problems, Sequence) else [problems]
+    given = context(problems, seed, start)
+    method = build(variant, given)
     folder = RunFolder.reopen(path) if resume else RunFolder.create(path)
     try:
         if not resume:
-            folder.write_inputs("kind = 'config'\n", [problem], {})
-        state = loop.resume(method, folder, archive, [problem]) if resume else None
+            folder.write_inputs("kind = 'config'\n", problems, {})
         reached = loop.search(
-            Narrow(method) if narrow else method,
-            [problem],
-            executor([problem]),
+            method,
+            given,
+            executor(problems),
             Budget.of_generations(gens) if evals is None else Budget(evals, None),
             folder,
-            archive=archive,
-            seed=seed,
             observer=Silent(),
-            state=state,
-            checkpoint_seconds=0.0,
+            state=loop.resume(method, folder, given) if resume else None,
+            stop=lambda: stop(given.archive),
+            checkpoint_seconds=checkpoint_seconds,
         )
     finally:
         folder.close()
     with open(path / "metrics.csv") as stream:
         rows = [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(stream)]
-    return archive, rows, reached
+    return given.archive, rows, reached
 
 
-def interrupted_at(generation: int) -> Any:
-    """A `RunFolder.save` that saves every generation, and is the last thing that a process does at this one."""
+def killed_after(evaluations: int) -> Any:
+    """A `RunFolder.save` that saves once, when there are so many evaluations: the last thing that a process does."""
     save = RunFolder.save
 
-    def saving(self: RunFolder, at: int, *state: Any) -> None:
-        save(self, at, *state)
-        if at == generation:
+    def saving(self: RunFolder, at: int, method: Any, state: Any, archive: Archive) -> None:
+        if len(archive) >= evaluations:
+            save(self, at, method, state, archive)
             raise KeyboardInterrupt
 
     return saving
 
 
 def assert_equal(a: tuple[Archive, Any, Any], b: tuple[Archive, Any, Any]) -> None:
-    for name in ("reward", "cost", "speedup", "epsilon", "status", "source"):
+    for name in ("reward", "cost", "speedup", "epsilon", "status", "source", "problem"):
         np.testing.assert_array_equal(a[0].column(name), b[0].column(name), err_msg=name)
-    tickets = np.arange(len(a[0]))
-    np.testing.assert_array_equal(a[0].mappings(tickets), b[0].mappings(tickets))
+    for problem in np.unique(a[0].column("problem")):
+        tickets = np.flatnonzero(a[0].column("problem") == problem)
+        np.testing.assert_array_equal(a[0].mappings(tickets), b[0].mappings(tickets))
     assert a[1] == b[1]
 
 
@@ -195,8 +245,7 @@ def test_it_proposes_legal_mappings_and_spends_the_budget(case, tmp_path):
     whole = (archive.column("status") == Status.OK) & ~archive.column("partial")
     best = np.nanmax(np.where(whole, archive.column("reward"), np.nan), initial=-np.inf)
     assert champion is None or champion.reward == best
-    method = build(variant, problem, Archive([problem]))
-    assert set(method.metrics()) == set(method.metric_names) <= set(rows[0])
+    assert set(build(variant, context([problem])).metrics()) <= set(rows[0])
 
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_another(case, tmp_path):
@@ -207,13 +256,12 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another(case, tmp_pat
     assert (first[0].mappings(np.arange(42)) != other[0].mappings(np.arange(42))).any()
 
 
-def test_neither_slicing_nor_the_order_of_results_changes_a_run(case, tmp_path):
+def test_neither_the_order_of_results_nor_their_delay_changes_a_run(case, tmp_path):
     variant, problem = case
     whole = run(variant, problem, tmp_path / "a", 3)
     shuffled = run(variant, problem, tmp_path / "c", 3, executor=Shuffled)
     assert_equal(whole, shuffled)
-    assert_equal(whole, run(variant, problem, tmp_path / "b", 3, narrow=True))
-    assert_equal(whole, run(variant, problem, tmp_path / "d", 3, executor=Ahead))
+    assert_equal(whole, run(variant, problem, tmp_path / "d", 3, executor=Late))
 
 
 def test_a_resumed_run_equals_a_longer_one(case, tmp_path):
@@ -223,7 +271,7 @@ def test_a_resumed_run_equals_a_longer_one(case, tmp_path):
     assert_equal(whole, run(variant, problem, tmp_path / "b", 5, resume=True))
 
 
-@pytest.mark.parametrize("evals", [1, 4, 60])
+@pytest.mark.parametrize("evals", [1, 4, 20, 60])
 def test_a_budget_within_a_generation_is_spent_exactly_and_goes_on(case, tmp_path, evals):
     variant, problem = case
     path = tmp_path / "b"
@@ -235,24 +283,48 @@ def test_a_budget_within_a_generation_is_spent_exactly_and_goes_on(case, tmp_pat
     assert_equal(whole, run(variant, problem, path, 4, resume=True))
 
 
-def test_a_run_resumed_with_proposals_under_way_equals_a_longer_one(case, tmp_path, monkeypatch):
+def test_a_run_that_is_killed_within_a_generation_goes_on_as_if_it_had_not_been(case, tmp_path, monkeypatch):
     variant, problem = case
     whole = run(variant, problem, tmp_path / "a", 4)
     with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "save", interrupted_at(2))
+        patch.setattr(RunFolder, "save", killed_after(45))
         with pytest.raises(KeyboardInterrupt):
-            run(variant, problem, tmp_path / "b", 4, executor=Ahead)
+            run(variant, problem, tmp_path / "b", 4, executor=Late, checkpoint_seconds=0.0)
     assert_equal(whole, run(variant, problem, tmp_path / "b", 4, resume=True))
+
+
+def test_a_run_that_is_stopped_within_a_generation_goes_on_as_if_it_had_not_been(case, tmp_path):
+    variant, problem = case
+    whole = run(variant, problem, tmp_path / "a", 4, seed=2)
+    stopped = run(variant, problem, tmp_path / "b", 4, seed=2, stop=lambda archive: len(archive) > 30)
+    assert 30 < len(stopped[0]) < 84 or variant.startswith("pymoo")  # which asks for a hundred at once
+    assert_equal(whole, run(variant, problem, tmp_path / "b", 4, seed=2, resume=True))
 
 
 def test_its_state_survives_a_checkpoint(case):
     variant, problem = case
-    method = build(variant, problem, Archive([problem]))
-    state = method.state_dict()
+    state = build(variant, context([problem])).state_dict()
     if state is not None:
         tree = checkpoint.loads(checkpoint.dumps({"method": state}), "memory")
-        build(variant, problem, Archive([problem])).load_state_dict(tree["method"])
+        build(variant, context([problem])).load_state_dict(tree["method"])
         assert checkpoint.dumps(tree) == checkpoint.dumps({"method": state})
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_it_serves_two_problems(variant, problems, tmp_path, monkeypatch):
+    name = next(
+        name for name in ("toy-ragged", "toy-game", "toy-grammar-large", "fft-64") if (variant, name) in CASES
+    )
+    if variant.startswith("muzero"):
+        monkeypatch.setitem(VARIANTS, variant, ("muzero", {**VARIANTS[variant][1], "network.ids": 0}))
+    two = [problems[name]] * 2
+    archive, rows, state = run(variant, two, tmp_path / "a", 0, evals=130)
+    turns = np.bincount(archive.column("problem"), minlength=2)
+    assert turns.sum() == 130
+    assert turns.min() >= 30 or variant.startswith("pymoo")
+    assert all(champion is not None for champion in state.champions)
+    run(variant, two, tmp_path / "b", 0, evals=59)
+    assert_equal((archive, rows, state), run(variant, two, tmp_path / "b", 0, evals=130, resume=True))
 
 
 def test_the_start_mapping_is_measured_first(case, tmp_path):
@@ -279,4 +351,5 @@ def test_failed_measurements_end_nothing_and_are_never_champions(case, tmp_path)
 
 def test_a_method_says_why_it_cannot_serve_a_problem(problems):
     assert "graph" in str(find_method("egrl").serves(problems["toy-grammar"]))
+    assert "derivation" in str(find_method("random-plans").serves(problems["toy-ragged"]))
     assert find_method("random").serves(problems["toy-grammar"]) is None

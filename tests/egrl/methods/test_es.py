@@ -13,7 +13,8 @@ from hypothesis.extra.numpy import arrays
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
 from egrl.core.budget import GENERATION
-from egrl.core.method import Setting
+from egrl.core.method import Context
+from egrl.core.proposals import START, proposals
 from egrl.methods import find_method
 from egrl.methods.es import Es, EsConfig
 from hwsim.problem import Evaluation, Mapping16, Status
@@ -28,7 +29,7 @@ SMALL = {"network.width": 8, "network.depth": 1, "network.attention_heads": 2}
 def build(start: Mapping16 | None = None, init: object = None, **settings: object) -> Es:
     problem = ToyRagged()
     own = typed_tables.build(EsConfig, {**SMALL, **settings}, "test")
-    method = find_method("es").build(Setting([problem], Archive([problem]), 0, [start], init, 1), own)
+    method = find_method("es").build(Context([problem], Archive([problem]), 0, [start], init, 1), own)
     assert isinstance(method, Es)
     return method
 
@@ -36,7 +37,7 @@ def build(start: Mapping16 | None = None, init: object = None, **settings: objec
 def play(method: Es, rounds: int, failing: bool = False) -> list[Evaluation]:
     found, number = [], 0
     for _ in range(rounds):
-        batch = method.ask(GENERATION)
+        batch = method.ask()
         assert batch is not None
         evaluation = ToyRagged().evaluate(batch.mapping, np.zeros(len(batch), np.uint64))
         if failing:
@@ -99,16 +100,16 @@ def test_rewards_that_are_all_equal_or_all_failed_move_nothing():
     np.testing.assert_array_equal(method.state_dict()["weights"], before)
 
 
-def test_a_round_is_a_generation_and_begins_with_the_start_mapping_or_the_mean():
+def test_a_round_and_the_start_are_a_generation_and_then_the_mean_begins_each():
     problem = ToyRagged()
     method = build(start=problem.initial)
-    first, second = method.ask(GENERATION), None
-    assert first is not None
-    assert list(first.source) == ["start"] + ["es"] * (GENERATION - 1)
-    np.testing.assert_array_equal(first.mapping[0], problem.initial)
-    method.tell(first.numbered(0), problem.evaluate(first.mapping, np.zeros(GENERATION, np.uint64)))
+    start = proposals(problem.initial[None], START).numbered(0)
+    method.tell(start, problem.evaluate(start.mapping, np.zeros(1, np.uint64)))
+    first = method.ask()
+    assert len(first) == GENERATION - 1
+    method.tell(first.numbered(1), problem.evaluate(first.mapping, np.zeros(GENERATION - 1, np.uint64)))
     assert np.isnan(method.metrics()["deployable_speedup"])
-    second = method.ask(GENERATION)
+    second = method.ask()
     assert second is not None
     evaluation = problem.evaluate(second.mapping, np.zeros(GENERATION, np.uint64))
     method.tell(second.numbered(GENERATION), evaluation)

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from egrl.core.archive import Archive
-from egrl.core.budget import GENERATION
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.methods.greedy_dp import GreedyDp, GreedyDpConfig, joint_choices
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
@@ -22,14 +21,14 @@ from workloads.load import load
 
 def build(*problems: Problem, start: Mapping16 | None = None, seed: int = 0) -> GreedyDp:
     starts = [start] * len(problems)
-    return GreedyDp(Setting(problems, Archive(problems), seed, starts), GreedyDpConfig())
+    return GreedyDp(Context(problems, Archive(problems), seed, starts), GreedyDpConfig())
 
 
 def drive(method: GreedyDp, problems: list[Problem], evaluations: int) -> list[tuple[int, Mapping16, float]]:
     """(problem, what ran, reward) of the first evaluations."""
     found: list[tuple[int, Mapping16, float]] = []
     while len(found) < evaluations:
-        batch = method.ask(min(GENERATION, evaluations - len(found)))
+        batch = method.ask()
         assert batch is not None
         batch = batch.numbered(len(found))
         key = np.zeros(len(batch), np.uint64)
@@ -87,7 +86,7 @@ def test_it_stops_where_no_node_can_be_improved_alone():
     method = build(problem)
     rewards: list[float] = []
     while True:
-        rewards.append(drive(method, [problem], 1)[0][2])
+        rewards += [reward for _, _, reward in drive(method, [problem], 1)]
         if method.metrics()["walks"] > 1:
             break
     _, reward = by_hand(problem, problem.initial)
@@ -135,7 +134,7 @@ def test_it_goes_on_from_what_ran_and_not_from_what_it_asked_for():
     start[2, 1] = 1
     method = build(problem, start=start)
     drive(method, [problem], 1)
-    batch = method.ask(GENERATION)
+    batch = method.ask()
     assert batch is not None
     assert (batch.mapping[:, 2, 1] == 0).all()
 
@@ -162,11 +161,11 @@ def test_node_after_node_of_a_real_network_it_measures_all_and_keeps_the_best():
 def test_a_failed_measurement_is_never_the_best():
     problem = ToyRagged()
     method = build(problem)
-    batch = method.ask(1)
+    batch = method.ask()
     assert batch is not None
     method.tell(batch.numbered(0), problem.evaluate(batch.mapping, np.zeros(1, np.uint64)))
     before = method.metrics()["walk_speedup"]
-    batch = method.ask(GENERATION)
+    batch = method.ask()
     assert batch is not None
     lost = replace(
         problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64)),
@@ -175,10 +174,3 @@ def test_a_failed_measurement_is_never_the_best():
     )
     method.tell(batch.numbered(1), lost)
     assert method.metrics()["walk_speedup"] == before
-
-
-def test_several_problems_take_turns_of_a_generation():
-    problems: list[Problem] = [ToyRagged(), NnpiProblem(load("alexnet"), load_chip("nnpi"))]
-    rows = drive(build(*problems), problems, 4 * GENERATION)
-    turns = [problem for problem, _, _ in rows]
-    assert turns == [0] * GENERATION + [1] * GENERATION + [0] * GENERATION + [1] * GENERATION

@@ -15,7 +15,7 @@ from egrl.core import loop, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.budget import Budget
 from egrl.core.failure import RunFailure
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.runs import checkpoint, chunks
@@ -31,17 +31,16 @@ def go(path: Path, gens: int, resume: bool = False, every: float = 0.0) -> tuple
     """Anneal on the toy with the smallest window of mappings that an archive can have."""
     archive = Archive([PROBLEM], window_rows=1)
     definition = find_method("annealing")
-    method = definition.build(
-        Setting([PROBLEM], archive, 0, [None]), typed_tables.build(definition.config, {}, "test")
-    )
+    context = Context([PROBLEM], archive, 0, [None])
+    method = definition.build(context, typed_tables.build(definition.config, {}, "test"))
     folder = RunFolder.reopen(path) if resume else RunFolder.create(path)
     try:
         if not resume:
             folder.write_inputs("kind = 'config'\n", [PROBLEM], {})
-        state = loop.resume(method, folder, archive, [PROBLEM]) if resume else None
+        state = loop.resume(method, folder, context) if resume else None
         reached = loop.search(
-            method, [PROBLEM], InProcess([PROBLEM]), Budget.of_generations(gens), folder,
-            archive=archive, seed=0, observer=Silent(), state=state, checkpoint_seconds=every,
+            method, context, InProcess([PROBLEM]), Budget.of_generations(gens), folder,
+            observer=Silent(), state=state, checkpoint_seconds=every,
         )  # fmt: skip
     finally:
         folder.close()

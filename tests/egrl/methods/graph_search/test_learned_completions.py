@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from results import results
 
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.methods import find_method
 from egrl.methods.graph_search import choose
 from egrl.methods.graph_search.completion import Uniform
@@ -111,9 +112,10 @@ def test_a_search_with_completions_that_learn_proposes_every_plan_once():
     learner = completions(problem.derivation, LearnedConfig(rate=5.0), rng)
     search = GraphSearch(problem.derivation, 3, lambda _: choose.threshold(3, 0.1), rng, learner)
     proposed = []
-    while (mapping := search.propose()) is not None:
-        proposed.append(mapping.tobytes())
-        search.tell(1.0 / problem.seconds(problem.derivation.decode(mapping)))
+    while (batch := search.ask()) is not None:
+        proposed.append(batch.mapping.tobytes())
+        seconds = problem.seconds(problem.derivation.decode(batch.mapping[0]))
+        search.tell(batch, results(batch, [1.0 / seconds]))
     from hwsim.fft.grammar import count
 
     assert len(proposed) == len(set(proposed)) == count(16)
@@ -156,11 +158,11 @@ def test_decisions_learn_what_the_best_mappings_have_in_common():
 
 def best_after(problem: FftProblem, settings: dict[str, str], seed: int, evaluations: int) -> float:
     definition = find_method("tag")
-    setting = Setting([problem], Archive([problem]), seed, [None])
-    method = definition.build(setting, typed_tables.build(definition.config, settings, "tag"))
+    context = Context([problem], Archive([problem]), seed, [None])
+    method = definition.build(context, typed_tables.build(definition.config, settings, "tag"))
     cost = math.inf
     for _ in range(evaluations):
-        batch = method.ask(1)
+        batch = method.ask()
         assert batch is not None
         found = problem.evaluate(batch.mapping, np.zeros(1, np.uint64))
         method.tell(batch, found)

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from results import results
 
 from egrl.cli.main import main
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.methods import find_method
 from egrl.methods.graph_search import choose, threshold_ascent
 from egrl.methods.graph_search.completion import complete
@@ -84,8 +85,9 @@ def sinks(derivation: Derivation) -> set[bytes]:
     return found
 
 
-def tag(derivation: Derivation, seed: int = 0, s: int = 3) -> GraphSearch:
-    return GraphSearch(derivation, s, lambda _: choose.threshold(s, 0.1), np.random.default_rng(seed))
+def tag(derivation: Derivation, seed: int = 0, s: int = 3, parallel: int = 1) -> GraphSearch:
+    rng = np.random.default_rng(seed)
+    return GraphSearch(derivation, s, lambda _: choose.threshold(s, 0.1), rng, parallel=parallel)
 
 
 def uct(derivation: Derivation, seed: int = 0) -> GraphSearch:
@@ -95,9 +97,10 @@ def uct(derivation: Derivation, seed: int = 0) -> GraphSearch:
 def exhaust(search: GraphSearch) -> list[bytes]:
     """Everything that a search proposes until it has nothing more; a third fails."""
     proposed: list[bytes] = []
-    while (mapping := search.propose()) is not None:
-        proposed.append(mapping.tobytes())
-        search.tell(math.nan if len(proposed) % 3 == 0 else float(mapping.sum()))
+    while (batch := search.ask()) is not None:
+        proposed.append(batch.mapping[0].tobytes())
+        reward = math.nan if len(proposed) % 3 == 0 else float(batch.mapping.sum())
+        search.tell(batch, results(batch, [reward]))
     return proposed
 
 
@@ -127,8 +130,8 @@ def test_every_plan_of_any_small_grammar_is_proposed_once_and_dead_ends_never(se
 
 
 @given(st.integers(0, 10_000), st.integers(1, 4), st.integers(1, 4))
-def test_every_vertex_counts_what_was_measured_below_it_once(seed, keep, ahead):
-    search = tag(Layers(seed, [1, 3, 3, 4, 40], 0.2), seed, keep)
+def test_every_vertex_counts_what_was_measured_below_it_once(seed, keep, parallel):
+    search = tag(Layers(seed, [1, 3, 3, 4, 40], 0.2), seed, keep, parallel)
     hung: dict[int, set[int]] = {}
     hang = search.graph.hang
 
@@ -140,10 +143,11 @@ def test_every_vertex_counts_what_was_measured_below_it_once(seed, keep, ahead):
     rng = np.random.default_rng(seed)
     rewards: list[float] = []
     for _ in range(8):
-        proposed = [plan for _ in range(ahead) if (plan := search.propose()) is not None]
-        for _ in proposed:
-            rewards.append(math.nan if rng.random() < 0.2 else float(rng.integers(0, 4)))
-            search.tell(rewards[-1])
+        batch = search.ask()
+        if batch is not None:
+            told = [math.nan if rng.random() < 0.2 else float(rng.integers(0, 4)) for _ in batch.source]
+            search.tell(batch, results(batch, told))
+            rewards += told
     for number, vertex in enumerate(search.graph.vertices):
         expected = set().union(*(hung.get(at, set()) for at in below(search.graph, number)))
         ran = [(-rewards[e], e) for e in expected if not math.isnan(rewards[e])]
@@ -177,11 +181,12 @@ def test_the_bandit_prefers_the_arm_that_holds_the_best_rewards_to_one_better_on
 def test_only_ranks_of_rewards_matter_to_threshold_ascent():
     def proposed(scale):
         search = tag(Splits(40), 5)
-        plans = [search.propose() for _ in range(1)]
+        plans = []
         for _ in range(60):
-            search.tell(scale(float(plans[-1].sum() % 7)))
-            plans.append(search.propose())
-        return [plan.tobytes() for plan in plans]
+            batch = search.ask()
+            plans.append(batch.mapping.tobytes())
+            search.tell(batch, results(batch, [scale(float(batch.mapping.sum() % 7))]))
+        return plans
 
     assert proposed(lambda r: r) == proposed(lambda r: math.exp(3 * r) - 100)
     assert proposed(lambda r: r) != proposed(lambda r: -r)
@@ -259,11 +264,11 @@ def test_a_problem_with_a_solver_is_searched_with_the_choices_that_it_leaves():
 def rewards_of(name, settings, problem, evaluations):
     definition = find_method(name)
     method = definition.build(
-        Setting([problem], Archive([problem]), 0, [None]),
+        Context([problem], Archive([problem]), 0, [None]),
         typed_tables.build(definition.config, settings, name),
     )
     plans, rewards = [], []
-    while len(plans) < evaluations and (batch := method.ask(evaluations - len(plans))) is not None:
+    while len(plans) < evaluations and (batch := method.ask()) is not None:
         found = problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64))
         method.tell(batch, found)
         plans += [row.tobytes() for row in batch.mapping]
@@ -311,11 +316,9 @@ def test_settings_that_make_no_sense_are_refused_in_one_line(setting, said, caps
     assert len(error.splitlines()) == 1
 
 
-def test_random_completions_need_a_derivation(capsys):
-    assert (
-        main(["run", "--workload", "alexnet", "--method", "random", "--set", "method.draw=derivation"]) == 2
-    )
-    assert "problem nnpi has no derivation" in capsys.readouterr().err
+def test_random_plans_need_a_derivation(capsys):
+    assert main(["run", "--workload", "alexnet", "--method", "random-plans"]) == 2
+    assert "problem nnpi: the problem has no derivation" in capsys.readouterr().err
 
 
 def test_a_grammar_that_is_exhausted_ends_the_run():

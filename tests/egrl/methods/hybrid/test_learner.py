@@ -10,7 +10,7 @@ import pytest
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
 from egrl.core.keys import run_keys
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.core.proposals import proposals
 from egrl.methods import find_method
 from hwsim.problem import Status
@@ -24,7 +24,7 @@ def test_the_elite_is_the_shares_of_choices_among_the_best_distinct_mappings_tha
     definition = find_method("egrl")
     settings = {**SMALL["egrl"], "learner.elites": 2}
     method = definition.build(
-        Setting([problem], archive, 0, [None], None), typed_tables.build(definition.config, settings, "test")
+        Context([problem], archive, 0, [None], None), typed_tables.build(definition.config, settings, "test")
     )
     mapping = problem.sample(
         np.ones((6, *problem.num_choices.shape, int(problem.num_choices.max())), np.float32),
@@ -48,13 +48,13 @@ def test_a_larger_graph_gets_fewer_steps_in_proportion_and_none_is_lost(nodes, e
     archive = Archive([problem])
     settings = {**SMALL["pg"], "learner.nodes": nodes}
     method = definition.build(
-        Setting([problem], archive, 0, [None], None), typed_tables.build(definition.config, settings, "test")
+        Context([problem], archive, 0, [None], None), typed_tables.build(definition.config, settings, "test")
     )
     made = []
     monkeypatch.setattr(method._learner._sac, "update", lambda batch, rng: made.append(batch) or {})
     told = 0
     for _ in range(2):
-        rows = method.ask(21)
+        rows = method.ask()
         batch = rows.numbered(told)
         method.learn()
         evaluation = problem.evaluate(batch.mapping, run_keys(0, batch.tickets, 0))

@@ -11,7 +11,7 @@ import torch
 from players import agent, games, settings
 
 from egrl.core.archive import Archive
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.methods import find_method
 from egrl.methods.muzero.learner import _among
 from egrl.methods.muzero.targets import ends_of
@@ -181,11 +181,11 @@ def test_stray_moves_are_legal_and_only_where_there_is_noise():
 
 def test_lost_games_are_proposed_whole_and_are_invalid():
     problem = PROBLEMS["mmap-lost"]()
-    setting = Setting([problem], Archive([problem]), 0, [None], None, 1)
-    method = find_method("muzero").build(setting, settings(chunk=64, updates=0))
+    context = Context([problem], Archive([problem]), 0, [None], None, 1)
+    method = find_method("muzero").build(context, settings(chunk=64, updates=0))
     lost = 0
     for _ in range(12):
-        asked = method.ask(21)
+        asked = method.ask()
         assert asked is not None
         found = problem.evaluate(asked.mapping, np.zeros(len(asked), np.uint64))
         lost += int((found.status == Status.INVALID).sum())
@@ -202,32 +202,32 @@ def test_lost_games_are_proposed_whole_and_are_invalid():
 )
 def test_settings_that_contradict_each_other_are_refused(changes, said):
     problem = ToyGame()
-    setting = Setting([problem], Archive([problem]), 0, [None], None, 1)
+    context = Context([problem], Archive([problem]), 0, [None], None, 1)
     with pytest.raises(InputError, match=said):
-        find_method("muzero").build(setting, settings(**changes))
+        find_method("muzero").build(context, settings(**changes))
 
 
 def test_named_tensors_are_refused_over_several_programs():
     problems = [ToyGame(), ToyGame()]
-    setting = Setting(problems, Archive(problems), 0, [None, None], None, 1)
+    context = Context(problems, Archive(problems), 0, [None, None], None, 1)
     with pytest.raises(InputError, match=r"method\.network\.ids: expected 0 for 2 workloads"):
-        find_method("muzero").build(setting, settings())
-    assert find_method("muzero").build(setting, settings(**{"network.ids": 0})).ask(21) is not None
+        find_method("muzero").build(context, settings())
+    assert find_method("muzero").build(context, settings(**{"network.ids": 0})).ask() is not None
 
 
 def test_a_policy_of_other_networks_is_refused():
     problem = ToyGame()
-    setting = Setting([problem], Archive([problem]), 0, [None], None, 1)
-    first = find_method("muzero").build(setting, settings())
+    context = Context([problem], Archive([problem]), 0, [None], None, 1)
+    first = find_method("muzero").build(context, settings())
     policy = first.policy()
     assert policy is not None
-    other = replace(setting, seed=1)
+    other = replace(context, seed=1)
     assert not np.array_equal(weights(find_method("muzero").build(other, settings())), weights(first))
     assert np.array_equal(
         weights(find_method("muzero").build(replace(other, init=policy), settings())), weights(first)
     )
     with pytest.raises(InputError, match=r"--init: network\.width: expected"):
-        find_method("muzero").build(replace(setting, init=policy), settings(**{"network.width": 12}))
+        find_method("muzero").build(replace(context, init=policy), settings(**{"network.width": 12}))
 
 
 def weights(method: Any) -> Any:

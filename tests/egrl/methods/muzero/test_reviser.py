@@ -9,7 +9,7 @@ import pytest
 from players import agent, games, settings
 
 from egrl.core.archive import Archive
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.methods.muzero.elites import Elites
 from egrl.methods.muzero.reviser import COOL, FIRST, NO_SLOT, ReviseConfig, Reviser
 from egrl.methods.muzero.shown import Shown
@@ -37,8 +37,8 @@ class Counting:
         return Revised(after, wish, float(wish.sum()), after, float(after.sum()), 3, moves)
 
 
-def setting(problem: Any) -> Setting:
-    return Setting([problem], Archive([problem]), 0, [None], None, 1)
+def context(problem: Any) -> Context:
+    return Context([problem], Archive([problem]), 0, [None], None, 1)
 
 
 def finished(*decided: int) -> Finished:
@@ -47,7 +47,7 @@ def finished(*decided: int) -> Finished:
 
 def reviser(game: Any, **given: Any) -> tuple[Reviser, Elites]:
     elites = Elites(1, 4, np.random.default_rng(0))
-    return Reviser([game], ReviseConfig(**given), setting(ToyGame())), elites
+    return Reviser([game], ReviseConfig(**given), context(ToyGame())), elites
 
 
 def test_the_best_game_is_revised_step_by_step_and_what_it_has_come_to_is_proposed():

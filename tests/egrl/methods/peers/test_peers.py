@@ -6,19 +6,21 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+from results import results
 
 from egrl.core import typed_tables
 from egrl.core.archive import Archive
-from egrl.core.method import Method, Setting
-from egrl.core.proposals import Proposals
+from egrl.core.method import Context, Method
+from egrl.core.proposals import START, proposals
 from egrl.methods import find_method
-from egrl.methods.peers.nevergrad import NevergradConfig, NevergradOptimiser
-from egrl.methods.peers.optuna import OptunaConfig, OptunaOptimiser
-from egrl.methods.peers.peer import FAILED, Optimiser, Peer, Points, Task
-from egrl.methods.peers.pymoo import PymooConfig, PymooOptimiser
+from egrl.methods.peers.nevergrad import Nevergrad, NevergradConfig
+from egrl.methods.peers.optuna import Optuna, OptunaConfig
+from egrl.methods.peers.peer import FAILED, Peer
+from egrl.methods.peers.pymoo import Pymoo, PymooConfig
 from hwsim.problem import Evaluation, Mapping16, Problem, Status
 from toys import ToyRagged
 from workloads.errors import InputError
@@ -42,7 +44,7 @@ def build(
 ) -> Method:
     definition = find_method(name)
     own = typed_tables.build(definition.config, settings, name)
-    return definition.build(Setting([problem], Archive([problem]), seed, [start]), own)
+    return definition.build(Context([problem], Archive([problem]), seed, [start]), own)
 
 
 def play(
@@ -54,14 +56,18 @@ def play(
     """Mappings and rewards of the first evaluations."""
     mappings: list[np.ndarray] = []
     rewards: list[float] = []
+    if method._context.start[0] is not None:
+        start = proposals(method._context.start[0][None], START)
+        method.tell(start, problem.evaluate(start.mapping, np.zeros(1, np.uint64)))
+        mappings, rewards = [start.mapping[0]], [0.0]
     while len(rewards) < evaluations:
-        batch = method.ask(evaluations - len(rewards))
+        batch = method.ask()
         assert batch is not None
         evaluation = change(problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64)))
         method.tell(batch.numbered(len(rewards)), evaluation)
         mappings += list(batch.mapping)
         rewards += evaluation.reward.tolist()
-    return np.stack(mappings), np.array(rewards)
+    return np.stack(mappings)[:evaluations], np.array(rewards)[:evaluations]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -78,48 +84,48 @@ def test_it_begins_at_the_start_and_repeats_with_its_seed(name):
     assert name == "optuna:QMCSampler" or (first != other).any()  # its points know no seed
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("evaluations", [30, 33])
-def test_it_is_brought_back_by_what_it_was_told(name, evaluations):
-    problem = ToyRagged()
-    small = {"population": 10} if name.startswith("pymoo") else {}
-    method = build(name, problem, **small)
-    play(method, problem, evaluations)
-    under_way = method.ask(4)
-    assert under_way is not None
-    again = build(name, problem, **small)
-    again.load_state_dict(method.state_dict())
-    for each in (method, again):
-        evaluation = problem.evaluate(under_way.mapping, np.zeros(len(under_way), np.uint64))
-        each.tell(under_way.numbered(evaluations), evaluation)
-    np.testing.assert_array_equal(play(method, problem, 25)[0], play(again, problem, 25)[0])
+CHOICES = np.array([[3], [2], [3], [4], [2]], np.int16)
 
 
-TASK = Task(np.array([3, 2, 3, 4, 2]), np.array([2, 0, 1, 3, 1]), 7)
+class Points(ToyRagged):
+    """Decisions with these numbers of choices and no others, which begin at [2, 0, 1, 3, 1]."""
+
+    def __init__(self, choices: np.ndarray = CHOICES) -> None:
+        super().__init__()
+        self.num_choices, self.size_bytes = choices, np.ones(choices.shape, np.int64)
+        self.initial = np.array([[2], [0], [1], [3], [1]], np.int16)[: len(choices)] % choices
+
+
+def context(problem: Problem) -> Context:
+    return Context([problem], Archive([problem]), 7, [None])
 
 
 @pytest.mark.parametrize(
-    "optimiser",
+    "build",
     [
         *[
-            NevergradOptimiser(TASK, name, NevergradConfig(encoding))
+            partial(Nevergrad, name=name, config=NevergradConfig(encoding))
             for name in ("DiscreteLenglerOnePlusOne", "TwoPointsDE", "PSO", "CMA")
             for encoding in ("integer", "choice")
         ],
-        *[OptunaOptimiser(TASK, "TPESampler", OptunaConfig(encoding)) for encoding in ("integer", "choice")],
-        PymooOptimiser(TASK, PymooConfig(6)),
+        *[
+            partial(Optuna, name="TPESampler", config=OptunaConfig(encoding))
+            for encoding in ("integer", "choice")
+        ],
+        partial(Pymoo, config=PymooConfig(6)),
     ],
-    ids=lambda optimiser: type(optimiser).__name__,
+    ids=lambda build: build.func.__name__,
 )
-def test_the_first_point_an_optimiser_thinks_of_is_the_first_of_its_task(optimiser: Optimiser):
-    points = optimiser.ask()
-    np.testing.assert_array_equal(points[0], TASK.first)
+def test_the_first_point_an_optimiser_thinks_of_is_the_first_of_its_task(build):
+    optimiser = build(context(Points()))
+    points = optimiser.points()
+    np.testing.assert_array_equal(points[0], [2, 0, 1, 3, 1])
     for _ in range(10):
-        optimiser.tell(points.sum(axis=1).astype(float))
-        points = optimiser.ask()
-        assert points.shape[1] == len(TASK.choices)
+        optimiser.learn_losses(points.sum(axis=1).astype(float))
+        points = optimiser.points()
+        assert points.shape[1] == 5
         assert (points >= 0).all()
-        assert (points < TASK.choices).all()
+        assert (points < CHOICES[:, 0]).all()
 
 
 @pytest.mark.parametrize("name", ["nevergrad:DiscreteLenglerOnePlusOne", "optuna:TPESampler", "pymoo:GA"])
@@ -141,44 +147,44 @@ def test_both_encodings_begin_at_the_start(name):
 
 
 def test_a_genetic_algorithm_that_has_seen_every_point_goes_on():
-    optimiser = PymooOptimiser(Task(np.array([2, 2, 2]), np.zeros(3, np.int64), 0), PymooConfig(4))
+    optimiser = Pymoo(context(Points(np.full((3, 1), 2, np.int16))), PymooConfig(4))
     seen = []
     for _ in range(12):
-        points = optimiser.ask()
+        points = optimiser.points()
         assert len(points) > 0
-        optimiser.tell(points.sum(axis=1).astype(float))
+        optimiser.learn_losses(points.sum(axis=1).astype(float))
         seen += points.tolist()
     assert len({tuple(point) for point in seen}) == 8
 
 
-class Recorder:
+class Recorder(Peer):
     """Proposes three points and keeps what it is told."""
 
-    def __init__(self, task: Task) -> None:
-        self.task = task
+    def __init__(self, context: Context) -> None:
+        super().__init__(context, "recorder")
         self.loss: list[np.ndarray] = []
 
-    def ask(self) -> Points:
+    def points(self) -> np.ndarray:
         return np.stack([self.task.first, self.task.choices - 1, np.zeros_like(self.task.first)])
 
-    def tell(self, loss: np.ndarray) -> None:
+    def learn_losses(self, loss: np.ndarray) -> None:
         self.loss.append(loss.copy())
 
 
-def recorded(problem: Problem) -> tuple[Peer, Recorder]:
-    made: list[Recorder] = []
-
-    def make(task: Task) -> Recorder:
-        made.append(Recorder(task))
-        return made[0]
-
-    peer = Peer(Setting([problem], Archive([problem]), 0, [None]), "recorder", make)
-    return peer, made[0]
+def test_the_start_is_measured_by_the_loop_and_its_loss_comes_first():
+    problem = ToyRagged()
+    recorder = Recorder(Context([problem], Archive([problem]), 0, [problem.initial]))
+    recorder.tell(start := proposals(problem.initial[None], START), results(start, [0.25]))
+    batch = recorder.ask()
+    assert len(batch) == 2
+    recorder.tell(batch, results(batch, [0.5, 1.0]))
+    np.testing.assert_array_equal(recorder.loss, [[-0.25, -0.5, -1.0]])
+    assert len(recorder.ask()) == 3
 
 
 def test_an_optimiser_sees_the_open_decisions_and_the_negative_reward_of_its_own_points():
     problem = ToyRagged()
-    peer, recorder = recorded(problem)
+    peer = recorder = Recorder(context(problem))
     is_open = (problem.size_bytes > 0) & (problem.num_choices > 1)
     np.testing.assert_array_equal(recorder.task.choices, problem.num_choices[is_open])
     np.testing.assert_array_equal(recorder.task.first, problem.initial[is_open])
@@ -196,27 +202,10 @@ def test_a_failed_measurement_is_told_as_a_very_bad_loss():
         reward[1], status[1] = np.nan, Status.FAILED
         return replace(evaluation, reward=reward, status=status)
 
-    peer, recorder = recorded(problem)
+    peer = recorder = Recorder(context(problem))
     play(peer, problem, 3, fail_second)
     assert recorder.loss[0][1] == FAILED
     assert (recorder.loss[0][[0, 2]] < 0).all()
-
-
-def test_an_optimiser_is_told_once_its_whole_batch_is_known():
-    problem = ToyRagged()
-    peer, recorder = recorded(problem)
-    parts: list[Proposals] = []
-    for number in range(3):
-        part = peer.ask(1)
-        assert part is not None
-        parts.append(part.numbered(number))
-    empty = peer.ask(5)
-    assert empty is not None
-    assert len(empty) == 0
-    for part in parts:
-        assert recorder.loss == []
-        peer.tell(part, problem.evaluate(part.mapping, np.zeros(1, np.uint64)))
-    assert len(recorder.loss) == 1
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from egrl.core import typed_tables
 from egrl.core.archive import Archive
 from egrl.core.budget import GENERATION
 from egrl.core.keys import EVALUATION, run_keys
-from egrl.core.method import Setting
+from egrl.core.method import Context
 from egrl.methods import find_method
 from egrl.methods.ppo.config import PpoConfig
 from egrl.methods.ppo.learner import Rollouts
@@ -49,7 +49,7 @@ def chips():
 def build(problems, init=None, start=None, **settings) -> PpoMethod:
     own = typed_tables.build(PpoConfig, {**SMALL, **settings}, "test")
     starts = [start] + [None] * (len(problems) - 1)
-    method = find_method("ppo").build(Setting(problems, Archive(problems), 0, starts, init, 1), own)
+    method = find_method("ppo").build(Context(problems, Archive(problems), 0, starts, init, 1), own)
     assert isinstance(method, PpoMethod)
     return method
 
@@ -57,7 +57,7 @@ def build(problems, init=None, start=None, **settings) -> PpoMethod:
 def play(method, problems, evaluations):
     found, number = [], 0
     while number < evaluations:
-        batch = method.ask(GENERATION).numbered(number)
+        batch = method.ask().numbered(number)
         problem = problems[batch.problem]
         evaluation = problem.evaluate(batch.mapping, run_keys(0, batch.tickets, EVALUATION))
         method.tell(batch, evaluation)
@@ -110,7 +110,7 @@ def test_what_is_credited_is_what_was_drawn_before_the_problem_mended_it(chips, 
 def test_old_log_probabilities_are_those_of_the_policy_that_drew():
     problem = ToyRagged()
     method = build([problem], passes=2)
-    batch = method.ask(GENERATION)
+    batch = method.ask()
     part = method._round[0]
     for t in range(2):
         found = method._ppo.log_probs(0, part.before[t])
@@ -135,7 +135,7 @@ def test_it_learns_what_is_rewarded():
 def test_of_equally_good_mappings_the_cooler_is_gone_on_from(chips):
     problem = chips[0]
     method = build(chips[:1])
-    batch = method.ask(GENERATION).numbered(0)
+    batch = method.ask().numbered(0)
     evaluation = problem.evaluate(batch.mapping, run_keys(0, batch.tickets, EVALUATION))
     equal = dataclasses.replace(evaluation, reward=np.full(len(batch), 0.5))
     method.tell(batch, equal)
@@ -204,10 +204,10 @@ def test_where_nothing_was_drawn_one_decision_changes_by_the_same_probabilities(
 def test_of_what_sets_out_from_the_best_only_gains_count(chips):
     method = build(chips[:1])
     play(method, chips, 2 * GENERATION)
-    method.ask(1)
+    method.ask()
     part = method._round[0]
-    part.told = len(part.mapping)
-    part.reward[:] = part.base - np.linspace(0.1, 0.9, len(part.reward))
+    part.told = True
+    part.reward = part.base - np.linspace(0.1, 0.9, len(part.reward))
     after = np.isin(part.group, (IMPROVING, OPENING))
     lost = method._rollouts(part)
     assert lost is not None
@@ -219,9 +219,9 @@ def test_of_what_sets_out_from_the_best_only_gains_count(chips):
     assert won.target[winner] > won.target[after].min() == np.median(won.target[after])
     method = build(chips[:1], begin="outset")
     play(method, chips, 2 * GENERATION)
-    method.ask(1)
+    method.ask()
     part = method._round[0]
-    part.reward[:] = part.base - np.linspace(0.1, 0.9, len(part.reward))
+    part.reward = part.base - np.linspace(0.1, 0.9, len(part.reward))
     plain = method._rollouts(part)
     assert plain is not None
     assert len(np.unique(plain.target)) == len(plain.target)
@@ -232,7 +232,7 @@ def test_until_something_runs_the_best_of_what_does_not_is_gone_on_from(chips):
     method = build([problem], ordered=False, outset="nothing", **{"network.slope": 0.0})
     [(_, evaluation)] = play(method, [problem], GENERATION)
     assert (evaluation.status == Status.INVALID).all()
-    method.ask(1)
+    method.ask()
     best = evaluation.repaired[np.flatnonzero(evaluation.reward == evaluation.reward.max())[-1]]
     np.testing.assert_array_equal(method._round[0].before[0][-1], best)
     assert not method._known[0].ran
@@ -242,7 +242,7 @@ def test_until_something_runs_the_best_of_what_does_not_is_gone_on_from(chips):
 def test_examples_are_the_best_after_nothing_and_what_bettered_the_best(chips):
     method = build(chips[:1], outset="nothing", **{"network.slope": 0.0, "network.stay": 1.0})
     told = play(method, chips, 8 * GENERATION)
-    method.ask(1)
+    method.ask()
     examples = method._examples(np.random.default_rng(0))
     best = max(float(evaluation.reward.max()) for _, evaluation in told)
     [draft] = [example for example in examples if (example.before == -1).all()]
@@ -279,7 +279,7 @@ def problem_best(problem):
 def test_the_best_that_ran_is_what_the_next_round_sets_out_from(chips):
     method = build(chips[:1])
     found = play(method, chips, 3 * GENERATION)
-    method.ask(1)
+    method.ask()
     rewards = np.concatenate([evaluation.reward for _, evaluation in found])
     ran = np.concatenate([evaluation.repaired for _, evaluation in found])
     part = method._round[0]
