@@ -126,9 +126,10 @@ def search(
         return _resume(_path(resume, "--resume"), given, function, quiet)
     chosen = typed_tables.build(RunOptions, {"workload": workload, **given}, "options")
     resolved = resolve(chosen, settings or (), preset)
-    problem = build_problem(resolved)
-    prepared = prepare(resolved, problem)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(progress.compiling(quiet))
+        problem = build_problem(resolved)
+        prepared = prepare(resolved, problem)
         boards = _boards(resolved, problem, function, stack)
         if boards is not None:
             progress.note(f"measuring the baseline with {resolved.run.evaluator}", quiet)
@@ -179,6 +180,7 @@ def _option_names() -> list[str]:
 
 def _resume(path: Path, given: Mapping[str, Any], function: Function | None, quiet: bool) -> Result:
     with contextlib.ExitStack() as stack:
+        stack.enter_context(progress.compiling(quiet))
         folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
         old, resolved = resolve_again(path, given)
         options = resolved.run

@@ -20,6 +20,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _DIGESTS: dict[Any, str] = {}
 """Kernel -> digest of its code and of what it takes from other files."""
+_LISTENERS: list[Callable[[bool], None]] = []
+"""Who is to be told before the next kernel is compiled."""
 
 
 def kernel(function: F) -> F:
@@ -33,15 +35,30 @@ def kernel(function: F) -> F:
         compiled = njit(cache=True, nogil=True)(function)
     except RuntimeError:  # numba: "no locator available"
         compiled = njit(nogil=True)(function)
+        compiled._cache = _Forgiving(compiled._cache, keeps=False)
     else:
         # Numba itself looks only at the function's own file; the digest joins what it compares.
         index = compiled._cache._cache_file
         digest = _digest(function)
         index._source_stamp = (index._source_stamp, digest)
-        compiled._cache = _Forgiving(compiled._cache)
+        compiled._cache = _Forgiving(compiled._cache, keeps=True)
         _DIGESTS[compiled] = digest
     result: F = compiled
     return result
+
+
+@contextlib.contextmanager
+def before_compiling(listener: Callable[[bool], None]) -> Iterator[None]:
+    """Within it, `listener` is called once, before the first kernel is compiled that cannot be loaded from disk.
+
+    It is told whether the machine code is kept on disk, so that later processes load it.
+    """
+    _LISTENERS.append(listener)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):  # it was called
+            _LISTENERS.remove(listener)
 
 
 def _digest(function: Any) -> str:
@@ -101,20 +118,25 @@ def _known(value: Any) -> str | None:
 
 
 class _Forgiving:
-    """Numba's cache of one function, for which a full or unreadable disk is no reason to stop."""
+    """Numba's cache of one function, for which a full or unreadable disk is no reason to stop.
 
-    def __init__(self, cache: Any) -> None:
-        self._wrapped = cache
+    `keeps` says whether it is on disk at all.
+    """
+
+    def __init__(self, cache: Any, keeps: bool) -> None:
+        self._wrapped, self._keeps = cache, keeps
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._wrapped, name)
 
     def load_overload(self, *arguments: Any) -> Any:
-        """Machine code from disk, or None."""
-        try:
-            return self._wrapped.load_overload(*arguments)
-        except (OSError, EOFError):
-            return None
+        """Machine code from disk, or None; then numba compiles next, and listeners are told."""
+        found = None
+        with contextlib.suppress(OSError, EOFError):
+            found = self._wrapped.load_overload(*arguments)
+        while found is None and _LISTENERS:
+            _LISTENERS.pop()(self._keeps)
+        return found
 
     def save_overload(self, *arguments: Any) -> None:
         """Keep machine code on disk where that is possible."""

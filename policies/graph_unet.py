@@ -14,7 +14,6 @@ Deviations:
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,14 +21,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from policies.attention import GraphAttention
 from policies.graph import Graph, edges_between, square, union
 from policies.pooling import choose, pool, pooled_size, projection, union_numbers, unpool
 from policies.weight_vector import Segment, WeightFormat, Weights, weight_format_of
 from policies.weights import assign
-
-with warnings.catch_warnings():  # it calls a deprecated part of torch while it is imported
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from torch_geometric.nn import GATv2Conv
 
 
 @dataclass(frozen=True)
@@ -81,12 +77,16 @@ class GraphUNet(nn.Module):
         width = config.width
         with torch.random.fork_rng(devices=[]):
             self.encode = nn.Linear(features, width)
-            self.down = nn.ModuleList(_attention(config) for _ in range(config.depth + 1))
+            self.down = nn.ModuleList(
+                GraphAttention(width, config.attention_heads) for _ in range(config.depth + 1)
+            )
             self.down_norm = nn.ModuleList(nn.LayerNorm(width) for _ in range(config.depth + 1))
             self.pool_direction = nn.ParameterList(
                 nn.Parameter(torch.empty(1, width)) for _ in range(config.depth)
             )
-            self.up = nn.ModuleList(_attention(config) for _ in range(config.depth))
+            self.up = nn.ModuleList(
+                GraphAttention(width, config.attention_heads) for _ in range(config.depth)
+            )
             self.up_norm = nn.ModuleList(nn.LayerNorm(width) for _ in range(config.depth))
             self.last_norm = nn.LayerNorm(width)
             self.decide = nn.Linear(width, heads * choices)
@@ -134,11 +134,6 @@ class GraphUNet(nn.Module):
     def _layer(attention: nn.Module, norm: nn.Module, h: Tensor, edges: Tensor) -> Tensor:
         message: Tensor = attention(h.reshape(-1, h.shape[-1]), edges)
         return h + F.elu(norm(message.view_as(h)))
-
-
-def _attention(config: GraphUNetConfig) -> GATv2Conv:
-    channels = config.width // config.attention_heads
-    return GATv2Conv(config.width, channels, heads=config.attention_heads, add_self_loops=False)
 
 
 def draw_weights(weight_format: WeightFormat, config: GraphUNetConfig, rng: np.random.Generator) -> Weights:

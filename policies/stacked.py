@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from policies.attention import SLOPE
 from policies.graph import Graph, edges_between, square, union
 from policies.graph_unet import GraphUNet, GraphUNetConfig
 from policies.masking import masked_log_probs
@@ -22,8 +23,6 @@ from policies.weight_vector import WeightFormat
 
 NODES_A_PASS = 4096
 """Nodes of all members together in one pass: larger populations go in several, so that caches are not missed."""
-_SLOPE = 0.2
-"""Negative slope of the leaky rectifier in the attention."""
 
 
 class StackedActor:
@@ -115,7 +114,7 @@ def _attend(h: Tensor, edges: Tensor, w: dict[str, Tensor], name: str, heads: in
     left = _linear(h, w, f"{name}.lin_l").view(members * nodes, heads, -1)
     right = _linear(h, w, f"{name}.lin_r").view(members * nodes, heads, -1)
     given = left.index_select(0, source)
-    mixed = F.leaky_relu_(right.index_select(0, target).add_(given), _SLOPE)
+    mixed = F.leaky_relu_(right.index_select(0, target).add_(given), SLOPE)
     attention = w[f"{name}.att"].view(members, heads, -1)
     score = mixed.mul_(attention.index_select(0, target // nodes)).sum(dim=-1)
     # Softmax over the edges into each node; its greatest score is subtracted, so that exp does not overflow.

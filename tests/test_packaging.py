@@ -42,6 +42,20 @@ HEAVY = (
     "gymnasium",
 )
 """What takes long to import, and is therefore imported where it is used."""
+HEAVY_IN_A_RUN = (
+    "torch._dynamo",
+    "torch_geometric",
+    "tensorboardX",
+    "scipy.optimize",
+    "scipy.sparse",
+    "scipy.stats",
+    "pandas",
+    "matplotlib",
+    "umap",
+    "ray",
+    "gymnasium",
+)
+"""What takes long to import, and no search needs."""
 
 
 def normal(name: str) -> str:
@@ -86,10 +100,10 @@ def imported(path: Path) -> set[str]:
 
 
 def modules_after(program: str) -> set[str]:
-    """Top-level modules that are loaded when a program ends."""
+    """Modules that are loaded when a program ends."""
     code = f"{program}\nimport sys\nprint(chr(10) + ' '.join(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    return {name.split(".")[0] for name in done.stdout.splitlines()[-1].split()}
+    return set(done.stdout.splitlines()[-1].split())
 
 
 def test_every_package_in_the_tree_is_installed_and_nothing_else():
@@ -181,3 +195,17 @@ def test_starting_loads_nothing_heavy(program):
     loaded = modules_after(program)
     assert "egrl" in loaded
     assert not loaded & set(HEAVY)
+
+
+@pytest.mark.parametrize(
+    ("method", "unneeded"),
+    [("random", ("torch", *HEAVY_IN_A_RUN)), ("ea", HEAVY_IN_A_RUN), ("egrl", HEAVY_IN_A_RUN)],
+)
+def test_a_run_loads_only_what_it_searches_with(tmp_path, method, unneeded):
+    argv = ["run", "--workload", "alexnet", "--gens", "2", "--method", method, "--quiet"]
+    argv += ["--set", "method.gradient_steps=0.1"] if method == "egrl" else []
+    argv += ["--out", str(tmp_path / "run")]
+    loaded = modules_after(f"from egrl.cli.main import main\nassert main({argv!r}) == 0")
+    assert "hwsim.nnpi.problem" in loaded
+    assert ("torch" in loaded) == (method != "random")
+    assert not loaded & set(unneeded)

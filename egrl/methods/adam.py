@@ -1,51 +1,83 @@
-"""State of a `torch.optim.Adam` as flat arrays, so that a checkpoint holds arrays and numbers only."""
+"""Adam for the weights of a network, its state as flat arrays, so that a checkpoint holds arrays and numbers only.
+
+Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization" (ICLR 2015), Algorithm 1.
+
+The step is the kernel of `torch.optim.Adam(fused=True)`. That class itself imports torch's compiler when it is
+built, which takes longer than torch itself.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+"""Decay rates of the moments and the guard against division by zero (the source's values)."""
 MOMENTS = ("exp_avg", "exp_avg_sq")
+"""Names of first and second moment in a state."""
 
 
-def adam_state(optimizer: torch.optim.Adam) -> dict[str, Any]:
-    """{"step": int, "exp_avg": float32 [P], "exp_avg_sq": float32 [P]} over all parameters in order.
+class Adam:
+    """Moves parameters along their gradients. They step together: those without a gradient stay where they are."""
 
-    A parameter that was never stepped has zero moments, as at the beginning.
-    """
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    steps = {int(optimizer.state[p]["step"]) for p in parameters if p in optimizer.state}
-    if len(steps) > 1:
-        raise ValueError(f"optimizer: expected parameters that step together, received steps {sorted(steps)}")
-    state: dict[str, Any] = {"step": steps.pop() if steps else 0}
-    for moment in MOMENTS:
-        parts = [
-            optimizer.state[p][moment].reshape(-1)
-            if p in optimizer.state
-            else torch.zeros(p.numel(), device=p.device)
-            for p in parameters
-        ]
-        state[moment] = torch.cat(parts).cpu().numpy()
-    return state
+    def __init__(self, parameters: Iterable[Tensor], learning_rate: float, weight_decay: float = 0.0) -> None:
+        """For float32 parameters of one device; `weight_decay` times a weight is added to its gradient."""
+        self._parameters = list(parameters)
+        self._learning_rate, self._weight_decay = learning_rate, weight_decay
+        self.reset()
 
+    def reset(self) -> None:
+        """Forget all steps: zero moments, as at the beginning."""
+        self._first = [torch.zeros_like(p, requires_grad=False) for p in self._parameters]
+        self._second = [torch.zeros_like(p, requires_grad=False) for p in self._parameters]
+        self._steps = torch.zeros((), device=self._parameters[0].device)
 
-def load_adam_state(optimizer: torch.optim.Adam, state: dict[str, Any]) -> None:
-    """Inverse of `adam_state`. Raises ValueError where the number of values differs."""
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    optimizer.state.clear()
-    total = sum(p.numel() for p in parameters)
-    for moment in MOMENTS:
-        if np.shape(state[moment]) != (total,):
-            raise ValueError(f"{moment}: expected shape [{total}], received {list(np.shape(state[moment]))}")
-    if int(state["step"]) == 0:
-        return
-    offset = 0
-    for p in parameters:
-        end = offset + p.numel()
-        optimizer.state[p] = {"step": torch.tensor(float(state["step"]))} | {
-            m: torch.tensor(state[m][offset:end], dtype=torch.float32, device=p.device).view_as(p)
-            for m in MOMENTS
-        }
-        offset = end
+    def zero_grad(self) -> None:
+        """Drop the gradients."""
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Make one step with the gradients that there are."""
+        moved = [i for i, p in enumerate(self._parameters) if p.grad is not None]
+        self._steps += 1
+        torch._fused_adam_(
+            [self._parameters[i] for i in moved],
+            [grad for p in self._parameters if (grad := p.grad) is not None],
+            [self._first[i] for i in moved],
+            [self._second[i] for i in moved],
+            [],
+            [self._steps] * len(moved),
+            lr=self._learning_rate,
+            beta1=BETA1,
+            beta2=BETA2,
+            weight_decay=self._weight_decay,
+            eps=EPSILON,
+            amsgrad=False,
+            maximize=False,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """{"step": int, "exp_avg": float32 [P], "exp_avg_sq": float32 [P]} over all parameters in order."""
+        moments = zip(MOMENTS, (self._first, self._second), strict=True)
+        flat = {name: torch.cat([part.reshape(-1) for part in parts]) for name, parts in moments}
+        return {"step": int(self._steps), **{name: values.cpu().numpy() for name, values in flat.items()}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`. Raises ValueError where the number of values differs."""
+        total = sum(p.numel() for p in self._parameters)
+        for name in MOMENTS:
+            if np.shape(state[name]) != (total,):
+                raise ValueError(f"{name}: expected shape [{total}], received {list(np.shape(state[name]))}")
+        self._steps.fill_(float(state["step"]))
+        for name, parts in zip(MOMENTS, (self._first, self._second), strict=True):
+            values = torch.from_numpy(np.array(state[name], dtype=np.float32))
+            offset = 0
+            for part in parts:
+                part.copy_(values[offset : offset + part.numel()].view_as(part))
+                offset += part.numel()

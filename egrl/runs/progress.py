@@ -11,6 +11,7 @@ from typing import Any
 
 from egrl.core.budget import Budget
 from egrl.core.recorder import Observer
+from hwsim.jit import before_compiling
 
 
 class Silent:
@@ -107,6 +108,19 @@ def note(text: str, quiet: bool) -> None:
         return
     with contextlib.suppress(OSError):
         print(f"egrl: {text}", file=sys.stderr)
+
+
+def compiling(quiet: bool) -> AbstractContextManager[None]:
+    """Within it, a line on stderr where kernels are compiled, not loaded: that takes up to minutes."""
+
+    def say(kept: bool) -> None:
+        from tqdm import tqdm
+
+        when = "once after installing" if kept else "numba finds no folder to keep them in"
+        with contextlib.suppress(OSError):  # around a progress bar, where there is one
+            tqdm.write(f"egrl: compiling kernels ({when}) …", file=sys.stderr)
+
+    return contextlib.nullcontext() if quiet or sys.stderr is None else before_compiling(say)
 
 
 def observer(title: str, budget: Budget, known: int, quiet: bool) -> AbstractContextManager[Observer]:

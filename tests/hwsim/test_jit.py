@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hwsim.jit import before_compiling, kernel
+
 ROOT = Path(__file__).resolve().parents[2]
 HELPER = """
 from typing import NamedTuple
@@ -40,6 +42,15 @@ def answer(pair: Pair) -> int:
 
 print(answer(Pair(3, 4)), sum(answer.stats.cache_hits.values()))
 """
+LISTENER = """
+from hwsim.jit import before_compiling, kernel
+from helper import twice
+told = []
+with before_compiling(told.append):
+    print(twice(3))
+    print(twice(3.5))
+print(told)
+"""
 CHANGES = {
     "a kernel of another file": ("helper", "return 2 *", "return 3 *", 120),
     "a kernel that this one calls": ("deeper", "x + 1", "x + 2", 100),
@@ -69,3 +80,36 @@ def test_a_kernel_is_compiled_anew_when_what_it_takes_from_another_file_changes(
     file.write_text(file.read_text().replace(old, new))
     assert run(tmp_path)[0] == answer
     assert run(tmp_path) == (answer, 1)
+
+
+def test_a_listener_is_told_once_before_kernels_are_compiled_and_not_where_they_are_loaded(tmp_path):
+    for name, text in (("helper", HELPER), ("deeper", DEEPER), ("caller", LISTENER)):
+        (tmp_path / f"{name}.py").write_text(text)
+    env = {"PYTHONPATH": f"{ROOT}:{tmp_path}", "PATH": ""}
+    for told in ("[True]", "[]"):
+        argv = [sys.executable, str(tmp_path / "caller.py")]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True, env=env)
+        assert done.stdout.splitlines() == ["8", "9.0", told]
+
+
+def nowhere(name: str):
+    """A new kernel of code that lies in no file, so that numba cannot keep what it makes of it."""
+    scope: dict = {}
+    exec(f"def {name}(x):\n    return x + 1", scope)
+    return kernel(scope[name])
+
+
+def test_a_listener_is_told_where_machine_code_cannot_be_kept():
+    told: list[bool] = []
+    with before_compiling(told.append):
+        assert nowhere("one")(1) == 2
+        assert nowhere("other")(1) == 2
+    assert told == [False]
+
+
+def test_a_listener_is_forgotten_when_its_block_ends():
+    told: list[bool] = []
+    with before_compiling(told.append):
+        pass
+    assert nowhere("later")(1) == 2
+    assert told == []

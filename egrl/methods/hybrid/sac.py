@@ -38,7 +38,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from egrl.methods.adam import adam_state, load_adam_state
+from egrl.methods.adam import Adam
 from egrl.methods.hybrid.transitions import Task, Transitions
 from policies.choices import legal_choices
 from policies.critic import Critic, CriticConfig
@@ -128,8 +128,8 @@ class Sac:
         for net in (self.actor, self.critic, self.target_actor, self.target_critic):
             net.to(self.device)
         self._copy_to_targets()
-        self.actor_adam = torch.optim.Adam(self.actor.parameters(), lr=config.actor_lr, foreach=True)
-        self.critic_adam = torch.optim.Adam(self.critic.parameters(), lr=config.critic_lr, foreach=True)
+        self.actor_adam = Adam(self.actor.parameters(), config.actor_lr)
+        self.critic_adam = Adam(self.critic.parameters(), config.critic_lr)
         self.updates = 0
 
     def update(self, batch: Transitions, rng: np.random.Generator) -> dict[str, float]:
@@ -172,7 +172,7 @@ class Sac:
         """Start the actor and its target from weights float32 [P]. Raises ValueError where P differs."""
         assign(self.actor, weights)
         assign(self.target_actor, weights)
-        self.actor_adam.state.clear()
+        self.actor_adam.reset()
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, targets and optimizer moments as flat arrays; counters."""
@@ -181,8 +181,8 @@ class Sac:
             "critic": flatten(self.critic),
             "target_actor": flatten(self.target_actor),
             "target_critic": flatten(self.target_critic),
-            "actor_adam": adam_state(self.actor_adam),
-            "critic_adam": adam_state(self.critic_adam),
+            "actor_adam": self.actor_adam.state_dict(),
+            "critic_adam": self.critic_adam.state_dict(),
             "updates": self.updates,
         }
 
@@ -190,8 +190,8 @@ class Sac:
         """Inverse of `state_dict`: training goes on bit for bit. Raises ValueError where shapes differ."""
         for name in ("actor", "critic", "target_actor", "target_critic"):
             assign(getattr(self, name), np.asarray(state[name]))
-        load_adam_state(self.actor_adam, state["actor_adam"])
-        load_adam_state(self.critic_adam, state["critic_adam"])
+        self.actor_adam.load_state_dict(state["actor_adam"])
+        self.critic_adam.load_state_dict(state["critic_adam"])
         self.updates = int(state["updates"])
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
@@ -264,8 +264,8 @@ class Sac:
         self._step(self.actor, self.actor_adam, loss)
         return float(loss.detach()), float(entropy.detach())
 
-    def _step(self, net: nn.Module, optimizer: torch.optim.Adam, loss: Tensor) -> None:
-        optimizer.zero_grad(set_to_none=True)
+    def _step(self, net: nn.Module, optimizer: Adam, loss: Tensor) -> None:
+        optimizer.zero_grad()
         torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(net.parameters(), self.config.clip_norm)
         optimizer.step()

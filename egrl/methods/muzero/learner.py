@@ -20,7 +20,7 @@ from annotated_types import Ge, Gt, Le
 from numpy.typing import NDArray
 from torch.nn import functional as F
 
-from egrl.methods.adam import adam_state, load_adam_state
+from egrl.methods.adam import Adam
 from policies.muzero import MuZeroNet, tensors
 from policies.weights import assign, flatten
 
@@ -83,9 +83,7 @@ class MuZeroLearner:
         self._short = config.precision == "bfloat16" or (
             config.precision == "auto" and _is_quick(self._device)
         )
-        self._adam = torch.optim.Adam(
-            net.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
-        )
+        self._adam = Adam(net.parameters(), config.learning_rate, config.weight_decay)
         self.steps = 0
         self.metrics: dict[str, float] = {}
 
@@ -131,7 +129,7 @@ class MuZeroLearner:
         value_sum = (value_loss * weight).sum()
         reward_sum = (reward_loss * (alive[:-1] * scale[1:])).sum()
         loss = (policy_sum + config.value_weight * value_sum + reward_sum) / rows
-        self._adam.zero_grad(set_to_none=True)
+        self._adam.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), config.clip)
         self._adam.step()
@@ -151,7 +149,7 @@ class MuZeroLearner:
         """Weights, moments, numbers."""
         return {
             "weights": flatten(self._net),
-            "adam": adam_state(self._adam),
+            "adam": self._adam.state_dict(),
             "steps": self.steps,
             "metrics": dict(self.metrics),
         }
@@ -159,7 +157,7 @@ class MuZeroLearner:
     def load(self, state: dict[str, Any]) -> None:
         """The inverse of `state`."""
         assign(self._net, np.asarray(state["weights"], np.float32))
-        load_adam_state(self._adam, state["adam"])
+        self._adam.load_state_dict(state["adam"])
         self.steps, self.metrics = int(state["steps"]), dict(state["metrics"])
 
 

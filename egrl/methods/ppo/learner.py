@@ -30,7 +30,7 @@ from annotated_types import Ge, Gt, Le
 from numpy.typing import NDArray
 from torch import Tensor
 
-from egrl.methods.adam import adam_state, load_adam_state
+from egrl.methods.adam import Adam
 from egrl.methods.ppo.task import Example, Rollouts, Task
 from hwsim.problem import Mapping16
 from policies.graphsage import GraphSage, GraphSageConfig
@@ -81,7 +81,7 @@ class Ppo:
         self._config, self._tasks, self._device = config, tasks, torch.device(device)
         features, heads = tasks[0].x.shape[1], tasks[0].counts.shape[1]
         self.net = GraphSage(network, features, heads, rng).to(self._device)
-        self._adam = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate)
+        self._adam = Adam(self.net.parameters(), config.learning_rate)
 
     def log_probs(self, problem: int, before: Mapping16) -> NDArray[np.float32]:
         """Log-probabilities float32 [B, N, H, C] of what comes after mappings [B, N, H]; -inf for illegal choices."""
@@ -140,7 +140,7 @@ class Ppo:
     ) -> dict[str, float]:
         config, noted = self._config, dict.fromkeys(METRICS, 0.0)
         rows = sum(advantage.size for _, advantage in batch)
-        self._adam.zero_grad(set_to_none=True)
+        self._adam.zero_grad()
         for part, advantages in batch:
             live = self._tasks[part.problem].live
             decisions = max(1, int(live.sum()))
@@ -195,12 +195,12 @@ class Ppo:
 
     def state_dict(self) -> dict[str, Any]:
         """Weights and moments."""
-        return {"weights": self.weights(), "adam": adam_state(self._adam)}
+        return {"weights": self.weights(), "adam": self._adam.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
         self.load_weights(state["weights"])
-        load_adam_state(self._adam, state["adam"])
+        self._adam.load_state_dict(state["adam"])
 
 
 def _distinct(mapping: Mapping16) -> tuple[Mapping16, NDArray[np.int64]]:

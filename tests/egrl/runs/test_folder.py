@@ -162,7 +162,7 @@ def test_a_full_disk_anywhere_is_one_line_and_the_run_goes_on_afterwards(tmp_pat
     real = builtins.open
 
     def full(file, mode="r", *args, **kwargs):
-        if where in str(file) and any(m in mode for m in "wa"):
+        if where in str(file) and any(m in mode for m in "wxa"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
         return real(file, mode, *args, **kwargs)
 

@@ -1,0 +1,57 @@
+"""What people are told on stderr: that kernels are compiled."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from egrl import api
+from egrl.runs import progress
+
+LINE = "egrl: compiling kernels (once after installing) …\n"
+
+
+def fresh_kernel(folder: Path) -> Callable[[int], int]:
+    """A kernel that was never compiled."""
+    path = folder / "never_compiled.py"
+    path.write_text(
+        "from hwsim.jit import kernel\n\n\n@kernel\ndef answer(x: int) -> int:\n    return x + 1\n"
+    )
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: Callable[[int], int] = module.answer
+    return found
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_line_says_that_kernels_are_compiled_unless_quiet_is_wanted(tmp_path, capsys, quiet):
+    answer = fresh_kernel(tmp_path)
+    with progress.compiling(quiet):
+        assert answer(1) == 2
+        assert answer(True) == 2  # of another type: compiled, too
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == ("" if quiet else LINE)
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_search_says_it_before_its_progress(tmp_path, capsys, monkeypatch, quiet):
+    real, answer = api.build_problem, fresh_kernel(tmp_path)
+
+    def build(resolved):
+        assert answer(1) == 2
+        return real(resolved)
+
+    monkeypatch.setattr(api, "build_problem", build)
+    out = tmp_path / "run"
+    for how in ({"workload": "alexnet", "out": out, "method": "random"}, {"resume": out}):
+        api.search(**how, evals=10 if "out" in how else 20, quiet=quiet)
+        err = capsys.readouterr().err
+        assert err.startswith(LINE) == ("out" in how and not quiet)
+        assert err.count("compiling") <= 1
