@@ -133,7 +133,7 @@ def search(
             progress.note(f"measuring the baseline with {resolved.run.evaluator}", quiet)
             boards.measure_baseline()
         path = (
-            default_folder(problem.workload, resolved.run.method, resolved.run.seed)
+            default_folder(problem.about.workload, resolved.run.method, resolved.run.seed)
             if out is None
             else _path(out, "--out")
         )
@@ -216,7 +216,7 @@ def _run(
     else:
         boards.follow(prepared.archive)
         measure = boards
-    title = f"{problem.workload} {resolved.run.method}"
+    title = f"{problem.about.workload} {resolved.run.method}"
     done = 0 if state is None else state.generation
     known = len(prepared.archive)
     stopped = False

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from egrl.core.method import Method
+from hwsim.capabilities import HasObservation
 from hwsim.problem import Problem
 
 
@@ -60,7 +61,7 @@ def serves_all(problem: Problem) -> str | None:
 
 def needs_graph(problem: Problem) -> str | None:
     """For methods whose policies look at a graph."""
-    return None if problem.observation is not None else "the problem has no graph to observe"
+    return None if isinstance(problem, HasObservation) else "the problem has no graph to observe"
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from egrl.core.method import Setting
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition, serves_all
 from hwsim.capabilities import pipeline_of
+from hwsim.mappings import repair, sample
 from hwsim.problem import Evaluation, Mapping16, Status
 from population.moves import Moves, MovesConfig
 
@@ -93,13 +94,13 @@ class Annealing:
     def __init__(self, setting: Setting, config: AnnealingConfig) -> None:
         self._setting, self._config = setting, config
         self._moves = [
-            Moves(p.num_choices, p.size_bytes > 0, config.moves, p.size_bytes, pipeline_of(p))
+            Moves(p.space.num_choices, p.space.live, config.moves, p.space.size_bytes, pipeline_of(p))
             for p in setting.problems
         ]
         self._chains = [
             [
                 _Chain(
-                    (problem.initial if start is None else start).copy(),
+                    (problem.space.initial if start is None else start).copy(),
                     setting.generator(f"annealing {p} {c}"),
                 )
                 for c in range(config.chains)
@@ -140,17 +141,17 @@ class Annealing:
             self._asked += 1
         if not batch:
             return proposals(
-                np.zeros((0, *self._setting.problems[problem].num_choices.shape), np.int16), "", problem
+                np.zeros((0, *self._setting.problems[problem].space.shape), np.int16), "", problem
             )
         keys = run_keys(self._setting.seed, np.arange(first, self._asked), REPAIR)
         if self._config.space == "distributions":
             return proposals(np.stack(batch), sources, problem)
-        return proposals(self._setting.problems[problem].repair(np.stack(batch), keys), sources, problem)
+        return proposals(repair(self._setting.problems[problem], np.stack(batch), keys), sources, problem)
 
     def _draw(self, number: int, chain: _Chain, fresh: bool) -> Mapping16:
         """A mapping [N, H] drawn from the chain's distributions, after a step unless it is `fresh`."""
         problem, start = self._setting.problems[number], self._setting.start[number]
-        shape = (*problem.num_choices.shape, int(problem.num_choices.max()))
+        shape = (*problem.space.shape, problem.space.most_choices)
         if chain.weights is None:
             chain.weights = np.ones(shape, np.float32)
             if start is not None:
@@ -164,7 +165,7 @@ class Annealing:
             anew = chain.rng.exponential(size=shape).astype(np.float32)
             chain.tried = np.where(chosen[:, :, None], anew, chain.weights)
         key = run_keys(self._setting.seed, np.array([self._asked]), SAMPLE)
-        return problem.sample(chain.tried[None], key)[0]
+        return sample(problem, chain.tried[None], key)[0]
 
     def learn(self) -> None:
         """Nothing is learned."""

@@ -36,6 +36,7 @@ from egrl.core.method import Setting
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods import policy_fit
+from hwsim.mappings import sample
 from hwsim.problem import Evaluation, Mapping16, Status
 from policies.graph import prepare
 from policies.graph_unet import GraphUNetConfig, draw_weights
@@ -172,12 +173,12 @@ class Es:
         mapping = []
         for problem, seen, known in zip(self._problems, self._seen, self._setting.start, strict=True):
             graph = prepare(seen.edge_index, len(seen.x))
-            probabilities = self._actor.probabilities(weights, seen.x, graph, problem.num_choices)
+            probabilities = self._actor.probabilities(weights, seen.x, graph, problem.space.num_choices)
             if self._config.readout == "greedy":
                 best = probabilities.argmax(axis=-1)[..., None]
                 probabilities = (best == np.arange(probabilities.shape[-1])).astype(np.float32)
             numbers = np.arange(self._proposed, self._proposed + len(weights))
-            rows = problem.sample(probabilities, run_keys(self._setting.seed, numbers, SAMPLE))
+            rows = sample(problem, probabilities, run_keys(self._setting.seed, numbers, SAMPLE))
             self._proposed += len(weights)
             if start and known is not None:
                 rows[0] = known

@@ -37,6 +37,7 @@ from egrl.core.registry import MethodDefinition, serves_all
 from egrl.methods.parts_dp import PartsDp
 from egrl.methods.rounds import Rounds
 from hwsim.capabilities import HasParts
+from hwsim.mappings import repair, sample_uniformly
 from hwsim.problem import Evaluation, Mapping16, Problem
 
 if TYPE_CHECKING:
@@ -61,10 +62,10 @@ def joint_choices(problem: Problem, node: int, mapping: Mapping16) -> Mapping16:
 
     B is the product of the live decisions' numbers of choices, less one where the mapping in place is among them.
     """
-    heads = np.flatnonzero(problem.size_bytes[node] > 0)
+    heads = np.flatnonzero(problem.space.size_bytes[node] > 0)
     rows = [
         joint
-        for joint in itertools.product(*(range(int(problem.num_choices[node, h])) for h in heads))
+        for joint in itertools.product(*(range(int(problem.space.num_choices[node, h])) for h in heads))
         if joint != tuple(mapping[node, heads].tolist())
     ]
     out = np.repeat(mapping[None], len(rows), axis=0)
@@ -106,7 +107,7 @@ class GreedyDp:
         self._setting = setting
         self._walks = []
         for number, (problem, start) in enumerate(zip(setting.problems, setting.start, strict=True)):
-            mapping = problem.initial if start is None else start
+            mapping = problem.space.initial if start is None else start
             self._walks.append(
                 _Walk(mapping.copy(), setting.generator(f"greedy-dp {number}"), mapping[None].copy())
             )
@@ -130,7 +131,7 @@ class GreedyDp:
         first = walk.node < 0 and walk.walks == 1 and self._setting.start[turn] is not None
         walk.asked = rows.stop
         self._asked += len(batch)
-        repaired = problem.repair(batch, run_keys(self._setting.seed, numbers, REPAIR))
+        repaired = repair(problem, batch, run_keys(self._setting.seed, numbers, REPAIR))
         return proposals(repaired, "start" if first else "greedy-dp", turn)
 
     def _move_on(self, turn: int) -> None:
@@ -140,7 +141,7 @@ class GreedyDp:
             walk.mapping, walk.best = walk.best, None
         if walk.node < 0:
             walk.improved = False
-        nodes = len(problem.nodes)
+        nodes = len(problem.space.nodes)
         walk.asked = walk.told = 0
         for _ in range(nodes + 1):
             walk.node += 1
@@ -157,9 +158,8 @@ class GreedyDp:
         self._begin_anew(problem, walk)
 
     def _begin_anew(self, problem: Problem, walk: _Walk) -> None:
-        shape = (1, *problem.num_choices.shape, int(problem.num_choices.max()))
         key = run_keys(self._setting.seed, np.array([self._asked]), SAMPLE)
-        walk.batch = problem.sample(np.ones(shape, dtype=np.float32), key)
+        walk.batch = sample_uniformly(problem, key)
         walk.mapping, walk.reward, walk.speedup = walk.batch[0].copy(), -np.inf, 0.0
         walk.node = -1
         walk.walks += 1

@@ -20,6 +20,7 @@ from egrl.core.method import Setting
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition, serves_all
 from egrl.methods.graph_search.completion import complete
+from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem
 from hwsim.stepwise import HasDerivation
 from workloads.errors import InputError
@@ -50,7 +51,8 @@ class RandomSearch:
         for problem in setting.problems:
             if config.draw == "derivation" and not isinstance(problem, HasDerivation):
                 raise InputError(
-                    f"method.draw: expected sample, since problem {problem.name} has no derivation, found 'derivation'"
+                    f"method.draw: expected sample, since problem {problem.about.name} has no derivation, found"
+                    " 'derivation'"
                 )
 
     def ask(self, room: int) -> Proposals | None:
@@ -73,8 +75,7 @@ class RandomSearch:
             graph = problem.derivation
             plans = [complete(graph, graph.root, np.random.default_rng(int(key))) for key in keys]
             return np.stack([plan for plan in plans if plan is not None])
-        uniform = np.ones((len(keys), *problem.num_choices.shape, problem.num_choices.max()), np.float32)
-        return problem.sample(uniform, keys)
+        return sample_uniformly(problem, keys)
 
     def learn(self) -> None:
         """Nothing is learned."""

@@ -18,6 +18,7 @@ from egrl.core.budget import GENERATION
 from egrl.core.keys import REPAIR, run_keys
 from egrl.core.method import Setting
 from egrl.core.proposals import Proposals, proposals
+from hwsim.mappings import repair
 from hwsim.problem import Evaluation, Mapping16, Status
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Rounds:
         """What is left of the round, or the next one when all has been told."""
         if self._at == len(self._round):
             if len(self._owners) > len(self._rewards):
-                shape = (0, *self._setting.problems[self._problem].num_choices.shape)
+                shape = (0, *self._setting.problems[self._problem].space.shape)
                 return proposals(np.zeros(shape, np.int16), "", self._problem)
             if not self._begin_round():
                 return None
@@ -66,7 +67,7 @@ class Rounds:
         mapping = np.stack(rows)
         if self._mend and self._from != "start":
             keys = run_keys(self._setting.seed, numbers, REPAIR)
-            mapping = self._setting.problems[self._problem].repair(mapping, keys)
+            mapping = repair(self._setting.problems[self._problem], mapping, keys)
         return proposals(mapping, self._from, self._problem)
 
     def _begin_round(self) -> bool:

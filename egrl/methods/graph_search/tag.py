@@ -66,7 +66,7 @@ def derivation_of(problem: Problem, vertices: Vertices, order: Order) -> tuple[D
     views = {"derivation": own, "domains": domains}
     if vertices in views and views[vertices] is None:
         raise InputError(
-            f"method.vertices: expected auto or decisions, since problem {problem.name} has no {vertices}, found"
+            f"method.vertices: expected auto or decisions, since problem {problem.about.name} has no {vertices}, found"
             f" {vertices!r}"
         )
     asked = [view for name, view in views.items() if view is not None and vertices in ("auto", name)]

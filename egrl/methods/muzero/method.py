@@ -21,6 +21,7 @@ from egrl.methods.muzero.agent import Agent
 from egrl.methods.muzero.config import PAPER, PlayConfig
 from egrl.methods.muzero.fitting import check_names, game_of, policy_of, weights_of, whole
 from egrl.methods.muzero.learner import METRICS
+from hwsim.capabilities import HasObservation
 from hwsim.problem import Evaluation, Mapping16, Problem
 from hwsim.stepwise import HasGame
 from policies.store import StoredPolicy
@@ -82,7 +83,7 @@ class MuZero:
         if not agent.finished:
             agent.work()
         if not agent.finished:
-            return proposals(np.empty((0, *self._problems[0].num_choices.shape), np.int16), [])
+            return proposals(np.empty((0, *self._problems[0].space.shape), np.int16), [])
         problem, count = agent.finished[0].problem, 0
         while count < min(room, len(agent.finished)) and agent.finished[count].problem == problem:
             count += 1
@@ -110,7 +111,7 @@ class MuZero:
     def policy(self) -> StoredPolicy | None:
         """The networks."""
         agent, common = self._agent, policy_fit.common_demands(self._problems)
-        metadata = {**common, "seed": self._setting.seed, "workload": self._problems[0].workload}
+        metadata = {**common, "seed": self._setting.seed, "workload": self._problems[0].about.workload}
         return policy_of(agent.net, self._config, agent.potential.discount, metadata)
 
     def state_dict(self) -> dict[str, Any] | None:
@@ -134,7 +135,7 @@ def serves(problem: Problem) -> str | None:
     """A game is needed, and a graph for the policy's metadata."""
     if not isinstance(problem, HasGame):
         return "the problem is no game"
-    return None if problem.observation is not None else "the problem has no graph to observe"
+    return None if isinstance(problem, HasObservation) else "the problem has no graph to observe"
 
 
 def _check(config: PlayConfig, problems: int) -> None:

@@ -24,6 +24,7 @@ from egrl.core.keys import REPAIR, run_keys
 from egrl.core.method import Setting
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition
+from hwsim.mappings import repair
 from hwsim.problem import Evaluation, Mapping16, Problem, Status
 from workloads.errors import InputError
 
@@ -65,10 +66,12 @@ class Peer:
         self._problem = setting.problems[0]
         self._open = _open(self._problem)
         self._start = setting.start[0]
-        first = self._problem.initial if self._start is None else self._start
+        first = self._problem.space.initial if self._start is None else self._start
         seed = int(setting.generator(f"peer {name}").integers(2**31))
         point = np.maximum(first[self._open], 0).astype(np.int64)
-        self._optimiser = build(Task(self._problem.num_choices[self._open].astype(np.int64), point, seed))
+        self._optimiser = build(
+            Task(self._problem.space.num_choices[self._open].astype(np.int64), point, seed)
+        )
         self._batch: Mapping16 = np.zeros((0, *first.shape), np.int16)
         self._loss = np.zeros(0)
         self._losses: list[NDArray[np.float64]] = []
@@ -91,13 +94,13 @@ class Peer:
     def _mappings(self, points: Points) -> Mapping16:
         """Mappings [B, N, H] of points [B, D]; the very first row is the start mapping as it was given."""
         problem = self._problem
-        mapping = np.where(problem.size_bytes > 0, np.int16(0), np.int16(-1))
+        mapping = np.where(problem.space.live, np.int16(0), np.int16(-1))
         batch = np.repeat(mapping[None], len(points), axis=0)
         batch[:, self._open] = points
         keys = run_keys(self._setting.seed, np.arange(self._proposed, self._proposed + len(batch)), REPAIR)
-        batch = problem.repair(batch, keys)
+        batch = repair(problem, batch, keys)
         if self._proposed == 0:
-            batch[0] = problem.initial if self._start is None else self._start
+            batch[0] = problem.space.initial if self._start is None else self._start
         return batch
 
     def learn(self) -> None:
@@ -143,7 +146,7 @@ class Peer:
 
 def _open(problem: Problem) -> NDArray[np.bool_]:
     """bool [N, H]: the live decisions with more than one choice."""
-    return (problem.size_bytes > 0) & (problem.num_choices > 1)
+    return problem.space.live & (problem.space.num_choices > 1)
 
 
 def serves(problem: Problem) -> str | None:

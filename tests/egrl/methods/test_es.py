@@ -101,11 +101,11 @@ def test_rewards_that_are_all_equal_or_all_failed_move_nothing():
 
 def test_a_round_is_a_generation_and_begins_with_the_start_mapping_or_the_mean():
     problem = ToyRagged()
-    method = build(start=problem.initial)
+    method = build(start=problem.space.initial)
     first, second = method.ask(GENERATION), None
     assert first is not None
     assert list(first.source) == ["start"] + ["es"] * (GENERATION - 1)
-    np.testing.assert_array_equal(first.mapping[0], problem.initial)
+    np.testing.assert_array_equal(first.mapping[0], problem.space.initial)
     method.tell(first.numbered(0), problem.evaluate(first.mapping, np.zeros(GENERATION, np.uint64)))
     assert np.isnan(method.metrics()["deployable_speedup"])
     second = method.ask(GENERATION)
