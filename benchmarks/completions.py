@@ -116,7 +116,8 @@ def decisions(seeds: int) -> None:
         for name, settings in DECISIONS.values():
             found = [costs(problem, name, settings, seed, (800,))[0] for seed in range(seeds)]
             cells.append(f"{problem.baseline.cost / median(found):10.2f}")
-        print(f"{problem.name + ' ' + problem.workload + ' ' + problem.chip:32}" + "".join(cells), flush=True)
+        about = problem.about
+        print(f"{' '.join((about.name, about.workload, about.chip)):32}" + "".join(cells), flush=True)
 
 
 def main() -> None:

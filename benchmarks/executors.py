@@ -23,6 +23,7 @@ from egrl.core.budget import GENERATION
 from egrl.core.executor import Executor
 from egrl.core.proposals import Proposals, proposals
 from egrl.measure.local import InProcess, ProcessPool
+from hwsim.mappings import sample_uniformly
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.problem import Evaluation, Keys, Mapping16
@@ -80,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     problem = NnpiProblem(load(args.workload), load_chip("nnpi"))
     key = np.arange(GENERATION, dtype=np.uint64)
-    mapping = problem.sample(np.ones((GENERATION, *problem.num_choices.shape, 3)), key)
+    mapping = sample_uniformly(problem, key)
     batch = proposals(mapping, "benchmark").numbered(0)
     kinds = [("in-process", 1)]
     kinds += [("pool", int(workers)) for workers in args.workers.split(",")]

@@ -23,6 +23,7 @@ from hwsim.fft.grammar import Plan
 from hwsim.fft.host import machine_name
 from hwsim.fft.problem import FftProblem
 from hwsim.fft.transform import Fft
+from hwsim.mappings import sample_uniformly
 from hwsim.measure import Practice, interleave, loops
 
 
@@ -43,9 +44,8 @@ def sampler(run: Callable[[], object]) -> Callable[[], float]:
 def searched(size: int, evals: int, seed: int) -> Plan:
     """The best of so many plans drawn at random, and the default plan."""
     problem = FftProblem(size)
-    uniform = np.ones((evals, *problem.num_choices.shape, problem.derivation.most_rules), np.float32)
     keys = np.arange(evals, dtype=np.uint64) + np.uint64(seed << 32)
-    found = problem.evaluate(problem.sample(uniform, keys), keys)
+    found = problem.evaluate(sample_uniformly(problem, keys), keys)
     best = int(np.nanargmin(found.cost))
     if found.cost[best] >= problem.baseline.cost:
         return default_plan(size)

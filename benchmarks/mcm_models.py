@@ -34,12 +34,12 @@ def main() -> None:
         problem = McmProblem(load_partition(name), load_package(given.chip), McmConfig())
         found, partitions = compare_models(problem, given.samples)
         print(
-            f"{problem.workload} on {problem.chip}: {partitions} of {given.samples} keys; {found.invalid:.1%} do not"
-            f" run; correlation {found.pearson:.4f}",
+            f"{problem.about.workload} on {problem.about.chip}: {partitions} of {given.samples} keys;"
+            f" {found.invalid:.1%} do not run; correlation {found.pearson:.4f}",
             flush=True,
         )
     if given.output:
-        save(agreement_figure(found, f"{problem.workload} on {problem.chip}"), Path(given.output))
+        save(agreement_figure(found, f"{problem.about.workload} on {problem.about.chip}"), Path(given.output))
 
 
 if __name__ == "__main__":

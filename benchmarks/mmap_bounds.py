@@ -31,7 +31,7 @@ def random_return(problem: MmapProblem, plays: int) -> float:
     rng, best = np.random.default_rng(0), 0.0
     for first in range(0, plays, AT_ONCE):
         count = min(AT_ONCE, plays - first)
-        mapping = rng.integers(0, 3, (count, *problem.initial.shape)).astype(np.int16)
+        mapping = rng.integers(0, 3, (count, *problem.space.initial.shape)).astype(np.int16)
         best = max(best, float(problem.evaluate(mapping, np.zeros(count, np.uint64)).reward.max()))
     return best
 
@@ -41,14 +41,14 @@ def row(problem: MmapProblem, seconds: float, plays: int) -> str:
     bound = upper_bound(problem.tables, seconds)
     counted = re.search(r"\(([\d,]+) of ([\d,]+) steps", bound.proof)
     steps = [int(number.replace(",", "")) for number in counted.groups()] if counted else [0, 1]
-    same = np.stack([np.full_like(problem.initial, choice) for choice in (1, 2)])
+    same = np.stack([np.full_like(problem.space.initial, choice) for choice in (1, 2)])
     copy, no_copy = problem.evaluate(same, np.zeros(2, np.uint64)).reward
     found = random_return(problem, plays)
     plays_of = np.stack([problem.baseline.mapping, best_greedy(problem.game)[:, None]])
     projection, greedy = problem.evaluate(plays_of, np.zeros(2, np.uint64)).reward
     best = max(found, copy, no_copy, projection, greedy)
     return (
-        f"| {problem.workload} | {int(problem.live.sum()):,} |"
+        f"| {problem.about.workload} | {int(problem.space.live.sum()):,} |"
         f" {trivial_bound(problem.tables, uses_of(problem.tables)):.3f} | {bound.reward:.4f} |"
         f" {steps[0] / steps[1]:.0%} | {bound.seconds:.1f} | {found:.3f} | {copy:.3f} | {no_copy:.3f} |"
         f" {projection:.3f} | {greedy:.3f} | {best / bound.reward:.1%} | {bound.reward / best - 1:.1%} |"

@@ -93,7 +93,7 @@ def correlations(programs: Sequence[str], chip: Chip, seed: int) -> None:
     for name in programs:
         problem = MmapProblem(load_program(name), chip)
         tables, game = problem.tables, problem.game
-        draws = np.random.default_rng(seed).random((10, len(problem.nodes)))
+        draws = np.random.default_rng(seed).random((10, len(problem.space.nodes)))
         priced = [greedy(game, GreedyConfig(room, copy)) for room, copy in PRICES]
         rows = np.stack(
             [*random_legal(game, draws).action, *priced, problem.baseline.mapping[:, 0], best_greedy(game)]

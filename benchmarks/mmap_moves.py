@@ -126,9 +126,13 @@ def main() -> None:
 
 def measure(problem: MmapProblem, repeat: int) -> None:
     """Print the rows of one program."""
-    tables, game, head = problem.tables, problem.game, f"| {problem.workload} | {len(problem.nodes)} |"
-    decisions = int(problem.live.sum())
-    random = np.random.default_rng(1).integers(0, 3, (1, len(problem.nodes))).astype(np.int16)
+    tables, game, head = (
+        problem.tables,
+        problem.game,
+        f"| {problem.about.workload} | {len(problem.space.nodes)} |",
+    )
+    decisions = int(problem.space.live.sum())
+    random = np.random.default_rng(1).integers(0, 3, (1, len(problem.space.nodes))).astype(np.int16)
     state, words = state_of(new_states(tables, 1), 0), new_words(tables)
     for name, rows in (
         ("random", random),

@@ -33,9 +33,9 @@ SLICE = 512
 def first(problem: MmapProblem) -> Finished:
     """The game that wishes to keep everything."""
     game = problem.game
-    wish = np.full((1, len(problem.nodes)), NO_COPY, np.int16)
+    wish = np.full((1, len(problem.space.nodes)), NO_COPY, np.int16)
     mapping = game.play(wish).action[0][:, None].astype(np.int16)
-    decided = mapping[problem.size_bytes > 0]
+    decided = mapping[problem.space.live]
     returned = float(problem.evaluate(np.maximum(mapping, 0)[None], np.zeros(1, np.uint64)).reward[0])
     return Finished(0, NO_SLOT, mapping, returned, tuple(decided.tolist()))
 
@@ -78,7 +78,7 @@ def main() -> None:
         for seed in range(given.seeds):
             speed, best = revised(problem, config, seed, given.seconds)
             found = " | ".join(f"{each:.4f}" for each in best)
-            row = f"| {problem.workload} | {seed} | {speed:,.0f} | {found} | {heuristic:.4f} | {bound:.4f} |"
+            row = f"| {problem.about.workload} | {seed} | {speed:,.0f} | {found} | {heuristic:.4f} | {bound:.4f} |"
             print(row, flush=True)
 
 

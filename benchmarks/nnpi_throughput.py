@@ -56,9 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in args.workloads.split(","):
         workload = load(name)
         problem, twin = NnpiProblem(workload, chip), Twin(workload, chip)
-        shape = (args.rows, *problem.size_bytes.shape)
+        shape = (args.rows, *problem.space.shape)
         batch = np.random.default_rng(0).integers(0, len(chip.memories), shape).astype(np.int16)
-        batch = np.where(problem.live, batch, np.int16(-1))
+        batch = np.where(problem.space.live, batch, np.int16(-1))
         keys = np.arange(args.rows, dtype=np.uint64)
         quiet = np.zeros(args.rows)
         rectified = rectify(problem.tables, batch)[0]

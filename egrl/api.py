@@ -135,7 +135,7 @@ def search(
             progress.note(f"measuring the baseline with {resolved.run.evaluator}", quiet)
             boards.measure_baseline()
         path = (
-            default_folder(problem.workload, resolved.run.method, resolved.run.seed)
+            default_folder(problem.about.workload, resolved.run.method, resolved.run.seed)
             if out is None
             else _path(out, "--out")
         )
@@ -219,7 +219,7 @@ def _run(
     else:
         boards.follow(archive)
         measure = boards
-    title = f"{problem.workload} {resolved.run.method}"
+    title = f"{problem.about.workload} {resolved.run.method}"
     known = len(archive)
     stopped = False
     try:

@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
     if result.mapping is None:
         print(f"{model}: no valid mapping found; run folder: {result.folder}")
         return 1
-    fastest = result.problem.labels[0][-1]
+    fastest = result.problem.space.labels[0][-1]
     held = [
         row
         for row in mapping_export.rows(result.problem, result.mapping)

@@ -29,11 +29,11 @@ def main(argv: Sequence[str]) -> int:
     print(f"run folder: {result.folder}")
 
     problem = result.problem
-    head = problem.heads.index("weight")
-    memory, size_bytes = result.mapping[:, head], problem.size_bytes[:, head]
+    head = problem.space.heads.index("weight")
+    memory, size_bytes = result.mapping[:, head], problem.space.size_bytes[:, head]
     before = problem.baseline.mapping[:, head]
     print(f"\n{'memory':<8}{'weights':>8}{'MiB':>10}{'compiler MiB':>14}")
-    for number, name in reversed(list(enumerate(problem.labels[head]))):
+    for number, name in reversed(list(enumerate(problem.space.labels[head]))):
         here = memory == number
         mib, compiled = (size_bytes[where].sum() / 2**20 for where in (here, before == number))
         print(f"{name:<8}{here.sum():>8}{mib:>10.2f}{compiled:>14.2f}")

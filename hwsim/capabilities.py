@@ -15,11 +15,55 @@ from numpy.typing import NDArray
 from hwsim.problem import (
     Bound,
     Floats,
+    Keys,
     Mapping16,
+    Observation,
     Problem,
     RewardBound,
 )
 from hwsim.stages import Pipeline
+
+
+@runtime_checkable
+class HasObservation(Protocol):
+    """A problem with a graph that policies can look at."""
+
+    @property
+    def observation(self) -> Observation:
+        """What a policy sees at the space's `initial`."""
+
+
+@runtime_checkable
+class CanSample(Protocol):
+    """A problem that draws mappings by a rule of its own; others are drawn decision by decision.
+
+    Whoever wants a mapping asks `hwsim.mappings.sample` or `sample_uniformly`, which serve all problems.
+    """
+
+    def sample(self, probabilities: NDArray[np.floating[Any]] | None, key: Keys) -> Mapping16:
+        """Draw canonical mappings [B, N, H] from probabilities [B, N, H, C] (rows of dead decisions ignored).
+
+        None: all choices of a decision are equally likely. The keys are uint64 [B].
+        """
+
+
+@runtime_checkable
+class CanRepair(Protocol):
+    """A problem that cannot express every mapping, or mends some; what others do is `hwsim.mappings.repair`."""
+
+    def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
+        """The mappings [B, N, H] nearest by the problem's own rule that it can express.
+
+        Raises ValueError where shape, dtype or a choice number is out of range.
+        """
+
+
+@runtime_checkable
+class HasFiles(Protocol):
+    """A problem with inputs that must be kept beside a run so that it can be repeated."""
+
+    def files(self) -> Mapping[str, str]:
+        """File name -> text."""
 
 
 @dataclass(frozen=True)

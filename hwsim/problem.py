@@ -9,13 +9,15 @@ its arguments and the key: another key differs, the same key repeats.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hwsim.space import Space
 
 Mapping16 = NDArray[np.int16]
 """int16 [N, H] or [B, N, H]; -1 = unused."""
@@ -175,61 +177,58 @@ class RewardBound:
     seconds: float
 
 
-class Problem(Protocol):
-    """What a mapping costs on some hardware. Everything is fixed after construction; it must pickle.
+@dataclass(frozen=True)
+class About:
+    """How a problem speaks of itself.
 
     Attributes:
         name: "nnpi", "mmap" …
         workload, chip: names for people and for summaries.
-        nodes: N names; heads: H names.
-        labels: for each head the names of its choices, slowest first where speed means something.
-        num_choices: int16 [N, H]; a decision's choices are 0 .. num_choices-1.
-        choice_rank: float32 [H, C], a choice's rank in speed scaled to 0..1.
-        size_bytes: int64 [N, H]; 0 = dead decision, always -1 in canonical mappings.
-        initial: int16 [N, H], the canonical mapping an episode begins with.
-        observation: what a policy sees at `initial`; None where there is no graph to see.
+        unit: of costs.
+        rival: what the baseline is called: "the compiler".
+        evaluated: what evaluations evaluate, in the plural: "inferences".
+        measured: whether costs are seconds that are measured on this machine, the baseline's anew in each run.
+        place: what a choice is where it is a place: "memory", "chip"; "" where choices are no places: actions, rules.
+        alike: whether two mappings are the more alike the more of their numbers are equal; not so where a number means
+            another thing after other choices, as the rules of a plan do.
+        step: what a step of the time axis is where there is one: "op", "instruction"; else "".
+    """
+
+    name: str
+    workload: str
+    chip: str
+    unit: str = "s"
+    rival: str = "the baseline"
+    evaluated: str = "mappings"
+    measured: bool = False
+    place: str = ""
+    alike: bool = True
+    step: str = ""
+
+
+class Problem(Protocol):
+    """What a mapping costs on some hardware. Everything is fixed after construction; it must pickle.
+
+    What a problem may offer beyond this is a capability each (`hwsim/capabilities.py`, `hwsim/stepwise.py`).
+
+    Attributes:
+        about: its name and its words.
+        space: what there is to decide.
         baseline: what speedups are relative to.
-        unit: unit of cost.
     """
 
     @property
-    def name(self) -> str: ...
+    def about(self) -> About: ...
     @property
-    def workload(self) -> str: ...
-    @property
-    def chip(self) -> str: ...
-    @property
-    def nodes(self) -> tuple[str, ...]: ...
-    @property
-    def heads(self) -> tuple[str, ...]: ...
-    @property
-    def labels(self) -> tuple[tuple[str, ...], ...]: ...
-    @property
-    def num_choices(self) -> NDArray[np.int16]: ...
-    @property
-    def choice_rank(self) -> NDArray[np.float32]: ...
-    @property
-    def size_bytes(self) -> NDArray[np.int64]: ...
-    @property
-    def initial(self) -> Mapping16: ...
-    @property
-    def observation(self) -> Observation | None: ...
+    def space(self) -> Space: ...
     @property
     def baseline(self) -> Baseline: ...
-    @property
-    def unit(self) -> str: ...
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
         """Measure mappings [B, N, H]; pure, batched; `key` [B] decides the noise.
 
         Raises ValueError where shape, dtype or a choice number is out of range.
         """
-
-    def sample(self, probabilities: NDArray[np.floating[Any]], key: Keys) -> Mapping16:
-        """Draw canonical mappings [B, N, H] from probabilities [B, N, H, C] (rows of dead decisions ignored)."""
-
-    def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
-        """The mappings [B, N, H] nearest by the problem's own rule that it can express (identity by default)."""
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """Every constraint that one mapping [N, H] breaks, by code that shares nothing with `evaluate`."""
@@ -242,6 +241,3 @@ class Problem(Protocol):
 
     def fingerprint(self) -> str:
         """Hex digest of everything a cost depends on: simulator version, chip, workload, switches."""
-
-    def files(self) -> Mapping[str, str]:
-        """File name -> text of the inputs that must be kept beside a run so that it can be repeated."""

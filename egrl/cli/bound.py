@@ -77,7 +77,8 @@ def command(
     shipped = None if anew else shipped_bound(subject)
     if shipped is None and isinstance(subject, HasModel | HasRewardBound):
         click.echo(
-            f"egrl bound: proving a bound for {subject.workload} on {subject.chip}, about {limit_s:g} s at most",
+            f"egrl bound: proving a bound for {subject.about.workload} on {subject.about.chip},"
+            f" about {limit_s:g} s at most",
             err=True,
         )
     if isinstance(subject, HasRewardBound) and not isinstance(subject, HasModel):
@@ -113,9 +114,9 @@ def bound_report(
     """
     if not isinstance(problem, HasModel):
         raise InputError(
-            f"--problem {problem.name}: expected one with a model that can be solved or with bounded rewards"
+            f"--problem {problem.about.name}: expected one with a model that can be solved or with bounded rewards"
         )
-    known: dict[str, Mapping16] = {_rival(problem.name): problem.baseline.mapping}
+    known: dict[str, Mapping16] = {_rival(problem.about.name): problem.baseline.mapping}
     remarks: list[str] = []
     if shipped is None:
         solution = problem.solve(seconds, seed)
@@ -135,10 +136,10 @@ def bound_report(
     report = {
         "kind": "bound",
         "version": 1,
-        "problem": problem.name,
-        "workload": problem.workload,
-        "chip": problem.chip,
-        "unit": problem.unit,
+        "problem": problem.about.name,
+        "workload": problem.about.workload,
+        "chip": problem.about.chip,
+        "unit": problem.about.unit,
         "bound": bound.cost,
         "proof": bound.proof,
         "seconds": round(bound.seconds, 3),

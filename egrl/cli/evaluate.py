@@ -66,7 +66,7 @@ def mapping_of(mapping: str, problem: Problem) -> Mapping16:
     if mapping == "best-known":
         found, remark = problem.best_known() if isinstance(problem, HasBestKnown) else (None, "")
         if found is None:
-            why = remark or f"none ships for {problem.workload} on {problem.chip}"
+            why = remark or f"none ships for {problem.about.workload} on {problem.about.chip}"
             raise InputError(
                 f"--mapping best-known: expected a best mapping that ships with the package or is wisdom: {why}"
             )
@@ -89,13 +89,13 @@ def evaluation_report(problem: Problem, mapping: Mapping16, name: str) -> dict[s
     return {
         "kind": "evaluation",
         "version": 1,
-        "problem": problem.name,
-        "workload": problem.workload,
-        "chip": problem.chip,
+        "problem": problem.about.name,
+        "workload": problem.about.workload,
+        "chip": problem.about.chip,
         "mapping": name,
         "status": Status(int(found.status[0])).name.lower(),
         "cost": float(found.cost[0]) if ran else None,
-        "unit": problem.unit,
+        "unit": problem.about.unit,
         "speedup": float(found.speedup[0]),
         "reward": float(found.reward[0]),
         "epsilon": float(found.epsilon[0]),

@@ -69,5 +69,7 @@ def command(
             f"egrl export: {len(outside)} nodes of the model are views or constants and have no place",
             err=True,
         )
-    click.echo(f"{path}: {past.problem.workload} on {past.problem.chip}, {len(past.problem.nodes)} ops")
+    click.echo(
+        f"{path}: {past.problem.about.workload} on {past.problem.about.chip}, {len(past.problem.space.nodes)} ops"
+    )
     return 0

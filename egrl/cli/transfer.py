@@ -70,7 +70,7 @@ def command(
     try:
         for source in sources:
             targets = transfer.build_targets(source, names)
-            _check_names([target.workload for target in targets])
+            _check_names([target.about.workload for target in targets])
             placed = transfer.zero_shot(source, targets)
             tuned = []
             if finetune is not None:

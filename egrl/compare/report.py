@@ -98,7 +98,7 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
         for summary, curve in zip(summaries, curves, strict=True)
     ]
     problem = subject.problem
-    title = f"{problem.workload} on {problem.chip}"
+    title = f"{problem.about.workload} on {problem.about.chip}"
     bound = max((s["bound"] for s in summaries if s["bound"] is not None), default=None)
     best_known = comparison.best_known_cost(runs, shipped_cost(problem))
     if curves:
@@ -106,16 +106,19 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
         try:
             fastest = None if bound is None else problem.baseline.cost / bound
             style.save(
-                learning_curves(curves, title, fastest, rival(problem.name), measured(problem.name)), path
+                learning_curves(
+                    curves, title, fastest, rival(problem.about.name), measured(problem.about.name)
+                ),
+                path,
             )
         except OSError as error:
             raise atomic.disk_failure(path, error) from error
     table = comparison.rows(runs, subject.methods, best_known, bound)
     return {
-        "workload": problem.workload,
-        "problem": problem.name,
-        "chip": problem.chip,
-        "unit": problem.unit,
+        "workload": problem.about.workload,
+        "problem": problem.about.name,
+        "chip": problem.about.chip,
+        "unit": problem.about.unit,
         "fingerprint": problem.fingerprint(),
         "baseline": problem.baseline.cost,
         "best_known": best_known,

@@ -80,7 +80,7 @@ def plan(
                 start = resolved.run.start
             reason = find_method(method).serves(problem)
             if reason is not None:
-                raise InputError(f"--methods: {method} cannot serve problem {problem.name}: {reason}")
+                raise InputError(f"--methods: {method} cannot serve problem {problem.about.name}: {reason}")
             for seed in range(seeds):
                 path = folder / name / f"{method}-s{seed}".replace(":", "-")
                 run = dataclasses.replace(resolved, run=dataclasses.replace(resolved.run, seed=seed))

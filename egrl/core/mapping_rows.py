@@ -15,9 +15,9 @@ def rows_of(problem: Problem, mapping: Mapping16) -> list[dict[str, Any]]:
     """One mapping [N, H] by names, an object a node; a dead decision is left out of its node's entry."""
     rows: list[dict[str, Any]] = []
     places = problem.placement(mapping) if isinstance(problem, HasPlacement) else [None] * len(mapping)
-    for node, choices, place in zip(problem.nodes, mapping.tolist(), places, strict=True):
+    for node, choices, place in zip(problem.space.nodes, mapping.tolist(), places, strict=True):
         row: dict[str, Any] = {"node": node}
-        for head, labels, choice in zip(problem.heads, problem.labels, choices, strict=True):
+        for head, labels, choice in zip(problem.space.heads, problem.space.labels, choices, strict=True):
             if choice >= 0:
                 row[head] = labels[choice]
         if place is not None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from egrl.core.method import Context, Method
 from egrl.core.several import Several
+from hwsim.capabilities import HasObservation
 from hwsim.problem import Problem
 
 
@@ -67,7 +68,7 @@ def serves_all(problem: Problem) -> str | None:
 
 def needs_graph(problem: Problem) -> str | None:
     """For methods whose policies look at a graph."""
-    return None if problem.observation is not None else "the problem has no graph to observe"
+    return None if isinstance(problem, HasObservation) else "the problem has no graph to observe"
 
 
 @dataclass(frozen=True)

@@ -20,23 +20,23 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     problem = shown.run.problem
     check_places("bands", problem)
     found = {
-        name: bands(mapping, problem.size_bytes, problem.heads, problem.labels)
+        name: bands(mapping, problem.space.size_bytes, problem.space.heads, problem.space.labels)
         for name, mapping in shown.mappings().items()
     }
     numbers = {
         **shown.numbers,
-        "ops": problem.nodes,
+        "ops": problem.space.nodes,
         "heads": [
             {
                 "head": head,
-                "memories": problem.labels[h],
-                "tensors": int((problem.size_bytes[:, h] > 0).sum()),
+                "memories": problem.space.labels[h],
+                "tensors": int((problem.space.size_bytes[:, h] > 0).sum()),
                 **{name: _numbers(parts[h]) for name, parts in found.items()},
             }
-            for h, head in enumerate(problem.heads)
+            for h, head in enumerate(problem.space.heads)
         ],
     }
-    return Drawing(band_figure(found, problem.nodes, shown.title), plain(numbers), shown.remarks)
+    return Drawing(band_figure(found, problem.space.nodes, shown.title), plain(numbers), shown.remarks)
 
 
 def _numbers(band: Band) -> dict[str, object]:

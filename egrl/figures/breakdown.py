@@ -24,7 +24,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     problem = shown.run.problem
     if not isinstance(problem, HasExplanation):
         raise InputError(
-            f"plot breakdown: expected a problem that can say where its costs come from, found {problem.name!r}"
+            f"plot breakdown: expected a problem that can say where its costs come from, found {problem.about.name!r}"
         )
     explained = {name: problem.explain(mapping).ops for name, mapping in shown.mappings().items()}
     before, after = (
@@ -32,7 +32,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         for name, ops in explained.items()
     )
     names = [op.name for op in explained["compiler"]]
-    memories = tuple(dict.fromkeys(label for head in problem.labels for label in head))
+    memories = tuple(dict.fromkeys(label for head in problem.space.labels for label in head))
     found = breakdown(before, after, memories)
     figure = breakdown_figure(before, after, names, memories, shown.title)
     numbers = {

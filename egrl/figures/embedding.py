@@ -24,7 +24,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     kept, remarks = together(runs)
     problem = kept[0].problem
     check_alike("umap", problem)
-    live = problem.size_bytes > 0
+    live = problem.space.live
     past = [_valid(run) for run in kept]
     searched = [(found.mapping[:, live], found.speedup) for found in past]
     compiler = problem.baseline.mapping[live]
@@ -36,13 +36,15 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     distance = hamming(np.stack([*(searched[run][0][index] for run, index in pairs), compiler]))
     distances = measure(distance, best, groups.run)
     points = embed(distance)
-    title = f"{problem.workload} on {problem.chip}: mappings as fast as the compiler's, and the best"
+    title = (
+        f"{problem.about.workload} on {problem.about.chip}: mappings as fast as the compiler's, and the best"
+    )
     short = [run.path.name for run in kept]
     names = short if len(set(short)) == len(short) else [str(run.path) for run in kept]
     figure = embedding_figure(points, best, groups.run, names, distances, title)
     numbers = {
-        "workload": problem.workload,
-        "chip": problem.chip,
+        "workload": problem.about.workload,
+        "chip": problem.about.chip,
         "runs": [str(run.path) for run in kept],
         "competitive_within": WITHIN,
         "most": MOST,

@@ -33,16 +33,16 @@ class Fastest:
     @property
     def title(self) -> str:
         """Workload, chip and speedup."""
-        problem = self.run.problem
-        return f"{problem.workload} on {problem.chip}: best is {self.speedup:.4f}x {rival(problem.name)}"
+        about = self.run.problem.about
+        return f"{about.workload} on {about.chip}: best is {self.speedup:.4f}x {rival(about.name)}"
 
     @property
     def numbers(self) -> Mapping[str, Any]:
         """What every such figure says of its run."""
         problem = self.run.problem
         return {
-            "workload": problem.workload,
-            "chip": problem.chip,
+            "workload": problem.about.workload,
+            "chip": problem.about.chip,
             "run": str(self.run.path),
             "speedup": self.speedup,
         }

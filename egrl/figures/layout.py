@@ -37,15 +37,16 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     problem = shown.run.problem
     if not isinstance(problem, HasLifetimes):
         raise InputError(
-            f"plot layout: expected a problem that can say where its tensors live and when, found {problem.name!r}"
+            "plot layout: expected a problem that can say where its tensors live and when, found"
+            f" {problem.about.name!r}"
         )
     memories = allocate(problem, shown.run.best_mapping(), ALIGN_BYTES, SECONDS, SEED)
     layouts = [_layout(problem, memory) for memory in memories]
-    steps = len(problem.nodes)
-    figure = layout_figure(layouts, problem.heads, steps, shown.title, STEP)
+    steps = len(problem.space.nodes)
+    figure = layout_figure(layouts, problem.space.heads, steps, shown.title, STEP)
     numbers = {
         **shown.numbers,
-        "heads": problem.heads,
+        "heads": problem.space.heads,
         "steps": steps,
         "align_bytes": ALIGN_BYTES,
         "memories": [
@@ -72,7 +73,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
 def _layout(problem: Problem, memory: PackedMemory) -> Layout:
     columns = np.array(
         [
-            (tensor.first, tensor.last + 1, offset, tensor.size_bytes, problem.heads.index(tensor.head))
+            (tensor.first, tensor.last + 1, offset, tensor.size_bytes, problem.space.heads.index(tensor.head))
             for tensor, offset in zip(memory.tensors, memory.packing.offsets, strict=True)
         ],
         np.int64,

@@ -40,7 +40,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     layouts = [each.layout(run.best_mapping()) for each, run in zip(played, runs, strict=True)]
     speedups = [float(run.summary["best"]["speedup"]) for run in runs]
     maps = [
-        _map(each, layout, f"{run.path.name} ({label}): {speedup:.4f}x {rival(problem.name)}")
+        _map(each, layout, f"{run.path.name} ({label}): {speedup:.4f}x {rival(problem.about.name)}")
         for each, run, label, layout, speedup in zip(
             played, runs, labels(given), layouts, speedups, strict=True
         )
@@ -48,18 +48,18 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     names: list[str | None] = [str(run.path) for run in runs]
     if len(runs) == 1:
         names, speedups, layouts = [*names, None], [*speedups, 1.0], [*layouts, problem.heuristic]
-        maps.append(_map(problem, problem.heuristic, rival(problem.name)))
+        maps.append(_map(problem, problem.heuristic, rival(problem.about.name)))
     tensor = most_visits(maps)
     name = "" if tensor is None else problem.program.tensors[tensor].name
     figure = memory_map_figure(
         maps,
         tensor_colours(len(problem.program.tensors)),
-        f"{problem.workload} on {problem.chip}: {size_text(maps[0].capacity_bytes)} of CMEM",
+        f"{problem.about.workload} on {problem.about.chip}: {size_text(maps[0].capacity_bytes)} of CMEM",
         None if tensor is None else (tensor, _shortened(name)),
     )
     numbers = {
-        "workload": problem.workload,
-        "chip": problem.chip,
+        "workload": problem.about.workload,
+        "chip": problem.about.chip,
         "capacity_bytes": maps[0].capacity_bytes,
         "steps": len(maps[0].supply_s),
         "highlighted": None

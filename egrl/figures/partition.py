@@ -25,7 +25,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     problem = shown.run.problem
     if not isinstance(problem, HasPartition):
         raise InputError(
-            f"plot partition: expected a problem that splits a network over chips (mcm), found {problem.name!r}"
+            f"plot partition: expected a problem that splits a network over chips (mcm), found {problem.about.name!r}"
         )
     splits = splits_of(shown, problem)
     numbers = {
@@ -44,9 +44,9 @@ def draw_shares(shown: Fastest, problem: HasPartition) -> Drawing:
 
 def splits_of(shown: Fastest, problem: HasPartition) -> list[Split]:
     """The baseline's partition and the best one of a run."""
-    mappings, unit = shown.mappings(), shown.run.problem.unit
+    mappings, unit = shown.mappings(), shown.run.problem.about.unit
     return [
-        _split(problem, mappings["compiler"], rival(shown.run.problem.name), unit),
+        _split(problem, mappings["compiler"], rival(shown.run.problem.about.name), unit),
         _split(problem, mappings["best"], f"best: {shown.speedup:.4f}x", unit),
     ]
 

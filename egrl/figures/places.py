@@ -25,6 +25,6 @@ def check_places(figure: str, problem: Problem) -> None:
 
 def _refusal(figure: str, problem: Problem, what: str) -> InputError:
     return InputError(
-        f"plot {figure}: expected a problem whose mappings say where things lie, found {problem.name!r}, whose"
+        f"plot {figure}: expected a problem whose mappings say where things lie, found {problem.about.name!r}, whose"
         f" mappings are {what}"
     )

@@ -22,12 +22,14 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     problem = kept[0].problem
     check_places("shift", problem)
     best = np.stack([run.best_mapping() for run in kept])
-    found = shifts(problem.baseline.mapping, best, problem.size_bytes, problem.heads, problem.labels)
+    found = shifts(
+        problem.baseline.mapping, best, problem.space.size_bytes, problem.space.heads, problem.space.labels
+    )
     of = "the best mapping" if len(kept) == 1 else f"the best mappings of {len(kept)} runs"
-    title = f"{problem.workload} on {problem.chip}\nfrom the compiler's map to {of}"
+    title = f"{problem.about.workload} on {problem.about.chip}\nfrom the compiler's map to {of}"
     numbers = {
-        "workload": problem.workload,
-        "chip": problem.chip,
+        "workload": problem.about.workload,
+        "chip": problem.about.chip,
         "runs": [str(run.path) for run in kept],
         "heads": [
             {

@@ -32,7 +32,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         return draw_shares(shown, problem)
     if not isinstance(problem, HasOccupancy):
         raise InputError(
-            f"plot utilisation: expected a problem that can say what its memories hold, found {problem.name!r}"
+            f"plot utilisation: expected a problem that can say what its memories hold, found {problem.about.name!r}"
         )
     mappings = shown.mappings()
     held = {name: problem.occupancy(mapping) for name, mapping in mappings.items()}
@@ -40,13 +40,13 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     first = held["compiler"]
     unit = TIME if isinstance(problem, HasExplanation) else STEP
     figure = utilisation_figure(
-        schedules, first.memories, problem.heads, first.capacity_bytes, shown.title, unit
+        schedules, first.memories, problem.space.heads, first.capacity_bytes, shown.title, unit
     )
     numbers = {
         **shown.numbers,
         "memories": first.memories,
         "capacity_bytes": first.capacity_bytes,
-        "heads": problem.heads,
+        "heads": problem.space.heads,
         "x": unit,
         **{
             name: {

@@ -111,7 +111,11 @@ class BoardExecutor:
     def request(self, mapping: Mapping16) -> dict[str, Any]:
         """What a board is told of one mapping [N, H]."""
         problem = self._problem
-        names = {"problem": problem.name, "workload": problem.workload, "chip": problem.chip}
+        names = {
+            "problem": problem.about.name,
+            "workload": problem.about.workload,
+            "chip": problem.about.chip,
+        }
         return {**names, "mapping": rows_of(problem, mapping)}
 
     # ---- before the search

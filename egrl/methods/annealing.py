@@ -32,6 +32,7 @@ from egrl.core.method import Context, Method
 from egrl.core.proposals import START, Proposals, proposals
 from egrl.core.registry import MethodDefinition, serves_all
 from hwsim.capabilities import pipeline_of
+from hwsim.mappings import repair, sample
 from hwsim.problem import Evaluation, Mapping16, Status
 from population.moves import Moves, MovesConfig
 
@@ -89,13 +90,13 @@ class Annealing(Method):
             config.chains - 1
         )  # a batch is a step of one chain, and needs no result but the chain's own
         self._moves = Moves(
-            problem.num_choices,
-            problem.size_bytes > 0,
+            problem.space.num_choices,
+            problem.space.live,
             config.moves,
-            problem.size_bytes,
+            problem.space.size_bytes,
             pipeline_of(problem),
         )
-        first = problem.initial if start is None else start
+        first = problem.space.initial if start is None else start
         self._chains = [
             _Chain(first.copy(), context.generator(f"annealing 0 {number}"))
             for number in range(config.chains)
@@ -110,7 +111,7 @@ class Annealing(Method):
             mapping = self._draw(chain, fresh)[None]
         else:
             mapping = (chain.mapping if fresh else self._moves.propose(chain.mapping, chain.rng))[None]
-            mapping = self._problem.repair(mapping, self._context.keys(REPAIR, self._asked, 1))
+            mapping = repair(self._problem, mapping, self._context.keys(REPAIR, self._asked, 1))
         self._asked += 1
         return proposals(mapping, "annealing")
 
@@ -122,14 +123,14 @@ class Annealing(Method):
             chosen.flat[chain.rng.integers(chosen.size)] = True
             anew = chain.rng.exponential(size=weights.shape).astype(np.float32)
             chain.tried = np.where(chosen[:, :, None], anew, weights)
-        return self._problem.sample(chain.tried[None], self._context.keys(SAMPLE, self._asked, 1))[0]
+        return sample(self._problem, chain.tried[None], self._context.keys(SAMPLE, self._asked, 1))[0]
 
     def _weights(self) -> NDArray[np.float32]:
         """Float32 [N, H, C], where a chain begins: uniform, or certain of the start mapping."""
         start = self._context.start[0]
-        choices = int(self._problem.num_choices.max())
+        choices = self._problem.space.most_choices
         if start is None:
-            return np.ones((*self._problem.num_choices.shape, choices), np.float32)
+            return np.ones((*self._problem.space.shape, choices), np.float32)
         return np.eye(choices, dtype=np.float32)[np.maximum(start, 0)]
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:

@@ -36,6 +36,7 @@ from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods import policy_fit
+from hwsim.mappings import sample
 from hwsim.problem import Evaluation, Mapping16
 from policies.graph import prepare
 from policies.graph_unet import GraphUNetConfig, draw_weights
@@ -164,12 +165,12 @@ class Es(Method):
         mapping = []
         for problem, seen in zip(self._problems, self._seen, strict=True):
             graph = prepare(seen.edge_index, len(seen.x))
-            probabilities = self._actor.probabilities(weights, seen.x, graph, problem.num_choices)
+            probabilities = self._actor.probabilities(weights, seen.x, graph, problem.space.num_choices)
             if self._config.readout == "greedy":
                 best = probabilities.argmax(axis=-1)[..., None]
                 probabilities = (best == np.arange(probabilities.shape[-1])).astype(np.float32)
             keys = self._context.keys(SAMPLE, self._proposed, len(weights))
-            mapping.append(problem.sample(probabilities, keys))
+            mapping.append(sample(problem, probabilities, keys))
             self._proposed += len(weights)
         unknown = np.full(len(mapping) * len(weights), np.nan)
         return _Round(mapping, len(weights), scouting, mean, unknown, unknown.copy())

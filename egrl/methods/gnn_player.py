@@ -43,5 +43,5 @@ class GnnPlayer:
         torch.set_num_threads(1)  # graphs are small: more threads wait for one another
         seen = policy_fit.observation(problem)
         graph = prepare(seen.edge_index, len(seen.x))
-        odds = self._actor.probabilities(self._weights, seen.x, graph, problem.num_choices)
-        return np.where(problem.size_bytes > 0, odds.argmax(axis=-1), -1).astype(np.int16)
+        odds = self._actor.probabilities(self._weights, seen.x, graph, problem.space.num_choices)
+        return np.where(problem.space.live, odds.argmax(axis=-1), -1).astype(np.int16)

@@ -34,8 +34,8 @@ from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition, serves_all
 from egrl.methods.parts_dp import PartsDp
-from hwsim.canonical import sample_uniformly
 from hwsim.capabilities import HasParts
+from hwsim.mappings import repair, sample_uniformly
 from hwsim.problem import Evaluation, Mapping16, Problem
 
 
@@ -57,10 +57,10 @@ def joint_choices(problem: Problem, node: int, mapping: Mapping16) -> Mapping16:
 
     B is the product of the live decisions' numbers of choices, less one where the mapping in place is among them.
     """
-    heads = np.flatnonzero(problem.size_bytes[node] > 0)
+    heads = np.flatnonzero(problem.space.size_bytes[node] > 0)
     rows = [
         joint
-        for joint in itertools.product(*(range(int(problem.num_choices[node, h])) for h in heads))
+        for joint in itertools.product(*(range(int(problem.space.num_choices[node, h])) for h in heads))
         if joint != tuple(mapping[node, heads].tolist())
     ]
     out = np.repeat(mapping[None], len(rows), axis=0)
@@ -78,7 +78,7 @@ class GreedyDp(Method):
     def __init__(self, context: Context, config: GreedyDpConfig) -> None:
         self._context, self._problem = context, context.problems[0]
         start = context.start[0]
-        self._mapping = (self._problem.initial if start is None else start).copy()
+        self._mapping = (self._problem.space.initial if start is None else start).copy()
         self._rng = context.generator("greedy-dp 0")
         self._reward, self._speedup = -np.inf, 0.0
         self._node, self._placed, self._improved = -1, False, False
@@ -89,13 +89,13 @@ class GreedyDp(Method):
         batch = self._candidates() if self._placed else self._mapping[None]
         keys = self._context.keys(REPAIR, self._asked, len(batch))
         self._asked += len(batch)
-        return proposals(self._problem.repair(batch, keys), "greedy-dp")
+        return proposals(repair(self._problem, batch, keys), "greedy-dp")
 
     def _candidates(self) -> Mapping16:
         """Those of the next node that has any, int16 [B, N, H]; a new mapping where a pass has brought nothing."""
-        for _ in range(len(self._problem.nodes) + 1):
+        for _ in range(len(self._problem.space.nodes) + 1):
             self._node += 1
-            if self._node == len(self._problem.nodes):
+            if self._node == len(self._problem.space.nodes):
                 self._node = 0
                 self._passes += 1
                 if not self._improved:

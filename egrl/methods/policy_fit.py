@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from egrl.core.method import Context
+from hwsim.capabilities import HasObservation
 from hwsim.problem import Observation, Problem
 from workloads.errors import InputError
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 def observation(problem: Problem) -> Observation:
     """What a policy sees of a problem. ValueError where the problem has none."""
-    if problem.observation is None:
-        raise ValueError(f"problem: expected one with an observation, received {problem.name}")
+    if not isinstance(problem, HasObservation):
+        raise ValueError(f"problem: expected one with an observation, received {problem.about.name}")
     return problem.observation
 
 
@@ -28,8 +29,8 @@ def demands(problem: Problem) -> dict[str, Any]:
     seen = observation(problem)
     return {
         "features": seen.x.shape[1],
-        "heads": list(problem.heads),
-        "choices": int(problem.num_choices.max()),
+        "heads": list(problem.space.heads),
+        "choices": problem.space.most_choices,
         "feature_schema": seen.schema,
     }
 
@@ -41,8 +42,8 @@ def common_demands(problems: Sequence[Problem], *free: str) -> dict[str, Any]:
         for key, value in demands(problem).items():
             if value != first[key] and key not in free:
                 raise InputError(
-                    f"workloads {problems[0].workload} and {problem.workload}: {key}: expected one policy to fit"
-                    f" both, found {first[key]!r} and {value!r}"
+                    f"workloads {problems[0].about.workload} and {problem.about.workload}: {key}: expected one policy"
+                    f" to fit both, found {first[key]!r} and {value!r}"
                 )
     return first
 
@@ -56,7 +57,7 @@ def check(policy: StoredPolicy, problem: Problem, where: str) -> None:
     for key, value in demands(problem).items():
         if policy.metadata.get(key) != value and key not in free:
             raise InputError(
-                f"{where}: {key}: expected {value!r} as {problem.workload} on {problem.chip} has it,"
+                f"{where}: {key}: expected {value!r} as {problem.about.workload} on {problem.about.chip} has it,"
                 f" found {policy.metadata.get(key)!r}"
             )
 

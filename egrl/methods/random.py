@@ -9,7 +9,7 @@ from egrl.core.keys import SAMPLE
 from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition, serves_all
-from hwsim.canonical import sample_uniformly
+from hwsim.mappings import sample_uniformly
 
 
 @dataclass(frozen=True)

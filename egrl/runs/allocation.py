@@ -74,7 +74,7 @@ def allocate(
     """
     if not isinstance(problem, HasLifetimes):
         raise InputError(
-            f"allocate: expected a problem that can say where its tensors live and when, found {problem.name!r}"
+            f"allocate: expected a problem that can say where its tensors live and when, found {problem.about.name!r}"
         )
     lifetimes = problem.lifetimes(mapping)
     packed = []
@@ -104,9 +104,9 @@ def document(
     return {
         "kind": "allocation",
         "version": 1,
-        "problem": problem.name,
-        "workload": problem.workload,
-        "chip": problem.chip,
+        "problem": problem.about.name,
+        "workload": problem.about.workload,
+        "chip": problem.about.chip,
         "mapping": mapping,
         "align_bytes": align_bytes,
         "packed": all(memory.packing.verdict == "packed" for memory in memories),
@@ -130,9 +130,9 @@ def document(
 
 def rows(problem: Problem, memories: Sequence[PackedMemory]) -> list[dict[str, Any]]:
     """A row of COLUMNS a tensor, by op and head, under the names of the workload's own file."""
-    order = {name: number for number, name in enumerate(problem.nodes)}
+    order = {name: number for number, name in enumerate(problem.space.nodes)}
     placed = [
-        (order[tensor.node], problem.heads.index(tensor.head), tensor, memory.name, offset)
+        (order[tensor.node], problem.space.heads.index(tensor.head), tensor, memory.name, offset)
         for memory in memories
         for tensor, offset in zip(memory.tensors, memory.packing.offsets, strict=True)
     ]
@@ -145,8 +145,8 @@ def rows(problem: Problem, memories: Sequence[PackedMemory]) -> list[dict[str, A
                     tensor.head,
                     memory,
                     tensor.size_bytes,
-                    problem.nodes[tensor.first],
-                    problem.nodes[tensor.last],
+                    problem.space.nodes[tensor.first],
+                    problem.space.nodes[tensor.last],
                     tensor.first,
                     tensor.last,
                     offset,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from egrl.problems import rival
-from hwsim.canonical import canonical
 from hwsim.capabilities import HasBestKnown, HasRewardBound
+from hwsim.mappings import sample_uniformly
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 
@@ -33,7 +33,7 @@ def certificate(
     """
     bound = bounded.reward_bound(seconds)
     if bound is None:
-        raise InputError(f"--problem {problem.name}: expected settings under which rewards are bounded")
+        raise InputError(f"--problem {problem.about.name}: expected settings under which rewards are bounded")
     known, remarks = {problem.baseline.name: problem.baseline.mapping, **_everywhere(problem)}, []
     known[f"the best of {PLAYS} random mappings"] = _best_of_random(problem, seed)
     known |= given
@@ -48,10 +48,10 @@ def certificate(
     return {
         "kind": "reward-bound",
         "version": 1,
-        "problem": problem.name,
-        "workload": problem.workload,
-        "chip": problem.chip,
-        "unit": problem.unit,
+        "problem": problem.about.name,
+        "workload": problem.about.workload,
+        "chip": problem.about.chip,
+        "unit": problem.about.unit,
         "reward_bound": bound.reward,
         "proof": bound.proof,
         "seconds": round(bound.seconds, 3),
@@ -69,25 +69,21 @@ def certificate(
 
 def _everywhere(problem: Problem) -> dict[str, Mapping16]:
     """A mapping for each choice that every decision has, where there is one head."""
-    if len(problem.heads) != 1:
+    if len(problem.space.heads) != 1:
         return {}
-    fewest = int(problem.num_choices.min())
-    live = problem.size_bytes > 0
+    fewest = int(problem.space.num_choices.min())
     return {
-        f"{label} everywhere": canonical(np.full(live.shape, choice, np.int16), live)
-        for choice, label in enumerate(problem.labels[0][:fewest])
+        f"{label} everywhere": problem.space.canonical(np.full(problem.space.shape, choice, np.int16))
+        for choice, label in enumerate(problem.space.labels[0][:fewest])
     }
 
 
 def _best_of_random(problem: Problem, seed: int) -> Mapping16:
     """The mapping [N, H] with the highest reward of `PLAYS`, every decision drawn evenly."""
-    shape = (AT_ONCE, *problem.num_choices.shape, int(problem.num_choices.max()))
-    even = np.broadcast_to((np.arange(shape[-1]) < problem.num_choices[:, :, None]).astype(np.float64), shape)
-    even = even / even.sum(axis=-1, keepdims=True)
     best, highest = problem.baseline.mapping, -np.inf
     for first in range(0, PLAYS, AT_ONCE):
         keys = np.random.default_rng([seed, first]).integers(0, 2**63, AT_ONCE).astype(np.uint64)
-        drawn = problem.sample(even, keys)
+        drawn = sample_uniformly(problem, keys)
         found = problem.evaluate(drawn, keys)
         row = int(np.argmax(np.where(np.isfinite(found.cost), found.reward, -np.inf)))
         if np.isfinite(found.cost[row]) and found.reward[row] > highest:

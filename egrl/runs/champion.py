@@ -157,7 +157,7 @@ def race_the_best(problem: Problem, archive: Archive, state: SearchState) -> Rac
     )
     fastest = min(racers, key=costs.__getitem__)
     again = (
-        f"measured again in turn with {rival(problem.name)}: {speedup:.4f}x (the search had"
+        f"measured again in turn with {rival(problem.about.name)}: {speedup:.4f}x (the search had"
         f" {champion.speedup:.4f}x)"
     )
     remembered = problem.remember(racers[fastest], costs[fastest])

@@ -24,6 +24,7 @@ from egrl.core.recorder import POLICY_EVERY, policy_is_due
 from egrl.runs import checkpoint, chunks, mapping_file
 from egrl.runs.events import EventFile
 from egrl.runs.new_folder import unwritable
+from hwsim.capabilities import HasFiles
 from hwsim.problem import Mapping16, Problem
 from workloads.atomic import TEMPORARY
 from workloads.errors import InputError
@@ -126,7 +127,8 @@ class RunFolder:
         for number, problem in enumerate(problems):
             folder = self.path if len(problems) == 1 else self.path / "inputs" / str(number)
             atomic.make_folder(folder)
-            for name, text in problem.files().items():
+            files = problem.files() if isinstance(problem, HasFiles) else {}
+            for name, text in files.items():
                 atomic.write(folder / name, text)
 
     @property
@@ -270,7 +272,7 @@ class RunFolder:
         folder = self.path / POLICIES
         atomic.make_folder(folder)
         path = folder / f"generation-{generation:08d}.safetensors"
-        metadata = {**policy.metadata, "generation": generation, "workload": problem.workload}
+        metadata = {**policy.metadata, "generation": generation, "workload": problem.about.workload}
         try:
             save_policy(path, policy.weights, metadata)
         except OSError as error:

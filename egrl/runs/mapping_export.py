@@ -16,13 +16,13 @@ PREFIX = "egrl."
 def rows(problem: Problem, mapping: Mapping16) -> list[dict[str, str | int]]:
     """A row a tensor: op, head, choice (the name of its memory), size_bytes; dead decisions are left out."""
     found: list[dict[str, str | int]] = []
-    for n, node in enumerate(problem.nodes):
-        for h, head in enumerate(problem.heads):
+    for n, node in enumerate(problem.space.nodes):
+        for h, head in enumerate(problem.space.heads):
             choice = int(mapping[n, h])
             if choice >= 0:
-                size = int(problem.size_bytes[n, h])
+                size = int(problem.space.size_bytes[n, h])
                 found.append(
-                    {"op": node, "head": head, "choice": problem.labels[h][choice], "size_bytes": size}
+                    {"op": node, "head": head, "choice": problem.space.labels[h][choice], "size_bytes": size}
                 )
     return found
 
@@ -57,11 +57,11 @@ def to_onnx(
 
     imported = read(file, dimensions, None, fuse)
     ops = tuple(op.name for op in imported.workload)
-    if ops != problem.nodes:
-        other = next((a for a, b in zip(ops, problem.nodes, strict=False) if a != b), None)
+    if ops != problem.space.nodes:
+        other = next((a for a, b in zip(ops, problem.space.nodes, strict=False) if a != b), None)
         raise InputError(
-            f"--model {file}: expected the model that the run's workload was made of, {len(problem.nodes)} ops; found"
-            f" {len(ops)}" + ("" if other is None else f", the first other one {other!r}")
+            f"--model {file}: expected the model that the run's workload was made of, {len(problem.space.nodes)} ops;"
+            f" found {len(ops)}" + ("" if other is None else f", the first other one {other!r}")
         )
     model = onnx_file.parse(unpack(read_bytes(file, "a model (.onnx, .onnx.gz)"), file), file)
     where = {name: op for op, names in imported.nodes.items() for name in names}
@@ -77,9 +77,9 @@ def to_onnx(
         for key, value in {"op": op, **places.get(op, {})}.items():
             node.metadata_props.add(key=PREFIX + key, value=value)
     for key, value in (
-        ("workload", problem.workload),
-        ("chip", problem.chip),
-        ("problem", problem.name),
+        ("workload", problem.about.workload),
+        ("chip", problem.about.chip),
+        ("problem", problem.about.name),
     ):
         model.metadata_props.add(key=PREFIX + key, value=value)
     return model.SerializeToString(), outside

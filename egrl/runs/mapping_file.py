@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from egrl.core.mapping_rows import PLACE, rows_of
-from hwsim.canonical import canonical
 from hwsim.capabilities import HasPlanText
+from hwsim.mappings import repair
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
@@ -24,9 +24,9 @@ def dumps(problem: Problem, mapping: Mapping16) -> str:
     document: dict[str, Any] = {
         "kind": KIND,
         "version": VERSION,
-        "problem": problem.name,
-        "workload": problem.workload,
-        "chip": problem.chip,
+        "problem": problem.about.name,
+        "workload": problem.about.workload,
+        "chip": problem.about.chip,
     }
     if isinstance(problem, HasPlanText):
         document["plan"] = problem.plan_text(mapping)
@@ -43,7 +43,7 @@ def loads(text: str, where: str, problem: Problem) -> Mapping16:
             decision missing that the problem needs.
     """
     document = parse_document(text, where, KIND, VERSION)
-    for key, expected in (("problem", problem.name), ("workload", problem.workload)):
+    for key, expected in (("problem", problem.about.name), ("workload", problem.about.workload)):
         if document.get(key) != expected:
             raise InputError(f"{where}: {key}: expected {expected!r}, found {document.get(key)!r}")
     if isinstance(problem, HasPlanText):
@@ -54,16 +54,16 @@ def loads(text: str, where: str, problem: Problem) -> Mapping16:
     rows = document.get("mapping")
     if not isinstance(rows, list):
         raise InputError(f"{where}: mapping: expected a list of nodes, found {type(rows).__name__}")
-    mapping = np.full(problem.initial.shape, -1, np.int16)
-    at = {name: i for i, name in enumerate(problem.nodes)}
+    mapping = np.full(problem.space.initial.shape, -1, np.int16)
+    at = {name: i for i, name in enumerate(problem.space.nodes)}
     seen: set[str] = set()
     for number, row in enumerate(rows):
         _read_row(row, f"{where}: mapping[{number}]", problem, at, seen, mapping)
     try:  # the problem knows what it cannot express; what it would mend stays as the file has it
-        problem.repair(mapping[None], np.zeros(1, np.uint64))
+        repair(problem, mapping[None], np.zeros(1, np.uint64))
     except ValueError as error:
         raise InputError(f"{where}: {error}") from error
-    return canonical(mapping, problem.size_bytes > 0)
+    return problem.space.canonical(mapping)
 
 
 def _read_row(
@@ -71,7 +71,9 @@ def _read_row(
 ) -> None:
     if not isinstance(row, dict) or not isinstance(row.get("node"), str) or row["node"] not in at:
         found = row.get("node") if isinstance(row, dict) else row
-        raise InputError(f"{where}.node: expected a node of {problem.workload}, found {str(found)[:60]!r}")
+        raise InputError(
+            f"{where}.node: expected a node of {problem.about.workload}, found {str(found)[:60]!r}"
+        )
     if row["node"] in seen:
         raise InputError(f"{where}.node: {row['node']!r} is mapped twice")
     seen.add(row["node"])
@@ -79,15 +81,15 @@ def _read_row(
     for head, choice in row.items():
         if head in ("node", PLACE):
             continue
-        if head not in problem.heads:
-            raise InputError(f"{where}: expected heads {', '.join(problem.heads)}, found {head!r}")
-        column = problem.heads.index(head)
-        labels = problem.labels[column][: int(problem.num_choices[node, column])]
+        if head not in problem.space.heads:
+            raise InputError(f"{where}: expected heads {', '.join(problem.space.heads)}, found {head!r}")
+        column = problem.space.heads.index(head)
+        labels = problem.space.labels[column][: int(problem.space.num_choices[node, column])]
         if choice not in labels:
             raise InputError(
                 f"{where}.{head}: expected one of {', '.join(labels)}, found {str(choice)[:60]!r}"
             )
-        if problem.size_bytes[node, column] > 0:
+        if problem.space.size_bytes[node, column] > 0:
             mapping[node, column] = labels.index(choice)
 
 

@@ -121,7 +121,7 @@ class PastRun:
         """All that are kept. InputError where a chunk is damaged or does not fit the problem."""
         folder = self.path / "mappings"
         columns = chunks.read([chunk.path for chunk in chunks.listing(folder)])
-        shape = self.problem.num_choices.shape
+        shape = self.problem.space.shape
         odd = [mapping.shape for mapping in columns["mapping"] if mapping.shape != shape]
         if odd:
             raise InputError(f"{folder}: expected mappings of shape {list(shape)}, found {list(odd[0])}")

@@ -42,7 +42,9 @@ def prepare(resolved: RunConfig, problem: Problem) -> Prepared:
     definition = find_method(resolved.run.method)
     reason = definition.serves(problem)
     if reason is not None:
-        raise InputError(f"--method {resolved.run.method} cannot serve problem {problem.name}: {reason}")
+        raise InputError(
+            f"--method {resolved.run.method} cannot serve problem {problem.about.name}: {reason}"
+        )
     init: StoredPolicy | None = None
     if resolved.run.init and not definition.takes_policy:
         raise InputError(
@@ -91,7 +93,7 @@ def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
     if options.start == "exact":
         if not isinstance(problem, HasModel):
             raise InputError(
-                f"--start exact: expected a problem with a model to solve, found {problem.name} without one"
+                f"--start exact: expected a problem with a model to solve, found {problem.about.name} without one"
             )
         return problem.solve(options.exact_seconds, options.seed).mapping
     return mapping_file.read(options.start, problem)

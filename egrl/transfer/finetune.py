@@ -41,15 +41,15 @@ def compare(
 
     Returns the numbers of `row`.
     """
-    stem = f"{problem.workload}-{problem.fingerprint()[:8]}-s{seed}"
+    stem = f"{problem.about.workload}-{problem.fingerprint()[:8]}-s{seed}"
     scratch, tuned = folder / f"{stem}-scratch", folder / f"{stem}-from-generation-{source.chosen}"
     for what, path, init in (
         ("from the policy", tuned, str(source.deployed.path)),
         ("from scratch", scratch, ""),
     ):
-        say(f"{problem.workload}, {what}")
+        say(f"{problem.about.workload}, {what}")
         _search(source, workload, evals, seed, init, path, quiet)
-    return {"workload": problem.workload, "seed": seed, **row(tuned, scratch, evals)}
+    return {"workload": problem.about.workload, "seed": seed, **row(tuned, scratch, evals)}
 
 
 def row(finetuned: Path, scratch: Path, evals: int) -> dict[str, Any]:

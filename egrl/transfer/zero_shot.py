@@ -66,7 +66,9 @@ def place(policies: Policies, problem: Problem) -> Target:
     mapping = policies.greedy(problem)
     found = problem.evaluate(mapping, np.zeros(len(mapping), dtype=np.uint64))
     speedup = np.where(found.status == Status.OK, found.speedup, 0.0)
-    return Target(problem.workload, problem.fingerprint(), problem.baseline.cost, tuple(speedup.tolist()))
+    return Target(
+        problem.about.workload, problem.fingerprint(), problem.baseline.cost, tuple(speedup.tolist())
+    )
 
 
 def zero_shot(
@@ -78,7 +80,8 @@ def zero_shot(
         target = place(policies, problem)
         found.append(target)
         say(
-            f"{source.name} -> {problem.workload}: {target.speedup[-1]:.4f}x {rival(problem.name)} at the end"
+            f"{source.name} -> {problem.about.workload}: {target.speedup[-1]:.4f}x {rival(problem.about.name)}"
+            " at the end"
         )
     return found
 

@@ -13,14 +13,15 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
-from hwsim.canonical import check_keys, independent_sample
+from hwsim.draws import independent_sample
 from hwsim.fft.default import default_plan
 from hwsim.fft.derivation import PART, PlanGraph
 from hwsim.fft.files import run_files
 from hwsim.fft.grammar import Plan
 from hwsim.fft.judge import judge
 from hwsim.fft.notation import parse
-from hwsim.problem import Baseline, Bound, Evaluation, Floats, Keys, Mapping16, Observation, Status, Violation
+from hwsim.problem import About, Baseline, Bound, Evaluation, Floats, Keys, Mapping16, Status, Violation
+from hwsim.space import Space, check_keys
 from workloads.errors import InputError
 
 
@@ -73,22 +74,29 @@ class FftProblem:
         self.size = size
         self.derivation = PlanGraph(size, self.config.leftmost)
         steps, rules = self.derivation.steps, self.derivation.most_rules
-        self.name, self.workload, self.chip, self.unit = "fft", f"dft-{size}", "host", "s"
-        self.nodes = tuple(f"step{step}" for step in range(steps))
-        self.heads: tuple[str, ...] = ("rule",)
-        self.labels: tuple[tuple[str, ...], ...] = (tuple(str(rule) for rule in range(rules)),)
-        self.num_choices: NDArray[np.int16] = np.full((steps, 1), rules, np.int16)
-        self.choice_rank: NDArray[np.float32] = np.zeros((1, rules), np.float32)
-        self.size_bytes: NDArray[np.int64] = np.ones((steps, 1), np.int64)
-        self.observation: Observation | None = None
+        plan = default_plan(size)
+        self.about = About(
+            "fft",
+            f"dft-{size}",
+            "host",
+            rival="the default plan",
+            evaluated="plans",
+            measured=self.config.races,
+            alike=False,
+        )
+        self.space = Space(
+            [f"step{step}" for step in range(steps)],
+            ("rule",),
+            np.full((steps, 1), rules, np.int16),
+            choice_rank=np.zeros((1, rules), np.float32),
+            initial=self.derivation.encode(plan),
+        )
         self._seconds: dict[str, float] = self._kept()
         self._best: dict[int, float] = {}
-        plan = default_plan(size)
-        self.initial: Mapping16 = self.derivation.encode(plan)
-        self.baseline = Baseline(self.initial, self.seconds(plan), "default plan")
+        self.baseline = Baseline(self.space.initial, self.seconds(plan), "default plan")
         if not math.isfinite(self.baseline.cost):
             raise InputError(
-                f"workload {self.workload}: expected a size whose default plan can be run, found {plan}"
+                f"workload {self.about.workload}: expected a size whose default plan can be run, found {plan}"
             )
 
     def seconds(self, plan: Plan) -> float:
@@ -160,10 +168,9 @@ class FftProblem:
     def _rival(self, size: int) -> float:
         return self.baseline.cost if size == self.size else self.seconds(default_plan(size))
 
-    def sample(self, probabilities: NDArray[np.floating[Any]], key: Keys) -> Mapping16:
+    def sample(self, probabilities: NDArray[np.floating[Any]] | None, key: Keys) -> Mapping16:
         """Draw plans of the whole: probabilities [B, N, 1, C] of the rules at each step -> int16 [B, N, 1]."""
-        drawn = independent_sample(probabilities, self.num_choices, self.size_bytes > 0, key)
-        return self.repair(drawn, key)
+        return self.repair(independent_sample(self.space, probabilities, key), key)
 
     def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
         """The mappings [B, N, 1] with the numbers of rules that exist, and -1 where nothing is left open.

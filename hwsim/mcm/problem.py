@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.canonical import check_keys, check_mapping, choice_columns, independent_sample
 from hwsim.capabilities import Solution
+from hwsim.draws import independent_sample
 from hwsim.keys import derive
 from hwsim.mcm.baseline import compile_baseline
 from hwsim.mcm.bounds import exact
@@ -38,7 +38,9 @@ from hwsim.mcm.network import SCHEMA_VERSION, distinct_names, network
 from hwsim.mcm.package import Package, package_file
 from hwsim.mcm.rules import misplaced_nodes
 from hwsim.mcm.solver.solver import Answer, solver
-from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
+from hwsim.observe import choice_columns
+from hwsim.problem import About, Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
+from hwsim.space import Space, check_keys
 from hwsim.stages import Pipeline, fullness, heat
 from workloads.importers.placement_json import PlacementGraph
 from workloads.workload import Workload
@@ -62,7 +64,7 @@ class McmProblem:
               those where a rule is broken or memory lacks
 
     >>> problem = McmProblem(load("resnet50"), load_package("mcm36"))
-    >>> problem.evaluate(problem.initial[None], np.zeros(1, np.uint64)).speedup
+    >>> problem.evaluate(problem.space.initial[None], np.zeros(1, np.uint64)).speedup
     """
 
     def __init__(
@@ -83,21 +85,28 @@ class McmProblem:
         self.solver = solver(self.network.graph, package)
         self._proved: dict[float, Bound] = {}
 
-        self.name = "mcm"
-        self.workload = self.network.graph.name
-        self.chip = package.name
-        self.nodes = distinct_names(self.network.graph.nodes)
-        self.heads: tuple[str, ...] = ("chip",)
-        self.labels: tuple[tuple[str, ...], ...] = (tuple(str(c) for c in range(package.chips)),)
-        self.size_bytes: NDArray[np.int64] = self.tables.size_bytes[:, None].copy()
-        self.live: NDArray[np.bool_] = self.size_bytes > 0
-        self.num_choices: NDArray[np.int16] = np.full(self.size_bytes.shape, package.chips, np.int16)
-        self.choice_rank: NDArray[np.float32] = np.linspace(0, 1, package.chips, dtype=np.float32)[None]
-        self.initial: Mapping16 = np.zeros(self.size_bytes.shape, np.int16)
-        x = np.concatenate([self.network.features, choice_columns(self.choice_rank, self.initial)], axis=1)
+        self.about = About(
+            "mcm",
+            self.network.graph.name,
+            package.name,
+            "s" if isinstance(given, Workload) else "file units",
+            rival="the heuristic",
+            evaluated="partitions",
+            place="chip",
+        )
+        size_bytes = self.tables.size_bytes[:, None].copy()
+        chips = [str(chip) for chip in range(package.chips)]
+        self.space = Space(
+            distinct_names(self.network.graph.nodes),
+            ("chip",),
+            np.full(size_bytes.shape, package.chips, np.int16),
+            [chips],
+            size_bytes,
+        )
+        columns = choice_columns(self.space.choice_rank, self.space.initial)
+        x = np.concatenate([self.network.features, columns], axis=1)
         edges = np.ascontiguousarray(self.tables.edges.T)
-        self.observation: Observation | None = Observation(x.astype(np.float32), edges, SCHEMA_VERSION)
-        self.unit = "s" if isinstance(given, Workload) else "file units"
+        self.observation = Observation(x.astype(np.float32), edges, SCHEMA_VERSION)
         mapping = compile_baseline(
             self.network, self.solver, self.config.baseline, self._demand, self.config.backtracks
         )[:, None]
@@ -156,7 +165,7 @@ class McmProblem:
         Raises:
             ValueError: where shape, dtype or a choice number is out of range.
         """
-        check_mapping(self, mapping, key)
+        self.space.check(mapping, key)
         size, total = self.tables.size_bytes, int(self.tables.size_bytes.sum())
         place = np.ascontiguousarray(mapping[:, :, 0])
         wrong = misplaced_nodes(self.tables, place)
@@ -206,18 +215,23 @@ class McmProblem:
         )
         return found
 
-    def sample(self, probabilities: NDArray[np.floating[Any]], key: Keys) -> Mapping16:
-        """SAMPLE by the solver: [B, N, 1, C] -> int16 [B, N, 1]; without it, every node by itself.
+    def sample(self, probabilities: NDArray[np.floating[Any]] | None, key: Keys) -> Mapping16:
+        """SAMPLE by the solver: [B, N, 1, C] or None -> int16 [B, N, 1]; without it, every node by itself.
 
         Raises:
             ValueError: where a shape or dtype is wrong or a probability negative or not finite.
         """
-        p = np.asarray(probabilities)
-        if not self.config.solver or p.ndim != 4:
-            return independent_sample(p, self.num_choices, self.live, key)
-        if p.shape[1:3] != self.num_choices.shape or p.shape[3] < self.package.chips:
+        if not self.config.solver:
+            return independent_sample(self.space, probabilities, key)
+        shape = (*self.space.shape, self.package.chips)
+        p = (
+            np.ones((np.size(key), *shape), np.float32)
+            if probabilities is None
+            else np.asarray(probabilities)
+        )
+        if p.ndim != 4 or p.shape[1:3] != shape[:2] or p.shape[3] < self.package.chips:
             raise ValueError(
-                f"probabilities: expected shape (B, {len(self.nodes)}, 1, {self.package.chips}), received {p.shape}"
+                f"probabilities: expected shape (B, {shape[0]}, 1, {shape[2]}), received {p.shape}"
             )
         check_keys(key, len(p))
         weights = p[:, :, 0, : self.package.chips].astype(np.float32)
@@ -229,7 +243,7 @@ class McmProblem:
         Raises:
             ValueError: where shape, dtype or a choice number is out of range.
         """
-        check_mapping(self, mapping, key)
+        self.space.check(mapping, key)
         if not self.config.solver:
             return mapping.copy()
         place = np.ascontiguousarray(mapping[:, :, 0])
@@ -241,7 +255,7 @@ class McmProblem:
         place, weights = mapping[:, 0].tolist(), t.weight_bytes.tolist()
         edges = [(u, v) for u, v in t.edges.tolist()]
         on = (rules.acyclic, rules.no_skip, rules.triangle, rules.memory)
-        found = judge(t.chips, sram, edges, weights, place, *on, self.nodes)
+        found = judge(t.chips, sram, edges, weights, place, *on, self.space.nodes)
         if self.config.model == "device" and rules.memory and all(0 <= chip < t.chips for chip in place):
             made = self.network.made_bytes.tolist()
             found += judge_device(t.chips, sram, weights, made, tensors_of(t), place)

@@ -126,7 +126,7 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
         if self.illegal == "error":
             legal = np.flatnonzero(self._mask)
             raise InputError(
-                f"action on buffer {self.problem.nodes[int(state.game['cursor'][0])]}: expected a legal one"
+                f"action on buffer {self.problem.space.nodes[int(state.game['cursor'][0])]}: expected a legal one"
                 f" ({', '.join(ACTIONS[n] for n in legal)}), found {ACTIONS[chosen]}"
             )
         self._ended = True
@@ -164,7 +164,7 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
             "went_back": went_back,
             "illegal": False,
         }
-        if info["buffer"] == len(self.problem.nodes):
+        if info["buffer"] == len(self.problem.space.nodes):
             mapping = self.game.layout(state, 0).action.astype(np.int16)[:, None]
             found = self.problem.evaluate(mapping[None], np.zeros(1, np.uint64))
             info |= {"mapping": mapping, "cost_s": float(found.cost[0]), "speedup": float(found.speedup[0])}

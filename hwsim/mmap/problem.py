@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.canonical import canonical, check_mapping, choice_columns, independent_sample
 from hwsim.mmap.chip import Chip, chip_file
 from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
 from hwsim.mmap.game import ACTIONS, MmapGame
@@ -19,7 +18,9 @@ from hwsim.mmap.judge.legality import Rates, judge
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.observation import SCHEMA_VERSION, edges, features
 from hwsim.mmap.tables import build_tables
+from hwsim.observe import choice_columns
 from hwsim.problem import (
+    About,
     Baseline,
     Bound,
     Evaluation,
@@ -29,6 +30,7 @@ from hwsim.problem import (
     RewardBound,
     Violation,
 )
+from hwsim.space import Space
 from workloads.errors import InputError
 from workloads.programs.json_file import to_json
 from workloads.programs.program import Program
@@ -80,22 +82,26 @@ class MmapProblem:
         self.tables = build_tables(program, chip, self.config.literal_copies, self.config.drop_backup)
         self.game = MmapGame(self.tables, chip.cmem.granule_bytes)
 
-        self.name = "mmap"
-        self.workload = program.name
-        self.chip = chip.name
-        self.nodes = tuple(program.buffer_name(number) for number in range(len(program)))
-        self.heads: tuple[str, ...] = ("action",)
-        self.labels: tuple[tuple[str, ...], ...] = (ACTIONS,)
-        self.size_bytes: NDArray[np.int64] = self.tables.buffer["size_bytes"][:, None].copy()
-        self.live: NDArray[np.bool_] = self.size_bytes > 0
-        self.num_choices: NDArray[np.int16] = np.full(self.size_bytes.shape, len(ACTIONS), np.int16)
-        self.choice_rank: NDArray[np.float32] = np.linspace(0, 1, len(ACTIONS), dtype=np.float32)[None]
-        self.initial: Mapping16 = canonical(np.zeros(self.size_bytes.shape, np.int16), self.live)
-        seen = [features(program, self.tables), choice_columns(self.choice_rank, self.initial)]
-        self.observation: Observation | None = Observation(
+        self.about = About(
+            "mmap",
+            program.name,
+            chip.name,
+            rival="the production heuristic",
+            evaluated="programs",
+            step="instruction",
+        )
+        size_bytes = self.tables.buffer["size_bytes"][:, None].copy()
+        self.space = Space(
+            [program.buffer_name(number) for number in range(len(program))],
+            ("action",),
+            np.full(size_bytes.shape, len(ACTIONS), np.int16),
+            [ACTIONS],
+            size_bytes,
+        )
+        seen = [features(program, self.tables), choice_columns(self.space.choice_rank, self.space.initial)]
+        self.observation = Observation(
             np.concatenate(seen, axis=1).astype(np.float32), edges(program), SCHEMA_VERSION
         )
-        self.unit = "s"
         self._proved: dict[float, RewardBound] = {}
         self.heuristic: Layout = heuristic_layout(program, self.tables, chip.cmem.granule_bytes)
         cost = latency_s(self.tables, self.heuristic)
@@ -112,12 +118,12 @@ class MmapProblem:
         Raises:
             ValueError: where shape, dtype or a choice number is out of range.
         """
-        check_mapping(self, mapping, key)
-        proposed = canonical(mapping, self.live)
+        self.space.check(mapping, key)
+        proposed = self.space.canonical(mapping)
         played = self.game.play(proposed[:, :, 0])
         ran = ~np.isnan(played.cost_s)
         action = np.where(played.action < 0, proposed[:, :, 0], played.action)
-        moved = np.where(action != proposed[:, :, 0], self.size_bytes[:, 0], 0).sum(axis=1)
+        moved = np.where(action != proposed[:, :, 0], self.space.size_bytes[:, 0], 0).sum(axis=1)
         # The reward of the paper is the share of the time that fast memory saves, not a function of the latency.
         saved = None
         if self.config.reward != "latency":
@@ -127,23 +133,10 @@ class MmapProblem:
             self.baseline.cost,
             ran,
             action[:, :, None],
-            moved / self.size_bytes.sum(),
+            moved / self.space.size_bytes.sum(),
             reward=saved,
             penalty=0.0,
         )
-
-    def sample(self, probabilities: NDArray[np.floating[Any]], key: Keys) -> Mapping16:
-        """Draw every decision by itself: [B, N, 1, C] -> int16 [B, N, 1]; see `independent_sample`."""
-        return independent_sample(probabilities, self.num_choices, self.live, key)
-
-    def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
-        """The canonical form of mappings [B, N, 1]: all can be played.
-
-        Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
-        """
-        check_mapping(self, mapping, key)
-        return canonical(mapping, self.live)
 
     def layout(self, mapping: Mapping16) -> Layout:
         """Where one mapping int16 [N, 1] is played to.
@@ -151,8 +144,8 @@ class MmapProblem:
         Raises:
             ValueError: where shape, dtype or a choice number is out of range.
         """
-        check_mapping(self, mapping[None], np.zeros(1, np.uint64))
-        return self.game.layout_of(canonical(mapping, self.live)[:, 0])
+        self.space.check(mapping[None], np.zeros(1, np.uint64))
+        return self.game.layout_of(self.space.canonical(mapping)[:, 0])
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """Every rule that the layout of one mapping [N, 1] breaks, by code that shares nothing with the game."""

@@ -13,12 +13,10 @@ import hashlib
 import json
 import time
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hwsim.canonical import canonical, check_mapping, choice_columns, independent_sample
 from hwsim.capabilities import Lifetime, Occupancy, Solution
 from hwsim.keys import derive, normals
 from hwsim.nnpi.chip import Chip, chip_file
@@ -30,7 +28,9 @@ from hwsim.nnpi.occupancy import occupancy
 from hwsim.nnpi.rectify import epsilon, rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.tables import Tables, build_tables
-from hwsim.problem import Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Violation
+from hwsim.observe import choice_columns
+from hwsim.problem import About, Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Violation
+from hwsim.space import Space
 from workloads.errors import InputError
 from workloads.features import SCHEMA_VERSION, edge_index, static_features
 from workloads.serialize import to_json
@@ -66,7 +66,7 @@ class NnpiProblem:
     valid     at every step every memory holds what is pinned or live in it
 
     >>> problem = NnpiProblem(load("resnet50"), load_chip("nnpi"))
-    >>> problem.evaluate(problem.initial[None], np.zeros(1, np.uint64)).speedup
+    >>> problem.evaluate(problem.space.initial[None], np.zeros(1, np.uint64)).speedup
     """
 
     def __init__(self, workload: Workload, chip: Chip, config: NnpiConfig | None = None) -> None:
@@ -81,28 +81,28 @@ class NnpiProblem:
         rule = rule_named(self.config.baseline)
         self._workload, self._chip = workload, chip
         self.tables = build_tables(workload, chip)
-        levels = len(chip.memories)
 
-        self.name = "nnpi"
-        self.workload = workload.name
-        self.chip = chip.name
-        self.nodes = tuple(op.name for op in workload)
-        self.heads: tuple[str, ...] = ("weight", "activation")
-        self.labels: tuple[tuple[str, ...], ...] = (chip.memory_names, chip.memory_names)
-        self.size_bytes: NDArray[np.int64] = np.stack(
-            [self.tables.weight_bytes, self.tables.activation_bytes], axis=1
+        self.about = About(
+            "nnpi",
+            workload.name,
+            chip.name,
+            rival="the compiler",
+            evaluated="inferences",
+            place="memory",
+            step="op",
         )
-        self.live: NDArray[np.bool_] = self.size_bytes > 0
-        self.num_choices: NDArray[np.int16] = np.full(self.size_bytes.shape, levels, np.int16)
-        self.choice_rank: NDArray[np.float32] = np.tile(np.linspace(0, 1, levels, dtype=np.float32), (2, 1))
-        self.initial: Mapping16 = canonical(np.zeros(self.size_bytes.shape, np.int16), self.live)
+        size_bytes = np.stack([self.tables.weight_bytes, self.tables.activation_bytes], axis=1)
+        self.space = Space(
+            [op.name for op in workload],
+            ("weight", "activation"),
+            np.full(size_bytes.shape, len(chip.memories), np.int16),
+            [chip.memory_names] * 2,
+            size_bytes,
+        )
         x = np.concatenate(
-            [static_features(workload), choice_columns(self.choice_rank, self.initial)], axis=1
+            [static_features(workload), choice_columns(self.space.choice_rank, self.space.initial)], axis=1
         )
-        self.observation: Observation | None = Observation(
-            x.astype(np.float32), edge_index(workload), SCHEMA_VERSION
-        )
-        self.unit = "s"
+        self.observation = Observation(x.astype(np.float32), edge_index(workload), SCHEMA_VERSION)
         compiled = compile_map(self.tables, rule)
         self.baseline = Baseline(compiled, trace_latency(self.tables, compiled)[0], rule.name)
 
@@ -112,8 +112,8 @@ class NnpiProblem:
         Raises:
             ValueError: where shape, dtype or a choice number is out of range.
         """
-        check_mapping(self, mapping, key)
-        proposed = np.ascontiguousarray(canonical(mapping, self.live))
+        self.space.check(mapping, key)
+        proposed = np.ascontiguousarray(self.space.canonical(mapping))
         rectified, moved = rectify(self.tables, proposed)
         share = epsilon(self.tables, moved)
         cost = latencies(self.tables, rectified, normals(derive(key, _NOISE_STREAM)))
@@ -121,27 +121,14 @@ class NnpiProblem:
         judged = np.where(runs[:, None, None], rectified, proposed)
         return Evaluation.of_costs(cost, self.baseline.cost, runs, judged, share)
 
-    def sample(self, probabilities: NDArray[np.floating[Any]], key: Keys) -> Mapping16:
-        """Draw every decision by itself: [B, N, 2, C] -> int16 [B, N, 2]; see `independent_sample`."""
-        return independent_sample(probabilities, self.num_choices, self.live, key)
-
-    def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
-        """The canonical form of mappings [B, N, 2]: all can be expressed, the compiler does the rest.
-
-        Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
-        """
-        check_mapping(self, mapping, key)
-        return canonical(mapping, self.live)
-
     def rectify(self, mapping: Mapping16) -> Mapping16:
         """What the compiler makes of mappings int16 [B, N, 2]: the maps that run.
 
         Raises:
             ValueError: where shape, dtype or a choice number is out of range.
         """
-        check_mapping(self, mapping, np.zeros(len(mapping), np.uint64))
-        rectified: Mapping16 = rectify(self.tables, np.ascontiguousarray(canonical(mapping, self.live)))[0]
+        self.space.check(mapping, np.zeros(len(mapping), np.uint64))
+        rectified: Mapping16 = rectify(self.tables, np.ascontiguousarray(self.space.canonical(mapping)))[0]
         return rectified
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
@@ -155,7 +142,7 @@ class NnpiProblem:
         Raises:
             ValueError: where shape, dtype or a choice number is out of range.
         """
-        return explain(self.tables, self.rectify(mapping[None])[0], self.nodes, self.labels[0])
+        return explain(self.tables, self.rectify(mapping[None])[0], self.space.nodes, self.space.labels[0])
 
     def occupancy(self, mapping: Mapping16) -> Occupancy:
         """What each memory holds while each op runs, under one mapping int16 [N, 2] as it stands: nothing is moved.
@@ -163,8 +150,8 @@ class NnpiProblem:
         Raises:
             ValueError: where shape, dtype or a choice number is out of range.
         """
-        check_mapping(self, mapping[None], np.zeros(1, np.uint64))
-        return occupancy(self.tables, canonical(mapping, self.live), self.labels[0])
+        self.space.check(mapping[None], np.zeros(1, np.uint64))
+        return occupancy(self.tables, self.space.canonical(mapping), self.space.labels[0])
 
     def memories(self) -> tuple[tuple[str, int], ...]:
         """Name and capacity in bytes of the memories, slowest first."""
@@ -176,8 +163,8 @@ class NnpiProblem:
         Raises:
             ValueError: where shape, dtype or a choice number is out of range.
         """
-        check_mapping(self, mapping[None], np.zeros(1, np.uint64))
-        return lifetimes(self.tables, canonical(mapping, self.live), self.nodes, self.heads)
+        self.space.check(mapping[None], np.zeros(1, np.uint64))
+        return lifetimes(self.tables, self.space.canonical(mapping), self.space.nodes, self.space.heads)
 
     def bound(self, time_limit_s: float) -> Bound | None:
         """The bound that ships with the package for this workload and chip, else what a solve of that time gives."""

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from egrl.runs import mapping_file
-from hwsim.capabilities import HasOccupancy, HasPlacement, HasRewardBound
+from hwsim.capabilities import HasFiles, HasObservation, HasOccupancy, HasPlacement, HasRewardBound
+from hwsim.mappings import repair, sample, sample_uniformly
 from hwsim.problem import Problem, Status
 from hwsim.stepwise import HasDerivation, HasGame
 from subjects import PROBLEMS
@@ -27,8 +28,7 @@ def keys(rows: int, first: int = 0) -> np.ndarray:
 
 
 def draws(problem: Problem, rows: int, first: int = 0) -> np.ndarray:
-    shape = (rows, *problem.num_choices.shape, int(problem.num_choices.max()))
-    return problem.sample(np.ones(shape, np.float32), keys(rows, first))
+    return sample_uniformly(problem, keys(rows, first))
 
 
 def same(a, b) -> None:
@@ -37,21 +37,25 @@ def same(a, b) -> None:
 
 
 def test_its_arrays_agree_in_shape_and_type(problem):
-    nodes, heads = problem.num_choices.shape
-    assert problem.num_choices.dtype == np.int16
-    assert problem.size_bytes.shape == (nodes, heads)
-    assert problem.size_bytes.dtype == np.int64
-    assert (len(problem.nodes), len(problem.heads), len(problem.labels)) == (nodes, heads, heads)
-    assert len(set(problem.nodes)) == nodes
-    live = problem.size_bytes > 0
-    assert (problem.num_choices[live] >= 1).all()
-    for head, labels in enumerate(problem.labels):
-        assert len(labels) >= problem.num_choices[:, head].max()
-    assert problem.choice_rank.shape == (heads, int(problem.num_choices.max()))
-    assert problem.choice_rank.min() >= 0
-    assert problem.choice_rank.max() <= 1
-    assert (problem.initial[~live] == -1).all()
-    if problem.observation is not None:
+    nodes, heads = problem.space.shape
+    assert problem.space.num_choices.dtype == np.int16
+    assert problem.space.shape == (nodes, heads)
+    assert problem.space.size_bytes.dtype == np.int64
+    assert (len(problem.space.nodes), len(problem.space.heads), len(problem.space.labels)) == (
+        nodes,
+        heads,
+        heads,
+    )
+    assert len(set(problem.space.nodes)) == nodes
+    live = problem.space.live
+    assert (problem.space.num_choices[live] >= 1).all()
+    for head, labels in enumerate(problem.space.labels):
+        assert len(labels) >= problem.space.num_choices[:, head].max()
+    assert problem.space.choice_rank.shape == (heads, problem.space.most_choices)
+    assert problem.space.choice_rank.min() >= 0
+    assert problem.space.choice_rank.max() <= 1
+    assert (problem.space.initial[~live] == -1).all()
+    if isinstance(problem, HasObservation):
         assert problem.observation.x.dtype == np.float32
         assert problem.observation.x.shape[0] == nodes
         assert np.isfinite(problem.observation.x).all()
@@ -98,7 +102,7 @@ def test_evaluating_leaves_its_arguments_alone(problem):
     mapping, key = draws(problem, 4), keys(4)
     before = mapping.copy()
     problem.evaluate(mapping, key)
-    problem.repair(mapping, key)
+    repair(problem, mapping, key)
     np.testing.assert_array_equal(mapping, before)
     np.testing.assert_array_equal(key, keys(4))
 
@@ -126,17 +130,17 @@ def test_a_cheaper_mapping_has_a_greater_speedup_and_reward_unless_that_is_a_ret
     ok = np.flatnonzero(found.status == Status.OK)
     order = ok[np.argsort(found.cost[ok])]
     for cheap, dear in pairwise(order):
-        if problem.name != "mmap" or problem.config.reward != "return":
+        if problem.about.name != "mmap" or problem.config.reward != "return":
             assert found.reward[cheap] >= found.reward[dear]
         assert found.speedup[cheap] >= found.speedup[dear]
 
 
 def test_samples_are_canonical_legal_and_keyed(problem):
     mapping = draws(problem, 30)
-    live = problem.size_bytes > 0
+    live = problem.space.live
     assert mapping.dtype == np.int16
     assert (mapping[:, ~live] == -1).all()
-    assert (mapping < problem.num_choices).all()
+    assert (mapping < problem.space.num_choices).all()
     np.testing.assert_array_equal(mapping, draws(problem, 30))
     np.testing.assert_array_equal(mapping[7:9], draws(problem, 2, 7))
     assert len(np.unique(mapping.reshape(30, -1), axis=0)) > 1
@@ -144,15 +148,15 @@ def test_samples_are_canonical_legal_and_keyed(problem):
 
 def test_certain_probabilities_return_the_mapping_they_name(problem):
     wanted = problem.baseline.mapping
-    certain = np.zeros((3, *wanted.shape, int(problem.num_choices.max())), np.float32)
+    certain = np.zeros((3, *wanted.shape, problem.space.most_choices), np.float32)
     for n, h in np.argwhere(wanted >= 0):
         certain[:, n, h, wanted[n, h]] = 1.0
-    np.testing.assert_array_equal(problem.sample(certain, keys(3)), np.stack([wanted] * 3))
+    np.testing.assert_array_equal(sample(problem, certain, keys(3)), np.stack([wanted] * 3))
 
 
 def test_repairing_twice_changes_nothing_more(problem):
-    once = problem.repair(draws(problem, 8), keys(8))
-    np.testing.assert_array_equal(problem.repair(once, keys(8)), once)
+    once = repair(problem, draws(problem, 8), keys(8))
+    np.testing.assert_array_equal(repair(problem, once, keys(8)), once)
 
 
 @pytest.mark.parametrize("wrong", ["dtype", "shape", "choice", "key"])
@@ -163,7 +167,7 @@ def test_wrong_arrays_are_refused(problem, wrong):
     elif wrong == "shape":
         mapping = mapping[:, :-1]
     elif wrong == "choice":
-        mapping[0][problem.size_bytes > 0] = 99
+        mapping[0][problem.space.live] = 99
     else:
         key = key[:1]
     with pytest.raises(ValueError, match="expected"):
@@ -184,21 +188,24 @@ def test_a_mapping_file_gives_back_its_mapping(problem):
 
 
 def test_a_mapping_file_of_another_workload_is_refused(problem):
-    text = mapping_file.dumps(problem, problem.initial).replace(f'"{problem.workload}"', '"other"', 1)
+    text = mapping_file.dumps(problem, problem.space.initial).replace(
+        f'"{problem.about.workload}"', '"other"', 1
+    )
     with pytest.raises(InputError, match=r"f\.json: workload: expected .* found 'other'"):
         mapping_file.loads(text, "f.json", problem)
 
 
 def test_it_names_its_inputs(problem):
-    assert problem.files()
-    assert all(isinstance(text, str) for text in problem.files().values())
+    if isinstance(problem, HasFiles):
+        assert problem.files()
+        assert all(isinstance(text, str) for text in problem.files().values())
     assert len(problem.fingerprint()) == 64
 
 
 def test_what_its_memories_hold_under_what_ran_is_never_more_than_they_can(problem):
     if not isinstance(problem, HasOccupancy):
         return
-    heads, ran = len(problem.heads), problem.evaluate(draws(problem, 6), keys(6))
+    heads, ran = len(problem.space.heads), problem.evaluate(draws(problem, 6), keys(6))
     for mapping in [problem.baseline.mapping, *ran.repaired[ran.status == Status.OK]]:
         found = problem.occupancy(mapping)
         assert found.by_head.dtype == found.capacity_bytes.dtype == np.int64
@@ -213,7 +220,7 @@ def test_its_places_are_json_a_node_each(problem):
         return
     for mapping in problem.evaluate(draws(problem, 3), keys(3)).repaired:
         places = problem.placement(mapping)
-        assert len(places) == len(problem.nodes)
+        assert len(places) == len(problem.space.nodes)
         assert any(place is not None for place in places)
         assert json.loads(json.dumps(places)) == places
 
@@ -272,4 +279,4 @@ def test_its_derivation_shares_vertices_and_its_plans_are_valid(problem):
     for plan in plans[:: 1 + len(plans) // 200]:
         assert problem.judge(plan) == []
         assert problem.evaluate(plan[None], keys(1)).status[0] == Status.OK
-    assert dead > 0 or problem.name == "fft", "the grammar of FFTs has a rule for everything"
+    assert dead > 0 or problem.about.name == "fft", "the grammar of FFTs has a rule for everything"

@@ -189,7 +189,7 @@ def test_what_holds_much_takes_more_of_an_even_pipeline_than_its_load():
 @pytest.mark.parametrize("model", ["analytical", "device"])
 def test_the_heat_of_chips_is_1_for_the_busiest_and_for_those_that_hold_too_much(model):
     problem = McmProblem(load("mobilenet_v2"), load_package("edge4"), McmConfig(model=model))
-    nodes = len(problem.nodes)
+    nodes = len(problem.space.nodes)
     rows = np.stack([np.arange(nodes) * 4 // nodes, np.zeros(nodes)]).astype(np.int16)
     heat = problem.stage_heat(rows[:, :, None])
     assert heat.shape == (2, 1, 4)

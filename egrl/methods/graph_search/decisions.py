@@ -22,12 +22,12 @@ class Decisions:
     """A problem's mappings as a tree (`Derivation` of hwsim/stepwise.py); a vertex is bytes, two a decision."""
 
     def __init__(self, problem: Problem, order: Literal["size", "nodes"]) -> None:
-        live = np.argwhere(problem.size_bytes > 0)
+        live = np.argwhere(problem.space.live)
         if order == "size":
-            live = live[np.argsort(-problem.size_bytes[live[:, 0], live[:, 1]], kind="stable")]
+            live = live[np.argsort(-problem.space.size_bytes[live[:, 0], live[:, 1]], kind="stable")]
         self._at = live
-        self._counts = problem.num_choices[live[:, 0], live[:, 1]].astype(np.int64)
-        self._shape = problem.num_choices.shape
+        self._counts = problem.space.num_choices[live[:, 0], live[:, 1]].astype(np.int64)
+        self._shape = problem.space.shape
         self.root: Hashable = b""
 
     @property

@@ -27,6 +27,7 @@ from egrl.methods.graph_search import choose
 from egrl.methods.graph_search.decisions import Decisions
 from egrl.methods.graph_search.descent import GraphSearch
 from egrl.methods.graph_search.learned import LearnedConfig, completions
+from hwsim.mappings import repair
 from hwsim.problem import Mapping16, Problem
 from hwsim.stepwise import Derivation, HasDerivation, HasDomains
 from workloads.errors import InputError
@@ -66,7 +67,7 @@ def derivation_of(problem: Problem, vertices: Vertices, order: Order) -> tuple[D
     views = {"derivation": own, "domains": domains}
     if vertices in views and views[vertices] is None:
         raise InputError(
-            f"method.vertices: expected auto or decisions, since problem {problem.name} has no {vertices}, found"
+            f"method.vertices: expected auto or decisions, since problem {problem.about.name} has no {vertices}, found"
             f" {vertices!r}"
         )
     asked = [view for name, view in views.items() if view is not None and vertices in ("auto", name)]
@@ -76,7 +77,7 @@ def derivation_of(problem: Problem, vertices: Vertices, order: Order) -> tuple[D
 def repair_of(context: Context) -> Callable[[Mapping16, int], Mapping16]:
     """The problem's `repair`, with keys from the numbers of proposals."""
     problem = context.problems[0]
-    return lambda mapping, first: problem.repair(mapping, context.keys(REPAIR, first, len(mapping)))
+    return lambda mapping, first: repair(problem, mapping, context.keys(REPAIR, first, len(mapping)))
 
 
 def build(context: Context, config: TagConfig) -> GraphSearch:

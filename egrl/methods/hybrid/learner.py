@@ -21,7 +21,7 @@ from egrl.core.method import Context
 from egrl.methods.hybrid.replay import Replay
 from egrl.methods.hybrid.sac import Sac, SacConfig
 from egrl.methods.hybrid.transitions import Task, Transitions
-from hwsim.canonical import observe
+from hwsim.observe import observe
 from hwsim.problem import Observation, Status
 from policies.critic import CriticConfig
 from policies.graph import prepare
@@ -82,8 +82,8 @@ class Learner:
         observation = observe_state(-1)
         self._problem = problem = context.problems[0]
         x = observation.x
-        task = Task(prepare(observation.edge_index, len(x)), problem.num_choices, problem.size_bytes > 0)
-        self._choices = int(problem.num_choices.max())
+        task = Task(prepare(observation.edge_index, len(x)), problem.space.num_choices, problem.space.live)
+        self._choices = problem.space.most_choices
         self._sac = Sac(network, config.critic, config.sac, task, x.shape[1], rng, device=context.device)
         if init is not None:
             self._sac.load_actor_weights(init)

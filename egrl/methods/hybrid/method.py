@@ -33,7 +33,8 @@ from egrl.methods import policy_fit
 from egrl.methods.hybrid.learner import LEARNER_METRICS, Learner
 from egrl.methods.hybrid.parts import Parts, found_population
 from egrl.methods.hybrid.round import COMPILER, LEARNER, Round
-from hwsim.canonical import observe
+from hwsim.mappings import sample
+from hwsim.observe import observe
 from hwsim.problem import Evaluation, Mapping16, Observation
 from policies.store import StoredPolicy, actor_policy
 from population.evolve import Guest, Population
@@ -52,7 +53,7 @@ class Hybrid(Method):
         self._problem = context.problems[0]
         self._observation = policy_fit.observation(self._problem)
         self._rng = context.generator("hybrid")
-        self._choices = int(self._problem.num_choices.max())
+        self._choices = self._problem.space.most_choices
         learner = parts.learner
         self._rollouts = 0 if learner is None else learner.rollouts
         init = policy_fit.init_weights(context, parts.network)
@@ -124,11 +125,11 @@ class Hybrid(Method):
         for state in np.unique(states):
             rows = np.flatnonzero(states == state)
             parts.append((rows, self._probabilities(policies[rows], self._observe(int(state)))))
-        shape = (len(policies), *self._problem.num_choices.shape, self._choices)
+        shape = (len(policies), *self._problem.space.shape, self._choices)
         probabilities = np.zeros(shape, dtype=np.float32)
         for rows, values in parts:
             probabilities[rows] = values
-        return self._problem.sample(probabilities, self._context.keys(SAMPLE, self._told, len(policies)))
+        return sample(self._problem, probabilities, self._context.keys(SAMPLE, self._told, len(policies)))
 
     def _probabilities(self, policies: NDArray[np.int64], observation: Observation) -> NDArray[np.float32]:
         """Float32 [R, N, H, C] of some policies in one state."""

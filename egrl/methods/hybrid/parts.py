@@ -54,13 +54,13 @@ def found_population(
     The weights `init` float32 [P] are one of its networks, the start mapping is the prior of one of its chromosomes.
     """
     problem = context.problems[0]
-    choices = int(problem.num_choices.max())
+    choices = problem.space.most_choices
     decisions = Decisions(
-        problem.num_choices,
-        problem.size_bytes > 0,
+        problem.space.num_choices,
+        problem.space.live,
         choices,
         policy_fit.observation(problem).x.shape[1],
-        problem.size_bytes,
+        problem.space.size_bytes,
         pipeline_of(problem),
     )
     start: list[Genome] = []
@@ -68,7 +68,7 @@ def found_population(
         start.append(Gnn(init))
     mapping = context.start[0]
     if mapping is None and evolution.survival == "islands":
-        mapping = problem.initial
+        mapping = problem.space.initial
     if mapping is not None and evolution.boltzmann_count:
-        start.append(boltzmann_from_mapping(mapping, problem.num_choices, choices, decisions.certainty))
+        start.append(boltzmann_from_mapping(mapping, problem.space.num_choices, choices, decisions.certainty))
     return Population.create(rng, evolution, decisions, parts.network, start, context.device)

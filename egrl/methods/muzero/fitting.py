@@ -56,7 +56,7 @@ def game_of(problem: Problem, config: PlayConfig) -> Game:
 
 def whole(mapping: Mapping16, problem: Problem) -> Mapping16:
     """Mappings [..., N, H] in which decisions that a lost game never came to have their first choice."""
-    return np.where((mapping < 0) & (problem.size_bytes > 0), 0, mapping).astype(np.int16)
+    return np.where((mapping < 0) & problem.space.live, 0, mapping).astype(np.int16)
 
 
 def demands(config: PlayConfig) -> dict[str, Any]:
@@ -70,10 +70,10 @@ def demands(config: PlayConfig) -> dict[str, Any]:
 def check_names(policy: StoredPolicy, problem: Problem, ids: int, where: str) -> None:
     """InputError naming `where` where a policy knows the tensors of another program by their numbers."""
     own = policy.metadata.get("workload")
-    if ids and own != problem.workload:
+    if ids and own != problem.about.workload:
         raise InputError(
             f"{where}: network.ids: expected 0, found {ids}: this agent knows the tensors of {own} by their numbers;"
-            f" one for {problem.workload} is trained with --set method.network.ids=0"
+            f" one for {problem.about.workload} is trained with --set method.network.ids=0"
         )
 
 

@@ -22,6 +22,7 @@ from egrl.methods.muzero.agent import Agent
 from egrl.methods.muzero.config import PAPER, PlayConfig
 from egrl.methods.muzero.fitting import check_names, game_of, policy_of, weights_of, whole
 from egrl.methods.muzero.learner import METRICS
+from hwsim.capabilities import HasObservation
 from hwsim.problem import Evaluation, Mapping16, Problem
 from hwsim.stepwise import HasGame
 from policies.store import StoredPolicy
@@ -72,7 +73,7 @@ class MuZero(Method):
             begun = time.monotonic()
             agent.work(lambda: time.monotonic() - begun >= PAUSE_S)
         if not agent.finished or agent.paused:
-            return proposals(np.empty((0, *self._problems[0].num_choices.shape), np.int16), [])
+            return proposals(np.empty((0, *self._problems[0].space.shape), np.int16), [])
         problem, count = agent.finished[0].problem, 0
         while count < len(agent.finished) and agent.finished[count].problem == problem:
             count += 1
@@ -99,7 +100,7 @@ class MuZero(Method):
     def policy(self) -> StoredPolicy | None:
         """The networks."""
         agent, common = self._agent, policy_fit.common_demands(self._problems)
-        metadata = {**common, "seed": self._context.seed, "workload": self._problems[0].workload}
+        metadata = {**common, "seed": self._context.seed, "workload": self._problems[0].about.workload}
         return policy_of(agent.net, self._config, agent.potential.discount, metadata)
 
     def state_dict(self) -> dict[str, Any]:
@@ -122,7 +123,7 @@ def serves(problem: Problem) -> str | None:
     """A game is needed, and a graph for the policy's metadata."""
     if not isinstance(problem, HasGame):
         return "the problem is no game"
-    return None if problem.observation is not None else "the problem has no graph to observe"
+    return None if isinstance(problem, HasObservation) else "the problem has no graph to observe"
 
 
 def _check(config: PlayConfig, problems: int) -> None:

@@ -62,7 +62,7 @@ class MuZeroPlayer:
         if not isinstance(problem, HasGame):
             raise InputError(
                 f"{self._paths[0]}: expected a problem that is a game, which an agent of muzero plays,"
-                f" found {problem.name}"
+                f" found {problem.about.name}"
             )
         return np.stack([self._play(k, problem) for k in range(len(self._paths))])
 

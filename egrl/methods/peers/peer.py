@@ -25,6 +25,7 @@ from egrl.core.keys import REPAIR
 from egrl.core.method import Context, Method
 from egrl.core.proposals import START, Proposals, proposals
 from egrl.core.registry import MethodDefinition
+from hwsim.mappings import repair
 from hwsim.problem import Evaluation, Mapping16, Problem
 from workloads.errors import InputError
 
@@ -53,9 +54,9 @@ class Peer(Method):
         self._context, self._name, self._problem = context, name, context.problems[0]
         self._open = _open(self._problem)
         start = context.start[0]
-        self._first = self._problem.initial if start is None else start
+        self._first = self._problem.space.initial if start is None else start
         self.task = Task(
-            self._problem.num_choices[self._open].astype(np.int64),
+            self._problem.space.num_choices[self._open].astype(np.int64),
             np.maximum(self._first[self._open], 0).astype(np.int64),
             int(context.generator(f"peer {name}").integers(2**31)),
         )
@@ -81,10 +82,10 @@ class Peer(Method):
     def _mappings(self, points: Points) -> Mapping16:
         """Mappings [B, N, H] of points [B, D]; where there is no start, the very first row is the initial mapping."""
         problem = self._problem
-        mapping = np.where(problem.size_bytes > 0, np.int16(0), np.int16(-1))
+        mapping = np.where(problem.space.live, np.int16(0), np.int16(-1))
         batch = np.repeat(mapping[None], len(points), axis=0)
         batch[:, self._open] = points
-        batch = problem.repair(batch, self._context.keys(REPAIR, self._asked, len(batch)))
+        batch = repair(problem, batch, self._context.keys(REPAIR, self._asked, len(batch)))
         if self._asked == 0 and self._context.start[0] is None:
             batch[0] = self._first
         self._asked += len(batch)
@@ -102,7 +103,7 @@ class Peer(Method):
 
 def _open(problem: Problem) -> NDArray[np.bool_]:
     """bool [N, H]: the live decisions with more than one choice."""
-    return (problem.size_bytes > 0) & (problem.num_choices > 1)
+    return problem.space.live & (problem.space.num_choices > 1)
 
 
 def serves(problem: Problem) -> str | None:

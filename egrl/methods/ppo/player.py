@@ -53,11 +53,11 @@ class GraphSagePlayer:
         task = Task(problem, seen.x, prepare(seen.edge_index, len(seen.x)), torch.device("cpu"))
         found = []
         for net, (passes, ordered) in zip(self._nets, self._ways, strict=True):
-            before = np.full((1, *problem.size_bytes.shape), NOTHING, np.int16)
+            before = np.full((1, *problem.space.shape), NOTHING, np.int16)
             for _ in range(passes):
                 earlier = torch.from_numpy(before.astype(np.int64))
                 logits, _ = net(task.x, earlier, task.graph, task.counts, task.stages(before))
                 choice = masked_log_probs(logits, task.counts).argmax(dim=-1).numpy()
-                before = np.where(problem.size_bytes > 0, choice, NOTHING).astype(np.int16)
+                before = np.where(problem.space.live, choice, NOTHING).astype(np.int16)
             found.append(in_stages(before, task.pipeline if ordered else None)[0])
         return np.stack(found)

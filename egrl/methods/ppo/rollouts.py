@@ -24,6 +24,7 @@ from egrl.methods.ppo.sampling import (
     soften,
 )
 from hwsim.capabilities import pipeline_of
+from hwsim.mappings import sample
 from hwsim.problem import Mapping16, Problem
 
 
@@ -127,16 +128,16 @@ class RolloutDrawer:
         drawn = _canonical(choice, problem)
         if self._config.begin != "best":
             return drawn
-        return change_one_decision(drawn, before, probabilities, problem.size_bytes > 0, rng)
+        return change_one_decision(drawn, before, probabilities, problem.space.live, rng)
 
     def _sample(self, problem: Problem, probabilities: NDArray[np.float32]) -> Mapping16:
         """Mappings int16 [R, N, H] that the problem draws (SAMPLE of the solver), by keys of their own."""
         keys = self._context.keys(SAMPLE, self.drawn, len(probabilities))
         self.drawn += len(probabilities)
-        return problem.sample(probabilities, keys)
+        return sample(problem, probabilities, keys)
 
 
 def _canonical(choice: NDArray[np.int64], problem: Problem) -> Mapping16:
     """Choices [B, N, H] with -1 where a decision is dead."""
-    legal = np.minimum(choice, np.maximum(problem.num_choices, 1) - 1)
-    return np.where(problem.size_bytes > 0, legal, NOTHING).astype(np.int16)
+    legal = np.minimum(choice, np.maximum(problem.space.num_choices, 1) - 1)
+    return np.where(problem.space.live, legal, NOTHING).astype(np.int16)

@@ -24,13 +24,13 @@ HOTTEST = 0.99
 
 def outset(problem: Problem, kind: str) -> Mapping16:
     """What a policy sees before anything is known, int16 [N, H]: nothing (-1), or an even split over stages."""
-    nothing = np.full_like(problem.initial, NOTHING)
+    nothing = np.full_like(problem.space.initial, NOTHING)
     pipeline = pipeline_of(problem)
     if kind == "nothing" or pipeline is None:
         return nothing
-    count = problem.num_choices.astype(np.int64)
+    count = problem.space.num_choices.astype(np.int64)
     place = np.minimum(np.floor(pipeline.middle(int(count.max()))[:, None] * count), count - 1)
-    even = np.where(problem.size_bytes > 0, place, nothing).astype(np.int16)
+    even = np.where(problem.space.live, place, nothing).astype(np.int16)
     return in_stages(even[None], pipeline)[0]
 
 
@@ -154,7 +154,7 @@ def open_stage(mapping: Mapping16, problem: Problem, rng: np.random.Generator) -
         return mapping
     out = mapping.copy()
     for head, heat in zip(out.T, heats[0], strict=True):
-        if head.max() + 1 < problem.num_choices.min():
+        if head.max() + 1 < problem.space.num_choices.min():
             hottest = np.flatnonzero(heat >= HOTTEST * heat.max())
             head[head > rng.choice(hottest)] += 1
     pipeline, later = pipeline_of(problem), rng.random(1) < 0.5

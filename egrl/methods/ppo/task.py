@@ -26,8 +26,8 @@ class Task:
     def __init__(self, problem: Problem, x: NDArray[np.float32], graph: Graph, device: torch.device) -> None:
         self.x = torch.from_numpy(x).to(device)
         self.graph = graph.on(device)
-        self.counts = torch.from_numpy(problem.num_choices.astype(np.int64)).clamp(min=1).to(device)
-        self.live = torch.from_numpy(problem.size_bytes > 0).to(device)
+        self.counts = torch.from_numpy(problem.space.num_choices.astype(np.int64)).clamp(min=1).to(device)
+        self.live = torch.from_numpy(problem.space.live).to(device)
         self.pipeline = pipeline_of(problem)
         self._problem = problem
 
@@ -37,7 +37,7 @@ class Task:
         if pipeline is None:
             return None
         choices = int(self.counts.max())
-        whole = np.all((before >= 0) | (problem.size_bytes <= 0), axis=(1, 2))
+        whole = np.all((before >= 0) | (problem.space.size_bytes <= 0), axis=(1, 2))
         heat = np.zeros((len(before), before.shape[2], choices), np.float32)
         if (known := stage_heat_of(problem, before[whole])) is not None:
             heat[whole] = known

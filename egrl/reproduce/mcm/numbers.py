@@ -187,7 +187,7 @@ def models(plan: Plan, out: Path) -> dict[str, Any]:
 
     problem = problem_of(plan.held_out, ON_TEST)
     found, partitions = compare_models(problem, plan.samples)
-    figure = agreement_figure(found, f"{problem.workload} on {problem.chip}")
+    figure = agreement_figure(found, f"{problem.about.workload} on {problem.about.chip}")
     save_figure(figure, out / "figures" / "models.png")
     return {"partitions": partitions, "invalid": found.invalid, "pearson": found.pearson}
 
@@ -199,7 +199,7 @@ def compare_models(problem: McmProblem, samples: int) -> tuple[Agreement, int]:
     from hwsim.mcm.cost import costs
     from hwsim.mcm.device import run
 
-    even = np.ones((len(problem.nodes), problem.package.chips), np.float32)
+    even = np.ones((len(problem.space.nodes), problem.package.chips), np.float32)
     rows = []
     for first in range(0, samples, BATCH):
         keys = np.arange(first, min(samples, first + BATCH), dtype=np.uint64)

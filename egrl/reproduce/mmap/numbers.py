@@ -61,7 +61,7 @@ def players(problem: MmapProblem) -> dict[str, Any]:
     demonstration = problem.evaluate(problem.baseline.mapping[None], nothing_random)
     greedy = problem.evaluate(best_greedy(problem.game)[None, :, None], nothing_random)
     return {
-        "buffers": len(problem.nodes),
+        "buffers": len(problem.space.nodes),
         "heuristic": {
             "cost": problem.baseline.cost,
             "reward": problem.heuristic_return,

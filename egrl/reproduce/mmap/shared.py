@@ -89,6 +89,6 @@ def _random_play(problem: Any) -> float:
     """The mean reward of games in which every legal action is as likely as the others."""
     from hwsim.mmap.players import random_legal
 
-    draws = np.random.default_rng(0).random((RANDOM_PLAYS, len(problem.nodes)))
+    draws = np.random.default_rng(0).random((RANDOM_PLAYS, len(problem.space.nodes)))
     actions = random_legal(problem.game, draws).action[:, :, None].astype(np.int16)
     return float(problem.evaluate(actions, np.zeros(RANDOM_PLAYS, np.uint64)).reward.mean())

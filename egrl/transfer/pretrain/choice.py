@@ -50,11 +50,11 @@ def choose(
     judged_on = list(unseen or training)
     policies = transfer.load(steps)
     found = {
-        problem.workload: transfer.place(policies, problem).speedup
+        problem.about.workload: transfer.place(policies, problem).speedup
         for problem in dict.fromkeys([*training, *judged_on])
     }
     means = [
-        float(geometric_mean([found[problem.workload][k] for problem in judged_on]))
+        float(geometric_mean([found[problem.about.workload][k] for problem in judged_on]))
         for k in range(len(steps))
     ]
     best = max(range(len(steps)), key=lambda k: means[k])
@@ -70,8 +70,8 @@ def choose(
         "version": 1,
         "options": plain(options),
         "goes_on": goes_on,
-        "trained_on": [problem.workload for problem in training],
-        "chosen_on": [problem.workload for problem in judged_on],
+        "trained_on": [problem.about.workload for problem in training],
+        "chosen_on": [problem.about.workload for problem in judged_on],
         "problem": options.problem,
         "settings": options.problem_settings,
         "chip_file": str(Path("inputs") / "0" / find_problem(options.problem).chip_file),

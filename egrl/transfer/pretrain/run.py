@@ -40,7 +40,7 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
     definition = _check(options)
     training, validation = (_problems(options, names) for names in (options.workloads, options.validation))
     _check_distinct(training, validation)
-    reason = next((f"{p.workload}: {why}" for p in training if (why := definition.serves(p))), None)
+    reason = next((f"{p.about.workload}: {why}" for p in training if (why := definition.serves(p))), None)
     if reason is not None:
         raise InputError(f"--method {options.method} cannot serve problem {options.problem}: {reason}")
     method_config: Any = typed_tables.build(definition.config, method_settings_of(options), "--set method")
@@ -169,14 +169,15 @@ def _problems(options: PretrainOptions, workloads: Sequence[str]) -> list[Proble
 def _check_distinct(training: Sequence[Problem], validation: Sequence[Problem]) -> None:
     """InputError where a workload is given twice: a policy must not be chosen on what it was trained on."""
     for flag, given in (("--workloads", training), ("--validation", validation)):
-        names = [problem.workload for problem in given]
+        names = [problem.about.workload for problem in given]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise InputError(f"{flag}: expected workloads of different names, found {twice} twice")
     trained = {problem.fingerprint() for problem in training}
-    names = [problem.workload for problem in training]
+    names = [problem.about.workload for problem in training]
     for problem in validation:
-        if problem.fingerprint() in trained or problem.workload in names:
+        if problem.fingerprint() in trained or problem.about.workload in names:
             raise InputError(
-                f"--validation: expected workloads that are not trained on, found {problem.workload} among --workloads"
+                f"--validation: expected workloads that are not trained on, found {problem.about.workload}"
+                " among --workloads"
             )

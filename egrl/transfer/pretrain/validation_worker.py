@@ -109,7 +109,7 @@ def finetune(
         raise Interrupted(folder, None, again="the same command goes on") from None
     except (OSError, RuntimeError) as error:
         raise RunFailure(f"validation of {folder}: {error}") from error
-    return [{p.workload: known[step.generation, name] for name, p in prints.items()} for step in steps]
+    return [{p.about.workload: known[step.generation, name] for name, p in prints.items()} for step in steps]
 
 
 def _search(

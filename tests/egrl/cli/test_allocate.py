@@ -77,10 +77,13 @@ def test_every_tensor_of_the_best_mapping_gets_an_offset_that_the_judge_accepts(
     mapping = past.best_mapping()
     assert len(report["tensors"]) == (mapping >= 0).sum()
     for tensor in report["tensors"]:
-        node, head = past.problem.nodes.index(tensor["op"]), past.problem.heads.index(tensor["head"])
-        assert tensor["memory"] == past.problem.labels[head][mapping[node, head]]
-        assert tensor["size_bytes"] == past.problem.size_bytes[node, head]
-        assert past.problem.nodes[tensor["last_step"]] == tensor["last_op"]
+        node, head = (
+            past.problem.space.nodes.index(tensor["op"]),
+            past.problem.space.heads.index(tensor["head"]),
+        )
+        assert tensor["memory"] == past.problem.space.labels[head][mapping[node, head]]
+        assert tensor["size_bytes"] == past.problem.space.size_bytes[node, head]
+        assert past.problem.space.nodes[tensor["last_step"]] == tensor["last_op"]
     for memory, tensors in zip(report["memories"], tensors_by_memory(report).values(), strict=True):
         lives = [(t["op"], t["size_bytes"], t["first_step"], t["last_step"] + 1) for t in tensors]
         assert judge(lives, [t["offset_bytes"] for t in tensors], memory["capacity_bytes"], 64) == []
@@ -156,4 +159,4 @@ def test_a_problem_without_lifetimes_says_so_in_one_line(name):
     with pytest.raises(
         InputError, match=r"^allocate: expected a problem that can say where its tensors live"
     ):
-        allocation.allocate(problem, problem.initial, 64, 1.0, 0)
+        allocation.allocate(problem, problem.space.initial, 64, 1.0, 0)

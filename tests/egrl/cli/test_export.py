@@ -38,10 +38,10 @@ def test_every_node_of_the_copy_says_its_op_and_where_its_tensors_live(run, tmp_
     assert "1 nodes of the model are views or constants" in capsys.readouterr().err
     copy = onnx.load(str(out), load_external_data=False)
     past = PastRun.read(run)
-    mapping, labels = past.best_mapping(), past.problem.labels[0]
+    mapping, labels = past.best_mapping(), past.problem.space.labels[0]
     found = {node.name: {p.key: p.value for p in node.metadata_props} for node in copy.graph.node}
     assert found["flatten3"] == {}
-    for n, name in enumerate(past.problem.nodes):
+    for n, name in enumerate(past.problem.space.nodes):
         own = [entry for entry in found.values() if entry.get("egrl.op") == name]
         assert own
         for entry in own:
@@ -59,9 +59,9 @@ def test_the_table_has_a_row_a_tensor(run, tmp_path):
     assert main(["export", str(run), "-o", str(out)]) == 0
     rows = list(csv.DictReader(io.StringIO(out.read_text())))
     problem = PastRun.read(run).problem
-    assert len(rows) == int((problem.size_bytes > 0).sum())
-    assert {row["op"] for row in rows} == set(problem.nodes)
-    assert sum(int(row["size_bytes"]) for row in rows) == problem.size_bytes.sum()
+    assert len(rows) == int(problem.space.live.sum())
+    assert {row["op"] for row in rows} == set(problem.space.nodes)
+    assert sum(int(row["size_bytes"]) for row in rows) == problem.space.size_bytes.sum()
 
 
 def test_the_json_is_a_mapping_file_that_can_be_evaluated(run, tmp_path, capsys):

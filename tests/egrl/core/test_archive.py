@@ -7,13 +7,13 @@ import pytest
 
 from egrl.core.archive import Archive
 from egrl.core.proposals import proposals
+from hwsim.mappings import sample_uniformly
 from toys import ToyGame, ToyRagged
 
 
 def fill(archive, problem, rows, first, number=0):
-    shape = (rows, *problem.num_choices.shape, 4)
     keys = np.arange(first, first + rows, dtype=np.uint64)
-    mapping = problem.sample(np.ones(shape), keys)
+    mapping = sample_uniformly(problem, keys)
     evaluation = problem.evaluate(mapping, keys)
     archive.append(proposals(mapping, "test", number).numbered(first), evaluation)
     return evaluation

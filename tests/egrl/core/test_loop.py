@@ -41,7 +41,7 @@ def annealing(context: Context) -> Method:
 
 def toy(start: bool = False) -> Context:
     problem = ToyRagged()
-    return Context([problem], Archive([problem]), 0, [problem.initial if start else None])
+    return Context([problem], Archive([problem]), 0, [problem.space.initial if start else None])
 
 
 class Climber(Method):
@@ -53,7 +53,7 @@ class Climber(Method):
 
     def __init__(self, context: Context) -> None:
         self.context, self.rng = context, context.generator("climber")
-        self.best, self.reward, self.ticket = context.problems[0].initial, -np.inf, -1
+        self.best, self.reward, self.ticket = context.problems[0].space.initial, -np.inf, -1
         self.calls: list[str] = []
 
     def ask(self) -> Proposals:
@@ -62,8 +62,8 @@ class Climber(Method):
             return proposals(self.best[None][:0], [])
         rows = np.repeat(self.best[None], 4, axis=0)
         node = int(self.rng.integers(7))
-        rows[:, node] = self.rng.integers(0, self.context.problems[0].num_choices[node], (4, 2))
-        return proposals(np.where(self.context.problems[0].size_bytes > 0, rows, -1), "climber")
+        rows[:, node] = self.rng.integers(0, self.context.problems[0].space.num_choices[node], (4, 2))
+        return proposals(np.where(self.context.problems[0].space.live, rows, -1), "climber")
 
     def tell(self, batch: Proposals, evaluation: Evaluation) -> None:
         self.calls.append(f"tell {batch.source[0]} {len(batch)}")

@@ -46,11 +46,11 @@ def test_a_shift_sums_runs_and_counts_every_live_tensor(runs, tmp_path, capsys):
     assert remarks == []
     assert document["runs"] == [str(runs["cold0"]), str(runs["cold1"])]
     problem = PastRun.read(runs["cold0"]).problem
-    live = problem.size_bytes > 0
+    live = problem.space.live
     for column, head in enumerate(document["heads"]):
-        assert head["head"] == problem.heads[column]
+        assert head["head"] == problem.space.heads[column]
         assert np.sum(head["tensors"]) == 2 * live[:, column].sum()
-        assert np.sum(head["bytes"]) == 2 * problem.size_bytes[:, column].sum()
+        assert np.sum(head["bytes"]) == 2 * problem.space.size_bytes[:, column].sum()
         for row, shares in zip(head["tensors"], head["by_count"], strict=True):
             assert shares == ([n / sum(row) for n in row] if sum(row) else [None] * len(row))
     assert "the best mappings of 2 runs" in (tmp_path / "s.svg").read_text()
@@ -77,7 +77,7 @@ def test_bands_are_of_the_fastest_run_which_is_named(runs, tmp_path, capsys):
     assert remarks[0] == f"egrl plot: {runs['cold0']} is left out: named twice"
     assert remarks[1].endswith("the fastest of 2 runs")
     run = PastRun.read(Path(document["run"]))
-    assert document["ops"] == list(run.problem.nodes)
+    assert document["ops"] == list(run.problem.space.nodes)
     for column, head in enumerate(document["heads"]):
         assert head["best"]["choices"] == run.best_mapping()[:, column].tolist()
         assert head["compiler"]["choices"] == run.problem.baseline.mapping[:, column].tolist()
@@ -115,7 +115,7 @@ def test_the_umap_has_both_groups_of_all_runs_and_measures_them_in_the_space_of_
     mappings = len(document["group"])
     assert {len(document[key]) for key in ("run", "evaluation", "speedup", "embedding")} == {mappings}
     past = [PastRun.read(Path(run)) for run in document["runs"]]
-    live = past[0].problem.size_bytes > 0
+    live = past[0].problem.space.live
     assert document["live_decisions"] == live.sum()
     kept = [run.evaluations() for run in past]
     rows = [

@@ -66,7 +66,7 @@ def test_breakdown_shares_out_both_latencies(runs, tmp_path, capsys):
         assert document[name]["bound_by"] == [op.bound_by for op in explained.ops]
     saved = document["compiler"]["duration_s"], document["best"]["duration_s"]
     assert document["change_s"] == (np.array(saved[1]) - np.array(saved[0])).tolist()
-    assert document["ops"] == list(problem.nodes)
+    assert document["ops"] == list(problem.space.nodes)
 
 
 @pytest.mark.parametrize("figure", FIGURES)
@@ -116,6 +116,6 @@ def test_memories_are_drawn_over_ops_where_the_problem_cannot_say_how_long_they_
     assert not isinstance(run.problem, HasExplanation)
     drawing = utilisation.draw([run])
     assert drawing.numbers["x"] == "op, in execution order"
-    assert drawing.numbers["best"]["edges"] == list(range(len(own.nodes) + 1))
+    assert drawing.numbers["best"]["edges"] == list(range(len(own.space.nodes) + 1))
     mean = np.mean(own.occupancy(run.best_mapping()).occupied_bytes, axis=0)
     assert drawing.numbers["best"]["mean_share"] == pytest.approx(mean / [2**35, 24 * 2**20, 4 * 2**20])

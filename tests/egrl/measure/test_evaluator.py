@@ -28,6 +28,7 @@ from egrl.measure.evaluator import FunctionBoard, name_of
 from egrl.measure.records import EvaluatorLog, Measurements, Record, digest
 from egrl.runs.champion import choose, contenders
 from egrl.runs.past import PastRun
+from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation, Status
 from toys import ToyRagged
 from workloads.errors import InputError
@@ -242,7 +243,7 @@ def test_one_board_that_dies_leaves_its_work_to_the_others(tmp_path):
     try:
         boards.measure_baseline()
         keys = np.arange(60, dtype=np.uint64)
-        mapping = problem.sample(np.ones((60, *problem.num_choices.shape, 4)), keys)
+        mapping = sample_uniformly(problem, keys)
         boards.submit(proposals(mapping, "test").numbered(0), keys)
         rows = 0
         deadline = time.monotonic() + 20
@@ -298,7 +299,7 @@ def test_the_best_is_named_by_a_board_that_lives_and_by_none_where_the_last_one_
         boards.measure_baseline()
         archive = Archive([problem])
         keys = np.arange(12, dtype=np.uint64)
-        mapping = problem.sample(np.ones((12, *problem.num_choices.shape, 4)), keys)
+        mapping = sample_uniformly(problem, keys)
         boards.submit(proposals(mapping, "test").numbered(0), keys)
         rows: list = []
         deadline = time.monotonic() + 20
@@ -309,7 +310,7 @@ def test_the_best_is_named_by_a_board_that_lives_and_by_none_where_the_last_one_
                 len(rows) >= asked and len(boards.living) > 1
             ):  # the other board was so quick that it did them all
                 keys = np.arange(asked, asked + 12, dtype=np.uint64)
-                mapping = problem.sample(np.ones((12, *problem.num_choices.shape, 4)), keys)
+                mapping = sample_uniformly(problem, keys)
                 boards.submit(proposals(mapping, "test").numbered(asked), keys)
                 asked += 12
         assert len(boards.living) == 1
@@ -346,7 +347,7 @@ def test_the_best_is_named_while_nothing_else_is_measured():
     try:
         boards.measure_baseline()
         keys = np.arange(60, dtype=np.uint64)
-        mapping = problem.sample(np.ones((60, *problem.num_choices.shape, 4)), keys)
+        mapping = sample_uniformly(problem, keys)
         boards.submit(proposals(mapping, "test").numbered(0), keys)
         rows: list = []
         while len(rows) < 5:
@@ -371,7 +372,7 @@ def test_contenders_are_different_mappings_within_the_noise_best_first():
     problem = ToyRagged()
     archive = Archive([problem])
     keys = np.arange(6, dtype=np.uint64)
-    mapping = problem.sample(np.ones((6, *problem.num_choices.shape, 4)), keys)
+    mapping = sample_uniformly(problem, keys)
     mapping[5] = mapping[1]
     costs = np.array([1.2, 1.0, np.nan, 1.05, 0.9, 1.0])
     status = np.array([0, 0, 2, 0, 0, 0], np.int8)

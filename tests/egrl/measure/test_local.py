@@ -12,6 +12,7 @@ import pytest
 from egrl.core.failure import RunFailure
 from egrl.core.proposals import proposals
 from egrl.measure import executors, local
+from hwsim.mappings import sample_uniformly
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Evaluation
@@ -25,7 +26,7 @@ def problem():
 
 def batch(problem, rows, first):
     keys = np.arange(first, first + rows, dtype=np.uint64)
-    mapping = problem.sample(np.ones((rows, *problem.num_choices.shape, 3)), keys)
+    mapping = sample_uniformly(problem, keys)
     return proposals(mapping, "test").numbered(first), keys
 
 

@@ -23,6 +23,7 @@ from egrl.measure import executors, local
 from egrl.measure.ray import connection as ray_connection
 from egrl.measure.ray import executor as ray_executor
 from egrl.measure.ray.executor import RayCluster
+from hwsim.mappings import sample_uniformly
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Evaluation
@@ -61,7 +62,7 @@ def cluster():
 
 def batch(problem, rows):
     keys = np.arange(rows, dtype=np.uint64)
-    mapping = problem.sample(np.ones((rows, *problem.num_choices.shape, 3)), keys)
+    mapping = sample_uniformly(problem, keys)
     return proposals(mapping, "test").numbered(0), keys
 
 

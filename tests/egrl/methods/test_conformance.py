@@ -20,6 +20,7 @@ from egrl.methods import METHODS, find_method
 from egrl.runs import checkpoint
 from egrl.runs.folder import RunFolder
 from egrl.runs.progress import Silent
+from hwsim.mappings import repair, sample_uniformly
 from hwsim.problem import Evaluation, Keys, Problem, Status
 from subjects import EXHAUSTIBLE, NEVER_TWICE, ONE_SHOT, PROBLEMS, VARIANTS, served
 
@@ -240,7 +241,7 @@ def test_it_proposes_legal_mappings_and_spends_the_budget(case, tmp_path):
     assert len(archive) == 3 * GENERATION
     assert [int(row["generation"]) for row in rows] == [1, 2, 3]
     for ticket in range(len(archive)):
-        assert (archive.mappings(np.array([ticket])) < problem.num_choices).all()
+        assert (archive.mappings(np.array([ticket])) < problem.space.num_choices).all()
     champion = state.champions[0]
     whole = (archive.column("status") == Status.OK) & ~archive.column("partial")
     best = np.nanmax(np.where(whole, archive.column("reward"), np.nan), initial=-np.inf)
@@ -329,12 +330,8 @@ def test_it_serves_two_problems(variant, problems, tmp_path, monkeypatch):
 
 def test_the_start_mapping_is_measured_first(case, tmp_path):
     variant, problem = case
-    start = problem.repair(
-        problem.sample(
-            np.ones((1, *problem.num_choices.shape, problem.num_choices.max())), np.array([3], np.uint64)
-        ),
-        np.zeros(1, np.uint64),
-    )
+    drawn = sample_uniformly(problem, np.array([3], np.uint64))
+    start = repair(problem, drawn, np.zeros(1, np.uint64))
     archive, _, _ = run(variant, problem, tmp_path / "r", 1, start=start[0])
     assert archive.column("source")[0] == "start"
     expected = problem.evaluate(start, np.zeros(1, np.uint64))

@@ -102,8 +102,8 @@ def test_rewards_that_are_all_equal_or_all_failed_move_nothing():
 
 def test_a_round_and_the_start_are_a_generation_and_then_the_mean_begins_each():
     problem = ToyRagged()
-    method = build(start=problem.initial)
-    start = proposals(problem.initial[None], START).numbered(0)
+    method = build(start=problem.space.initial)
+    start = proposals(problem.space.initial[None], START).numbered(0)
     method.tell(start, problem.evaluate(start.mapping, np.zeros(1, np.uint64)))
     first = method.ask()
     assert len(first) == GENERATION - 1

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from egrl.core.archive import Archive
 from egrl.core.method import Context
 from egrl.methods.greedy_dp import GreedyDp, GreedyDpConfig, joint_choices
+from hwsim.mappings import sample_uniformly
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
-from toys import ToyRagged, evaluation
+from toys import ToyRagged
 from workloads.load import load
 
 
@@ -46,11 +47,11 @@ def by_hand(problem: Problem, mapping: Mapping16) -> tuple[Mapping16, float]:
     moved = True
     while moved:
         moved = False
-        for node in range(len(problem.nodes)):
+        for node in range(len(problem.space.nodes)):
             best = mapping
-            for joint in np.ndindex(*problem.num_choices[node].tolist()):
+            for joint in np.ndindex(*problem.space.num_choices[node].tolist()):
                 candidate = mapping.copy()
-                candidate[node] = np.where(problem.size_bytes[node] > 0, joint, -1)
+                candidate[node] = np.where(problem.space.size_bytes[node] > 0, joint, -1)
                 found = float(problem.evaluate(candidate[None], key).reward[0])
                 if found > reward:
                     best, reward, moved = candidate, found, True
@@ -60,8 +61,8 @@ def by_hand(problem: Problem, mapping: Mapping16) -> tuple[Mapping16, float]:
 
 def test_a_node_of_the_chip_has_eight_other_joint_choices():
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
-    sizes = [len(joint_choices(problem, n, problem.initial)) for n in range(len(problem.nodes))]
-    live = (problem.size_bytes > 0).sum(axis=1)
+    sizes = [len(joint_choices(problem, n, problem.space.initial)) for n in range(len(problem.space.nodes))]
+    live = problem.space.live.sum(axis=1)
     assert sizes == [3**heads - 1 for heads in live.tolist()]
     assert 8 in sizes
 
@@ -70,11 +71,10 @@ def test_a_node_of_the_chip_has_eight_other_joint_choices():
 @settings(max_examples=50, deadline=None)
 def test_a_nodes_candidates_are_all_different_and_touch_no_other_node(node, key):
     problem = ToyRagged()
-    uniform = np.ones((1, *problem.num_choices.shape, 4))
-    mapping = problem.sample(uniform, np.array([key], np.uint64))[0]
+    mapping = sample_uniformly(problem, np.array([key], np.uint64))[0]
     candidates = joint_choices(problem, node, mapping)
-    live = problem.size_bytes[node] > 0
-    assert len(candidates) == np.prod(problem.num_choices[node][live], initial=1) - 1
+    live = problem.space.size_bytes[node] > 0
+    assert len(candidates) == np.prod(problem.space.num_choices[node][live], initial=1) - 1
     assert len(np.unique(candidates, axis=0)) == len(candidates)
     assert (np.delete(candidates, node, axis=1) == np.delete(mapping, node, axis=0)).all()
     assert not (candidates == mapping).all(axis=(1, 2)).any()
@@ -89,27 +89,27 @@ def test_it_stops_where_no_node_can_be_improved_alone():
         rewards += [reward for _, _, reward in drive(method, [problem], 1)]
         if method.metrics()["walks"] > 1:
             break
-    _, reward = by_hand(problem, problem.initial)
+    _, reward = by_hand(problem, problem.space.initial)
     assert max(rewards[:-1]) == reward > 1
     assert method.metrics()["passes"] >= 2
 
 
 def test_the_mapping_in_place_is_measured_once_and_kept_where_nothing_is_better():
     problem = ToyRagged()
-    best, reward = by_hand(problem, problem.initial)
+    best, reward = by_hand(problem, problem.space.initial)
     method = build(problem, start=best)
     rows = drive(method, [problem], 40)
     np.testing.assert_array_equal(rows[0][1], best)
-    first_pass = sum(len(joint_choices(problem, n, best)) for n in range(len(problem.nodes)))
+    first_pass = sum(len(joint_choices(problem, n, best)) for n in range(len(problem.space.nodes)))
     assert all(value <= reward for _, _, value in rows[: 1 + first_pass])
     assert not any((mapping == best).all() for _, mapping, _ in rows[1 : 1 + first_pass])
 
 
 def test_a_walk_that_is_stuck_begins_anew_somewhere_else():
     problem = ToyRagged()
-    best, _ = by_hand(problem, problem.initial)
+    best, _ = by_hand(problem, problem.space.initial)
     method = build(problem, start=best)
-    a_pass = sum(len(joint_choices(problem, n, best)) for n in range(len(problem.nodes)))
+    a_pass = sum(len(joint_choices(problem, n, best)) for n in range(len(problem.space.nodes)))
     drive(method, [problem], 1 + a_pass)
     assert (method.metrics()["walks"], method.metrics()["passes"]) == (1, 0)
     _, mapping, reward = drive(method, [problem], 1)[0]
@@ -122,15 +122,18 @@ class Moving(ToyRagged):
     """What runs has the last head of node 2 at its first choice, whatever was asked for."""
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
-        settled = self.repair(mapping, key)
+        settled = self.space.canonical(mapping)
         settled[:, 2, 1] = 0
-        return evaluation(self.baseline.cost, self.costs(settled), settled)
+        every = np.ones(len(settled), np.bool_)
+        return Evaluation.of_costs(
+            self.costs(settled), self.baseline.cost, every, settled, np.zeros(len(settled))
+        )
 
 
 def test_it_goes_on_from_what_ran_and_not_from_what_it_asked_for():
     problem = Moving()
-    start = problem.initial.copy()
-    assert problem.num_choices[2, 1] > 1
+    start = problem.space.initial.copy()
+    assert problem.space.num_choices[2, 1] > 1
     start[2, 1] = 1
     method = build(problem, start=start)
     drive(method, [problem], 1)

@@ -264,5 +264,6 @@ def test_noise_changes_neither_bound_nor_model_cost():
     quiet = NnpiProblem(load("alexnet"), chip)
     assert noisy.bound(5.0) == quiet.bound(5.0)
     assert (
-        noisy.model_cost(noisy.initial) == quiet.evaluate(quiet.initial[None], np.zeros(1, np.uint64)).cost[0]
+        noisy.model_cost(noisy.space.initial)
+        == quiet.evaluate(quiet.space.initial[None], np.zeros(1, np.uint64)).cost[0]
     )

@@ -60,7 +60,7 @@ def test_a_run_gives_back_its_options_its_problem_and_everything_it_evaluated(ru
     assert past.problem.fingerprint() == past.summary["fingerprint"]
     found = past.evaluations()
     assert found.ticket.tolist() == list(range(42))
-    assert found.mapping.shape == (42, *past.problem.num_choices.shape)
+    assert found.mapping.shape == (42, *past.problem.space.shape)
     again = past.problem.evaluate(found.mapping, np.zeros(42, np.uint64))
     np.testing.assert_array_equal(again.speedup, found.speedup)
     np.testing.assert_array_equal(again.cost, found.cost)
@@ -73,7 +73,7 @@ def test_a_run_that_was_moved_reads_its_own_inputs(run):
     text = (run / "config.toml").read_text()
     assert 'workload = "alexnet"' in text
     (run / "config.toml").write_text(text.replace('workload = "alexnet"', 'workload = "gone.json"'))
-    assert PastRun.read(run).problem.workload == "alexnet"
+    assert PastRun.read(run).problem.about.workload == "alexnet"
 
 
 @pytest.mark.parametrize("name", ["summary.json", "config.toml"])

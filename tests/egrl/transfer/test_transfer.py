@@ -60,13 +60,12 @@ def test_a_transferred_policy_is_measured_as_its_most_probable_choices(run):
     assert [step.evaluations for step in source.steps] == [21, 210, 252]
     problem = NnpiProblem(load("resnet18"), load_chip("nnpi"))
     target = transfer.place(transfer.load(source.steps), problem)
-    assert problem.observation is not None
     for step, speedup in zip(source.steps, target.speedup, strict=True):
         network = actor_of(load_policy(step.path))
         graph = prepare(problem.observation.edge_index, len(problem.observation.x))
         with torch.no_grad():
             logits = network(torch.from_numpy(problem.observation.x), graph)
-        mapping = np.where(problem.size_bytes > 0, logits.argmax(dim=-1).numpy(), -1).astype(np.int16)
+        mapping = np.where(problem.space.live, logits.argmax(dim=-1).numpy(), -1).astype(np.int16)
         found = problem.evaluate(mapping[None], np.zeros(1, np.uint64))
         assert speedup == pytest.approx(float(found.speedup[0]), rel=1e-12)
 

@@ -49,7 +49,7 @@ def test_a_saved_agent_plays_one_game_of_another_program_the_same_each_time(trai
     source = saved_policies.read(trained)
     [problem] = transfer.build_targets(source, ["vgg16"])
     rows = [transfer.load(source.steps).greedy(problem) for _ in range(2)]
-    assert rows[0].shape == (2, len(problem.nodes), 1)
+    assert rows[0].shape == (2, len(problem.space.nodes), 1)
     assert np.array_equal(*rows)
     found = problem.evaluate(rows[0], np.zeros(2, np.uint64))
     assert np.array_equal(found.repaired, rows[0])  # a game has no illegal moves that must be replaced

@@ -43,7 +43,7 @@ def test_a_policy_is_placed_as_it_deploys_itself(trained):
     source = saved_policies.read(trained)
     [own] = transfer.build_targets(source, ["mobilenet_v2"])
     rows = transfer.load(source.steps).greedy(own)
-    assert rows.shape == (len(source.steps), len(own.nodes), 1)
+    assert rows.shape == (len(source.steps), len(own.space.nodes), 1)
     assert ((rows >= 0) & (rows < 4)).all()
     [target] = transfer.zero_shot(source, [own])
     found = own.evaluate(rows, np.zeros(len(rows), np.uint64)).speedup

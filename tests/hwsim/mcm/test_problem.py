@@ -10,6 +10,7 @@ import pytest
 from mcm_instances import MIB, instance, package
 
 from hwsim.capabilities import HasModel, HasPartition, pipeline_of
+from hwsim.mappings import sample_uniformly
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import Package, load_package
 from hwsim.mcm.problem import McmProblem
@@ -70,8 +71,7 @@ def test_without_the_solver_it_does_not_run_and_costs_the_share_of_bytes_that_st
     assert found.repaired[0, :, 0].tolist() == [0, 0, 2, 1]
     # chip 1 is used, so nothing is skipped: only n3 reads against the direction
     assert found.reward[0] == -problem.tables.size_bytes[3] / problem.tables.size_bytes.sum()
-    even = np.ones((50, 4, 1, 3), np.float32)
-    drawn = problem.evaluate(problem.sample(even, keys(50)), keys(50))
+    drawn = problem.evaluate(sample_uniformly(problem, keys(50)), keys(50))
     assert 0 < (drawn.status == Status.OK).sum() < 25
 
 

@@ -27,8 +27,8 @@ SECONDS = 20.0
 
 def every_play(problem: MmapProblem) -> np.ndarray:
     """Rewards of all proposals, 3 to the number of decisions, and so of every legal play."""
-    live = np.flatnonzero(problem.live[:, 0])
-    mapping = np.repeat(problem.initial[None], 3 ** len(live), axis=0)
+    live = np.flatnonzero(problem.space.live[:, 0])
+    mapping = np.repeat(problem.space.initial[None], 3 ** len(live), axis=0)
     mapping[:, live, 0] = list(product((0, 1, 2), repeat=len(live)))
     return problem.evaluate(mapping, np.zeros(len(mapping), np.uint64)).reward
 
@@ -41,8 +41,8 @@ def linear(problem: MmapProblem, checkpoints: int | None = None) -> float:
 
 def cheapest(problem: MmapProblem) -> float:
     """The least latency of all proposals, seconds."""
-    live = np.flatnonzero(problem.live[:, 0])
-    mapping = np.repeat(problem.initial[None], 3 ** len(live), axis=0)
+    live = np.flatnonzero(problem.space.live[:, 0])
+    mapping = np.repeat(problem.space.initial[None], 3 ** len(live), axis=0)
     mapping[:, live, 0] = list(product((0, 1, 2), repeat=len(live)))
     return float(np.nanmin(problem.evaluate(mapping, np.zeros(len(mapping), np.uint64)).cost))
 
@@ -202,7 +202,7 @@ def test_what_a_dropped_group_would_have_written_is_not_held_for_others():
 def test_no_play_of_a_program_that_ships_returns_more(name):
     problem = MmapProblem(load_program(name), load_chip("tpuv4i"))
     rng = np.random.default_rng(0)
-    mapping = rng.integers(0, 3, (50, *problem.initial.shape)).astype(np.int16)
+    mapping = rng.integers(0, 3, (50, *problem.space.initial.shape)).astype(np.int16)
     mapping[0], mapping[1] = 1, 2
     rewards = problem.evaluate(mapping, np.zeros(50, np.uint64)).reward
     bound = upper_bound(problem.tables, 3.0)

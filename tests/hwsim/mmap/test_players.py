@@ -83,7 +83,7 @@ def test_looking_ahead_sees_that_room_is_wanted_next():
 def test_the_greedy_player_beats_random_games_and_comes_near_the_heuristic(name):
     problem = MmapProblem(load_program(name), load_chip("tpuv4i"))
     found = problem.evaluate(best_greedy(problem.game)[None, :, None], np.zeros(1, np.uint64))
-    random = random_legal(problem.game, np.random.default_rng(0).random((10, len(problem.nodes))))
+    random = random_legal(problem.game, np.random.default_rng(0).random((10, len(problem.space.nodes))))
     assert found.cost[0] < 0.9 * random.latency_s.min()
     assert found.speedup[0] > 0.95
 

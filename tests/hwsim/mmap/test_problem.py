@@ -133,7 +133,7 @@ def test_the_group_of_a_buffer_larger_than_fast_memory_is_dropped_from_the_start
 
 def test_a_buffer_without_a_size_is_no_decision():
     problem = MmapProblem(chain([16, 0], [(1, 1, 0), (0, 1, 0)]), chip())
-    assert problem.initial[:, 0].tolist() == [-1, DROP]
+    assert problem.space.initial[:, 0].tolist() == [-1, DROP]
     assert evaluate(problem, [-1, COPY])[0] == [-1, COPY]
 
 
@@ -215,7 +215,7 @@ def test_cost_is_the_latency_of_the_device_and_speedups_are_over_the_heuristic()
     )
     assert returns.baseline.cost == latency_s(returns.tables, returns.heuristic)
     assert returns.judge(returns.baseline.mapping) == []
-    mappings = np.stack([returns.initial, returns.baseline.mapping])
+    mappings = np.stack([returns.space.initial, returns.baseline.mapping])
     found, squared = (each.evaluate(mappings, np.zeros(2, np.uint64)) for each in (returns, latencies))
     np.testing.assert_array_equal(found.repaired, mappings)
     for mapping, cost in zip(mappings, found.cost, strict=True):

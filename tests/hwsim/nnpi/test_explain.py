@@ -75,7 +75,7 @@ def test_ops_are_bound_by_what_takes_them_longest():
 
 def test_prefetched_weights_of_resnet50_show_up_in_its_explanation():
     problem = NnpiProblem(load("resnet50"), load_chip("nnpi"))
-    mapping = np.where(problem.live, np.array([0, 2], np.int16), np.int16(-1))
+    mapping = np.where(problem.space.live, np.array([0, 2], np.int16), np.int16(-1))
     explained = problem.explain(mapping)
     assert explained.prefetched_bytes > 1_000_000
     assert explained.seconds_bound_by["mac"] > 0

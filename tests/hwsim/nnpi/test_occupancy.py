@@ -44,7 +44,7 @@ def test_weights_are_held_all_along_and_activations_from_their_op_to_their_last_
 
 def test_it_is_the_mapping_as_it_stands_not_what_the_compiler_makes_of_it():
     problem = NnpiProblem(load("vgg16"), load_chip("nnpi"))
-    everything_fast = np.full((len(problem.nodes), 2), 2, np.int16)
+    everything_fast = np.full((len(problem.space.nodes), 2), 2, np.int16)
     found = problem.occupancy(everything_fast)
     assert (found.occupied_bytes[:, 2] > found.capacity_bytes[2]).all()
     assert found.occupied_bytes[:, :2].sum() == 0
@@ -72,11 +72,11 @@ def test_the_judge_finds_an_overflow_of_as_many_bytes_exactly_where_there_is_one
     workload, chip = data.draw(workloads()), data.draw(chips())
     problem = NnpiProblem(workload, chip)
     drawn = data.draw(mappings(len(workload), len(chip.memories), 1))[0]
-    mapping = np.where(problem.live, drawn, np.int16(-1))
+    mapping = np.where(problem.space.live, drawn, np.int16(-1))
     found = problem.occupancy(mapping)
     steps, memories = np.nonzero(found.occupied_bytes > found.capacity_bytes)
     expected = {
-        (f"{found.memories[m]} overflows", f"step {t} ({problem.nodes[t]})", found.occupied_bytes[t, m])
+        (f"{found.memories[m]} overflows", f"step {t} ({problem.space.nodes[t]})", found.occupied_bytes[t, m])
         for t, m in zip(steps, memories, strict=True)
     }
     assert {(v.what, v.where, v.demanded) for v in problem.judge(mapping)} == expected
@@ -88,7 +88,7 @@ def test_it_counts_the_bytes_that_the_judge_counts_where_nothing_has_room(data: 
     workload, chip = data.draw(workloads()), data.draw(chips())
     problem = NnpiProblem(workload, chip)
     drawn = data.draw(mappings(len(workload), len(chip.memories), 1))[0]
-    mapping = np.where(problem.live, drawn, np.int16(-1))
+    mapping = np.where(problem.space.live, drawn, np.int16(-1))
     no_room = [(name, 0) for name in chip.memory_names]
     widths = chip.element_bytes
     counted = {

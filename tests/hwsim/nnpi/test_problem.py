@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hwsim.mappings import repair
 from hwsim.nnpi.chip import load_chip, parse_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Evaluation, Problem, Status
@@ -28,7 +29,7 @@ def problem() -> NnpiProblem:
 
 
 def random_batch(problem: NnpiProblem, rows: int) -> np.ndarray:
-    shape = (rows, *problem.size_bytes.shape)
+    shape = (rows, *problem.space.shape)
     return np.random.default_rng(3).integers(0, 3, shape).astype(np.int16)
 
 
@@ -39,20 +40,25 @@ def assert_same(a: Evaluation, b: Evaluation) -> None:
 
 def test_it_has_what_the_protocol_asks_for(problem: NnpiProblem):
     as_problem: Problem = problem
-    n = len(as_problem.nodes)
-    assert as_problem.name == "nnpi"
-    assert as_problem.workload == "resnet50"
-    assert as_problem.chip == "nnpi"
-    assert as_problem.heads == ("weight", "activation")
-    assert as_problem.labels == (("dram", "llc", "sram"),) * 2
-    assert as_problem.num_choices.shape == as_problem.size_bytes.shape == (n, 2)
-    assert as_problem.num_choices.dtype == np.int16
-    assert (as_problem.num_choices == 3).all()
-    assert as_problem.choice_rank.tolist() == [[0.0, 0.5, 1.0]] * 2
-    assert as_problem.choice_rank.dtype == np.float32
-    assert as_problem.size_bytes.dtype == np.int64
-    assert np.array_equal(as_problem.initial, np.where(as_problem.size_bytes > 0, 0, -1))
-    assert as_problem.unit == "s"
+    n = len(as_problem.space.nodes)
+    assert as_problem.about.name == "nnpi"
+    assert as_problem.about.workload == "resnet50"
+    assert as_problem.about.chip == "nnpi"
+    assert as_problem.space.heads == ("weight", "activation")
+    assert as_problem.space.labels == (("dram", "llc", "sram"),) * 2
+    assert (
+        as_problem.space.shape
+        == as_problem.space.num_choices.shape
+        == as_problem.space.size_bytes.shape
+        == (n, 2)
+    )
+    assert as_problem.space.num_choices.dtype == np.int16
+    assert (as_problem.space.num_choices == 3).all()
+    assert as_problem.space.choice_rank.tolist() == [[0.0, 0.5, 1.0]] * 2
+    assert as_problem.space.choice_rank.dtype == np.float32
+    assert as_problem.space.size_bytes.dtype == np.int64
+    assert np.array_equal(as_problem.space.initial, np.where(as_problem.space.live, 0, -1))
+    assert as_problem.about.unit == "s"
     bound = as_problem.bound(5.0)
     assert bound is not None
     assert 0 < bound.cost <= as_problem.baseline.cost
@@ -60,7 +66,6 @@ def test_it_has_what_the_protocol_asks_for(problem: NnpiProblem):
 
 def test_observation_is_the_static_features_and_two_columns_of_the_current_mapping(problem: NnpiProblem):
     shown = problem.observation
-    assert shown is not None
     assert shown.x.dtype == np.float32
     assert np.array_equal(shown.x[:, :-2], static_features(load("resnet50")))
     assert (shown.x[:, -2:] == 0).all()
@@ -82,7 +87,7 @@ def test_repair_runs_the_rectified_map_and_rewards_the_square_of_the_speedup(pro
 
 def test_penalise_runs_nothing_where_a_map_had_to_be_moved_and_rewards_minus_epsilon(problem: NnpiProblem):
     strict = NnpiProblem(load("resnet50"), load_chip("nnpi"), NnpiConfig(invalid="penalise"))
-    batch = np.concatenate([random_batch(problem, 4), strict.initial[None]])
+    batch = np.concatenate([random_batch(problem, 4), strict.space.initial[None]])
     keys = np.arange(5, dtype=np.uint64)
     result, repaired = strict.evaluate(batch, keys), problem.evaluate(batch, keys)
     invalid = result.epsilon > 0
@@ -91,7 +96,7 @@ def test_penalise_runs_nothing_where_a_map_had_to_be_moved_and_rewards_minus_eps
     assert np.isnan(result.cost[invalid]).all()
     assert (result.speedup[invalid] == 0).all()
     assert np.array_equal(result.reward[invalid], -result.epsilon[invalid])
-    assert np.array_equal(result.repaired[invalid], np.where(strict.live, batch, -1)[invalid])
+    assert np.array_equal(result.repaired[invalid], np.where(strict.space.live, batch, -1)[invalid])
     assert_same(result.rows(~invalid), repaired.rows(~invalid))
 
 
@@ -119,17 +124,17 @@ def test_rows_do_not_influence_each_other_and_the_argument_is_left_alone(data: s
 
 
 def test_an_empty_batch_gives_an_empty_evaluation(problem: NnpiProblem):
-    result = problem.evaluate(np.zeros((0, *problem.size_bytes.shape), np.int16), np.zeros(0, np.uint64))
+    result = problem.evaluate(np.zeros((0, *problem.space.shape), np.int16), np.zeros(0, np.uint64))
     assert len(result) == 0
-    assert result.repaired.shape == (0, *problem.size_bytes.shape)
+    assert result.repaired.shape == (0, *problem.space.shape)
 
 
 def test_repair_is_the_canonical_identity(problem: NnpiProblem):
     batch = random_batch(problem, 2)
-    repaired = problem.repair(batch, np.zeros(2, np.uint64))
-    assert np.array_equal(repaired, np.where(problem.live, batch, -1))
+    repaired = repair(problem, batch, np.zeros(2, np.uint64))
+    assert np.array_equal(repaired, np.where(problem.space.live, batch, -1))
     with pytest.raises(ValueError, match="mapping"):
-        problem.repair(batch + np.int16(7), np.zeros(2, np.uint64))
+        repair(problem, batch + np.int16(7), np.zeros(2, np.uint64))
 
 
 def _costs(problem: NnpiProblem, batch: np.ndarray) -> np.ndarray:

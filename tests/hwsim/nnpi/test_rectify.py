@@ -103,7 +103,7 @@ def test_rectified_maps_are_silent_fixed_points_and_only_ever_go_slower(data: st
     for row in first:
         assert problem.judge(row) == []
     assert np.array_equal(problem.rectify(first), first)
-    assert (first <= np.where(problem.live, batch, -1)).all()
+    assert (first <= np.where(problem.space.live, batch, -1)).all()
 
 
 @settings(max_examples=150, deadline=None)
@@ -112,7 +112,7 @@ def test_a_map_that_the_judge_accepts_is_left_alone_and_any_other_is_moved(data:
     workload, chip = data.draw(workloads()), data.draw(chips())
     problem = NnpiProblem(workload, chip, NnpiConfig(invalid="penalise"))
     batch = data.draw(mappings(len(workload), len(chip.memories)))
-    batch = np.where(problem.live, batch, np.int16(-1))
+    batch = np.where(problem.space.live, batch, np.int16(-1))
     result = problem.evaluate(batch, np.zeros(len(batch), np.uint64))
     for mapping, epsilon in zip(batch, result.epsilon, strict=True):
         assert (epsilon == 0) == (problem.judge(mapping) == [])

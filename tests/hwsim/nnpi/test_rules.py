@@ -35,7 +35,7 @@ def test_every_rule_is_valid_on_networks_of_the_zoo_and_beats_leaving_everything
     for rule in RULES:
         problem = NnpiProblem(workload, chip, NnpiConfig(baseline=rule))
         assert problem.judge(problem.baseline.mapping) == []
-        assert problem.evaluate(problem.initial[None], np.zeros(1, np.uint64)).speedup[0] < 1
+        assert problem.evaluate(problem.space.initial[None], np.zeros(1, np.uint64)).speedup[0] < 1
 
 
 def chain() -> Workload:

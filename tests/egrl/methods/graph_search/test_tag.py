@@ -236,14 +236,14 @@ def test_a_plan_graph_completes_as_uniform_choices_among_its_successors_do():
 def test_decisions_lead_to_every_mapping_largest_first():
     problem = ToyRagged()
     derivation = Decisions(problem, "size")
-    first = max(np.argwhere(problem.size_bytes > 0).tolist(), key=lambda at: problem.size_bytes[tuple(at)])
+    first = max(np.argwhere(problem.space.live).tolist(), key=lambda at: problem.space.size_bytes[tuple(at)])
     rng = np.random.default_rng(1)
     for choice, vertex in enumerate(derivation.successors(derivation.root)):
         plan = complete(derivation, vertex, rng)
         assert plan is not None
         assert plan[tuple(first)] == choice
-        assert ((plan >= 0) == (problem.size_bytes > 0)).all()
-    assert len(derivation.successors(derivation.root)) == problem.num_choices[tuple(first)]
+        assert ((plan >= 0) == (problem.space.live)).all()
+    assert len(derivation.successors(derivation.root)) == problem.space.num_choices[tuple(first)]
 
 
 def test_a_problem_with_a_solver_is_searched_with_the_choices_that_it_leaves():

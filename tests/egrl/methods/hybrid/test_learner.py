@@ -13,6 +13,7 @@ from egrl.core.keys import run_keys
 from egrl.core.method import Context
 from egrl.core.proposals import proposals
 from egrl.methods import find_method
+from hwsim.mappings import sample_uniformly
 from hwsim.problem import Status
 from subjects import SMALL
 from toys import ToyRagged
@@ -26,10 +27,7 @@ def test_the_elite_is_the_shares_of_choices_among_the_best_distinct_mappings_tha
     method = definition.build(
         Context([problem], archive, 0, [None], None), typed_tables.build(definition.config, settings, "test")
     )
-    mapping = problem.sample(
-        np.ones((6, *problem.num_choices.shape, int(problem.num_choices.max())), np.float32),
-        run_keys(0, np.arange(6), 0),
-    )
+    mapping = sample_uniformly(problem, run_keys(0, np.arange(6), 0))
     rows = replace(proposals(mapping, ["test"] * 6), ticket=np.arange(6))
     evaluation = problem.evaluate(mapping, np.zeros(6, np.uint64))
     reward = np.array([0.1, 0.9, 0.5, 0.9, 7.0, np.nan])
@@ -37,7 +35,7 @@ def test_the_elite_is_the_shares_of_choices_among_the_best_distinct_mappings_tha
     evaluation = type(evaluation)(**{**vars(evaluation), "reward": reward, "status": status})
     archive.append(rows, evaluation)
     best = archive.mappings(np.array([1, 2]))  # equal rewards count once, and a failure not at all
-    expected = (best[..., None] == np.arange(int(problem.num_choices.max()))).mean(axis=0)
+    expected = (best[..., None] == np.arange(problem.space.most_choices)).mean(axis=0)
     np.testing.assert_allclose(method._learner._elite(), expected)
 
 

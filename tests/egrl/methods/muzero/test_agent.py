@@ -111,7 +111,7 @@ def test_demonstrations_are_played_and_never_proposed():
     problem = PROBLEMS["mmap"]()
     given = settings(demonstrations=1, greedy=0.0, restarts=0.0)
     player = agent(problem, given, shown=True)
-    shown = tuple(problem.baseline.mapping[problem.size_bytes > 0].tolist())
+    shown = tuple(problem.baseline.mapping[problem.space.live].tolist())
     led = len(player.table) - 1
     for _ in range(len(shown) // given.chunk + 1):
         player.work()

@@ -135,7 +135,7 @@ def test_slots_imitate_the_best_game_and_propose_nothing(monkeypatch):
     imitating = np.flatnonzero(player.shown.imitating).tolist()
     assert imitating == [6, 7]
     assert not player.shown.led.any()  # there is no game to imitate yet
-    decided, keep = problem.size_bytes > 0, player.elites.keep
+    decided, keep = problem.space.live, player.elites.keep
     known, shown = set(), []
 
     def noted(game: Any) -> None:

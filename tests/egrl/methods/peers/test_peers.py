@@ -21,7 +21,9 @@ from egrl.methods.peers.nevergrad import Nevergrad, NevergradConfig
 from egrl.methods.peers.optuna import Optuna, OptunaConfig
 from egrl.methods.peers.peer import FAILED, Peer
 from egrl.methods.peers.pymoo import Pymoo, PymooConfig
+from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation, Mapping16, Problem, Status
+from hwsim.space import Space
 from toys import ToyRagged
 from workloads.errors import InputError
 
@@ -73,8 +75,7 @@ def play(
 @pytest.mark.parametrize("name", NAMES)
 def test_it_begins_at_the_start_and_repeats_with_its_seed(name):
     problem = ToyRagged()
-    uniform = np.ones((1, *problem.num_choices.shape, 4))
-    start = problem.sample(uniform, np.array([5], np.uint64))[0]
+    start = sample_uniformly(problem, np.array([5], np.uint64))[0]
     small = {"population": 10} if name.startswith("pymoo") else {}
     first, _ = play(build(name, problem, start=start, **small), problem, 40)
     again, _ = play(build(name, problem, start=start, **small), problem, 40)
@@ -92,8 +93,8 @@ class Points(ToyRagged):
 
     def __init__(self, choices: np.ndarray = CHOICES) -> None:
         super().__init__()
-        self.num_choices, self.size_bytes = choices, np.ones(choices.shape, np.int64)
-        self.initial = np.array([[2], [0], [1], [3], [1]], np.int16)[: len(choices)] % choices
+        first = np.array([[2], [0], [1], [3], [1]], np.int16)[: len(choices)] % choices
+        self.space = Space([f"n{k}" for k in range(len(choices))], ["h"], choices, initial=first)
 
 
 def context(problem: Problem) -> Context:
@@ -138,12 +139,12 @@ def test_it_finds_better_mappings_than_random_draws_do_on_average(name):
 @pytest.mark.parametrize("name", ["nevergrad", "optuna"])
 def test_both_encodings_begin_at_the_start(name):
     problem = ToyRagged()
-    start = problem.sample(np.ones((1, *problem.num_choices.shape, 4)), np.array([9], np.uint64))[0]
+    start = sample_uniformly(problem, np.array([9], np.uint64))[0]
     for encoding in ("integer", "choice"):
         mappings, _ = play(build(name, problem, start=start, encoding=encoding), problem, 30)
         np.testing.assert_array_equal(mappings[0], start)
         assert len(np.unique(mappings, axis=0)) > 3
-        assert (mappings < problem.num_choices).all()
+        assert (mappings < problem.space.num_choices).all()
 
 
 def test_a_genetic_algorithm_that_has_seen_every_point_goes_on():
@@ -173,8 +174,8 @@ class Recorder(Peer):
 
 def test_the_start_is_measured_by_the_loop_and_its_loss_comes_first():
     problem = ToyRagged()
-    recorder = Recorder(Context([problem], Archive([problem]), 0, [problem.initial]))
-    recorder.tell(start := proposals(problem.initial[None], START), results(start, [0.25]))
+    recorder = Recorder(Context([problem], Archive([problem]), 0, [problem.space.initial]))
+    recorder.tell(start := proposals(problem.space.initial[None], START), results(start, [0.25]))
     batch = recorder.ask()
     assert len(batch) == 2
     recorder.tell(batch, results(batch, [0.5, 1.0]))
@@ -185,12 +186,12 @@ def test_the_start_is_measured_by_the_loop_and_its_loss_comes_first():
 def test_an_optimiser_sees_the_open_decisions_and_the_negative_reward_of_its_own_points():
     problem = ToyRagged()
     peer = recorder = Recorder(context(problem))
-    is_open = (problem.size_bytes > 0) & (problem.num_choices > 1)
-    np.testing.assert_array_equal(recorder.task.choices, problem.num_choices[is_open])
-    np.testing.assert_array_equal(recorder.task.first, problem.initial[is_open])
+    is_open = (problem.space.live) & (problem.space.num_choices > 1)
+    np.testing.assert_array_equal(recorder.task.choices, problem.space.num_choices[is_open])
+    np.testing.assert_array_equal(recorder.task.first, problem.space.initial[is_open])
     mappings, rewards = play(peer, problem, 3)
-    np.testing.assert_array_equal(mappings[0], problem.initial)
-    np.testing.assert_array_equal(mappings[1][is_open], problem.num_choices[is_open] - 1)
+    np.testing.assert_array_equal(mappings[0], problem.space.initial)
+    np.testing.assert_array_equal(mappings[1][is_open], problem.space.num_choices[is_open] - 1)
     np.testing.assert_array_equal(recorder.loss[0], -rewards)
 
 

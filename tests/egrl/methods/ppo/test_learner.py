@@ -26,9 +26,9 @@ def learner(seed=0, **settings) -> Ppo:
 def rollouts(ppo: Ppo, seed=1, rows=6, passes=2) -> Rollouts:
     """Legal draws with old log-probabilities that are not the policy's."""
     problem, rng = ToyRagged(), np.random.default_rng(seed)
-    live = problem.size_bytes > 0
+    live = problem.space.live
     shape = (passes, rows, *live.shape)
-    drawn = rng.integers(0, np.maximum(problem.num_choices, 1), shape)
+    drawn = rng.integers(0, np.maximum(problem.space.num_choices, 1), shape)
     action = np.where(live, drawn, -1).astype(np.int16)
     before = np.concatenate([np.full_like(action[:1], -1), action[:-1]])
     log_prob = np.zeros(shape, np.float32)
@@ -46,13 +46,13 @@ def test_the_loss_of_a_step_is_that_of_plain_numbers():
     data = rollouts(ppo)
     advantages = ppo._advantages(data)
     problem = ToyRagged()
-    live = problem.size_bytes > 0
+    live = problem.space.live
     loss = entropy = 0.0
     for t in range(2):
         log_probs = ppo.log_probs(0, data.before[t])
         for r in range(6):
             for n, h in zip(*np.nonzero(live), strict=True):
-                row = log_probs[r, n, h, : problem.num_choices[n, h]].astype(float)
+                row = log_probs[r, n, h, : problem.space.num_choices[n, h]].astype(float)
                 ratio = math.exp(row[data.action[t, r, n, h]] - data.log_prob[t, r, n, h])
                 a = float(advantages[t, r])
                 loss -= min(ratio * a, min(max(ratio, 0.8), 1.2) * a)
@@ -65,9 +65,9 @@ def test_the_loss_of_a_step_is_that_of_plain_numbers():
 
 def test_the_loss_of_an_example_is_its_cross_entropy_a_decision_that_changed():
     ppo, problem = learner(), ToyRagged()
-    live = problem.size_bytes > 0
+    live = problem.space.live
     before = np.where(live, 0, -1).astype(np.int16)
-    action = np.where(live, problem.num_choices - 1, -1).astype(np.int16)
+    action = np.where(live, problem.space.num_choices - 1, -1).astype(np.int16)
     log_probs = ppo.log_probs(0, before[None])[0]
     loss = -sum(float(log_probs[n, h, action[n, h]]) for n, h in zip(*np.nonzero(live), strict=True))
     changed = int((action != before).sum())
@@ -77,10 +77,10 @@ def test_the_loss_of_an_example_is_its_cross_entropy_a_decision_that_changed():
 
 def test_an_example_becomes_likelier():
     ppo, problem = learner(), ToyRagged()
-    live = problem.size_bytes > 0
+    live = problem.space.live
     data = rollouts(ppo)
     nothing = np.full(live.shape, -1, np.int16)
-    example = Example(0, nothing, np.where(live, problem.num_choices - 1, -1).astype(np.int16))
+    example = Example(0, nothing, np.where(live, problem.space.num_choices - 1, -1).astype(np.int16))
 
     def likely():
         at = np.maximum(example.action, 0)[..., None].astype(np.int64)
@@ -102,7 +102,7 @@ def test_advantages_are_normalised_among_rollouts_that_set_out_alike():
 def test_what_was_rewarded_becomes_likelier():
     ppo = learner(learning_rate=0.01)
     data = rollouts(ppo, passes=1)
-    live = ToyRagged().size_bytes > 0
+    live = ToyRagged().space.live
     at = np.maximum(data.action[0], 0)[..., None].astype(np.int64)
 
     def likely():

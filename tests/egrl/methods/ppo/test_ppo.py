@@ -28,6 +28,7 @@ from egrl.methods.ppo.sampling import (
     open_stage,
     outset,
 )
+from hwsim.mappings import sample_uniformly
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
@@ -88,7 +89,7 @@ def test_the_outset_of_a_pipeline_is_an_even_split_and_of_others_nothing(chips):
     even = outset(chips[0], "even")
     pipeline = chips[0].pipeline
     load = np.bincount(even[:, 0], pipeline.load)
-    assert len(load) == chips[0].num_choices.max()
+    assert len(load) == chips[0].space.most_choices
     assert np.ptp(load) <= 2 * pipeline.load.max()
     found = chips[0].evaluate(even[None], np.zeros(1, np.uint64))
     assert (found.repaired[0] == even).all()
@@ -117,7 +118,7 @@ def test_old_log_probabilities_are_those_of_the_policy_that_drew():
         taken = np.take_along_axis(found, np.maximum(part.action[t], 0)[..., None].astype(np.int64), -1)[
             ..., 0
         ]
-        live = np.broadcast_to(problem.size_bytes > 0, taken.shape)
+        live = np.broadcast_to(problem.space.live, taken.shape)
         np.testing.assert_allclose(part.log_prob[t][live], taken[live], rtol=1e-4, atol=1e-4)
         assert (part.log_prob[t][~live] == 0).all()
     np.testing.assert_array_equal(part.before[1], part.action[0])
@@ -146,7 +147,7 @@ def test_of_equally_good_mappings_the_cooler_is_gone_on_from(chips):
 
 def test_a_stage_is_opened_behind_one_of_the_hottest_where_one_is_left(chips):
     problem, rng = chips[0], np.random.default_rng(0)
-    three = (np.arange(len(problem.nodes)) * 3 // len(problem.nodes)).astype(np.int16)[:, None]
+    three = (np.arange(len(problem.space.nodes)) * 3 // len(problem.space.nodes)).astype(np.int16)[:, None]
     hottest = int(problem.stage_heat(three[None])[0, 0].argmax())
     free = dataclasses.replace(problem.pipeline, span=None)
     problem.pipeline = free
@@ -272,8 +273,7 @@ def test_what_is_proposed_for_a_pipeline_keeps_its_order_and_leaves_no_stage_emp
 
 def problem_best(problem):
     keys = np.arange(4000, dtype=np.uint64)
-    uniform = np.ones((4000, *problem.num_choices.shape, int(problem.num_choices.max())))
-    return problem.evaluate(problem.sample(uniform, keys), keys).reward.max()
+    return problem.evaluate(sample_uniformly(problem, keys), keys).reward.max()
 
 
 def test_the_best_that_ran_is_what_the_next_round_sets_out_from(chips):
@@ -300,7 +300,7 @@ def test_rounds_are_dealt_over_problems_with_other_numbers_of_chips(chips):
     counts = np.bincount([batch.problem for batch, _ in found for _ in range(len(batch))])
     assert counts.tolist() == [24] * 5
     for batch, _ in found:
-        assert (batch.mapping < problems[batch.problem].num_choices).all()
+        assert (batch.mapping < problems[batch.problem].space.num_choices).all()
 
 
 def test_a_policy_goes_on_where_it_was_saved_and_on_other_packages(chips, tmp_path):
