@@ -68,7 +68,7 @@ class RunFolder:
         self.policy_every = POLICY_EVERY
         self._lock = lock
         self._flushed = 0
-        self._counted: list[int] = []  # evaluations that the kept checkpoints count
+        self._counted: dict[int, int] = {}  # generation of a kept checkpoint -> evaluations that it counts
         self._events: EventFile | None = None
 
     # ---- opening and closing
@@ -188,16 +188,16 @@ class RunFolder:
             "metrics_sha256": hashlib.sha256(content).hexdigest(),
         }
         checkpoint.save(folder, generation, tree)
+        self._counted[generation] = len(archive)
         self._drop_old_chunks(archive)
 
     def _drop_old_chunks(self, archive: Archive) -> None:
         """Delete what no kept checkpoint needs (after the new one is safe: until then the old ones need it)."""
-        if len(archive) not in self._counted:
-            self._counted = [*self._counted, len(archive)][-checkpoint.KEPT :]
+        self._counted = dict(sorted(self._counted.items())[-checkpoint.KEPT :])
         if len(self._counted) < checkpoint.KEPT:
             return
         for chunk in chunks.listing(self.path / "mappings"):
-            if chunk.end <= self._counted[0] - archive.window:
+            if chunk.end <= min(self._counted.values()) - archive.window:
                 chunk.path.unlink(missing_ok=True)
 
     def restore(self, archive: Archive, fingerprints: Sequence[str]) -> dict[str, Any] | None:
@@ -227,7 +227,7 @@ class RunFolder:
         chunks.fill(archive, [chunk.path for chunk in kept], evaluations, folder)
         newer = [chunk.path for chunk in found_chunks if chunk.end > evaluations]
         self._cut_back(int(tree["metrics_bytes"]), newer, int(tree["loop"]["generation"]))
-        self._flushed, self._counted = evaluations, [evaluations]
+        self._flushed, self._counted = evaluations, {int(tree["loop"]["generation"]): evaluations}
         return tree
 
     def _check_metrics(self, size: int, digest: str) -> None:

@@ -167,7 +167,7 @@ def test_quiet_prints_nothing_and_otherwise_progress_goes_to_stderr(tmp_path, ca
     assert main([*argv, str(tmp_path / "b")]) == 0
     captured = capsys.readouterr()
     assert "alexnet on nnpi, random: 1.0000x the compiler" in captured.out
-    for word in ("1/1 gens", "best 1.000x by start", "valid", "evals/s"):
+    for word in ("21/21 evals", "best 1.000x by start", "valid", "evals/s"):
         assert word in captured.err
 
 
@@ -175,15 +175,21 @@ def test_quiet_prints_nothing_and_otherwise_progress_goes_to_stderr(tmp_path, ca
 def test_the_progress_line_is_well_set(budget, capsys):
     row = {"best_speedup": 1.25, "champion_source": "gnn", "valid_fraction": 1.0}
     with progress.observer("bert egrl", budget, 0, quiet=False) as observer:
-        for _ in range(3):
-            observer.generation(row)
-    first, *_, last = re.split(r"[\r\n]+", capsys.readouterr().err.strip())
+        observer.phase("thinking")
+        observer.phase("")
+        for count in (10, 21, 63):
+            observer.evaluations(count, 1.125)
+            if count > 20:
+                observer.generation(row)
+    lines = re.split(r"[\r\n]+", capsys.readouterr().err.strip())
+    time = r" of 01:30" if budget.seconds else ""
     head = (
-        r"bert egrl \|.{10}\| %d/3 gens \[00:00<.{1,5}\]" if budget.generations
-        else r"bert egrl: %d gens \[00:00 of 01:30\]"
+        rf"bert egrl: %d evals \[00:00{time}\]" if budget.seconds
+        else r"bert egrl \|.{10}\| %d/63 evals \[00:00<.{1,5}\]"
     )  # fmt: skip
-    assert re.fullmatch(head % 0, first)
-    assert re.fullmatch(head % 3 + r", best 1\.250x by gnn, 100% valid, \d+ evals/s", last)
+    assert re.fullmatch(rf"bert egrl: 0 evals \[00:00{time}\]", lines[0])
+    assert re.fullmatch(rf"bert egrl: 0 evals \[00:00{time}\], thinking", lines[1])
+    assert re.fullmatch(head % 63 + r", best 1\.250x by gnn, 100% valid, \d+ evals/s", lines[-1])
 
 
 def test_lists_and_help_and_version(capsys):
