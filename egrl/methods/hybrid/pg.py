@@ -1,6 +1,6 @@
 """PG: the discrete SAC learner alone (EGRL's ablation, section 4).
 
-A round is 21 rollouts, so that the learner makes as many gradient steps a generation as in `egrl`.
+A round is 21 rollouts and, as in the paper, a gradient step an evaluation: nobody else searches here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class PgConfig:
         steps_per_episode: mappings a policy makes in turn, each seeing the last (Table 2: 1).
     """
 
-    learner: LearnerConfig = field(default_factory=lambda: LearnerConfig(rollouts=GENERATION))
+    learner: LearnerConfig = field(
+        default_factory=lambda: LearnerConfig(rollouts=GENERATION, gradient_steps=1.0)
+    )
     network: GraphUNetConfig = field(default_factory=GraphUNetConfig)
     steps_per_episode: Annotated[int, Ge(1)] = 1
 

@@ -39,19 +39,17 @@ def test_the_elite_is_the_shares_of_choices_among_the_best_distinct_mappings_tha
     np.testing.assert_allclose(method._learner._elite(), expected)
 
 
-@pytest.mark.parametrize(("nodes", "expected"), [(1_000_000, 42), (2, 12), (1, 6)])
-def test_a_larger_graph_gets_fewer_steps_in_proportion_and_none_is_lost(nodes, expected, monkeypatch):
+def steps_made(monkeypatch, method_name: str, settings: dict, rounds: int = 2) -> int:
+    """Gradient steps of so many whole rounds of 21 evaluations."""
     problem = ToyRagged()
-    definition = find_method("pg")
+    definition = find_method(method_name)
     archive = Archive([problem])
-    settings = {**SMALL["pg"], "learner.nodes": nodes}
-    method = definition.build(
-        Context([problem], archive, 0, [None], None), typed_tables.build(definition.config, settings, "test")
-    )
+    config = typed_tables.build(definition.config, settings, "test")
+    method = definition.build(Context([problem], archive, 0, [None]), config)
     made = []
     monkeypatch.setattr(method._learner._sac, "update", lambda batch, rng: made.append(batch) or {})
     told = 0
-    for _ in range(2):
+    for _ in range(rounds):
         rows = method.ask()
         batch = rows.numbered(told)
         method.learn()
@@ -60,4 +58,24 @@ def test_a_larger_graph_gets_fewer_steps_in_proportion_and_none_is_lost(nodes, e
         method.tell(batch, evaluation)
         told += len(batch)
     method.learn()
-    assert len(made) == expected
+    return len(made)
+
+
+@pytest.mark.parametrize(("nodes", "expected"), [(1_000_000, 42), (2, 12), (1, 6)])
+def test_a_larger_graph_gets_fewer_steps_in_proportion_and_none_is_lost(nodes, expected, monkeypatch):
+    assert steps_made(monkeypatch, "pg", {**SMALL["pg"], "learner.nodes": nodes}) == expected
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(0, 0), (0.0625, 3), (0.25, 15), (1, 63), (1.5, 94)])
+def test_parts_of_a_step_an_evaluation_add_up(steps, expected, monkeypatch):
+    given = {**SMALL["pg"], "learner.gradient_steps": steps}
+    assert steps_made(monkeypatch, "pg", given, rounds=3) == expected
+
+
+@pytest.mark.parametrize("method", ["egrl", "pg"])
+def test_the_paper_s_values_and_pg_have_a_step_an_evaluation(method):
+    definition = find_method(method)
+    paper = typed_tables.build(definition.config, definition.paper, "test").learner
+    assert paper.gradient_steps == 1
+    plain = typed_tables.build(definition.config, {}, "test").learner
+    assert plain.gradient_steps == (1 if method == "pg" else 0.25)
