@@ -85,7 +85,7 @@ def _fft() -> ProblemDefinition:
 
         return {"summary": f"problem fft: this machine ({machine_name()})"}
 
-    return ProblemDefinition(FftConfig, build, lambda: ["host"], described, {}, lambda config: config.races)
+    return ProblemDefinition(FftConfig, build, lambda: ["host"], described, {})
 
 
 PROBLEMS: dict[str, ProblemEntry] = {
@@ -97,25 +97,19 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "program.json",
         "chip.toml",
         _mmap,
-        "the production heuristic",
-        measured="programs",
     ),
     "mcm": ProblemEntry(
         "a network split over the chips of a multi-chip module, in seconds a sample",
         "workload.json",
         "chip.toml",
         _mcm,
-        "the heuristic",
-        measured="partitions",
     ),
     "fft": ProblemEntry(
         "plans of fast Fourier transforms (--workload dft-N), in measured seconds on this machine",
         "dft.json",
         "machine.toml",
         _fft,
-        "the default plan",
         "tag",
-        "plans",
         "dft-N, a DFT of N points (dft-4096)",
     ),
 }
@@ -126,18 +120,3 @@ def find_problem(name: str) -> ProblemEntry:
     if name not in PROBLEMS:
         raise InputError(f"--problem: expected one of {', '.join(PROBLEMS)}, found {name!r}")
     return PROBLEMS[name]
-
-
-def rival(name: str) -> str:
-    """What speedups of a problem are over, for people: "the compiler"."""
-    return PROBLEMS[name].rival if name in PROBLEMS else "the baseline"
-
-
-def measured(name: str) -> str:
-    """What the evaluations of a problem measure, for people: "inferences"."""
-    return PROBLEMS[name].measured if name in PROBLEMS else "mappings"
-
-
-def start_word(name: str, start: str) -> str:
-    """What a run on a problem began with, for people: `--start compiler` is its rival, by the rival's own name."""
-    return rival(name).removeprefix("the ") if start == "compiler" else start

@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.explanation import Explanation, Partition
 from hwsim.problem import (
     Bound,
     Floats,
@@ -19,7 +20,6 @@ from hwsim.problem import (
     Mapping16,
     Observation,
     Problem,
-    RewardBound,
 )
 from hwsim.stages import Pipeline
 
@@ -95,45 +95,30 @@ class HasBestKnown(Protocol):
 
 
 @runtime_checkable
-class HasProvedBound(Protocol):
-    """A problem of which the package may hold a bound that was proved before."""
+class HasBound(Protocol):
+    """A problem of which it can be proved how good a mapping can be at most."""
 
-    def proved_bound(self) -> Bound | None:
-        """That bound, without any solving; None where there is none."""
+    def bound(self, time_limit_s: float) -> Bound:
+        """What no mapping is better than, as far as it is proved within the limit.
 
-
-@runtime_checkable
-class HasRewardBound(Protocol):
-    """A problem whose rewards are bounded: games, say, that are played for something else than the cost."""
-
-    def reward_bound(self, time_limit_s: float) -> RewardBound | None:
-        """An upper bound on the noise-free reward of every mapping, the best that was reached within the limit.
-
-        None where its settings leave nothing that is bounded.
+        With a limit of 0 nothing is proved: it is what is known at once (what ships with the package).
         """
 
 
 @runtime_checkable
 class HasExplanation(Protocol):
-    """A problem that can say where the cost of a mapping [N, H] comes from: a dataclass with one row an op in `ops`.
+    """A problem that can say where the cost of a mapping [N, H] comes from, op by op."""
 
-    A row has at least `name`, `duration_s`, and `bound_by`, the name of what set the duration.
-    """
-
-    def explain(self, mapping: Mapping16) -> Any: ...
+    def explain(self, mapping: Mapping16) -> Explanation:
+        """The noise-free run of what runs for one mapping; ValueError as of `evaluate`."""
 
 
 @runtime_checkable
 class HasPipeline(Protocol):
-    """A problem whose choices may be stages of a pipeline: then along the order of the nodes they mostly do not
-    fall."""
+    """A problem whose choices are stages of a pipeline: along the order of the nodes they mostly do not fall."""
 
     @property
-    def pipeline(self) -> Pipeline | None: ...
-
-    def stage_heat(self, mapping: Mapping16) -> NDArray[np.float64]:
-        """Float64 [B, H, C] in 0..1 of whole mappings [B, N, H]: how near each stage is to setting the pace; 1 where it
-        has to hold more than it can."""
+    def pipeline(self) -> Pipeline: ...
 
 
 def pipeline_of(problem: Problem) -> Pipeline | None:
@@ -141,19 +126,12 @@ def pipeline_of(problem: Problem) -> Pipeline | None:
     return problem.pipeline if isinstance(problem, HasPipeline) else None
 
 
-def stage_heat_of(problem: Problem, mapping: Mapping16) -> NDArray[np.float64] | None:
-    """`HasPipeline.stage_heat` of whole mappings [B, N, H]; None where choices are no stages."""
-    if isinstance(problem, HasPipeline) and problem.pipeline is not None:
-        return problem.stage_heat(mapping)
-    return None
-
-
 @runtime_checkable
 class HasPartition(Protocol):
-    """A problem that splits nodes over chips and can say what that makes of each: a dataclass, a row a chip in
-    `chips`."""
+    """A problem that splits nodes over chips and can say what that makes of each."""
 
-    def partition(self, mapping: Mapping16) -> Any: ...
+    def partition(self, mapping: Mapping16) -> Partition:
+        """What is judged for one mapping [N, H]; ValueError as of `evaluate`."""
 
 
 @dataclass(frozen=True)
@@ -245,15 +223,10 @@ class HasParts(Protocol):
         """The plans int16 [N, H] of a part that are made of the `kept` plans of other parts, each once."""
 
 
-@runtime_checkable
-class HasRace(Protocol):
-    """A problem that measures on this machine: who was the best of a run is measured again, in turn, and remembered."""
+class Race(Protocol):
+    """Measuring mappings again, in turn, before one of them is named the best."""
 
-    @property
-    def races(self) -> bool:
-        """Whether its costs are measured (and not modelled)."""
-
-    def race(self, mapping: Mapping16) -> Floats:
+    def costs(self, mapping: Mapping16) -> Floats:
         """The costs [B] of mappings [B, N, H], measured in turn with one another."""
 
     def known(self) -> Mapping16 | None:
@@ -261,3 +234,11 @@ class HasRace(Protocol):
 
     def remember(self, mapping: Mapping16, cost: float) -> str:
         """Keep the mapping [N, H] that won a race, with its cost there; what became of it, for people."""
+
+
+@runtime_checkable
+class HasRace(Protocol):
+    """A problem that measures on this machine: who was the best of a run is measured again, and remembered."""
+
+    @property
+    def race(self) -> Race: ...

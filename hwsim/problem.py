@@ -9,6 +9,7 @@ its arguments and the key: another key differs, the same key repeats.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
@@ -161,20 +162,22 @@ class Violation:
 
 @dataclass(frozen=True)
 class Bound:
-    """A proven lower bound on the cost of every valid mapping, and how it was obtained."""
+    """What is proved of all mappings, and how.
+
+    Attributes:
+        cost: no mapping has a lower noise-free cost; 0 where nothing is proved of costs.
+        reward: no mapping has a higher noise-free reward; inf where nothing is proved but what follows from `cost`.
+        proof: how it was obtained, for people.
+        seconds: how long that took.
+    """
 
     cost: float
-    proof: str
-    seconds: float
-
-
-@dataclass(frozen=True)
-class RewardBound:
-    """A proven upper bound on the reward of every mapping, and how it was obtained."""
-
     reward: float
     proof: str
     seconds: float
+
+
+UNPROVED = Bound(0.0, math.inf, "nothing is proved", 0.0)
 
 
 @dataclass(frozen=True)
@@ -191,7 +194,7 @@ class About:
         place: what a choice is where it is a place: "memory", "chip"; "" where choices are no places: actions, rules.
         alike: whether two mappings are the more alike the more of their numbers are equal; not so where a number means
             another thing after other choices, as the rules of a plan do.
-        step: what a step of the time axis is where there is one: "op", "instruction"; else "".
+        step: what a step of the time axis is: "op", "instruction".
     """
 
     name: str
@@ -203,7 +206,7 @@ class About:
     measured: bool = False
     place: str = ""
     alike: bool = True
-    step: str = ""
+    step: str = "node"
 
 
 class Problem(Protocol):
@@ -232,12 +235,6 @@ class Problem(Protocol):
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """Every constraint that one mapping [N, H] breaks, by code that shares nothing with `evaluate`."""
-
-    def bound(self, time_limit_s: float) -> Bound | None:
-        """A proven lower bound on the noise-free cost of every valid mapping, or None where there is none.
-
-        A time limit gives the bound reached by then.
-        """
 
     def fingerprint(self) -> str:
         """Hex digest of everything a cost depends on: simulator version, chip, workload, switches."""

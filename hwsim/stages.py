@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,12 @@ HALF = 0.5
 """The share of a stage's memory that an even split gives to what nodes hold; tensors on their way need the rest."""
 TOLERANCE = 0.02
 """A stage that much below the fullest, in shares of it, has a heat of 1 / e (own choice)."""
+ROOM = 0.2
+"""A stage with that share of its memory left has a heat of 1 / e (own choice)."""
+
+Gauge = Callable[[NDArray[np.int16], int], tuple[NDArray[np.float64], NDArray[np.float64] | None]]
+"""(stages int16 [B, N], how many there are) -> how busy each is, float64 [B, C], and the share of its memory that each
+needs, float64 [B, C], None where that is not limited."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +31,33 @@ class Pipeline:
         edges: int64 [2, E], from a node to a later one, which is in the same stage or a later one.
         held: float64 [N], what each needs of its stage's memory, in shares of it; None where that is not limited.
         span: how many stages an edge may lead on without doubt; None: any number.
+        gauge: what a problem knows better of its stages than the sums of `load` and `held`; None: these.
     """
 
     load: NDArray[np.float64]
     edges: NDArray[np.int64]
     held: NDArray[np.float64] | None = None
     span: int | None = None
+    gauge: Gauge | None = None
+
+    def heat(self, mapping: NDArray[np.int16], stages: int) -> NDArray[np.float64]:
+        """Float64 [B, H, C] in 0..1 of whole mappings int16 [B, N, H] on C = `stages`.
+
+        How near each stage is to setting the pace; 1 where it has to hold more than it can.
+        """
+        gauge = self._sums if self.gauge is None else self.gauge
+        found = []
+        for head in np.moveaxis(mapping, 2, 0):
+            busy, held = gauge(np.ascontiguousarray(head), stages)
+            hot = heat(busy)
+            found.append(hot if held is None else np.maximum(hot, np.exp(np.minimum(held - 1, 0.0) / ROOM)))
+        return np.stack(found, axis=1)
+
+    def _sums(
+        self, stage: NDArray[np.int16], stages: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        held = None if self.held is None else fullness(stage, self.held, stages)
+        return fullness(stage, self.load, stages), held
 
     def middle(self, stages: int) -> NDArray[np.float64]:
         """Float64 [N] in 0..1: where the middle of each node lies in a pipeline whose stages are equally full.

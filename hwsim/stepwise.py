@@ -126,8 +126,8 @@ class HasDomains(Protocol):
     """A problem whose decisions, made one after another, leave the next one fewer choices than it has by itself."""
 
     @property
-    def domains(self) -> Derivation | None:
-        """Its mappings decision by decision, the successors being what is left; None where nothing is left out."""
+    def domains(self) -> Derivation:
+        """Its mappings decision by decision, the successors being what is left."""
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Problem
-from toys import TOYS, ToyGrammar
+from toys import ABLE, TOYS, ToyGrammar
 from workloads.load import load
 from workloads.load_program import load_program
 
@@ -55,7 +55,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "fft": lambda: FftProblem(8, FftConfig(cost="model")),
     "fft-64": lambda: FftProblem(64, FftConfig(cost="model")),
     "toy-grammar-large": lambda: ToyGrammar(45),
-    **{f"toy-{name}": toy for name, toy in TOYS.items()},
+    **{f"toy-{name}": toy for name, toy in (TOYS | ABLE).items()},
 }
 
 SMALL: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from egrl.cli.output import output_file
-from hwsim.capabilities import HasBestKnown, HasModel, HasProvedBound, HasRewardBound
+from hwsim.capabilities import HasBestKnown, HasBound, HasModel
 from hwsim.problem import Bound, Mapping16, Problem
 from workloads.errors import InputError
 
@@ -75,56 +75,71 @@ def command(
     given = {name: mapping_file.read(name, subject) for name in mappings}
     anew = prove or seconds is not None or seed is not None
     shipped = None if anew else shipped_bound(subject)
-    if shipped is None and isinstance(subject, HasModel | HasRewardBound):
+    if shipped is None and isinstance(subject, HasModel | HasBound):
         click.echo(
             f"egrl bound: proving a bound for {subject.about.workload} on {subject.about.chip},"
             f" about {limit_s:g} s at most",
             err=True,
         )
-    if isinstance(subject, HasRewardBound) and not isinstance(subject, HasModel):
-        report, best = reward_certificate.certificate(subject, subject, limit_s, seed or 0, given)
+    proved = shipped or _proved(subject, limit_s)
+    if proved is not None and math.isfinite(proved.reward):
+        report, best = reward_certificate.certificate(subject, proved, seed or 0, given)
         text = reward_certificate.text_of
     else:
-        report, best = bound_report(subject, limit_s, seed or 0, given, shipped)
+        report, best = bound_report(subject, limit_s, seed or 0, given, proved)
         text = text_of
+    if shipped is not None:
+        report["remarks"].insert(0, "bound and best mapping are the package's; --prove solves the model anew")
     try:
         if written is not None:
             atomic.write(written, mapping_file.dumps(subject, best))
             report["written"] = output
     finally:  # a disk that refuses takes the file and not the bound
-        click.echo(json.dumps(report, allow_nan=False) if as_json else text(report))
+        click.echo(json.dumps(report, allow_nan=False) if as_json else text(report, subject.about.rival))
     return 0
 
 
 def shipped_bound(problem: Problem) -> Bound | None:
     """The bound that the package holds, where it holds a best mapping, too: then there is nothing to solve."""
-    if not isinstance(problem, HasProvedBound) or not isinstance(problem, HasBestKnown):
+    if not isinstance(problem, HasBound) or not isinstance(problem, HasBestKnown):
         return None
-    bound = problem.proved_bound()
-    return bound if bound is not None and problem.best_known()[0] is not None else None
+    bound = problem.bound(0)
+    return bound if bound.cost > 0 and problem.best_known()[0] is not None else None
 
 
-def bound_report(
-    problem: Problem, seconds: float, seed: int, given: dict[str, Mapping16], shipped: Bound | None = None
-) -> tuple[dict[str, Any], Mapping16]:
-    """The certificate of a problem, and the best mapping [N, H] known.
+def _proved(problem: Problem, seconds: float) -> Bound | None:
+    """What is proved of a problem without a model within the limit; None where there is a model to solve.
 
-    It solves the problem's model within `seconds`, unless a `shipped` bound makes that needless. InputError where
-    there is no model.
+    InputError where there is neither, or nothing is proved.
     """
-    if not isinstance(problem, HasModel):
+    if isinstance(problem, HasModel):
+        return None
+    if not isinstance(problem, HasBound):
         raise InputError(
             f"--problem {problem.about.name}: expected one with a model that can be solved or with bounded rewards"
         )
-    known: dict[str, Mapping16] = {_rival(problem.about.name): problem.baseline.mapping}
+    found = problem.bound(seconds)
+    if found.cost <= 0 and not math.isfinite(found.reward):
+        raise InputError(f"--problem {problem.about.name}: expected more time, since nothing could be proved")
+    return found
+
+
+def bound_report(
+    problem: Problem, seconds: float, seed: int, given: dict[str, Mapping16], proved: Bound | None = None
+) -> tuple[dict[str, Any], Mapping16]:
+    """The certificate of a problem, and the best mapping [N, H] known.
+
+    It solves the problem's model within `seconds`, unless what is `proved` makes that needless.
+    """
+    known: dict[str, Mapping16] = {problem.about.rival.removeprefix("the "): problem.baseline.mapping}
     remarks: list[str] = []
-    if shipped is None:
+    if proved is None:
+        assert isinstance(problem, HasModel)
         solution = problem.solve(seconds, seed)
         bound = solution.bound
         known["solver"] = solution.mapping
     else:
-        bound = shipped
-        remarks.append("bound and best mapping are the package's; --prove solves the model anew")
+        bound = proved
     known |= given
     if isinstance(problem, HasBestKnown):
         best_known, remark = problem.best_known()
@@ -132,7 +147,7 @@ def bound_report(
         if best_known is not None:
             known["package"] = best_known
     costs = {name: _cost(problem, mapping) for name, mapping in known.items()}
-    source = min(costs, key=costs.__getitem__)
+    source = min(costs, key=lambda name: math.inf if math.isnan(costs[name]) else costs[name])
     report = {
         "kind": "bound",
         "version": 1,
@@ -156,13 +171,6 @@ def bound_report(
     return report, known[source]
 
 
-def _rival(problem: str) -> str:
-    """What speedups of a problem are over, as a word: "compiler"."""
-    from egrl.problems import rival
-
-    return rival(problem).removeprefix("the ")
-
-
 def _cost(problem: Problem, mapping: Mapping16) -> float:
     """The noise-free cost of what runs for a mapping [N, H]."""
     if isinstance(problem, HasModel):
@@ -170,14 +178,13 @@ def _cost(problem: Problem, mapping: Mapping16) -> float:
     return float(problem.evaluate(mapping[None], np.zeros(1, np.uint64)).cost[0])
 
 
-def text_of(report: dict[str, Any]) -> str:
-    """The certificate for people."""
-    from egrl.problems import rival
+def text_of(report: dict[str, Any], rival: str) -> str:
+    """The certificate for people; `rival` is what speedups are over: "the compiler"."""
     from egrl.runs.summary import OPTIMAL, percent_up
     from egrl.runs.units import cost_text
 
     best, baseline, unit = report["best_known"], report["baseline"], report["unit"]
-    faster = f"{best['speedup']:.4f}x {rival(report['problem'])}"
+    faster = f"{best['speedup']:.4f}x {rival}"
     above = f"{report['baseline_gap']:.2%} above the bound"
     took = f", {report['seconds']:.1f} s" if report["seconds"] > 0 else ""
     if abs(report["gap"]) <= OPTIMAL:
@@ -188,7 +195,7 @@ def text_of(report: dict[str, Any]) -> str:
         f"{report['workload']} on {report['chip']}: no mapping is faster than {cost_text(report['bound'], unit)}",
         f"  proof       {report['proof']}{took}",
         f"  best known  {cost_text(best['cost'], unit)} ({best['source']}), {faster}",
-        f"  {_rival(report['problem']):<12}{cost_text(baseline['cost'], unit)}, {above} ({baseline['rule']})",
+        f"  {rival.removeprefix('the '):<12}{cost_text(baseline['cost'], unit)}, {above} ({baseline['rule']})",
         f"  gap         {gap}",
     ]
     if "written" in report:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import click
 import numpy as np
 
-from hwsim.capabilities import HasBestKnown, HasExplanation, HasPartition, HasRewardBound
+from hwsim.capabilities import HasBestKnown, HasBound, HasExplanation, HasPartition
+from hwsim.explanation import Explanation, Partition
 from hwsim.problem import Mapping16, Problem, Status
 from workloads.errors import InputError
 
@@ -38,10 +40,9 @@ def command(
     """
     subject = subject_of(workload, problem, chip, settings)
     report = evaluation_report(subject, mapping_of(mapping, subject), mapping)
+    rewarded = isinstance(subject, HasBound) and math.isfinite(subject.bound(0).reward)
     click.echo(
-        json.dumps(report, allow_nan=False)
-        if as_json
-        else text_of(report, isinstance(subject, HasRewardBound))
+        json.dumps(report, allow_nan=False) if as_json else text_of(report, subject.about.rival, rewarded)
     )
     return 0
 
@@ -83,8 +84,10 @@ def evaluation_report(problem: Problem, mapping: Mapping16, name: str) -> dict[s
     """What one mapping [N, H] costs, what it breaks as given, and where the cost of what runs comes from."""
     found = problem.evaluate(mapping[None], np.zeros(1, np.uint64))
     ran = found.status[0] == Status.OK
-    explanation: Any = problem.explain(mapping) if isinstance(problem, HasExplanation) else None
-    if isinstance(problem, HasPartition):
+    explanation: Explanation | Partition | None = None
+    if isinstance(problem, HasExplanation):
+        explanation = problem.explain(mapping)
+    elif isinstance(problem, HasPartition):
         explanation = problem.partition(mapping)
     return {
         "kind": "evaluation",
@@ -105,10 +108,9 @@ def evaluation_report(problem: Problem, mapping: Mapping16, name: str) -> dict[s
     }
 
 
-def text_of(report: Mapping[str, Any], rewarded: bool = False) -> str:
-    """The report for people: the explanation as a table, then the score; with the reward where that is no matter of the
-    cost alone."""
-    from egrl.problems import rival
+def text_of(report: Mapping[str, Any], rival: str, rewarded: bool = False) -> str:
+    """The report for people: the explanation as a table, then the score over the `rival` ("the compiler"); with the
+    reward where that is no matter of the cost alone."""
     from egrl.runs.units import cost_text
 
     lines: list[str] = []
@@ -131,7 +133,7 @@ def text_of(report: Mapping[str, Any], rewarded: bool = False) -> str:
     cost = "did not run" if report["cost"] is None else cost_text(report["cost"], unit)
     lines.append(
         f"{report['workload']} on {report['chip']}, {report['mapping']}: {cost}, {report['speedup']:.4f}x"
-        f" {rival(report['problem'])} ({report['baseline']['rule']}, {cost_text(report['baseline']['cost'], unit)}),"
+        f" {rival} ({report['baseline']['rule']}, {cost_text(report['baseline']['cost'], unit)}),"
         + (f" reward {report['reward']:.4f}," if rewarded else "")
         + f" status {report['status']}, epsilon {report['epsilon']:.4f}"
     )

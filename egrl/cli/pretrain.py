@@ -120,17 +120,15 @@ def command(
     if as_json:
         click.echo(json.dumps(found, allow_nan=False))
     elif not quiet:
-        _tell(found, problem, Path(out))
+        _tell(found, Path(out))
     return 0
 
 
-def _tell(found: Mapping[str, Any], problem: str, out: Path) -> None:
+def _tell(found: Mapping[str, Any], out: Path) -> None:
     """Say which policies were kept, and what they reach."""
-    from egrl.problems import rival
-
     chosen, first = found["chosen"], found["steps"][0]
     click.echo(
-        f"{chosen['speedup']:.4f}x {rival(problem)} on {', '.join(found['chosen_on'])} (geometric mean), by the"
+        f"{chosen['speedup']:.4f}x {found['rival']} on {', '.join(found['chosen_on'])} (geometric mean), by the"
         f" policy of generation {chosen['generation']}; the first had {first['chosen_on']:.4f}x\n"
         f"{found['evaluations']} evaluations, {found['seconds']:.0f} s\npolicy: {out / 'policy.safetensors'}"
     )

@@ -53,7 +53,6 @@ def command(
     from egrl.cli.names import several_workloads
     from egrl.core import atomic
     from egrl.core.stopping import Interrupted
-    from egrl.problems import rival
     from egrl.runs import policies as saved_policies
     from egrl.transfer import zero_shot as transfer
 
@@ -88,7 +87,7 @@ def command(
     if as_json:
         click.echo(json.dumps({"kind": "transfers", "version": 1, "transfers": documents}))
     else:
-        click.echo(table(documents, rival(sources[0].problem)), nl=False)
+        click.echo(table(documents, documents[0]["targets"][0]["rival"]), nl=False)
     return 0
 
 

@@ -87,7 +87,7 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
     from egrl.compare import statistics as comparison
     from egrl.core import atomic
     from egrl.figures.curves import read_curve
-    from egrl.problems import measured, rival
+    from egrl.runs import words
     from egrl.runs.summary import read_summary
 
     ended = [job.path for job in subject.jobs if job.path not in failures]
@@ -106,9 +106,7 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
         try:
             fastest = None if bound is None else problem.baseline.cost / bound
             style.save(
-                learning_curves(
-                    curves, title, fastest, rival(problem.about.name), measured(problem.about.name)
-                ),
+                learning_curves(curves, title, fastest, problem.about.rival, problem.about.evaluated),
                 path,
             )
         except OSError as error:
@@ -119,6 +117,7 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
         "problem": problem.about.name,
         "chip": problem.about.chip,
         "unit": problem.about.unit,
+        words.TABLE: words.table_of(problem.about),
         "fingerprint": problem.fingerprint(),
         "baseline": problem.baseline.cost,
         "best_known": best_known,

@@ -88,7 +88,7 @@ class Archive:
         self._mappings: list[_Ring] = []
         for problem in problems:
             shape = problem.space.shape
-            dtype = np.int8 if problem.space.num_choices.max(initial=0) <= np.iinfo(np.int8).max else np.int16
+            dtype = np.int8 if problem.space.most_choices <= np.iinfo(np.int8).max else np.int16
             row_bytes = max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize)
             window = max(1024, min(window_rows, WINDOW_BYTES // len(problems) // row_bytes))
             self._mappings.append(_Ring(window, shape, dtype))

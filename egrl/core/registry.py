@@ -62,7 +62,7 @@ class MethodDefinition:
 
 
 def serves_all(problem: Problem) -> str | None:
-    """For methods that need no more than `sample` and `repair`."""
+    """For methods that need no more than mappings that are drawn or repaired."""
     return None
 
 
@@ -81,7 +81,6 @@ class ProblemDefinition:
         chips: names of the chips that ship with it; the first is the default.
         describe: chip name -> what `egrl list chips` shows of it, a line "summary" among it.
         paper: the settings of `--preset paper`.
-        races: whether a config has costs measured on this machine (`HasRace`), the baseline's anew in each run.
     """
 
     config: type
@@ -89,20 +88,17 @@ class ProblemDefinition:
     chips: Callable[[], Sequence[str]]
     describe: Callable[[str], dict[str, Any]]
     paper: dict[str, Any]
-    races: Callable[[Any], bool] = lambda config: False
 
 
 @dataclass(frozen=True)
 class ProblemEntry:
-    """A problem in the registry: one line about it, its files in a run folder, how to import it, its rival, the
-    method that searches it where none is named, what an evaluation measures, and what --workload takes.
+    """A problem in the registry: one line about it, its files in a run folder, how to import it, the method
+    that searches it where none is named, and what --workload takes.
     """
 
     summary: str
     workload_file: str
     chip_file: str
     load: Callable[[], ProblemDefinition]
-    rival: str = "the compiler"
     method: str = "egrl"
-    measured: str = "inferences"
     workloads: str = "a name or a file; `egrl list workloads` shows the names"

@@ -9,8 +9,8 @@ from typing import Any
 from analysis.curves import Curve, bands, learning_curves
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import check_comparable, common_start, distinct, labels, to_plot
-from egrl.problems import measured, rival, start_word
 from egrl.runs.past import PastRun, best_so_far
+from egrl.runs.words import about_of, start_word
 from workloads.errors import InputError
 
 
@@ -29,8 +29,8 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     bound = min((run.bound for run in kept if run.bound is not None), default=None)
     try:
         told = title + (f", {start} start" if start else "")
-        problem = kept[0].summary["problem"]
-        figure = learning_curves(curves, told, bound, rival(problem), measured(problem))
+        about = about_of(kept[0].summary)
+        figure = learning_curves(curves, told, bound, about.rival, about.evaluated)
         numbers = {"bound": bound, "curves": bands(curves)}
     except ValueError as error:
         raise InputError(f"plot: {error}") from error
@@ -56,5 +56,5 @@ def read_curve(run: Path, summary: Mapping[str, Any], label: str | None = None) 
     Its label is by default the method and the start.
     """
     if label is None:
-        label = f"{summary['method']}, {start_word(summary['problem'], summary['start'])} start"
+        label = f"{summary['method']}, {start_word(about_of(summary), summary['start'])} start"
     return Curve(label, *best_so_far(run))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from egrl.figures.repetitions import check_comparable, distinct, to_plot
-from egrl.problems import rival
 from egrl.runs.past import PastRun
 from hwsim.problem import Mapping16
 
@@ -34,7 +33,7 @@ class Fastest:
     def title(self) -> str:
         """Workload, chip and speedup."""
         about = self.run.problem.about
-        return f"{about.workload} on {about.chip}: best is {self.speedup:.4f}x {rival(about.name)}"
+        return f"{about.workload} on {about.chip}: best is {self.speedup:.4f}x {about.rival}"
 
     @property
     def numbers(self) -> Mapping[str, Any]:

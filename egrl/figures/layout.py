@@ -17,7 +17,6 @@ from hwsim.mmap.problem import MmapProblem
 from hwsim.problem import Problem
 from workloads.errors import InputError
 
-STEP = "op, in execution order"
 ALIGN_BYTES, SECONDS, SEED = 64, 10.0, 0
 """As `egrl allocate` packs where no flag says otherwise."""
 
@@ -42,8 +41,8 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         )
     memories = allocate(problem, shown.run.best_mapping(), ALIGN_BYTES, SECONDS, SEED)
     layouts = [_layout(problem, memory) for memory in memories]
-    steps = len(problem.space.nodes)
-    figure = layout_figure(layouts, problem.space.heads, steps, shown.title, STEP)
+    steps, axis = len(problem.space.nodes), f"{problem.about.step}, in execution order"
+    figure = layout_figure(layouts, problem.space.heads, steps, shown.title, axis)
     numbers = {
         **shown.numbers,
         "heads": problem.space.heads,

@@ -11,7 +11,6 @@ from analysis.memory_map import MemoryMap, allocations, map_use, memory_map_figu
 from analysis.utilisation import size_text
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import check_comparable, labels, to_plot
-from egrl.problems import rival
 from egrl.runs.past import PastRun
 from hwsim.mmap.game import ACTIONS
 from hwsim.mmap.layout import Layout
@@ -40,7 +39,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     layouts = [each.layout(run.best_mapping()) for each, run in zip(played, runs, strict=True)]
     speedups = [float(run.summary["best"]["speedup"]) for run in runs]
     maps = [
-        _map(each, layout, f"{run.path.name} ({label}): {speedup:.4f}x {rival(problem.about.name)}")
+        _map(each, layout, f"{run.path.name} ({label}): {speedup:.4f}x {problem.about.rival}")
         for each, run, label, layout, speedup in zip(
             played, runs, labels(given), layouts, speedups, strict=True
         )
@@ -48,7 +47,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     names: list[str | None] = [str(run.path) for run in runs]
     if len(runs) == 1:
         names, speedups, layouts = [*names, None], [*speedups, 1.0], [*layouts, problem.heuristic]
-        maps.append(_map(problem, problem.heuristic, rival(problem.about.name)))
+        maps.append(_map(problem, problem.heuristic, problem.about.rival))
     tensor = most_visits(maps)
     name = "" if tensor is None else problem.program.tensors[tensor].name
     figure = memory_map_figure(

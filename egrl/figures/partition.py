@@ -9,7 +9,6 @@ import numpy as np
 from analysis.partition import Split, shares, shares_figure, split_figure
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.fastest import Fastest, fastest
-from egrl.problems import rival
 from egrl.runs.past import PastRun
 from hwsim.capabilities import HasPartition
 from hwsim.problem import Mapping16
@@ -44,10 +43,10 @@ def draw_shares(shown: Fastest, problem: HasPartition) -> Drawing:
 
 def splits_of(shown: Fastest, problem: HasPartition) -> list[Split]:
     """The baseline's partition and the best one of a run."""
-    mappings, unit = shown.mappings(), shown.run.problem.about.unit
+    mappings, about = shown.mappings(), shown.run.problem.about
     return [
-        _split(problem, mappings["compiler"], rival(shown.run.problem.about.name), unit),
-        _split(problem, mappings["best"], f"best: {shown.speedup:.4f}x", unit),
+        _split(problem, mappings["compiler"], about.rival, about.unit),
+        _split(problem, mappings["best"], f"best: {shown.speedup:.4f}x", about.unit),
     ]
 
 

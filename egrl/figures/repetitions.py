@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from egrl.core import typed_tables
-from egrl.problems import find_problem, start_word
+from egrl.problems import find_problem
 from egrl.runs import folder as run_folder
 from egrl.runs.past import PastRun
+from egrl.runs.words import about_of, start_word
 from workloads.errors import InputError
 from workloads.files import read_bytes
 
@@ -59,11 +60,9 @@ class PlottedRun:
         return self.run.options.seed
 
     @property
-    def races(self) -> bool:
+    def measured(self) -> bool:
         """Whether the run measured its baseline itself: its speedups are over what that took then."""
-        where = f"{self.path / run_folder.CONFIG}: problem"
-        definition = find_problem(self.run.options.problem).load()
-        return definition.races(typed_tables.build(definition.config, self.run.settings["problem"], where))
+        return about_of(self.summary).measured
 
     @property
     def bound(self) -> float | None:
@@ -101,7 +100,7 @@ def check_comparable(runs: Sequence[PlottedRun]) -> None:
             if _content(first, file) != _content(other, file):
                 raise _different(f"one {file}", (first, f"one {file}"), (other, "another of the same name"))
         left, right = first.summary["baseline"], other.summary["baseline"]
-        rules_only = first.races and other.races
+        rules_only = first.measured and other.measured
         if left.get("rule") != right.get("rule") or not (left == right or rules_only):
             raise _different("one baseline", (first, left.get("rule")), (other, right.get("rule")))
         same = all(_part(first, "problem.").get(k) == v for k, v in _part(other, "problem.").items())
@@ -194,7 +193,7 @@ def common_start(runs: Sequence[PlottedRun]) -> str | None:
 
 
 def _start(run: PlottedRun, names: Mapping[str, str]) -> str:
-    return start_word(run.summary["problem"], _shown(run.settings.get("run.start"), names))
+    return start_word(about_of(run.summary), _shown(run.settings.get("run.start"), names))
 
 
 def _differing(left: PlottedRun, right: PlottedRun) -> list[str]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from egrl.problems import rival
 from egrl.runs import policies as saved_policies
 from egrl.runs.config import RunOptions
 from egrl.transfer import zero_shot as transfer
@@ -17,6 +16,8 @@ from workloads.errors import InputError
 
 if TYPE_CHECKING:
     from analysis.transfer import Transfer
+
+ANY_RIVAL = "the baseline"
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,9 @@ def read(path: Path) -> Transferred:
 
 
 def rival_of(given: Sequence[Transferred]) -> str:
-    """What the speedups are over, for people: "the compiler"; "the baseline" where there are several problems."""
-    names = {each.problem for each in given}
-    return rival(names.pop()) if len(names) == 1 else "the baseline"
+    """What the speedups are over, for people: "the compiler"; "the baseline" where there are several."""
+    names = {target.get("rival") for each in given for target in each.document["targets"]}
+    return str(names.pop() or ANY_RIVAL) if len(names) == 1 else ANY_RIVAL
 
 
 def arrays(given: Sequence[Transferred]) -> list[Transfer]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.changes import micro
 from analysis.utilisation import Schedule, utilisation, utilisation_figure
@@ -17,8 +18,10 @@ from hwsim.capabilities import HasExplanation, HasOccupancy, HasPartition, Occup
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 
-TIME, STEP = "time since the inference began (µs)", "op, in execution order"
-"""What the x axis measures; the second where the problem cannot say how long its ops take."""
+TIME = "time since the inference began (µs)"
+"""What the x axis measures, where the problem can say how long its steps take."""
+OP = "op"
+"""The step whose time an explanation tells."""
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:
@@ -38,7 +41,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     held = {name: problem.occupancy(mapping) for name, mapping in mappings.items()}
     schedules = [_schedule(problem, mapping, held[name], name) for name, mapping in mappings.items()]
     first = held["compiler"]
-    unit = TIME if isinstance(problem, HasExplanation) else STEP
+    unit = f"{problem.about.step}, in execution order" if _ends_s(problem, mappings["best"]) is None else TIME
     figure = utilisation_figure(
         schedules, first.memories, problem.space.heads, first.capacity_bytes, shown.title, unit
     )
@@ -61,9 +64,16 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
 
 
 def _schedule(problem: Problem, mapping: Mapping16, held: Occupancy, name: str) -> Schedule:
-    """In microseconds where the problem explains its costs op by op, else in steps."""
-    if not isinstance(problem, HasExplanation):
+    """In microseconds where the problem can say how long its steps take, else in steps."""
+    ends_s = _ends_s(problem, mapping)
+    if ends_s is None:
         return Schedule(name, np.arange(len(held.by_head) + 1, dtype=np.float64), held.by_head)
-    ends_s = np.cumsum([op.duration_s for op in problem.explain(mapping).ops])
     edges_us = np.concatenate([[0.0], ends_s]) * 1e6
     return Schedule(f"{name}, {micro(float(ends_s[-1]))} µs", edges_us, held.by_head)
+
+
+def _ends_s(problem: Problem, mapping: Mapping16) -> NDArray[np.float64] | None:
+    """When each step ends, float64 [T], where steps are the ops that the problem explains; else None."""
+    if not isinstance(problem, HasExplanation) or problem.about.step != OP:
+        return None
+    return np.cumsum([op.duration_s for op in problem.explain(mapping).ops])

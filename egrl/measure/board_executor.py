@@ -110,13 +110,9 @@ class BoardExecutor:
 
     def request(self, mapping: Mapping16) -> dict[str, Any]:
         """What a board is told of one mapping [N, H]."""
-        problem = self._problem
-        names = {
-            "problem": problem.about.name,
-            "workload": problem.about.workload,
-            "chip": problem.about.chip,
-        }
-        return {**names, "mapping": rows_of(problem, mapping)}
+        about = self._problem.about
+        names = {"problem": about.name, "workload": about.workload, "chip": about.chip}
+        return {**names, "mapping": rows_of(self._problem, mapping)}
 
     # ---- before the search
 

@@ -15,7 +15,6 @@ from egrl.measure.board import BoardFailure
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.keeper import GivenUp
 from egrl.measure.records import digest
-from egrl.problems import rival
 from hwsim.capabilities import HasRace
 from hwsim.measure import Measurement, Practice, interleave
 from hwsim.problem import Mapping16, Problem, Status
@@ -135,13 +134,13 @@ def race_the_best(problem: Problem, archive: Archive, state: SearchState) -> Rac
     the problem does not measure or nothing was found.
     """
     champion, tickets = state.champions[0], contenders(archive, RACE_NOISE, RACERS)
-    if not isinstance(problem, HasRace) or not problem.races or champion is None or not tickets:
+    if not isinstance(problem, HasRace) or champion is None or not tickets:
         return None
     own = [archive.mappings(np.array([ticket]))[0] for ticket in tickets]
-    known = problem.known()
+    known = problem.race.known()
     others = [problem.baseline.mapping, *([] if known is None else [known])]
     racers = {digest(mapping): mapping for mapping in [*own, *others]}
-    costs = dict(zip(racers, problem.race(np.stack(list(racers.values()))).tolist(), strict=True))
+    costs = dict(zip(racers, problem.race.costs(np.stack(list(racers.values()))).tolist(), strict=True))
     at = min(range(len(own)), key=lambda number: costs[digest(own[number])])
     cost = costs[digest(own[at])]
     baseline_cost = costs[digest(problem.baseline.mapping)]
@@ -157,10 +156,10 @@ def race_the_best(problem: Problem, archive: Archive, state: SearchState) -> Rac
     )
     fastest = min(racers, key=costs.__getitem__)
     again = (
-        f"measured again in turn with {rival(problem.about.name)}: {speedup:.4f}x (the search had"
+        f"measured again in turn with {problem.about.rival}: {speedup:.4f}x (the search had"
         f" {champion.speedup:.4f}x)"
     )
-    remembered = problem.remember(racers[fastest], costs[fastest])
+    remembered = problem.race.remember(racers[fastest], costs[fastest])
     return Raced((again, remembered) if remembered else (again,), baseline_cost)
 
 

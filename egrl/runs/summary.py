@@ -11,13 +11,13 @@ from typing import Any
 from egrl.core.archive import Archive
 from egrl.core.budget import GENERATION, Budget
 from egrl.core.loop import Champion, SearchState
-from egrl.problems import rival
 from egrl.runs.certificate import PROVED, reward_up
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import SUMMARY
 from egrl.runs.units import cost_text
-from hwsim.capabilities import HasRewardBound
-from hwsim.problem import Problem
+from egrl.runs.words import TABLE, about_of, table_of
+from hwsim.capabilities import HasBound
+from hwsim.problem import UNPROVED, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document
@@ -62,6 +62,7 @@ def summarise(
         "problem": problem.about.name,
         "workload": problem.about.workload,
         "chip": problem.about.chip,
+        TABLE: table_of(problem.about),
         "method": config.run.method,
         "start": config.run.start,
         "seed": config.run.seed,
@@ -100,15 +101,13 @@ def _best(problem: Problem, champion: Champion) -> dict[str, Any]:
 
 def _certified(problem: Problem, champion: Champion | None, seconds: float) -> dict[str, Any]:
     """The bound on the cost and the gap to it; where rewards are bounded, that bound and its gap, too."""
-    bound = problem.bound(seconds)
-    gap = None
-    if bound is not None and champion is not None and bound.cost:
-        gap = champion.cost / bound.cost - 1.0
-    found: dict[str, Any] = {"bound": None if bound is None else bound.cost, "gap": gap}
-    proved = problem.reward_bound(seconds) if isinstance(problem, HasRewardBound) else None
-    if proved is not None:
-        found["reward_bound"] = proved.reward
-        found["reward_gap"] = None if champion is None else proved.reward - champion.reward
+    bound = problem.bound(seconds) if isinstance(problem, HasBound) else UNPROVED
+    found: dict[str, Any] = {"bound": None, "gap": None}
+    if bound.cost > 0:
+        found = {"bound": bound.cost, "gap": None if champion is None else champion.cost / bound.cost - 1.0}
+    if math.isfinite(bound.reward):
+        found["reward_bound"] = bound.reward
+        found["reward_gap"] = None if champion is None else bound.reward - champion.reward
     return found
 
 
@@ -144,7 +143,7 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
     if best is None:
         return f"{head}no valid mapping found in {count}\nrun folder: {folder}"
     return (
-        f"{head}{best['speedup']:.4f}x {rival(summary['problem'])} ({cost_text(best['cost'], unit, 1)} against"
+        f"{head}{best['speedup']:.4f}x {about_of(summary).rival} ({cost_text(best['cost'], unit, 1)} against"
         f" {cost_text(baseline['cost'], unit, 1)}), found by {best['source']}{_distance(summary['gap'])}"
         f"{_reward(summary)}{_interval(summary)}\n{count}\n"
         f"run folder: {folder}"

@@ -20,7 +20,7 @@ import numpy as np
 
 from egrl.core import typed_tables
 from egrl.methods.players import Policies
-from egrl.problems import find_problem, rival
+from egrl.problems import find_problem
 from egrl.runs.policies import SavedPolicies, Step
 from hwsim.problem import Problem, Status
 from workloads.errors import InputError
@@ -40,12 +40,14 @@ class Target:
         fingerprint: of the problem.
         baseline: the compiler's cost.
         speedup: over the compiler, of each saved policy; 0 where its mapping does not run.
+        rival: what the compiler is called for people.
     """
 
     workload: str
     fingerprint: str
     baseline: float
     speedup: tuple[float, ...]
+    rival: str
 
 
 def build_targets(source: SavedPolicies, workloads: Sequence[str]) -> list[Problem]:
@@ -66,9 +68,8 @@ def place(policies: Policies, problem: Problem) -> Target:
     mapping = policies.greedy(problem)
     found = problem.evaluate(mapping, np.zeros(len(mapping), dtype=np.uint64))
     speedup = np.where(found.status == Status.OK, found.speedup, 0.0)
-    return Target(
-        problem.about.workload, problem.fingerprint(), problem.baseline.cost, tuple(speedup.tolist())
-    )
+    about, cost = problem.about, problem.baseline.cost
+    return Target(about.workload, problem.fingerprint(), cost, tuple(speedup.tolist()), about.rival)
 
 
 def zero_shot(
@@ -80,7 +81,7 @@ def zero_shot(
         target = place(policies, problem)
         found.append(target)
         say(
-            f"{source.name} -> {problem.about.workload}: {target.speedup[-1]:.4f}x {rival(problem.about.name)}"
+            f"{source.name} -> {problem.about.workload}: {target.speedup[-1]:.4f}x {problem.about.rival}"
             " at the end"
         )
     return found

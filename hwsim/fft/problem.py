@@ -20,7 +20,8 @@ from hwsim.fft.files import run_files
 from hwsim.fft.grammar import Plan
 from hwsim.fft.judge import judge
 from hwsim.fft.notation import parse
-from hwsim.problem import About, Baseline, Bound, Evaluation, Floats, Keys, Mapping16, Status, Violation
+from hwsim.fft.race import PlanRace
+from hwsim.problem import About, Baseline, Evaluation, Keys, Mapping16, Status, Violation
 from hwsim.space import Space, check_keys
 from workloads.errors import InputError
 
@@ -42,7 +43,7 @@ class FftConfig:
     leftmost: bool = False
 
     @property
-    def races(self) -> bool:
+    def measured(self) -> bool:
         """Whether costs are seconds that were measured."""
         return self.cost == "measured"
 
@@ -60,6 +61,7 @@ class FftProblem:
 
     Attributes:
         derivation: the grammar as a graph.
+        race: where costs are measured, the fastest plans of a run, measured again in turn.
     """
 
     def __init__(self, size: int, config: FftConfig | None = None) -> None:
@@ -81,7 +83,7 @@ class FftProblem:
             "host",
             rival="the default plan",
             evaluated="plans",
-            measured=self.config.races,
+            measured=self.config.measured,
             alike=False,
         )
         self.space = Space(
@@ -91,6 +93,8 @@ class FftProblem:
             choice_rank=np.zeros((1, rules), np.float32),
             initial=self.derivation.encode(plan),
         )
+        if self.config.measured:
+            self.race = PlanRace(size, self.derivation)
         self._seconds: dict[str, float] = self._kept()
         self._best: dict[int, float] = {}
         self.baseline = Baseline(self.space.initial, self.seconds(plan), "default plan")
@@ -111,7 +115,7 @@ class FftProblem:
 
     def _kept(self) -> dict[str, float]:
         """What earlier runs measured, by the text of the plan."""
-        if not self.races or not self.config.cache:
+        if not self.about.measured or not self.config.cache:
             return {}
         from hwsim.fft import costs
 
@@ -208,27 +212,6 @@ class FftProblem:
         found = dict.fromkeys(self.derivation.composed(part, plans))
         return [self.derivation.encode(plan) for plan in found]
 
-    @property
-    def races(self) -> bool:
-        """Whether costs are seconds that were measured."""
-        return self.config.races
-
-    def race(self, mapping: Mapping16) -> Floats:
-        """Seconds [B] of a DFT by the plans of mappings [B, N, 1], measured in turn."""
-        from hwsim.fft import measured
-
-        return np.array(measured.race([self.derivation.decode(row) for row in mapping]))
-
-    def known(self) -> Mapping16 | None:
-        """The plan int16 [N, 1] that wisdom has; None where there is none, or one that the grammar does not propose."""
-        from hwsim.fft import wisdom
-
-        found = wisdom.known().get(self.size)
-        try:
-            return None if found is None else self.derivation.encode(found.plan)
-        except InputError:
-            return None
-
     def best_known(self) -> tuple[Mapping16 | None, str]:
         """The plan int16 [N, 1] that wisdom has, or why there is none.
 
@@ -249,28 +232,10 @@ class FftProblem:
         except InputError as error:
             return None, f"wisdom ({file}) has {found.plan}: {error}"
 
-    def remember(self, mapping: Mapping16, cost: float) -> str:
-        """Keep the plan of one mapping [N, 1], which won a race, as wisdom for `hwsim.fft.plan`."""
-        from hwsim.fft import wisdom
-
-        plan = self.derivation.decode(mapping)
-        try:
-            found = wisdom.remember(plan, cost, raced=True)
-        except InputError as error:
-            return f"the fastest plan is not kept as wisdom: {error}"
-        moved = "" if found.aside is None else f"; what could not be used is kept as {found.aside}"
-        same = plan == (found.before or default_plan(plan.size))
-        takes = f"keeps {plan}" if same else f"takes {plan} from now on"
-        return f"hwsim.fft.plan({plan.size}) {takes} (wisdom: {wisdom.path()}{moved})"
-
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """What keeps the plan of one mapping [N, 1] from being a DFT, by code that shares nothing with it."""
         plan = self.derivation.decode(mapping)
         return judge(str(plan), plan.size)
-
-    def bound(self, time_limit_s: float) -> Bound | None:
-        """None: nothing is proved of seconds on a machine."""
-        return None
 
     def fingerprint(self) -> str:
         """Hex digest of size, settings, library version, and the machine."""

@@ -16,6 +16,7 @@ taken back, there is no completion, as if the vertex were a dead end, although n
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,18 +54,26 @@ class Chips:
         self._order = solver.relations.order
         self.root: Hashable = b""
         self.counts: NDArray[np.int64] = np.full(len(self._order), solver.package.chips, np.int64)
-        self._state, self._alive = propagate_root(self._relations)
-        self._root_mark = mark_of(self._state)
+
+    @cached_property
+    def _root(self) -> tuple[State, bool, tuple[int, int, int]]:
+        """The state of the root, whether it has a partition, and where its trail ends; made when it is first needed."""
+        state, alive = propagate_root(self._relations)
+        return state, alive, mark_of(state)
+
+    @property
+    def _state(self) -> State:
+        return self._root[0]
 
     def _at(self, vertex: Hashable) -> bool:
         """Bring the state to a vertex; False where it is a dead end. `_back` must follow."""
         assert isinstance(vertex, bytes)
         made = np.frombuffer(vertex, np.uint8).astype(np.int64)
-        return self._alive and bool(follow(self._relations, self._state, self._order, made))
+        return self._root[1] and bool(follow(self._relations, self._state, self._order, made))
 
     def _back(self) -> None:
         """Bring the state back to the root."""
-        undo(self._relations, self._state, *self._root_mark)
+        undo(self._relations, self._state, *self._root[2])
 
     def successors(self, vertex: Hashable) -> Sequence[bytes]:
         """A vertex for each chip that is left for the next node with a choice; none at a dead end or at the end."""

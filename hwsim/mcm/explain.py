@@ -3,56 +3,14 @@ slowest."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.explanation import ChipUse, Partition
 from hwsim.mcm.cost import busy
 from hwsim.mcm.device import run
 from hwsim.mcm.device_tables import DeviceTables
 from hwsim.mcm.network import Network
-
-
-@dataclass(frozen=True)
-class ChipUse:
-    """One chip and the link to the next.
-
-    Attributes:
-        name: the chip's number.
-        nodes: how many it has.
-        busy_s: seconds a sample that it is busy, by the model of the problem.
-        weight_bytes: of its nodes.
-        peak_bytes: the most that it holds on the device model.
-        link_s: seconds a sample that the link to the next chip is busy; 0 where the chips' times hold the transfers.
-        link_bytes: what passes that link a sample.
-    """
-
-    name: str
-    nodes: int
-    busy_s: float
-    weight_bytes: int
-    peak_bytes: int
-    link_s: float
-    link_bytes: int
-
-
-@dataclass(frozen=True)
-class Partition:
-    """A partition on a package.
-
-    Attributes:
-        chips: each chip, used or not.
-        cost_s: seconds a sample; `bottleneck` is what takes them ("chip 3", "link 3 -> 4").
-        capacity_bytes: of a chip.
-        stages: of the pipeline, as the device model has them.
-    """
-
-    chips: tuple[ChipUse, ...]
-    cost_s: float
-    bottleneck: str
-    capacity_bytes: int
-    stages: int
 
 
 def explain(

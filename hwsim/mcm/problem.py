@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from hwsim.capabilities import Solution
 from hwsim.draws import independent_sample
+from hwsim.explanation import Partition
 from hwsim.keys import derive
 from hwsim.mcm.baseline import compile_baseline
 from hwsim.mcm.bounds import exact
@@ -31,17 +31,28 @@ from hwsim.mcm.cost import costs, tensors_of
 from hwsim.mcm.derivation import Chips
 from hwsim.mcm.device import run
 from hwsim.mcm.device_tables import device_tables
-from hwsim.mcm.explain import Partition, explain
+from hwsim.mcm.explain import explain
 from hwsim.mcm.judge.device import judge_device
 from hwsim.mcm.judge.partition import judge
 from hwsim.mcm.network import SCHEMA_VERSION, distinct_names, network
 from hwsim.mcm.package import Package, package_file
+from hwsim.mcm.pipeline import pipeline_of
 from hwsim.mcm.rules import misplaced_nodes
 from hwsim.mcm.solver.solver import Answer, solver
 from hwsim.observe import choice_columns
-from hwsim.problem import About, Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Status, Violation
+from hwsim.problem import (
+    UNPROVED,
+    About,
+    Baseline,
+    Bound,
+    Evaluation,
+    Keys,
+    Mapping16,
+    Observation,
+    Status,
+    Violation,
+)
 from hwsim.space import Space, check_keys
-from hwsim.stages import Pipeline, fullness, heat
 from workloads.importers.placement_json import PlacementGraph
 from workloads.workload import Workload
 
@@ -49,8 +60,6 @@ SIMULATOR_VERSION = 2
 """Goes up with every change that changes a partition or a cost."""
 
 _FIX_STREAM = 0x666978
-ROOM = 0.2
-"""A chip with that share of its memory left has a heat of 1 / e (own choice)."""
 
 
 class McmProblem:
@@ -62,6 +71,11 @@ class McmProblem:
     valid     the rules of the package hold; with `model = "device"` every chip also holds its peak
     epsilon   the share of bytes that FIX moved, 1 where it found nothing within its limit; where nothing ran, of
               those where a rule is broken or memory lacks
+
+    Attributes:
+        observation: what policies see.
+        pipeline: where no edge may lead back to an earlier chip.
+        domains: with the solver, partitions node by node, with the chips that it leaves.
 
     >>> problem = McmProblem(load("resnet50"), load_package("mcm36"))
     >>> problem.evaluate(problem.space.initial[None], np.zeros(1, np.uint64)).speedup
@@ -107,43 +121,15 @@ class McmProblem:
         x = np.concatenate([self.network.features, columns], axis=1)
         edges = np.ascontiguousarray(self.tables.edges.T)
         self.observation = Observation(x.astype(np.float32), edges, SCHEMA_VERSION)
+        if self.tables.acyclic:
+            device = None if self.config.model == "analytical" else self.device
+            self.pipeline = pipeline_of(self.tables, package, device)
+        if self.config.solver:
+            self.domains = Chips(self.solver, self.config.backtracks)
         mapping = compile_baseline(
             self.network, self.solver, self.config.baseline, self._demand, self.config.backtracks
         )[:, None]
         self.baseline = Baseline(mapping, self._costs(mapping[None, :, 0])[0], self.config.baseline)
-
-    @cached_property
-    def pipeline(self) -> Pipeline | None:
-        """Seconds of computing of the nodes, and their edges; None where edges may lead back to earlier chips.
-
-        With the triangle rule an edge may skip chips only where no other path leads over them.
-        """
-        t, rules = self.tables, self.package.constraints
-        if not t.acyclic:
-            return None
-        held = t.weight_bytes / self.package.chip.sram_bytes if rules.memory else None
-        return Pipeline(t.compute_s, np.ascontiguousarray(t.edges.T), held, 1 if rules.triangle else None)
-
-    def stage_heat(self, mapping: Mapping16) -> NDArray[np.float64]:
-        """How near chips are to being the busiest, or to having no memory left: by computing alone with the analytical
-        model, whatever else its cost counts.
-        """
-        place, room = np.ascontiguousarray(mapping[:, :, 0]), self.package.chip.sram_bytes
-        if self.config.model == "analytical":
-            busy = fullness(place, self.tables.compute_s, self.tables.chips)
-            held = fullness(place, self.tables.weight_bytes.astype(np.float64), self.tables.chips)
-        else:
-            ran = run(self.device, place)
-            busy, held = ran.chip_s, ran.peak_bytes.astype(np.float64)
-        hot = heat(busy)
-        if self.package.constraints.memory:
-            hot = np.maximum(hot, np.exp(np.minimum(held / room - 1, 0.0) / ROOM))
-        return hot[:, None]
-
-    @cached_property
-    def domains(self) -> Chips | None:
-        """Partitions node by node, with the chips that the solver leaves; None without the solver."""
-        return Chips(self.solver, self.config.backtracks) if self.config.solver else None
 
     def _costs(self, places: NDArray[np.int16]) -> NDArray[np.float64]:
         """Costs [B] of partitions [B, N]; infinite where the device has too little memory."""
@@ -271,8 +257,10 @@ class McmProblem:
         on_device = self.config.model == "device"
         return explain(self.network, self.device, place, self.package.chip.sram_bytes, on_device)
 
-    def bound(self, time_limit_s: float) -> Bound | None:
-        """The proofs of `hwsim/mcm/bounds/exact.py` that are done within the limit."""
+    def bound(self, time_limit_s: float) -> Bound:
+        """The proofs of `hwsim/mcm/bounds/exact.py` that are done within the limit; none ships with the package."""
+        if time_limit_s <= 0:
+            return UNPROVED
         if time_limit_s not in self._proved:
             known_s = float(costs(self.tables, self.baseline.mapping[None, :, 0])[0])
             self._proved[time_limit_s] = exact.bound_of(self.network, known_s, time_limit_s)[0]

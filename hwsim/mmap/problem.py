@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+import math
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -27,7 +28,6 @@ from hwsim.problem import (
     Keys,
     Mapping16,
     Observation,
-    RewardBound,
     Violation,
 )
 from hwsim.space import Space
@@ -35,7 +35,6 @@ from workloads.errors import InputError
 from workloads.programs.json_file import to_json
 from workloads.programs.program import Program
 
-ROUNDING = 1e-12
 SIMULATOR_VERSION = 3
 """Changes whenever a layout or a cost changes for the same program, chip and settings."""
 
@@ -102,7 +101,7 @@ class MmapProblem:
         self.observation = Observation(
             np.concatenate(seen, axis=1).astype(np.float32), edges(program), SCHEMA_VERSION
         )
-        self._proved: dict[float, RewardBound] = {}
+        self._proved: dict[float, Bound] = {}
         self.heuristic: Layout = heuristic_layout(program, self.tables, chip.cmem.granule_bytes)
         cost = latency_s(self.tables, self.heuristic)
         self.baseline = Baseline(self._demonstration(), cost, "heuristic", nearest=True)
@@ -179,34 +178,25 @@ class MmapProblem:
         ]
         return [place or None for place in places]
 
-    def bound(self, time_limit_s: float) -> Bound | None:
-        """What no play costs less than: no latency is below the sum of L_I(S), and no return above its bound.
+    def bound(self, time_limit_s: float) -> Bound:
+        """What no play costs less than or returns more than, by linear programming (docs/mmap.md, "Upper bound").
 
-        It bounds mappings, not the heuristic's own layout.
+        It bounds mappings, not the heuristic's own layout. Nothing is proved of rewards that are latencies.
         """
-        proved = self._return_bound(time_limit_s)
-        least_s = self.tables.none_s * (1 - ROUNDING) - proved.reward * self.tables.most_s
-        return Bound(least_s, proved.proof, proved.seconds) if least_s > 0 else None
-
-    def _return_bound(self, time_limit_s: float) -> RewardBound:
         if time_limit_s not in self._proved:
-            from hwsim.mmap.bound.upper import upper_bound
+            from hwsim.mmap.bound.upper import known_at_once, upper_bound
 
-            self._proved[time_limit_s] = upper_bound(self.tables, time_limit_s)
-        return self._proved[time_limit_s]
+            self._proved[time_limit_s] = (
+                upper_bound(self.tables, time_limit_s) if time_limit_s > 0 else known_at_once(self.tables)
+            )
+        found = self._proved[time_limit_s]
+        return found if self.config.reward == "return" else replace(found, reward=math.inf)
 
     @property
     def heuristic_return(self) -> float:
         """The normalised return of the heuristic's own layout, which may do what no play can."""
         run_s = latency_parts_s(self.tables, self.heuristic)[RUN_S]
         return float((self.tables.none_s - run_s) / self.tables.most_s)
-
-    def reward_bound(self, time_limit_s: float) -> RewardBound | None:
-        """What no play returns more than, by linear programming (docs/mmap.md, "Upper bound").
-
-        None where rewards are latencies: nothing is proved of those.
-        """
-        return self._return_bound(time_limit_s) if self.config.reward == "return" else None
 
     def fingerprint(self) -> str:
         """Hex digest of simulator version, chip, program and settings."""

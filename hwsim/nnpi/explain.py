@@ -2,51 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hwsim.explanation import Explanation, OpTime
 from hwsim.nnpi.latency import trace_latency
 from hwsim.nnpi.tables import Tables
 from hwsim.problem import Mapping16
-
-
-@dataclass(frozen=True)
-class OpTime:
-    """One op of one inference.
-
-    Attributes:
-        name: of the op.
-        weight, activation: memories they lie in; None where there is no such tensor.
-        start_s, duration_s: seconds since the inference began, and how long.
-        bound_by: what set the duration: "mac", "dsp", "measured", a memory's name, or "overhead" (the
-            launch takes longer than the work).
-        traffic_bytes: by memory name, what the op moved over it, crossing traffic included.
-        prefetched_bytes: bytes of the weight that had been fetched before the op began.
-        fetched_bytes: bytes of later weights that were fetched while it ran.
-    """
-
-    name: str
-    weight: str | None
-    activation: str | None
-    start_s: float
-    duration_s: float
-    bound_by: str
-    traffic_bytes: dict[str, int]
-    prefetched_bytes: int
-    fetched_bytes: int
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """One inference: its ops in execution order and their totals (seconds, and bytes by memory name).
-
-    `seconds_bound_by` shares out the latency over what bound the ops.
-    """
-
-    latency_s: float
-    ops: tuple[OpTime, ...]
-    traffic_bytes: dict[str, int]
-    prefetched_bytes: int
-    seconds_bound_by: dict[str, float]
 
 
 def explain(

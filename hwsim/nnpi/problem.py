@@ -18,9 +18,10 @@ from typing import Literal
 import numpy as np
 
 from hwsim.capabilities import Lifetime, Occupancy, Solution
+from hwsim.explanation import Explanation
 from hwsim.keys import derive, normals
 from hwsim.nnpi.chip import Chip, chip_file
-from hwsim.nnpi.explain import Explanation, explain
+from hwsim.nnpi.explain import explain
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import SIMULATOR_VERSION, latencies, trace_latency
 from hwsim.nnpi.lifetimes import lifetimes
@@ -29,7 +30,17 @@ from hwsim.nnpi.rectify import epsilon, rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.observe import choice_columns
-from hwsim.problem import About, Baseline, Bound, Evaluation, Keys, Mapping16, Observation, Violation
+from hwsim.problem import (
+    UNPROVED,
+    About,
+    Baseline,
+    Bound,
+    Evaluation,
+    Keys,
+    Mapping16,
+    Observation,
+    Violation,
+)
 from hwsim.space import Space
 from workloads.errors import InputError
 from workloads.features import SCHEMA_VERSION, edge_index, static_features
@@ -166,20 +177,18 @@ class NnpiProblem:
         self.space.check(mapping[None], np.zeros(1, np.uint64))
         return lifetimes(self.tables, self.space.canonical(mapping), self.space.nodes, self.space.heads)
 
-    def bound(self, time_limit_s: float) -> Bound | None:
+    def bound(self, time_limit_s: float) -> Bound:
         """The bound that ships with the package for this workload and chip, else what a solve of that time gives."""
-        known = self.proved_bound()
+        from hwsim.nnpi.proved import proved
+
+        known = proved(self._noise_free())
         if known is not None:
             return known
+        if time_limit_s <= 0:
+            return UNPROVED
         from hwsim.nnpi.exact.solve import solve
 
         return solve(self._noise_free(), time_limit_s=time_limit_s).as_bound()
-
-    def proved_bound(self) -> Bound | None:
-        """The bound that ships with the package for this workload and chip; None where there is none."""
-        from hwsim.nnpi.proved import proved
-
-        return proved(self._noise_free())
 
     def solve(self, time_limit_s: float, seed: int) -> Solution:
         """Branch and cut for the bound and a first map; local search on the latency model from there."""
@@ -193,8 +202,8 @@ class NnpiProblem:
         mapping, cost = polish(
             tables, first, steps=POLISH_STEPS, seconds=left_s, key=seed % 2**64, restarts=2
         )
-        bound, before = found.as_bound(), self.proved_bound()
-        return Solution(mapping, cost, before if before is not None and before.cost > bound.cost else bound)
+        bound, before = found.as_bound(), self.bound(0)
+        return Solution(mapping, cost, before if before.cost > bound.cost else bound)
 
     def model_cost(self, mapping: Mapping16) -> float:
         """Noise-free latency (s) of what the compiler makes of one mapping int16 [N, 2]."""

@@ -7,6 +7,7 @@ command proved it, which anyone can run again. Entries only ever rise.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ def proved(tables: Tables, file: Path = FILE) -> Bound | None:
     entry = _entries(file).get(digest(tables))
     if entry is None:
         return None
-    return Bound(float(entry["bound_s"]), f"{entry['proof']} (proved before: {entry['command']})", 0.0)
+    proof = f"{entry['proof']} (proved before: {entry['command']})"
+    return Bound(float(entry["bound_s"]), math.inf, proof, 0.0)
 
 
 def record_bound(tables: Tables, names: str, bound: Bound, command: str, file: Path = FILE) -> Bound:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from hwsim.draws import independent_sample
 from hwsim.observe import choice_columns
-from hwsim.problem import About, Baseline, Evaluation, Floats, Keys, Mapping16, Observation, Violation
+from hwsim.problem import About, Baseline, Bound, Evaluation, Floats, Keys, Mapping16, Observation, Violation
 from hwsim.space import Space
+from hwsim.stepwise import Revised
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,16 @@ class CoinGame:
         )
 
 
+def played(game: CoinGame, mapping: Mapping16) -> tuple[Mapping16, Floats]:
+    """Mappings [B, 6, 1] with the dearest legal action for each illegal one, and their returns [B]."""
+    out, state = mapping.copy(), game.reset(len(mapping))
+    for move in range(6):
+        dearest = (game.legal(state) * np.arange(4)).max(axis=1)
+        out[:, move, 0] = np.minimum(mapping[:, move, 0], dearest)
+        state, _, _ = game.step(state, out[:, move, 0])
+    return out, state.score
+
+
 class ToyGame:
     """The game as a problem: a mapping [6, 1] is played in order; the dearest legal action replaces an illegal one."""
 
@@ -93,22 +104,12 @@ class ToyGame:
 
     def sample(self, probabilities: NDArray[np.floating[Any]] | None, key: Keys) -> Mapping16:
         """Draw every action by itself, and play them."""
-        return self._played(independent_sample(self.space, probabilities, key))
+        return played(self.game, independent_sample(self.space, probabilities, key))[0]
 
     def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
         """Games with legal actions."""
         self.space.check(mapping, key)
-        return self._played(mapping)
-
-    def _played(self, mapping: Mapping16) -> Mapping16:
-        played = mapping.copy()
-        state = self.game.reset(len(mapping))
-        for move in range(6):
-            legal = self.game.legal(state)
-            dearest = (legal * np.arange(4)).max(axis=1)
-            played[:, move, 0] = np.minimum(mapping[:, move, 0], dearest)
-            state, _, _ = self.game.step(state, played[:, move, 0])
-        return played
+        return played(self.game, mapping)[0]
 
     def _costs(self, mapping: Mapping16) -> Floats:
         state = self.game.reset(len(mapping))
@@ -126,3 +127,59 @@ class ToyGame:
     def fingerprint(self) -> str:
         """Of the rules."""
         return hashlib.sha256(b"toy-game").hexdigest()
+
+
+class CoinTable(CoinGame):
+    """The game with what search can do without: moves in place, games that are played again, and a view."""
+
+    def __init__(self, shown: tuple[str, ...] = ("move", "coins")) -> None:
+        self._shown = shown
+
+    def seen_by(self, view: tuple[str, ...]) -> CoinTable:
+        """The game with the observations that a view names."""
+        return CoinTable(view)
+
+    def observe(self, state: Purse) -> dict[str, NDArray[Any]]:
+        return {name: array for name, array in super().observe(state).items() if name in self._shown}
+
+    def advance(self, state: Purse, action: NDArray[np.int16]) -> tuple[Floats, NDArray[np.bool_]]:
+        after, reward, done = self.step(state, action)
+        for name in ("move", "coins", "score", "played"):
+            getattr(state, name)[...] = getattr(after, name)
+        return reward, done
+
+    def revised(self, wish: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
+        """Games with one action changed, as many as the moves allow; a better one is gone on with."""
+        rng, tried = np.random.default_rng(int(key)), max(1, moves // self.max_moves)
+        best = played(self, wish[None])
+        for _ in range(tried):
+            changed = best[0].copy()
+            changed[0, rng.integers(self.max_moves), 0] = rng.integers(self.num_actions)
+            found = played(self, changed[0][None])
+            best = found if found[1][0] > best[1][0] else best
+        mapping, returned = best[0][0], float(best[1][0])
+        return Revised(mapping, mapping, returned, mapping, returned, tried, tried * self.max_moves)
+
+
+class ToyCoins(ToyGame):
+    """The game on such a table; no reward is above that of the best of all games, which is known after a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.game = CoinTable()
+
+    def bound(self, time_limit_s: float) -> Bound:
+        """By trying all games; at once, by the game that could pay for the dearest action at every move."""
+        every = np.stack(np.meshgrid(*[np.arange(4, dtype=np.int16)] * 6), axis=-1).reshape(-1, 6, 1)
+        dearest = np.full((1, 6, 1), 3, np.int16)
+        paid = played(self.game, every)[1] if time_limit_s > 0 else _unlimited(self.game, dearest)
+        cost = 10.0 / (1.0 + float(paid.max()))
+        reward = (self.baseline.cost / cost) ** 2
+        return Bound(cost, reward, "all were tried" if time_limit_s > 0 else "as many coins as it takes", 0.0)
+
+
+def _unlimited(game: CoinGame, mapping: Mapping16) -> Floats:
+    state = game.reset(len(mapping))
+    for move in range(6):
+        state, _, _ = game.step(state, mapping[:, move, 0])
+    return state.score

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from hwsim.capabilities import pipeline_of, stage_heat_of
+from hwsim.capabilities import pipeline_of
 from hwsim.problem import Mapping16, Problem
 from hwsim.stage_order import in_order, step_by_step
 from hwsim.stages import Pipeline
@@ -140,8 +140,8 @@ def move_nodes(
 
 def total_heat(mapping: Mapping16, problem: Problem) -> float:
     """The heat of all stages of a mapping [N, H] together; 0 where choices are no stages."""
-    heat = stage_heat_of(problem, mapping[None])
-    return 0.0 if heat is None else float(heat.sum())
+    pipeline = pipeline_of(problem)
+    return 0.0 if pipeline is None else float(pipeline.heat(mapping[None], problem.space.most_choices).sum())
 
 
 def open_stage(mapping: Mapping16, problem: Problem, rng: np.random.Generator) -> Mapping16:
@@ -149,16 +149,16 @@ def open_stage(mapping: Mapping16, problem: Problem, rng: np.random.Generator) -
 
     What has to be there for the span of edges is.
     """
-    heats = None if (mapping < 0).all() else stage_heat_of(problem, mapping[None])
-    if heats is None:
+    pipeline = pipeline_of(problem)
+    if pipeline is None or (mapping < 0).all():
         return mapping
-    out = mapping.copy()
-    for head, heat in zip(out.T, heats[0], strict=True):
+    out, heats = mapping.copy(), pipeline.heat(mapping[None], problem.space.most_choices)[0]
+    for head, heat in zip(out.T, heats, strict=True):
         if head.max() + 1 < problem.space.num_choices.min():
             hottest = np.flatnonzero(heat >= HOTTEST * heat.max())
             head[head > rng.choice(hottest)] += 1
-    pipeline, later = pipeline_of(problem), rng.random(1) < 0.5
-    return out if pipeline is None else _in_order(out[None], pipeline, later, mapping[None])[0]
+    later = rng.random(1) < 0.5
+    return _in_order(out[None], pipeline, later, mapping[None])[0]
 
 
 def close_gaps(mapping: Mapping16) -> Mapping16:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hwsim.capabilities import pipeline_of, stage_heat_of
+from hwsim.capabilities import pipeline_of
 from hwsim.problem import Mapping16, Problem
 from hwsim.stages import situation
 from policies.graph import Graph
@@ -39,8 +39,7 @@ class Task:
         choices = int(self.counts.max())
         whole = np.all((before >= 0) | (problem.space.size_bytes <= 0), axis=(1, 2))
         heat = np.zeros((len(before), before.shape[2], choices), np.float32)
-        if (known := stage_heat_of(problem, before[whole])) is not None:
-            heat[whole] = known
+        heat[whole] = pipeline.heat(before[whole], choices)
         lie = [situation(before[:, :, h], pipeline, choices) for h in range(before.shape[2])]
         arrays = (heat, pipeline.middle(choices).astype(np.float32), np.stack(lie, axis=2))
         return Stages(*(torch.from_numpy(array).to(self.x.device) for array in arrays))

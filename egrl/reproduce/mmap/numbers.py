@@ -75,8 +75,7 @@ def players(problem: MmapProblem) -> dict[str, Any]:
 def program(plan: Plan, name: str, out: Path) -> dict[str, Any]:
     """What all methods, the heuristic, the greedy player and the bound say of one program (Table 2)."""
     problem = problem_of(name)
-    bound = problem.reward_bound(plan.bound_seconds)
-    assert bound is not None
+    bound = problem.bound(plan.bound_seconds)
     return {
         **players(problem),
         "bound": {"reward": bound.reward, "proof": bound.proof, "seconds": bound.seconds},

@@ -73,6 +73,7 @@ def choose(
         "trained_on": [problem.about.workload for problem in training],
         "chosen_on": [problem.about.workload for problem in judged_on],
         "problem": options.problem,
+        "rival": training[0].about.rival,
         "settings": options.problem_settings,
         "chip_file": str(Path("inputs") / "0" / find_problem(options.problem).chip_file),
         "seconds": round(seconds, 3),

@@ -14,6 +14,7 @@ It holds for the device model, which never costs less. The partition is the chea
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -77,7 +78,7 @@ def bound_of(network: Network, known_s: float, time_limit_s: float) -> tuple[Bou
             if chain[1] is not None:
                 split = fill(tables, kept, chain[1])
         break
-    return Bound(cost * (1 - ROUNDING), why, time.monotonic() - begun), split
+    return Bound(cost * (1 - ROUNDING), math.inf, why, time.monotonic() - begun), split
 
 
 def solve(

@@ -20,7 +20,7 @@ from hwsim.mmap.bound.gains import savings
 from hwsim.mmap.bound.relaxation import relaxation
 from hwsim.mmap.bound.uses import ROUNDING, Ints, Uses, uses_of
 from hwsim.mmap.tables import Tables
-from hwsim.problem import RewardBound
+from hwsim.problem import Bound
 
 DEFAULT_SECONDS = 60.0
 
@@ -39,12 +39,15 @@ OBJECTIVE = 1e4
 DUAL_TOLERANCE = 1e-7
 """Of HiGHS: a reduced cost may have the wrong sign by this many units."""
 
+LATENCY_ROUNDING = 1e-12
+"""What the bound on the cost gives away for sums in another order."""
+
 GAP = 1e-4
 """Branch and cut stops when bound and solution differ by this share."""
 
 
-def upper_bound(tables: Tables, time_limit_s: float = DEFAULT_SECONDS) -> RewardBound:
-    """What no legal play returns more than, as a share of the most that fast memory could save.
+def upper_bound(tables: Tables, time_limit_s: float = DEFAULT_SECONDS) -> Bound:
+    """What no legal play returns more than, as a share of the most that fast memory could save; and costs less than.
 
     It holds with and without `drop_backup` and for both rules of copies.
 
@@ -77,8 +80,19 @@ def upper_bound(tables: Tables, time_limit_s: float = DEFAULT_SECONDS) -> Reward
             found = -_branch_and_cut(program, left_s)
             if found < best:
                 best, proof = found, f"HiGHS's branch and cut on a relaxation of the game {size}"
-    slack = ROUNDING * max(tables.none_s / tables.most_s, 1.0)
-    return RewardBound(max(best, 0.0) + slack, proof, time.monotonic() - begun)
+    return _bound(tables, best, proof, time.monotonic() - begun)
+
+
+def known_at_once(tables: Tables) -> Bound:
+    """What needs no search: no play returns more than everything in fast memory would, which is 1."""
+    return _bound(tables, 1.0, "everything in fast memory", 0.0)
+
+
+def _bound(tables: Tables, best: float, proof: str, seconds: float) -> Bound:
+    """No latency is below the sum of L_I(S), and no return above the best: so no cost is below what that leaves."""
+    reward = max(best, 0.0) + ROUNDING * max(tables.none_s / tables.most_s, 1.0)
+    least_s = tables.none_s * (1 - LATENCY_ROUNDING) - reward * tables.most_s
+    return Bound(max(least_s, 0.0), reward, proof, seconds)
 
 
 def _describe_size(program: LinearProgram, number: int, steps: int) -> str:

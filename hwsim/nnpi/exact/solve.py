@@ -13,6 +13,7 @@ in memory is made smaller by a fixed rule, see `tabulate`.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -97,8 +98,8 @@ class ExactResult:
         return self.model_cost_s / self.bound_s - 1.0
 
     def as_bound(self) -> Bound:
-        """For `Problem.bound`."""
-        return Bound(self.bound_s, self.proof, self.seconds)
+        """For `HasBound.bound`."""
+        return Bound(self.bound_s, math.inf, self.proof, self.seconds)
 
 
 def solve(

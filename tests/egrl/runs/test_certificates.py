@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import refuse
 
 from egrl.cli.main import main
 from egrl.runs import mapping_file
@@ -62,7 +63,7 @@ def test_what_ships_is_shown_without_solving_unless_asked(tmp_path, capsys, monk
 
     def solve(problem, seconds, seed):
         solved.append((seconds, seed))
-        return Solution(problem.baseline.mapping, problem.baseline.cost, Bound(1e-6, "a test", 0.5))
+        return Solution(problem.baseline.mapping, problem.baseline.cost, Bound(1e-6, np.inf, "a test", 0.5))
 
     monkeypatch.setattr(NnpiProblem, "solve", solve)
     best = tmp_path / "best.json"
@@ -177,7 +178,9 @@ def test_a_recorded_bound_only_rises(tmp_path):
     tables, file = NnpiProblem(load("alexnet"), load_chip("nnpi")).tables, tmp_path / "bounds.json"
     assert proved(tables, file) is None
     for cost, expected in ((2.0, 2.0), (1.0, 2.0), (3.0, 3.0)):
-        assert record_bound(tables, "alexnet", Bound(cost, "proof", 0.0), "cmd", file).cost == expected
+        assert (
+            record_bound(tables, "alexnet", Bound(cost, np.inf, "proof", 0.0), "cmd", file).cost == expected
+        )
         assert proved(tables, file).cost == expected
     assert proved(tables._replace(launch_s=1.0), file) is None
     file.write_text(FILE.read_text()[:-9])
@@ -227,7 +230,7 @@ def test_a_game_that_can_be_won_wholly_is_proven_to_be_won(capsys):
             "remarks": ["r"],
         },
     }
-    assert text_of(report).splitlines() == [
+    assert text_of(report, "the production heuristic").splitlines() == [
         "w on c: no mapping has a reward above 1.0000",
         "  proof       p",
         "  best known  1.0000 (s), 2.0000x the production heuristic",
@@ -249,6 +252,23 @@ def test_a_run_of_a_game_ends_with_the_bound_on_its_reward(tmp_path, capsys):
     assert words in capsys.readouterr().out
     assert main([*argv[:-1], "0", "--quiet", "--out", str(tmp_path / "b")]) == 0
     assert "reward_bound" not in summary(tmp_path / "b")
+
+
+def test_a_game_that_is_played_for_latency_is_bounded_in_its_cost(capsys):
+    argv = ["bound", "--problem", "mmap", "--workload", "dlrm_train", "--seconds", "2"]
+    assert main([*argv, "--set", "problem.reward=latency", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["kind"] == "bound"
+    assert 0 < report["bound"] < report["best_known"]["cost"]
+    assert report["gap"] == report["best_known"]["cost"] / report["bound"] - 1
+    assert report["best_known"]["source"] == "production heuristic"
+
+
+def test_a_problem_of_which_nothing_can_be_proved_is_refused(capsys):
+    argv = ["bound", "--problem", "fft", "--workload", "dft-8", "--set", "problem.cost=model"]
+    refuse(
+        capsys, argv, "--problem fft: expected one with a model that can be solved or with bounded rewards"
+    )
 
 
 @pytest.mark.parametrize(("reward", "text"), [(0.50001, "0.5001"), (0.5 + 1e-9, "0.5000"), (1.0, "1.0000")])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from egrl.runs.summary import percent_up, sentence
+from egrl.runs.words import about_of, start_word, table_of
+from hwsim.problem import About
 
 
 def summary(**changes: Any) -> dict[str, Any]:
@@ -16,6 +19,7 @@ def summary(**changes: Any) -> dict[str, Any]:
         "workload": "w",
         "chip": "c",
         "method": "m",
+        "about": {"rival": "the compiler"},
         "best": best,
         "baseline": {"cost": 100e-6},
     }
@@ -29,6 +33,16 @@ def test_the_sentence_says_what_was_found_and_how_far_it_is_from_the_best_possib
         "2 generations, 42 evaluations, 3 s",
         "run folder: runs/r",
     ]
+
+
+def test_the_words_are_those_of_the_problem_and_plain_ones_in_older_summaries():
+    about = About("nnpi", "w", "c", rival="the rival", evaluated="inferences", measured=True, place="memory")
+    assert about_of({**summary(), "about": json.loads(json.dumps(table_of(about)))}) == about
+    assert "1.2500x the baseline (" in sentence(summary(about=None), "r")
+    assert about_of(summary(about={"rival": 3, "measured": "yes", "other": "word"})) == About(
+        "nnpi", "w", "c"
+    )
+    assert (start_word(about, "compiler"), start_word(about, "cold")) == ("rival", "cold")
 
 
 @pytest.mark.parametrize(

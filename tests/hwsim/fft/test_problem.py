@@ -15,6 +15,7 @@ from hwsim.fft.grammar import Codelet
 from hwsim.fft.model import seconds
 from hwsim.fft.notation import parse
 from hwsim.fft.problem import FftConfig, FftProblem
+from hwsim.fft.race import PlanRace
 from hwsim.problem import Status
 from workloads.errors import InputError, Notice
 
@@ -124,7 +125,8 @@ def test_wisdom_that_cannot_be_used_is_kept_aside_under_a_name_of_its_own(conten
 def test_what_is_remembered_is_said_to_be_kept_where_it_was_taken_before(file):
     problem = FftProblem(16, FftConfig(cost="model"))
     default, other = (problem.read_plan(text, "plan") for text in ("16", "fs(4,4)"))
-    said = [problem.remember(mapping, 1e-6) for mapping in (default, other, other, default)]
+    race = PlanRace(16, problem.derivation)
+    said = [race.remember(mapping, 1e-6) for mapping in (default, other, other, default)]
     assert [line.removesuffix(f" (wisdom: {file})") for line in said] == [
         "hwsim.fft.plan(16) keeps 16",
         "hwsim.fft.plan(16) takes fs(4,4) from now on",

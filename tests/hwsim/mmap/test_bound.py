@@ -87,9 +87,9 @@ def test_no_play_of_a_small_program_returns_more(program, chip, literal, drop_ba
     program = replace(program, instructions=less)
     assume(playable(program) and 0 < decisions(program) <= MOST)
     problem = MmapProblem(program, chip, MmapConfig(literal, drop_backup))
-    best, bound = every_play(problem).max(), problem.reward_bound(SECONDS).reward
+    best, bound = every_play(problem).max(), problem.bound(SECONDS).reward
     least = problem.bound(SECONDS)
-    assert least is None or 0 < least.cost <= cheapest(problem)
+    assert 0 <= least.cost <= cheapest(problem)
     event("the bound is the best return" if bound - best < 1e-3 else "the bound is above the best return")
     slack = 1e-8 * max(problem.tables.none_s / problem.tables.most_s, 1.0)
     assert best <= bound <= trivial_bound(problem.tables, uses_of(problem.tables)) + slack
@@ -112,9 +112,9 @@ def test_the_rows_of_an_instruction_give_what_each_set_of_its_buffers_saves(save
 def test_where_room_is_for_one_of_two_tensors_the_bound_is_one_of_them():
     steps = [(0, [(0, NO_ALIAS)]), (0, [(1, NO_ALIAS)]), (0, [(0, NO_ALIAS)]), (0, [(1, NO_ALIAS)])]
     tight, wide = (problem_of(room, [(4, 0, False), (4, 1, False)], steps) for room in (4, 8))
-    assert wide.reward_bound(SECONDS).reward == pytest.approx(1.0)
-    assert tight.reward_bound(SECONDS).reward == pytest.approx(every_play(tight).max(), abs=1e-3)
-    assert tight.reward_bound(SECONDS).reward < 0.6
+    assert wide.bound(SECONDS).reward == pytest.approx(1.0)
+    assert tight.bound(SECONDS).reward == pytest.approx(every_play(tight).max(), abs=1e-3)
+    assert tight.bound(SECONDS).reward < 0.6
 
 
 def test_where_steps_give_no_time_for_copies_the_bound_counts_what_they_give():
@@ -154,9 +154,9 @@ def test_what_is_copied_late_takes_room_meanwhile(size):
 
 
 def _the_second_fits_in_part_or_wholly(problem: MmapProblem, size: int) -> None:
-    best, bound = every_play(problem).max(), problem.reward_bound(SECONDS).reward
+    best, bound = every_play(problem).max(), problem.bound(SECONDS).reward
     least = problem.bound(SECONDS)
-    assert least is None or 0 < least.cost <= cheapest(problem)
+    assert 0 <= least.cost <= cheapest(problem)
     assert best <= bound
     if size == 2:
         assert bound == pytest.approx(1.0)
@@ -166,8 +166,8 @@ def _the_second_fits_in_part_or_wholly(problem: MmapProblem, size: int) -> None:
 
 def test_outputs_are_copied_out_within_the_program():
     short, enough = (problem_of(8, [(3, 0, True)], [(0, [(0, NO_ALIAS)]), (flops, [])]) for flops in (47, 48))
-    assert enough.reward_bound(SECONDS).reward == pytest.approx(1.0) == every_play(enough).max()
-    assert short.reward_bound(SECONDS).reward == pytest.approx(0.0, abs=1e-6)
+    assert enough.bound(SECONDS).reward == pytest.approx(1.0) == every_play(enough).max()
+    assert short.bound(SECONDS).reward == pytest.approx(0.0, abs=1e-6)
 
 
 def test_members_of_an_alias_group_take_their_room_once():
@@ -179,13 +179,13 @@ def test_members_of_an_alias_group_take_their_room_once():
     ]  # fmt: skip
     problem = problem_of(4, [(4, 0, False), (4, 1, False), (4, 2, False)], chain)
     assert every_play(problem).max() == pytest.approx(1.0)
-    assert problem.reward_bound(SECONDS).reward == pytest.approx(1.0)
+    assert problem.bound(SECONDS).reward == pytest.approx(1.0)
 
 
 def test_a_group_with_a_member_that_cannot_be_placed_counts_for_nothing():
     steps = [(100, [(0, NO_ALIAS)]), (0, [(0, 3), (1, 3)])]
     problem = problem_of(4, [(4, 0, False), (5, -1, False)], steps)
-    assert problem.reward_bound(SECONDS).reward == pytest.approx(every_play(problem).max(), abs=1e-6)
+    assert problem.bound(SECONDS).reward == pytest.approx(every_play(problem).max(), abs=1e-6)
 
 
 def test_what_a_dropped_group_would_have_written_is_not_held_for_others():
@@ -214,7 +214,7 @@ def test_whole_decisions_are_bounded_lower_than_halves():
     """Of three tensors of 3 granules, room for 5 has place for one; the linear relaxation places 5/3 of them."""
     steps = [(0, [(k, NO_ALIAS)]) for _ in range(2) for k in range(3)]
     problem = problem_of(5, [(3, k, False) for k in range(3)], steps)
-    bound = problem.reward_bound(SECONDS)
+    bound = problem.bound(SECONDS)
     best = every_play(problem).max()
     assert best <= bound.reward <= best * 1.001 < linear(problem) - 0.1
     assert bound.proof.startswith("HiGHS's branch and cut on a relaxation of the game (6 of 6 steps; ")
@@ -235,4 +235,10 @@ def test_a_limit_of_no_time_is_refused():
 
 def test_rewards_that_are_latencies_are_not_bounded():
     program = load_program("dlrm_inference")
-    assert MmapProblem(program, load_chip("tpuv4i"), MmapConfig(reward="latency")).reward_bound(1.0) is None
+    played, timed = (
+        MmapProblem(program, load_chip("tpuv4i"), MmapConfig(reward=reward))
+        for reward in ("return", "latency")
+    )
+    assert (timed.bound(0).reward, timed.bound(0).cost) == (np.inf, played.bound(0).cost)
+    assert played.bound(0).reward == pytest.approx(1.0)
+    assert played.bound(0).proof == "everything in fast memory"

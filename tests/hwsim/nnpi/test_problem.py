@@ -59,9 +59,7 @@ def test_it_has_what_the_protocol_asks_for(problem: NnpiProblem):
     assert as_problem.space.size_bytes.dtype == np.int64
     assert np.array_equal(as_problem.space.initial, np.where(as_problem.space.live, 0, -1))
     assert as_problem.about.unit == "s"
-    bound = as_problem.bound(5.0)
-    assert bound is not None
-    assert 0 < bound.cost <= as_problem.baseline.cost
+    assert 0 < problem.bound(5.0).cost <= problem.baseline.cost
 
 
 def test_observation_is_the_static_features_and_two_columns_of_the_current_mapping(problem: NnpiProblem):

@@ -140,7 +140,7 @@ def test_of_equally_good_mappings_the_cooler_is_gone_on_from(chips):
     evaluation = problem.evaluate(batch.mapping, run_keys(0, batch.tickets, EVALUATION))
     equal = dataclasses.replace(evaluation, reward=np.full(len(batch), 0.5))
     method.tell(batch, equal)
-    warmth = [float(problem.stage_heat(mapping[None]).sum()) for mapping in evaluation.repaired]
+    warmth = [float(problem.pipeline.heat(mapping[None], 4).sum()) for mapping in evaluation.repaired]
     best = np.flatnonzero(np.array(warmth) == min(warmth))[-1]
     np.testing.assert_array_equal(method._known[0].best, evaluation.repaired[best])
 
@@ -148,7 +148,7 @@ def test_of_equally_good_mappings_the_cooler_is_gone_on_from(chips):
 def test_a_stage_is_opened_behind_one_of_the_hottest_where_one_is_left(chips):
     problem, rng = chips[0], np.random.default_rng(0)
     three = (np.arange(len(problem.space.nodes)) * 3 // len(problem.space.nodes)).astype(np.int16)[:, None]
-    hottest = int(problem.stage_heat(three[None])[0, 0].argmax())
+    hottest = int(problem.pipeline.heat(three[None], 4)[0, 0].argmax())
     free = dataclasses.replace(problem.pipeline, span=None)
     problem.pipeline = free
     found = open_stage(three, problem, rng)

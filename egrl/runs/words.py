@@ -1,0 +1,32 @@
+"""How the problem of a run speaks of itself, for whoever has only what the run left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from hwsim.problem import About
+
+TABLE = "about"
+"""Key of a problem's words in summary.json and comparison.json."""
+
+
+def table_of(about: About) -> dict[str, Any]:
+    """The words as a table; names and unit stand beside it."""
+    return {k: v for k, v in asdict(about).items() if k not in ("name", "workload", "chip", "unit")}
+
+
+def about_of(document: Mapping[str, Any]) -> About:
+    """The words in a summary, or in a workload's part of comparison.json; where it is older, those of any problem."""
+    found = About(document["problem"], document["workload"], document["chip"])
+    kept = document.get(TABLE)
+    given = kept if isinstance(kept, Mapping) else {}
+    words: dict[str, Any] = {field.name: given.get(field.name) for field in fields(About)}
+    fitting = {name: word for name, word in words.items() if type(word) is type(getattr(found, name))}
+    return replace(found, **fitting)
+
+
+def start_word(about: About, start: str) -> str:
+    """What a run began with, for people: `--start compiler` is the problem's rival, by the rival's own name."""
+    return about.rival.removeprefix("the ") if start == "compiler" else start

@@ -1,0 +1,53 @@
+"""Commands speak of a stranger's problem in its own words, and ask what it can do, not what it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from egrl.cli import bound, evaluate
+from egrl.figures.places import check_alike, check_places
+from egrl.runs import certificate
+from toys import ABLE, TOYS
+from workloads.errors import InputError
+
+
+def test_a_problem_with_a_model_is_certified_against_its_rival():
+    chain = ABLE["chain"]()
+    report, best = bound.bound_report(chain, 1.0, 0, {})
+    assert report["gap"] == 0
+    assert chain.judge(best) == []
+    lines = bound.text_of(report, chain.about.rival).splitlines()
+    assert f"{report['best_known']['speedup']:.4f}x the toy" in lines[2]
+    assert lines[3].startswith("  toy         ")
+
+
+def test_what_ships_is_shown_where_something_is_known_at_once():
+    assert bound.shipped_bound(ABLE["chain"]()) is None  # a best mapping, but no bound without a proof
+    assert bound.shipped_bound(TOYS["ragged"]()) is None
+
+
+def test_a_problem_with_bounded_rewards_is_certified_in_rewards():
+    coins = ABLE["coins"]()
+    report, best = certificate.certificate(coins, coins.bound(1.0), 0, {})
+    assert 0 <= report["reward_gap"] < report["reward_bound"]
+    assert coins.judge(best) == []
+    assert "x the baseline" in certificate.text_of(report, coins.about.rival)
+
+
+@pytest.mark.parametrize(("name", "word"), [("shelf", "bound by"), ("chain", "slowest: chip 2"), ("bag", "")])
+def test_a_mapping_is_explained_as_far_as_the_problem_can(name, word):
+    problem = ABLE[name]()
+    mapping = problem.baseline.mapping if name != "chain" else bound.bound_report(problem, 1.0, 0, {})[1]
+    text = evaluate.text_of(evaluate.evaluation_report(problem, mapping, "m"), problem.about.rival)
+    assert word in text
+    assert f"x {problem.about.rival} (" in text.splitlines()[-1]
+
+
+def test_only_places_are_drawn_as_places():
+    check_places("bands", ABLE["shelf"]())
+    check_places("bands", ABLE["chain"]())
+    check_alike("umap", TOYS["game"]())
+    with pytest.raises(InputError, match=r"'toy-game', whose choices are no places$"):
+        check_places("bands", TOYS["game"]())
+    with pytest.raises(InputError, match="'toy-bag', whose choices mean another thing in each mapping; "):
+        check_alike("umap", ABLE["bag"]())

@@ -1,0 +1,140 @@
+"""A chain of nodes that is split over chips: stages, a partition, decisions with domains, a model and its bound."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.capabilities import Solution
+from hwsim.draws import independent_sample
+from hwsim.explanation import ChipUse, Partition
+from hwsim.observe import choice_columns
+from hwsim.problem import (
+    UNPROVED,
+    About,
+    Baseline,
+    Bound,
+    Evaluation,
+    Floats,
+    Keys,
+    Mapping16,
+    Observation,
+    Violation,
+)
+from hwsim.space import Space
+from hwsim.stages import Pipeline
+
+NODES, CHIPS = 6, 3
+
+
+class Rising:
+    """Partitions node by node, the chip never falling; a vertex is the chips so far."""
+
+    root: Hashable = ()
+    counts = np.full(NODES, CHIPS, np.int64)
+
+    def successors(self, vertex: Hashable) -> Sequence[tuple[int, ...]]:
+        made = _chips(vertex)
+        least = made[-1] if made else 0
+        return [(*made, chip) for chip in range(least, CHIPS)] if len(made) < NODES else []
+
+    def mapping(self, vertex: Hashable) -> Mapping16 | None:
+        made = _chips(vertex)
+        return np.array(made, np.int16)[:, None] if len(made) == NODES else None
+
+    def completion(self, vertex: Hashable, rng: np.random.Generator) -> Mapping16 | None:
+        return self.drawn(vertex, np.ones((NODES, CHIPS)), rng)
+
+    def drawn(
+        self, vertex: Hashable, probabilities: NDArray[np.float64], rng: np.random.Generator
+    ) -> Mapping16 | None:
+        made = list(_chips(vertex))
+        while len(made) < NODES:
+            odds = probabilities[len(made)] * (np.arange(CHIPS) >= (made[-1] if made else 0))
+            if odds.sum() <= 0:
+                return None
+            made.append(int(rng.choice(CHIPS, p=odds / odds.sum())))
+        return np.array(made, np.int16)[:, None]
+
+    def chosen(self, mapping: Mapping16) -> NDArray[np.int64]:
+        return mapping[:, 0].astype(np.int64)
+
+
+def _chips(vertex: Hashable) -> tuple[int, ...]:
+    assert isinstance(vertex, tuple)
+    return vertex
+
+
+class ToyChain:
+    """A cost of the busiest chip's load, and a little for each chip in use; a chip that falls is raised."""
+
+    def __init__(self) -> None:
+        self.load = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 2.0])
+        self.about = About("toy-chain", "toy", "none", rival="the toy", evaluated="splits", place="chip")
+        self.space = Space([f"n{i}" for i in range(NODES)], ["chip"], np.full((NODES, 1), CHIPS, np.int16))
+        edges = np.array([range(NODES - 1), range(1, NODES)], np.int64)
+        columns = choice_columns(self.space.choice_rank, self.space.initial)
+        x = np.concatenate([self.load[:, None], columns], axis=1)
+        self.observation = Observation(x.astype(np.float32), edges)
+        self.pipeline = Pipeline(self.load, edges)
+        self.domains = Rising()
+        first = self.space.initial
+        self.baseline = Baseline(first, float(self._costs(first[None])[0]), "one chip")
+
+    def _costs(self, mapping: Mapping16) -> Floats:
+        busy = (self.load[:, None] * (mapping == np.arange(CHIPS))).sum(axis=1)
+        return busy.max(axis=1) + 0.1 * (busy > 0).sum(axis=1)
+
+    def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
+        risen, ran = self.repair(mapping, key), np.ones(len(mapping), np.bool_)
+        share = (risen != mapping).mean(axis=(1, 2))
+        return Evaluation.of_costs(self._costs(risen), self.baseline.cost, ran, risen, share)
+
+    def sample(self, probabilities: NDArray[np.floating[Any]] | None, key: Keys) -> Mapping16:
+        return np.maximum.accumulate(independent_sample(self.space, probabilities, key), axis=1)
+
+    def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
+        self.space.check(mapping, key)
+        return np.maximum.accumulate(mapping, axis=1)
+
+    def judge(self, mapping: Mapping16) -> list[Violation]:
+        falls = [n for n in range(1, NODES) if mapping[n, 0] < mapping[n - 1, 0]]
+        return [
+            Violation("order", f"n{n}", float(mapping[n - 1, 0]), float(mapping[n, 0]), "") for n in falls
+        ]
+
+    def partition(self, mapping: Mapping16) -> Partition:
+        place = self.repair(mapping[None], np.zeros(1, np.uint64))[0, :, 0]
+        busy = [float(self.load[place == chip].sum()) for chip in range(CHIPS)]
+        chips = [ChipUse(str(c), int((place == c).sum()), busy[c], 0, 0, 0.0, 0) for c in range(CHIPS)]
+        slowest = f"chip {int(np.argmax(busy))}"
+        return Partition(tuple(chips), max(busy), slowest, 0, len(set(place.tolist())))
+
+    def solve(self, time_limit_s: float, seed: int) -> Solution:
+        best, cost = self._best()
+        return Solution(best, cost, self.bound(time_limit_s))
+
+    def model_cost(self, mapping: Mapping16) -> float:
+        return float(self._costs(self.repair(mapping[None], np.zeros(1, np.uint64)))[0])
+
+    def best_known(self) -> tuple[Mapping16 | None, str]:
+        return self._best()[0], "the best of all"
+
+    def bound(self, time_limit_s: float) -> Bound:
+        return Bound(self._best()[1], np.inf, "all were tried", 0.0) if time_limit_s > 0 else UNPROVED
+
+    def _best(self) -> tuple[Mapping16, float]:
+        every = np.array(list(combinations_with_replacement(range(CHIPS), NODES)), np.int16)[:, :, None]
+        costs = self._costs(every)
+        return every[costs.argmin()], float(costs.min())
+
+    def files(self) -> Mapping[str, str]:
+        return {"workload.json": str(self.load.tolist())}
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.load.tobytes()).hexdigest()
