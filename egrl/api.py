@@ -271,13 +271,16 @@ def _conclude(
 ) -> tuple[dict[str, Any], Mapping16 | None]:
     """The summary and the best mapping int16 [N, H], its rivals having been measured again where costs are noisy."""
     baseline_cost, table = None, None
-    if boards is not None:
-        measured = name_the_best(boards, archive, reached, complete)
-        baseline_cost, table = measured.baseline_cost, measured.evaluator
-    elif complete and (raced := race_the_best(problem, archive, reached)) is not None:
-        baseline_cost = raced.baseline_cost
-        for text in raced.notes:
-            progress.note(text, quiet)
+    notes: tuple[str, ...] = ()
+    with progress.note_if_slow("measuring the best again, in turn with the baseline", quiet):
+        if boards is not None:
+            measured = name_the_best(boards, archive, reached, complete)
+            baseline_cost, table = measured.baseline_cost, measured.evaluator
+        elif complete and (raced := race_the_best(problem, archive, reached)) is not None:
+            baseline_cost, notes = raced.baseline_cost, raced.notes
+    for text in notes:
+        progress.note(text, quiet)
     champion = reached.champions[0]
-    document = summary.summarise(resolved, problem, reached, archive, complete, baseline_cost, table)
+    with progress.note_if_slow(f"proving a bound, {resolved.run.bound_seconds:g} s at most", quiet):
+        document = summary.summarise(resolved, problem, reached, archive, complete, baseline_cost, table)
     return document, None if champion is None else champion.mapping

@@ -34,10 +34,9 @@ class ExactConfig:
 class Exact(Method):
     """See the module."""
 
-    phase = "solving the model"
-
     def __init__(self, context: Context, config: ExactConfig) -> None:
         self._context, self._config = context, config
+        self.phase = f"solving the model, {config.seconds:g} s at most"
         self._metrics: dict[str, float] | None = None
 
     def ask(self) -> Proposals | None:

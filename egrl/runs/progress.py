@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any
@@ -108,6 +110,18 @@ def note(text: str, quiet: bool) -> None:
         return
     with contextlib.suppress(OSError):
         print(f"egrl: {text}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def note_if_slow(text: str, quiet: bool, seconds: float = 1.0) -> Iterator[None]:
+    """A line for people on stderr where what is done within takes longer than so many seconds."""
+    timer = threading.Timer(seconds, note, (text, quiet))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def compiling(quiet: bool) -> AbstractContextManager[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,3 +56,10 @@ def test_a_search_says_it_before_its_progress(tmp_path, capsys, monkeypatch, qui
         err = capsys.readouterr().err
         assert err.startswith(LINE) == ("out" in how and not quiet)
         assert err.count("compiling") <= 1
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.0, True), (60.0, False)])
+def test_what_takes_long_is_said(capsys, seconds, said):
+    with progress.note_if_slow("proving a bound, 10 s at most", False, seconds):
+        time.sleep(0.2)
+    assert capsys.readouterr().err == ("egrl: proving a bound, 10 s at most\n" if said else "")
