@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from egrl.core import atomic, loop, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.budget import Budget
+from egrl.core.state import SearchState
 from egrl.core.stopping import HINT, Interrupted, StopSignal
 from egrl.measure import executors
 from egrl.measure import records as measurements
@@ -208,7 +209,7 @@ def _run(
     problem: Problem,
     folder: run_folder.RunFolder,
     prepared: Prepared,
-    state: loop.SearchState | None,
+    state: SearchState | None,
     boards: BoardExecutor | None,
     quiet: bool,
 ) -> Result:
@@ -264,7 +265,7 @@ def _conclude(
     resolved: RunConfig,
     problem: Problem,
     archive: Archive,
-    reached: loop.SearchState,
+    reached: SearchState,
     complete: bool,
     boards: BoardExecutor | None,
     quiet: bool,

@@ -1,4 +1,4 @@
-"""The one search loop: any method on any problem, within a budget, leaving a run recorder.
+"""The one search loop: any method on any problem, within a budget.
 
     the start is measured -> ask -> submit -> learn (while measuring) -> archive in ticket order -> tell whole batches
     a row of metrics a generation, checkpoints in between
@@ -9,62 +9,15 @@ order of calls.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from egrl.core.archive import Archive
 from egrl.core.budget import Budget
 from egrl.core.executor import Executor
 from egrl.core.flow import Flow, replay
 from egrl.core.method import Context, Method
-from egrl.core.proposals import Proposals
 from egrl.core.recorder import Observer, Recorder, policy_is_due
-from hwsim.problem import Evaluation, Floats, Status
-
-
-@dataclass(frozen=True)
-class Champion:
-    """The best evaluation of a problem so far: valid, whole, finite; the earliest among equals."""
-
-    reward: float
-    cost: float
-    speedup: float
-    source: str
-    ticket: int
-    mapping: NDArray[np.int16]
-
-
-@dataclass
-class SearchState:
-    """How far a run has come; what a checkpoint holds of the loop."""
-
-    generation: int = 0
-    seconds: float = 0.0
-    finished: bool = False
-    champions: list[Champion | None] = field(default_factory=list)
-    pending: list[dict[str, Any]] = field(default_factory=list)
-
-    def to_tree(self) -> dict[str, Any]:
-        """A tree that `checkpoint` can store."""
-        return {**asdict(self), "champions": [None if c is None else asdict(c) for c in self.champions]}
-
-    @staticmethod
-    def of_tree(tree: dict[str, Any]) -> SearchState:
-        """The inverse of `to_tree`."""
-        champions = [None if c is None else Champion(**c) for c in tree["champions"]]
-        return SearchState(
-            int(tree["generation"]),
-            float(tree["seconds"]),
-            bool(tree["finished"]),
-            champions,
-            list(tree.get("pending", [])),
-        )
+from egrl.core.state import SearchState, best_speedup, champion_of, crown, metrics_row
 
 
 def search(
@@ -84,169 +37,127 @@ def search(
     `method` was built from `context`; `state` goes on from a checkpoint (see `resume`). A checkpoint is taken first,
     about every `checkpoint_seconds`, and last. Returns the state reached; its `generation` counts whole generations.
     """
-    state, archive = state or SearchState(champions=[None] * len(context.problems)), context.archive
-    before, started = state.seconds, time.monotonic()
-    flow = Flow(method, executor, context, budget.evaluations, state.pending)
-    fingerprints = [problem.fingerprint() for problem in context.problems]
-    diary = _Diary(method, context, fingerprints, recorder, observer, state, flow, budget.generation_evals)
-    if len(archive) == 0:
-        diary.save()
-    saved_at = started
-    while not flow.over:
-        observer.phase(method.phase)
-        boundary = (state.generation + 1) * budget.generation_evals
-        for part, evaluation in flow.advance(boundary):
-            _crown(state, part, evaluation)
-            observer.evaluations(len(archive), best_speedup(state))
-        state.seconds = before + time.monotonic() - started
-        if len(archive) == boundary and flow.settled:
-            diary.end_generation()
-        if time.monotonic() - saved_at >= checkpoint_seconds:
-            diary.save()
-            saved_at = time.monotonic()
-        out_of_time = budget.seconds is not None and state.seconds >= budget.seconds
-        if stop() or (out_of_time and len(archive) > 0):  # something is measured, however short the time
-            flow.halt()
-    state.finished = flow.finished and flow.settled and not flow.pending()
-    diary.close()
-    return state
+    loop = Loop(method, context, executor, budget, recorder, observer, state, checkpoint_seconds)
+    while not loop.over:
+        loop.turn()
+        if stop():
+            loop.halt()
+    return loop.close()
 
 
-@dataclass(frozen=True)
-class _Diary:
-    """What a search writes: checkpoints, a row of metrics a generation, policies."""
+class Loop:
+    """A search turn by turn, for whoever wants to look in between; `search` runs one to its end.
 
-    method: Method
-    context: Context
-    fingerprints: list[str]
-    recorder: Recorder
-    observer: Observer
-    state: SearchState
-    flow: Flow
-    generation_evals: int
+    Attributes:
+        state: how far it has come.
+        flow: between method, executor and archive.
+    """
 
-    def save(self) -> None:
-        """A checkpoint."""
-        self.state.pending = self.flow.pending()
-        self.recorder.save(
-            self.state.generation,
-            self.method.state_dict(),
-            {**self.state.to_tree(), "fingerprints": self.fingerprints},
-            self.context.archive,
-        )
+    def __init__(
+        self,
+        method: Method,
+        context: Context,
+        executor: Executor,
+        budget: Budget,
+        recorder: Recorder,
+        observer: Observer,
+        state: SearchState | None = None,
+        checkpoint_seconds: float = 20.0,
+    ) -> None:
+        """As `search`."""
+        self.state = state or SearchState(champions=[None] * len(context.problems))
+        self._method, self._context, self._budget = method, context, budget
+        self._recorder, self._observer = recorder, observer
+        self.flow = Flow(method, executor, context, budget.evaluations, self.state.pending)
+        self._fingerprints = [problem.fingerprint() for problem in context.problems]
+        self._before, self._started = self.state.seconds, time.monotonic()
+        self._saved_at, self._save_every = self._started, checkpoint_seconds
+        if len(context.archive) == 0:
+            self._save()
 
-    def end_generation(self) -> None:
-        """Count a generation, and write its row and its policy, where one is due."""
-        self.state.generation += 1
-        self._record(self.state.generation)
-        if policy_is_due(self.state.generation, self.recorder.policy_every):
-            self._write_policy(self.state.generation)
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.flow.over
 
-    def _record(self, generation: int) -> None:
-        self._ask_for_champions()
-        first = (generation - 1) * self.generation_evals
-        row = metrics_row(generation, self.state, self.context.archive, first, self.method)
-        self.recorder.append_metrics(row)
-        self.observer.generation(row)
+    def halt(self) -> None:
+        """Let nothing more begin; what has begun is measured to its end."""
+        self.flow.halt()
 
-    def _ask_for_champions(self) -> None:
-        for number in range(len(self.context.problems)):
-            ticket = self.method.champion(number)
-            if ticket is not None:
-                self.state.champions[number] = _champion_of(self.context.archive, ticket, number)
+    def turn(self) -> None:
+        """Ask, take results or tell; write what is due, and halt where the time is spent."""
+        state, archive = self.state, self._context.archive
+        boundary = (state.generation + 1) * self._budget.generation_evals
+        self._observer.phase(self._method.phase)
+        for part, evaluation in self.flow.advance(boundary):
+            crown(state, part, evaluation)
+            self._observer.evaluations(len(archive), best_speedup(state))
+        now = time.monotonic()
+        state.seconds = self._before + now - self._started
+        if len(archive) == boundary and self.flow.settled:
+            self._end_generation()
+        if now - self._saved_at >= self._save_every:
+            self._save()
+            self._saved_at = time.monotonic()
+        limit_s = self._budget.seconds
+        if limit_s is not None and state.seconds >= limit_s and len(archive) > 0:
+            self.halt()  # something is measured, however short the time
 
-    def _write_policy(self, generation: int) -> None:
-        if policy := self.method.policy():
-            self.recorder.write_policy(generation, policy, self.context.problems[0])
-
-    def close(self) -> None:
-        """The last policy, the last checkpoint, and what there is of a generation that the budget cut off.
+    def close(self) -> SearchState:
+        """Write the last policy, the last checkpoint, and what there is of a generation that was cut off.
 
         The last generation of a method that has nothing more to propose is a whole one, however short.
         """
         state = self.state
-        begun = len(self.context.archive) > state.generation * self.generation_evals
+        state.finished = self.flow.finished and not self.flow.pending()
+        begun = len(self._context.archive) > state.generation * self._budget.generation_evals
+        written = state.generation > 0 and policy_is_due(state.generation, self._recorder.policy_every)
         if begun and state.finished:
             state.generation += 1
             self._record(state.generation)
-        if state.generation and (
-            (begun and state.finished) or not policy_is_due(state.generation, self.recorder.policy_every)
-        ):
+            written = False
+        if state.generation and not written:
             self._write_policy(state.generation)
-        self.save()
+        self._save()
         if begun and not state.finished:
             # The checkpoint does not count this row and policy: a run that goes on cuts them back, and writes those of
             # the whole generation.
             self._record(state.generation + 1)
             self._write_policy(state.generation + 1)
+        return state
 
+    # ---- what is written
 
-def _crown(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:
-    eligible = (evaluation.status == Status.OK) & ~evaluation.partial & np.isfinite(evaluation.reward)
-    if not eligible.any():
-        return
-    row = int(np.argmax(np.where(eligible, evaluation.reward, -np.inf)))
-    best = state.champions[part.problem]
-    if best is None or evaluation.reward[row] > best.reward:
-        state.champions[part.problem] = Champion(
-            float(evaluation.reward[row]),
-            float(evaluation.cost[row]),
-            float(evaluation.speedup[row]),
-            str(part.source[row]),
-            int(part.tickets[row]),
-            evaluation.repaired[row].copy(),
+    def _save(self) -> None:
+        self.state.pending = self.flow.pending()
+        self._recorder.save(
+            self.state.generation,
+            self._method.state_dict(),
+            {**self.state.to_tree(), "fingerprints": self._fingerprints},
+            self._context.archive,
         )
 
+    def _end_generation(self) -> None:
+        """Count a generation, and write its row and its policy, where one is due."""
+        self.state.generation += 1
+        self._record(self.state.generation)
+        if policy_is_due(self.state.generation, self._recorder.policy_every):
+            self._write_policy(self.state.generation)
 
-def _champion_of(archive: Archive, ticket: int, problem: int) -> Champion:
-    """The evaluation that a method keeps. ValueError where it did not run, or is of another problem."""
-    ran = 0 <= ticket < len(archive) and archive.column("status")[ticket] == Status.OK
-    if not ran or archive.column("problem")[ticket] != problem:
-        raise ValueError(
-            f"champion: expected the ticket of a valid evaluation of problem {problem}, received {ticket}"
-        )
-    reward, cost, speedup = (float(archive.column(name)[ticket]) for name in ("reward", "cost", "speedup"))
-    mapping = archive.mappings(np.array([ticket]))[0]
-    return Champion(reward, cost, speedup, str(archive.column("source")[ticket]), ticket, mapping)
+    def _record(self, generation: int) -> None:
+        archive = self._context.archive
+        for number in range(len(self._context.problems)):
+            ticket = self._method.champion(number)
+            if ticket is not None:
+                self.state.champions[number] = champion_of(archive, ticket, number)
+        first = (generation - 1) * self._budget.generation_evals
+        row = metrics_row(generation, self.state, archive, first, self._method)
+        self._recorder.append_metrics(row)
+        self._observer.generation(row)
 
-
-def best_speedup(state: SearchState) -> float:
-    """The geometric mean of the champions' speedups over problems; 0 until each has a valid mapping."""
-    speedups = [0.0 if c is None else c.speedup for c in state.champions]
-    if not all(s > 0 for s in speedups):
-        return 0.0
-    return math.exp(sum(math.log(s) for s in speedups) / len(speedups))
-
-
-def metrics_row(
-    generation: int, state: SearchState, archive: Archive, first: int, method: Method
-) -> dict[str, Any]:
-    """The metrics of the generation whose evaluations begin at ticket `first`.
-
-    best_speedup is that of the function; best_reward the champions' mean reward, NaN until each problem has one.
-    """
-    rows = slice(first, len(archive))
-    ok = archive.column("status")[rows] == Status.OK
-    crowned = [c for c in state.champions if c is not None]
-    return {
-        "generation": generation,
-        "evaluations": len(archive),
-        "seconds": round(state.seconds, 3),
-        "best_speedup": best_speedup(state),
-        "best_reward": float(np.mean([np.nan if c is None else c.reward for c in state.champions])),
-        "mean_reward": _mean(archive.column("reward")[rows]),
-        "mean_speedup": float(np.mean(archive.column("speedup")[rows])),
-        "valid_fraction": float(np.mean(ok)),
-        "mean_epsilon": float(np.mean(archive.column("epsilon")[rows])),
-        "champion_source": max(crowned, key=lambda c: c.ticket).source if crowned else "",
-        **{name: float(value) for name, value in method.metrics().items()},
-    }
-
-
-def _mean(rewards: Floats) -> float:
-    """Of what was measured: a measurement that failed has no reward. NaN where all did."""
-    known = rewards[np.isfinite(rewards)]
-    return float(known.mean()) if len(known) else math.nan
+    def _write_policy(self, generation: int) -> None:
+        if policy := self._method.policy():
+            self._recorder.write_policy(generation, policy, self._context.problems[0])
 
 
 def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from egrl.core.archive import Archive
-from egrl.core.loop import SearchState
+from egrl.core.state import SearchState
 from egrl.measure.board import BoardFailure
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.keeper import GivenUp

@@ -10,7 +10,7 @@ from typing import Any
 
 from egrl.core.archive import Archive
 from egrl.core.budget import GENERATION, Budget
-from egrl.core.loop import Champion, SearchState
+from egrl.core.state import Champion, SearchState
 from egrl.runs.certificate import PROVED, reward_up
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import SUMMARY

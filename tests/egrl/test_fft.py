@@ -12,8 +12,8 @@ from commands import refuse, refused_figure
 
 from egrl.cli.main import main
 from egrl.core.archive import Archive
-from egrl.core.loop import Champion, SearchState
 from egrl.core.proposals import proposals
+from egrl.core.state import Champion, SearchState
 from egrl.runs.champion import Raced, race_the_best
 from hwsim.fft import wisdom
 from hwsim.fft.derivation import PlanGraph

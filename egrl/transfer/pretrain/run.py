@@ -17,6 +17,7 @@ from egrl.core.archive import Archive
 from egrl.core.keys import MOST_SEED
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition
+from egrl.core.state import SearchState
 from egrl.core.stopping import HINT, Interrupted, StopSignal
 from egrl.measure import executors
 from egrl.methods import find_method
@@ -84,9 +85,9 @@ def _search(
     context: Context,
     options: PretrainOptions,
     folder: run_folder.RunFolder,
-    state: loop.SearchState | None,
+    state: SearchState | None,
     quiet: bool,
-) -> tuple[loop.SearchState, bool]:
+) -> tuple[SearchState, bool]:
     """Train until the budget is spent or the user stops it: how far that came, and whether the user did."""
     title = f"pre-training on {len(context.problems)} workloads"
     measure = executors.build(context.problems, options.workers)
@@ -110,7 +111,7 @@ def _search(
         measure.close()
 
 
-def _spent(options: PretrainOptions, state: loop.SearchState) -> bool:
+def _spent(options: PretrainOptions, state: SearchState) -> bool:
     most = options.budget.generations
     return most is not None and state.generation >= most
 
@@ -150,7 +151,7 @@ def _check(options: PretrainOptions) -> MethodDefinition:
     return definition
 
 
-def _check_larger(options: PretrainOptions, state: loop.SearchState, out: Path) -> None:
+def _check_larger(options: PretrainOptions, state: SearchState, out: Path) -> None:
     """InputError where the folder has been trained for longer than is asked for."""
     most = options.budget
     if most.generations is not None and state.generation > most.generations:

@@ -15,6 +15,7 @@ from egrl.core.archive import Archive
 from egrl.core.budget import GENERATION, Budget
 from egrl.core.method import Context, Method
 from egrl.core.proposals import START, Proposals, proposals
+from egrl.core.state import SearchState
 from egrl.measure.local import InProcess
 from egrl.methods import METHODS, find_method
 from egrl.runs import checkpoint
@@ -184,7 +185,7 @@ def run(
     evals: int | None = None,
     stop: Callable[[Archive], bool] = lambda archive: False,
     checkpoint_seconds: float = 1e9,
-) -> tuple[Archive, list[dict[str, str]], loop.SearchState]:
+) -> tuple[Archive, list[dict[str, str]], SearchState]:
     problems = list(problems) if isinstance(problems, Sequence) else [problems]
     given = context(problems, seed, start)
     method = build(variant, given)

@@ -16,6 +16,7 @@ from egrl.core.archive import Archive
 from egrl.core.budget import Budget
 from egrl.core.failure import RunFailure
 from egrl.core.method import Context
+from egrl.core.state import SearchState
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.runs import checkpoint, chunks
@@ -27,7 +28,7 @@ from workloads.errors import InputError
 PROBLEM = ToyRagged()
 
 
-def go(path: Path, gens: int, resume: bool = False, every: float = 0.0) -> tuple[Archive, loop.SearchState]:
+def go(path: Path, gens: int, resume: bool = False, every: float = 0.0) -> tuple[Archive, SearchState]:
     """Anneal on the toy with the smallest window of mappings that an archive can have."""
     archive = Archive([PROBLEM], window_rows=1)
     definition = find_method("annealing")
