@@ -1,24 +1,43 @@
 """egrl: map neural networks onto accelerators by evolution, reinforcement learning, search and proof.
 
 import egrl
-result = egrl.search(workload="resnet50", gens=20)
-print(result.speedup, result.folder)
+result = egrl.search("resnet50", gens=20)
+print(result.speedup)
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from egrl.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from egrl.api import Result
+    from egrl.api import search
+    from egrl.ask_tell import Batch, Search
+    from egrl.core.method import Context, Method
+    from egrl.core.proposals import proposals
+    from egrl.result import Result
 
-__all__ = ["__version__", "search"]
+__all__ = ["Batch", "Context", "Method", "Result", "Search", "__version__", "proposals", "search"]
+
+_HOMES = {
+    "Batch": "egrl.ask_tell",
+    "Context": "egrl.core.method",
+    "Method": "egrl.core.method",
+    "Result": "egrl.result",
+    "Search": "egrl.ask_tell",
+    "proposals": "egrl.core.proposals",
+    "search": "egrl.api",
+}
+"""Where the public names live: imported when they are used, so that `import egrl` takes no time."""
 
 
-def search(workload: str = "", **options: Any) -> Result:
-    """Run one search, as `egrl run` does; the options are its flags (see `egrl.api.search`)."""
-    from egrl.api import search as run
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'egrl' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
 
-    return run(workload, **options)
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,4 +1,4 @@
-"""The run command as a function: resolve the configuration, build, search, leave a run folder."""
+"""The run command as a function: resolve what is given, build, search; in memory, or leaving a run folder."""
 
 from __future__ import annotations
 
@@ -6,79 +6,69 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from egrl.core import atomic, loop, typed_tables
-from egrl.core.archive import Archive
-from egrl.core.budget import Budget
+from egrl.core.recorder import Memory
 from egrl.core.state import SearchState
-from egrl.core.stopping import HINT, Interrupted, StopSignal
-from egrl.measure import executors
+from egrl.core.stopping import Interrupted
 from egrl.measure import records as measurements
-from egrl.measure.evaluator import Function, board_executor, name_of
-from egrl.runs import checkpoint, config, progress, summary
+from egrl.measure.evaluator import Function, board_executor
+from egrl.measure.evaluator import name_of as name_of_evaluator
+from egrl.result import Result
+from egrl.runs import checkpoint, config, progress
 from egrl.runs import folder as run_folder
-from egrl.runs.champion import name_the_best, race_the_best
+from egrl.runs.conduct import OnGeneration, conduct
 from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.new_folder import default_folder
 from egrl.runs.past import with_own_inputs
 from egrl.runs.prepare import Prepared, build_problem, copies_of, prepare
 from egrl.runs.resolve import resolve, resolve_again
 from egrl.runs.resume import check_only, nothing_left
-from hwsim.problem import Mapping16, Problem
+from egrl.subjects import GivenMethod, MethodLike, is_problem, method_of, name_of
+from hwsim.problem import Problem
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
     from egrl.measure.board_executor import BoardExecutor
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a search leaves.
-
-    Attributes:
-        folder: the run folder.
-        summary: summary.json.
-        mapping: the best valid mapping int16 [N, H], or None.
-        problem: what it was measured on.
-    """
-
-    folder: Path
-    summary: Mapping[str, Any]
-    mapping: Mapping16 | None
-    problem: Problem
-
-    @property
-    def speedup(self) -> float:
-        """Of the best mapping over the compiler's; 0 where none is valid."""
-        best = self.summary["best"]
-        return 0.0 if best is None else float(best["speedup"])
-
-
 def search(
-    workload: str = "",
+    workload: Any = "",
     *,
-    out: str | Path | None = None,
+    method: MethodLike = "",
+    chip: Any = "",
+    out: str | Path | bool | None = None,
     resume: str | Path | None = None,
     settings: Sequence[str] = (),
     preset: str = "",
     quiet: bool = True,
     evaluator: str | Function | None = None,
+    on_generation: OnGeneration | None = None,
     **options: Any,
 ) -> Result:
-    """Search for the best mapping of a workload, and leave a run folder: `egrl run` as a function.
+    """Search for the best mapping of a workload, in memory or leaving a run folder: `egrl run` as a function.
 
     Args:
-        workload: str, a name of `egrl list workloads`, or a workload file (.json). Needed, unless `resume` is given.
-        out: path of the run folder, new or empty; default `runs/<workload>-<method>-s<seed>-<n>`.
+        workload: str, a name of `egrl list workloads`, or a workload file (.json); a Workload, a Program; or a Problem,
+            which then is what is searched. Needed, unless `resume` is given.
+        method: str, a name of `egrl list methods`; the settings of a registered method, `EaConfig(…)` say; a
+            MethodDefinition; or a function of a Context that gives a Method. Default "": egrl, or the problem's own
+            (fft: tag).
+        chip: str, a name of `egrl list chips`, or a chip file (.toml); a Chip or a Package. Default "": the problem's
+            first.
+        out: path of the run folder, new or empty; True: `runs/<workload>-<method>-s<seed>-<n>`, as `egrl run` does;
+            default: none, the search is in memory and leaves nothing.
         resume: path of a run folder to go on with, instead of a workload; default: none. Only gens, evals or seconds
             (whichever the run has, and no smaller), workers, executor, ray_address, checkpoint_seconds and evaluator
             may be given with it.
         settings: list of str, what `--set` takes, e.g. ["method.alpha=0.1", "problem.invalid=penalise"]; default: none.
         preset: "paper" for the paper's values; default "": the package's.
         quiet: bool, nothing on stderr; default True. False shows the progress.
+        on_generation: is called with the row of metrics of each generation, a dict; the search stops where it returns
+            something true.
         evaluator: what measures instead of the model: str, a command that speaks JSON lines, or a function of the
             rows of a mapping, [{"node": name, head: choice, …}, …], that returns seconds (docs/evaluators.md);
             default "": none. `workers` is then the number of commands, or of threads that call the function.
@@ -89,9 +79,7 @@ def search(
                 end do not count; default: no such limit.
             generation_evals: int from 1, evaluations a generation, which is how often metrics are written; default 21.
             seed: int from 0, of everything random; default 0.
-            method: str, a name of `egrl list methods`; default "": egrl, or the problem's own (fft: tag).
             problem: str, a name of `egrl list problems`; default "nnpi".
-            chip: str, a name of `egrl list chips`, or a chip file (.toml); default "": the problem's first.
             start: str, "cold", "compiler", "exact" or a mapping file; default "": compiler, with preset "paper" cold.
             init: str, a policy file to begin with; default "": none.
             workers: int from 1, processes that measure; default 1. Never changes a result.
@@ -104,40 +92,55 @@ def search(
             checkpoint_seconds: float, seconds between checkpoints; default 20.0.
 
     Returns:
-        A Result: `.speedup` (over the compiler's map), `.mapping` (int16 [N, H]), `.summary`, `.folder`, `.problem`.
+        A Result: `.speedup` (over the compiler's map), `.mapping` (int16 [N, H]), `.names`, `.cost`, `.bound`, `.gap`,
+        `.history`, `.summary`, `.folder`, `.problem`.
 
     Raises:
         InputError: an argument, a file or the run folder is wrong.
         RunFailure: the disk, a worker or the evaluator failed.
-        Interrupted: the user pressed Ctrl-C; the run can be resumed.
+        Interrupted: the user pressed Ctrl-C; the run can be resumed. (A search in memory gives what it has found.)
     """
     unknown = sorted(set(options) - set(_option_names()))
     if unknown:
         raise InputError(f"unknown option {unknown[0]!r}; expected one of {', '.join(_option_names())}")
     given = {k: _plain(v) for k, v in options.items() if v is not None}
     if evaluator is not None:
-        given["evaluator"] = name_of(evaluator)
+        given["evaluator"] = name_of_evaluator(evaluator)
     function = None if isinstance(evaluator, str) else evaluator
-    workload = _plain(workload)
+    meant = method_of("" if method is None else method)
+    given |= {k: v for k, v in (("method", meant.name), ("chip", name_of(chip or "", "chip"))) if v}
+    name = name_of("" if workload is None else workload, "workload")
     if resume is not None:
-        check_only(
-            {"workload": workload, "out": out, "set": tuple(settings or ()), "preset": preset, **given}
-        )
+        check_only({"workload": name, "out": out, "set": tuple(settings or ()), "preset": preset, **given})
         typed_tables.build(RunOptions, given, "options")
-        return _resume(_path(resume, "--resume"), given, function, quiet)
-    chosen = typed_tables.build(RunOptions, {"workload": workload, **given}, "options")
-    resolved = resolve(chosen, settings or (), preset)
+        return _resume(_path(resume, "--resume"), given, function, quiet, on_generation)
+    if is_problem(workload):
+        given["problem"] = workload.about.name
+        given["chip"] = workload.about.chip
+    chosen = typed_tables.build(RunOptions, {"workload": name, **given}, "options")
+    resolved = _resolved(chosen, meant, settings or (), preset, workload)
+    out = None if out is False else out
+    if out is not None and (meant.definition is not None or is_problem(workload)):
+        raise InputError(
+            "out: expected method and problem by name, so that the run can go on; found an object"
+        )
     with contextlib.ExitStack() as stack:
         stack.enter_context(progress.compiling(quiet))
-        problem = build_problem(resolved)
-        prepared = prepare(resolved, problem)
+        problem = (
+            workload if is_problem(workload) else build_problem(resolved, _object(workload), _object(chip))
+        )
+        prepared = prepare(resolved, problem, meant.definition)
         boards = _boards(resolved, problem, function, stack)
         if boards is not None:
             progress.note(f"measuring the baseline with {resolved.run.evaluator}", quiet)
             boards.measure_baseline()
+        if out is None:
+            memory = Memory()
+            found = conduct(resolved, prepared, memory, None, boards, quiet, on_generation)
+            return Result(problem, found.summary, found.mapping, None, memory.rows)
         path = (
             default_folder(problem.about.workload, resolved.run.method, resolved.run.seed)
-            if out is None
+            if out is True
             else _path(out, "--out")
         )
         folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.create(path)))
@@ -146,7 +149,20 @@ def search(
         )
         if boards is not None:
             boards.attach(path)
-        return _run(resolved, problem, folder, prepared, None, boards, quiet)
+        return _run(resolved, folder, prepared, None, boards, quiet, on_generation)
+
+
+def _resolved(
+    options: RunOptions, method: GivenMethod, settings: Sequence[str], preset: str, workload: Any
+) -> RunConfig:
+    """The typed configuration of a run."""
+    resolved = resolve(options, settings, preset, method.definition, is_problem(workload))
+    return resolved if method.config is None else replace(resolved, method=method.config)
+
+
+def _object(value: Any) -> Any:
+    """A workload or a chip that is no name and no path; None for those."""
+    return None if isinstance(value, str | os.PathLike) else value
 
 
 def _boards(
@@ -179,7 +195,13 @@ def _option_names() -> list[str]:
     return [entry.name for entry in dataclasses.fields(RunOptions)]
 
 
-def _resume(path: Path, given: Mapping[str, Any], function: Function | None, quiet: bool) -> Result:
+def _resume(
+    path: Path,
+    given: Mapping[str, Any],
+    function: Function | None,
+    quiet: bool,
+    on_generation: OnGeneration | None,
+) -> Result:
     with contextlib.ExitStack() as stack:
         stack.enter_context(progress.compiling(quiet))
         folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
@@ -201,87 +223,35 @@ def _resume(path: Path, given: Mapping[str, Any], function: Function | None, qui
         if boards is not None:
             boards.attach(path)
             boards.measure_baseline()
-        return _run(resolved, problem, folder, prepared, state, boards, quiet)
+        return _run(resolved, folder, prepared, state, boards, quiet, on_generation)
 
 
 def _run(
     resolved: RunConfig,
-    problem: Problem,
     folder: run_folder.RunFolder,
     prepared: Prepared,
     state: SearchState | None,
     boards: BoardExecutor | None,
     quiet: bool,
+    on_generation: OnGeneration | None,
 ) -> Result:
-    options, archive = resolved.run, prepared.context.archive
-    budget = Budget.of(options.budget(), options.generation_evals)
-    if boards is None:
-        measure = executors.build([problem], options.workers, options.executor, options.ray_address)
-    else:
-        boards.follow(archive)
-        measure = boards
-    title = f"{problem.about.workload} {resolved.run.method}"
+    """Search, and leave the results in the folder. Interrupted: the user stopped it."""
+    problem, archive = prepared.context.problems[0], prepared.context.archive
     known = len(archive)
-    stopped = False
     try:
-        hint = "" if quiet else HINT
-        with StopSignal(hint) as stop, progress.observer(title, budget, known, quiet) as observer:
-            reached = loop.search(
-                prepared.method,
-                prepared.context,
-                measure,
-                budget,
-                folder,
-                observer=observer,
-                state=state,
-                stop=stop,
-                checkpoint_seconds=options.checkpoint_seconds,
-            )
-            stopped = stop()
-        complete = summary.is_complete(reached, budget, len(archive)) or (
-            budget.seconds is not None and not stopped
-        )
-        document, mapping = _conclude(resolved, problem, archive, reached, complete, boards, quiet)
-        folder.write_results(document, problem, mapping)
+        found = conduct(resolved, prepared, folder, state, boards, quiet, on_generation)
+        folder.write_results(found.summary, problem, found.mapping)
     except KeyboardInterrupt:
         saved = checkpoint.listing(folder.path / "checkpoint")
         raise Interrupted(folder.path, saved[-1][0] if saved else None, at_once=True) from None
-    finally:
-        measure.close()
     if boards is not None and (usage := boards.usage()).failures:
         progress.note(
             f"the evaluator failed {usage.failures} times, {usage.restarts} starts among them; see"
             f" {folder.path / measurements.LOG}",
             quiet,
         )
-    if not complete:
-        raise Interrupted(folder.path, reached.generation)
+    if not found.complete:
+        raise Interrupted(folder.path, found.state.generation)
     if state is not None and len(archive) == known:
-        progress.note(nothing_left(resolved.run, reached.finished, folder.path), quiet)
-    return Result(folder.path, document, mapping, problem)
-
-
-def _conclude(
-    resolved: RunConfig,
-    problem: Problem,
-    archive: Archive,
-    reached: SearchState,
-    complete: bool,
-    boards: BoardExecutor | None,
-    quiet: bool,
-) -> tuple[dict[str, Any], Mapping16 | None]:
-    """The summary and the best mapping int16 [N, H], its rivals having been measured again where costs are noisy."""
-    baseline_cost, table = None, None
-    notes: tuple[str, ...] = ()
-    with progress.note_if_slow("measuring the best again, in turn with the baseline", quiet):
-        if boards is not None:
-            measured = name_the_best(boards, archive, reached, complete)
-            baseline_cost, table = measured.baseline_cost, measured.evaluator
-        elif complete and (raced := race_the_best(problem, archive, reached)) is not None:
-            baseline_cost, notes = raced.baseline_cost, raced.notes
-    for text in notes:
-        progress.note(text, quiet)
-    champion = reached.champions[0]
-    with progress.note_if_slow(f"proving a bound, {resolved.run.bound_seconds:g} s at most", quiet):
-        document = summary.summarise(resolved, problem, reached, archive, complete, baseline_cost, table)
-    return document, None if champion is None else champion.mapping
+        progress.note(nothing_left(resolved.run, found.state.finished, folder.path), quiet)
+    return Result(problem, found.summary, found.mapping, folder.path)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from egrl.core.registry import ProblemDefinition, ProblemEntry
 from hwsim.problem import Problem
 from workloads.errors import InputError
+
+
+def _given(value: Any, load: Callable[[str], Any]) -> Any:
+    """What a name or a file stands for; an object as it is."""
+    return load(value) if isinstance(value, str) else value
 
 
 def _nnpi() -> ProblemDefinition:
@@ -24,7 +30,7 @@ def _nnpi() -> ProblemDefinition:
 
     return ProblemDefinition(
         NnpiConfig,
-        lambda workload, chip, config: NnpiProblem(load(workload), load_chip(chip), config),
+        lambda workload, chip, config: NnpiProblem(_given(workload, load), _given(chip, load_chip), config),
         lambda: sorted(chip_names(), key=lambda name: (name != "nnpi", name)),
         described,
         {"invalid": "penalise"},
@@ -46,7 +52,9 @@ def _mmap() -> ProblemDefinition:
 
     return ProblemDefinition(
         MmapConfig,
-        lambda workload, chip, config: MmapProblem(load_program(workload), load_chip(chip), config),
+        lambda workload, chip, config: MmapProblem(
+            _given(workload, load_program), _given(chip, load_chip), config
+        ),
         lambda: sorted(chip_names(), key=lambda name: (name != "tpuv4i", name)),
         described,
         {"literal_copies": True},
@@ -65,7 +73,9 @@ def _mcm() -> ProblemDefinition:
 
     return ProblemDefinition(
         McmConfig,
-        lambda workload, chip, config: McmProblem(load_partition(workload), load_package(chip), config),
+        lambda workload, chip, config: McmProblem(
+            _given(workload, load_partition), _given(chip, load_package), config
+        ),
         lambda: sorted(package_names(), key=lambda name: (name != "mcm36", name)),
         described,
         {"model": "device"},

@@ -20,7 +20,7 @@ def main(argv: Sequence[str]) -> int:
     model = argv[0] if argv else "bert:layers=2"
     chip = argv[1] if len(argv) > 1 else "edge"
     evaluations = int(argv[2]) if len(argv) > 2 else 2100
-    result = egrl.search(workload=model, chip=chip, evals=evaluations, method="annealing")
+    result = egrl.search(workload=model, chip=chip, evals=evaluations, method="annealing", out=True)
     if result.mapping is None:
         print(f"{model}: no valid mapping found; run folder: {result.folder}")
         return 1

@@ -19,7 +19,7 @@ def main(argv: Sequence[str]) -> int:
     workload = argv[0] if argv else "bert"
     generations = int(argv[1]) if len(argv) > 1 else 400
     method = argv[2] if len(argv) > 2 else "annealing"
-    result = egrl.search(workload, gens=generations, method=method, seed=0)
+    result = egrl.search(workload, gens=generations, method=method, seed=0, out=True)
 
     if result.mapping is None:
         print(f"{workload}: no valid mapping found; run folder: {result.folder}")

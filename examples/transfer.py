@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
     targets = (argv[1] if len(argv) > 1 else "resnet18,resnet34,vgg16").split(",")
     generations = int(argv[2]) if len(argv) > 2 else 50
     # a cold start, so that what is learned is the policy's and not the compiler's
-    trained = egrl.search(source, method="ea", start="cold", gens=generations, seed=0)
+    trained = egrl.search(source, method="ea", start="cold", gens=generations, seed=0, out=True)
     print(f"{source}: {trained.speedup:.3f}x the compiler; run folder: {trained.folder}")
 
     policies = saved_policies.read(trained.folder)

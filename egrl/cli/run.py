@@ -98,8 +98,15 @@ def command(
         method = options["method"] or find_problem(options["problem"] or RunOptions.problem).method
         settings = (*settings, ablation_setting(method, ablation))
     try:
+        folder = out or (None if resume else True)
         result = api.search(
-            workload, out=out, resume=resume, settings=settings, preset=preset, quiet=quiet, **options
+            workload,
+            out=folder,
+            resume=resume,
+            settings=settings,
+            preset=preset,
+            quiet=quiet,
+            **options,
         )
     except Interrupted as stop:
         if not quiet:

@@ -103,6 +103,16 @@ class Flow:
         return self._context.archive
 
     @property
+    def submitted(self) -> int:
+        """The ticket after the last row that was submitted."""
+        return max([len(self._archive), *(batch.submitted for batch in self._open)])
+
+    @property
+    def holds(self) -> bool:
+        """Whether it holds results that come next in ticket order."""
+        return len(self._archive) in self._measured
+
+    @property
     def settled(self) -> bool:
         """Whether every batch whose results are all there has been told."""
         return not (self._open and self._open[0].whole)
@@ -112,7 +122,7 @@ class Flow:
         """Whether nothing more will happen."""
         if self.halted:
             comes = self._under_way > 0 and (self._all_come_back or self._heard)
-            return not comes and len(self._archive) not in self._measured
+            return not comes and not self.holds
         if self._last is not None and len(self._archive) >= self._last:
             return self.settled
         return self.finished and not self._open
@@ -128,7 +138,7 @@ class Flow:
         Returns the rows that were archived, in order, none from ticket `goal` on; nothing where the method needs more
         time or results have not come.
         """
-        asked = self._ask() if self._due() else None
+        asked = self._ask() if self.due else None
         wait = asked is None and self._under_way > 0
         results = self._executor.ready(WAIT_S if wait else 0.0)
         self._heard = bool(results)
@@ -137,9 +147,16 @@ class Flow:
             self._under_way -= len(part)
         return self._take(goal)
 
+    def extend(self, last: int | None) -> None:
+        """Move the end to another ticket, and submit what was left of open batches."""
+        self._last = last
+        for batch in self._open:
+            self._submit(batch)
+
     # ---- asking
 
-    def _due(self) -> bool:
+    @property
+    def due(self) -> bool:
         """Whether a batch is to be asked for: there is room for it, and it can be submitted or lets another be told."""
         if self.finished or self.halted or len(self._archive) < len(self._starts):
             return False

@@ -50,6 +50,42 @@ class Recorder(Protocol):
         """Keep the deployable policy of a generation."""
 
 
+class Memory:
+    """Keeps metrics and the last policy in memory, and nothing to go on from.
+
+    Attributes:
+        rows: of metrics, one a generation.
+        policy: the last deployable policy, or None.
+    """
+
+    policy_every = POLICY_EVERY
+
+    def __init__(self) -> None:
+        self.rows: list[Mapping[str, Any]] = []
+        self.policy: StoredPolicy | None = None
+
+    def append_metrics(self, row: Mapping[str, Any]) -> None:
+        """Keep the row."""
+        self.rows.append(dict(row))
+
+    def save(
+        self,
+        generation: int,
+        method_state: dict[str, Any] | None,
+        loop_state: dict[str, Any],
+        archive: Archive,
+    ) -> None:
+        """Nothing is saved."""
+
+    def restore(self, archive: Archive, fingerprints: Sequence[str]) -> dict[str, Any] | None:
+        """There is nothing to go on from."""
+        return None
+
+    def write_policy(self, generation: int, policy: StoredPolicy, problem: Problem) -> None:
+        """Keep the last one."""
+        self.policy = policy
+
+
 class Observer(Protocol):
     """Is told how a search goes on."""
 

@@ -77,14 +77,15 @@ class ProblemDefinition:
 
     Attributes:
         config: dataclass of its settings.
-        build: (workload name or file, chip name or file, config) -> Problem; InputError where they are wrong.
+        build: (workload, chip, config) -> Problem, workload and chip by name, as a file or as objects; InputError where
+            they are wrong.
         chips: names of the chips that ship with it; the first is the default.
         describe: chip name -> what `egrl list chips` shows of it, a line "summary" among it.
         paper: the settings of `--preset paper`.
     """
 
     config: type
-    build: Callable[[str, str, Any], Problem]
+    build: Callable[[Any, Any, Any], Problem]
     chips: Callable[[], Sequence[str]]
     describe: Callable[[str], dict[str, Any]]
     paper: dict[str, Any]

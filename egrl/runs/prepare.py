@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from egrl.core.archive import Archive
 from egrl.core.method import Context, Method
+from egrl.core.registry import MethodDefinition
 from egrl.measure import executors
 from egrl.methods import find_method
 from egrl.problems import find_problem
@@ -23,10 +24,14 @@ if TYPE_CHECKING:
     from policies.store import StoredPolicy
 
 
-def build_problem(resolved: RunConfig) -> Problem:
-    """The problem that a run names. InputError where workload, chip or settings are wrong."""
+def build_problem(resolved: RunConfig, workload: Any = None, chip: Any = None) -> Problem:
+    """The problem that a run names; of objects, where they are given. InputError where one of them is wrong."""
     definition = find_problem(resolved.run.problem).load()
-    return definition.build(resolved.run.workload, resolved.run.chip, resolved.problem)
+    given = (
+        resolved.run.workload if workload is None else workload,
+        resolved.run.chip if chip is None else chip,
+    )
+    return definition.build(*given, resolved.problem)
 
 
 @dataclass(frozen=True)
@@ -37,9 +42,12 @@ class Prepared:
     context: Context
 
 
-def prepare(resolved: RunConfig, problem: Problem) -> Prepared:
-    """Everything that can be wrong with the input is found here, before a run folder exists."""
-    definition = find_method(resolved.run.method)
+def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition | None = None) -> Prepared:
+    """Everything that can be wrong with the input is found here, before a run folder exists.
+
+    `definition` is the method, where it is no registered one.
+    """
+    definition = definition or find_method(resolved.run.method)
     reason = definition.serves(problem)
     if reason is not None:
         raise InputError(

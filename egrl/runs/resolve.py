@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from egrl.core import typed_tables
+from egrl.core.registry import MethodDefinition
 from egrl.measure.config import EvaluatorConfig
 from egrl.methods import find_method
 from egrl.problems import find_problem
@@ -18,12 +19,24 @@ from egrl.runs.resume import larger
 from workloads.errors import InputError
 from workloads.files import read_text
 
+DEFAULT_METHOD = "egrl"
 
-def resolve(options: RunOptions, settings: Sequence[str] = (), preset: str = "") -> RunConfig:
-    """Options, preset and --set settings as one typed config. InputError where one is wrong."""
-    entry = find_problem(options.problem)
-    options = replace(options, method=options.method or entry.method)
-    problem, method = entry.load(), find_method(options.method)
+
+def resolve(
+    options: RunOptions,
+    settings: Sequence[str] = (),
+    preset: str = "",
+    definition: MethodDefinition | None = None,
+    built: bool = False,
+) -> RunConfig:
+    """Options, preset and --set settings as one typed config. InputError where one is wrong.
+
+    `definition` is the method, where it is no registered one. `built`: the problem is an object, and has its settings.
+    """
+    entry = None if built else find_problem(options.problem)
+    options = replace(options, method=options.method or (entry.method if entry else DEFAULT_METHOD))
+    method = definition or find_method(options.method)
+    problem = entry.load() if entry else None
     if preset not in ("", "paper"):
         raise InputError(f"--preset: expected paper, found {preset!r}")
     tables = typed_tables.parse_set(settings)
@@ -32,13 +45,16 @@ def resolve(options: RunOptions, settings: Sequence[str] = (), preset: str = "")
             f"--set evaluator.{next(iter(tables['evaluator']))}: expected --evaluator, found none"
         )
     paper = preset == "paper"
-    if not options.chip:
+    if not options.chip and problem is not None:
         options = replace(options, chip=problem.chips()[0])
+    if tables["problem"] and problem is None:
+        raise InputError("--set problem: expected no settings of a problem that is an object, found some")
     if not options.start:
         options = replace(options, start="cold" if paper else "compiler")
     return RunConfig(
         config.check_options(options),
-        typed_tables.build(
+        problem
+        and typed_tables.build(
             problem.config, {**(problem.paper if paper else {}), **tables["problem"]}, "--set problem"
         ),
         typed_tables.build(

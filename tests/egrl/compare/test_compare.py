@@ -347,4 +347,4 @@ def test_ctrl_c_lets_the_runs_save_and_says_how_to_go_on(tmp_path):
         summary = json.loads((run / "summary.json").read_text())
         assert not summary["complete"]
         with FileLock(run / ".lock", timeout=0):
-            assert summary["generations"] == len(metrics(run))
+            assert summary["generations"] == int(metrics(run)[-1]["evaluations"]) // 21

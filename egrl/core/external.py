@@ -1,0 +1,45 @@
+"""An executor whose caller measures: rows are handed out, and their results are given back."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from egrl.core.proposals import Proposals
+from hwsim.problem import Evaluation, Keys
+
+
+class External:
+    """Hands out what is submitted, in order; results may come back in any order.
+
+    Attributes:
+        waiting: parts that were submitted and not handed out, with their keys.
+        back: whether there are results that `ready` has not given.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[Proposals, Keys]] = deque()
+        self._results: list[tuple[Proposals, Evaluation]] = []
+
+    @property
+    def back(self) -> bool:
+        return bool(self._results)
+
+    def give_back(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """The results of rows that were handed out."""
+        self._results.append((proposals, evaluation))
+
+    def submit(self, proposals: Proposals, key: Keys) -> None:
+        """Let the rows wait."""
+        self.waiting.append((proposals, key))
+
+    def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
+        """What was given back since the last call, at once."""
+        results, self._results = self._results, []
+        return results
+
+    def rest(self) -> bool:
+        """What is handed out comes back, if the caller wants."""
+        return False
+
+    def close(self) -> None:
+        """Nothing to close."""
