@@ -55,9 +55,9 @@ def search(
         workload: str, a name of `egrl list workloads`, or a workload file (.json); a Workload, a Program; or a Problem,
             which then is what is searched. Needed, unless `resume` is given.
         method: str, a name of `egrl list methods`; the settings of a registered method, `EaConfig(…)` say; a
-            MethodDefinition; or a function of a Context that gives a Method. Default "": egrl, or the problem's own
+            MethodDefinition; or a function of a Context that gives a Method; default "": egrl, or the problem's own
             (fft: tag).
-        chip: str, a name of `egrl list chips`, or a chip file (.toml); a Chip or a Package. Default "": the problem's
+        chip: str, a name of `egrl list chips`, or a chip file (.toml); a Chip or a Package; default "": the problem's
             first.
         out: path of the run folder, new or empty; True: `runs/<workload>-<method>-s<seed>-<n>`, as `egrl run` does;
             default: none, the search is in memory and leaves nothing.
