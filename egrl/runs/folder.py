@@ -6,22 +6,19 @@ resuming cuts them back to that point. docs/run-folder.md lists the files.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from filelock import FileLock, Timeout
 
 from egrl.core import atomic
 from egrl.core.archive import Archive
 from egrl.core.recorder import POLICY_EVERY, policy_is_due
-from egrl.runs import checkpoint, chunks, mapping_file
+from egrl.runs import checkpoint, chunks, mapping_file, metrics_file
 from egrl.runs.events import EventFile
 from egrl.runs.new_folder import unwritable
 from hwsim.capabilities import HasFiles
@@ -140,18 +137,8 @@ class RunFolder:
     # ---- growing files
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
-        """One generation; the header is written with the first row. RunFailure where the disk refuses."""
-        path = self.path / METRICS
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        try:
-            with open(path, "ab") as stream:
-                if stream.tell() == 0:
-                    writer.writerow(row.keys())
-                writer.writerow([_cell(value) for value in row.values()])
-                stream.write(buffer.getvalue().encode())
-        except OSError as error:
-            raise atomic.disk_failure(path, error) from error
+        """One generation; see `metrics_file.append`."""
+        metrics_file.append(self.path / METRICS, row)
         step = int(row["generation"])
         if self._events is None:
             self._events = EventFile(self.path, step)
@@ -277,10 +264,6 @@ class RunFolder:
             save_policy(path, policy.weights, metadata)
         except OSError as error:
             raise atomic.disk_failure(path, error) from error
-
-
-def _cell(value: Any) -> Any:
-    return repr(float(value)) if isinstance(value, float | np.floating) else value
 
 
 def _is_unfinished_config(name: str) -> bool:

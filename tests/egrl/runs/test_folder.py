@@ -175,3 +175,14 @@ def test_a_full_disk_anywhere_is_one_line_and_the_run_goes_on_afterwards(tmp_pat
     go(tmp_path / "r", 4, resume=True)
     go(tmp_path / "whole", 4)
     assert metrics(tmp_path / "r") == metrics(tmp_path / "whole")
+
+
+def test_metrics_have_the_same_names_in_every_row(tmp_path):
+    go(tmp_path / "r", 2)
+    folder = RunFolder.reopen(tmp_path / "r")
+    try:
+        with pytest.raises(ValueError, match=r"metrics: expected generation, .*, received generation, new"):
+            folder.append_metrics({"generation": 3, "new": 1.0})
+    finally:
+        folder.close()
+    assert len(metrics(tmp_path / "r")) == 3
