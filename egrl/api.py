@@ -25,7 +25,7 @@ from egrl.runs.new_folder import default_folder
 from egrl.runs.past import with_own_inputs
 from egrl.runs.prepare import Prepared, build_problem, copies_of, prepare
 from egrl.runs.resolve import resolve, resolve_again
-from egrl.runs.resume import check_only, nothing_left
+from egrl.runs.resume import check_only, code_flags, nothing_left
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 
@@ -74,7 +74,7 @@ def search(
         out: path of the run folder, new or empty; default `runs/<workload>-<method>-s<seed>-<n>`.
         resume: path of a run folder to go on with, instead of a workload; default: none. Only gens, evals or seconds
             (whichever the run has, and no smaller), workers, executor, ray_address, checkpoint_seconds and evaluator
-            may be given with it.
+            may be given with it; method and problem must be, where they are MODULE:NAME.
         settings: list of str, what `--set` takes, e.g. ["method.alpha=0.1", "problem.invalid=penalise"]; default: none.
         preset: "paper" for the paper's values; default "": the package's.
         quiet: bool, nothing on stderr; default True. False shows the progress.
@@ -88,8 +88,8 @@ def search(
                 end do not count; default: no such limit.
             generation_evals: int from 1, evaluations a generation, which is how often metrics are written; default 21.
             seed: int from 0, of everything random; default 0.
-            method: str, a name of `egrl list methods`; default "": egrl, or the problem's own (fft: tag).
-            problem: str, a name of `egrl list problems`; default "nnpi".
+            method: str, a name of `egrl list methods`, or MODULE:NAME; default "": egrl (fft: tag).
+            problem: str, a name of `egrl list problems`, or MODULE:NAME; default "nnpi".
             chip: str, a name of `egrl list chips`, or a chip file (.toml); default "": the problem's first.
             start: str, "cold", "compiler", "exact" or a mapping file; default "": compiler, with preset "paper" cold.
             init: str, a policy file to begin with; default "": none.
@@ -244,7 +244,8 @@ def _run(
         folder.write_results(document, problem, mapping)
     except KeyboardInterrupt:
         saved = checkpoint.listing(folder.path / "checkpoint")
-        raise Interrupted(folder.path, saved[-1][0] if saved else None, at_once=True) from None
+        last = saved[-1][0] if saved else None
+        raise Interrupted(folder.path, last, at_once=True, flags=code_flags(options)) from None
     finally:
         measure.close()
     if boards is not None and (usage := boards.usage()).failures:
@@ -254,7 +255,7 @@ def _run(
             quiet,
         )
     if not complete:
-        raise Interrupted(folder.path, reached.generation)
+        raise Interrupted(folder.path, reached.generation, flags=code_flags(options))
     if state is not None and len(archive) == known:
         progress.note(nothing_left(resolved.run, reached.finished, folder.path), quiet)
     return Result(folder.path, document, mapping, problem)
