@@ -135,7 +135,7 @@ def check_given(where: str, *named: tuple[Kind, str, str]) -> None:
 def installed(kind: Kind) -> dict[str, EntryPoint]:
     """The plug-ins of installed distributions by name. A `Notice` about each that cannot have its name."""
     found: dict[str, EntryPoint] = {}
-    for name, entries in _entry_points(f"egrl.{kind.word}s").items():
+    for name, entries in _entry_points(f"egrl.{kind.word}s", tuple(sys.path)).items():
         by = " and ".join(map(_distribution, entries))
         if name in kind.own:
             warnings.warn(
@@ -156,8 +156,8 @@ def installed(kind: Kind) -> dict[str, EntryPoint]:
 
 
 @cache
-def _entry_points(group: str) -> dict[str, tuple[EntryPoint, ...]]:
-    """Name -> the entry points of a group, in the order of the names."""
+def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
+    """Name -> the entry points of a group on `path`, which is `sys.path`, in the order of the names."""
     from importlib.metadata import entry_points  # 40 ms, which `egrl --help` does not need
 
     found: dict[str, tuple[EntryPoint, ...]] = {}

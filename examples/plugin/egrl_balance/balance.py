@@ -10,10 +10,11 @@ from workloads.errors import InputError
 
 
 class Balance:
-    """Jobs on equal cores: the last core to finish is to finish early; --workload JOBS, --chip CORES."""
+    """Jobs on equal cores, so that the last core ends early (--workload JOBS, --chip CORES)."""
 
     def __init__(self, workload: str, chip: str) -> None:
-        jobs, cores = number(workload, "--workload"), 4 if chip == "default" else number(chip, "--chip")
+        jobs = number(workload, "--workload")
+        cores = number("4" if chip == "default" else chip, "--chip")
         self.seconds = np.random.default_rng(jobs).uniform(1.0, 10.0, jobs)  # float64 [jobs]
         self.about = About("balance", f"jobs-{jobs}", f"cores-{cores}", rival="dealing out", place="core")
         names = [f"core{core}" for core in range(cores)]
@@ -28,17 +29,18 @@ class Balance:
         return (self.seconds[None, :, None] * (mapping == cores)).sum(axis=1)
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
-        """The seconds of the last core. Nothing is random: the keys are not used."""
+        """The seconds after which the last core ends. Nothing is random: the keys are not used."""
         self.space.check(mapping, key)
-        ran = np.ones(len(mapping), np.bool_)
         cost = self.loads(mapping).max(axis=1)
-        return Evaluation.of_costs(cost, self.baseline.cost, ran, mapping, np.zeros(len(mapping)))
+        ran, moved = np.ones(len(cost), np.bool_), np.zeros(len(cost))
+        return Evaluation.of_costs(cost, self.baseline.cost, ran, mapping, moved)
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
-        """Jobs on cores that there are not."""
-        cores = len(self.space.labels[0])
-        wrong = [(job, core) for job, (core,) in enumerate(mapping.tolist()) if not 0 <= core < cores]
-        return [Violation("core", f"job{job}", core, cores - 1, "") for job, core in wrong]
+        """Jobs on cores that do not exist."""
+        last = len(self.space.labels[0]) - 1
+        cores = mapping[:, 0].tolist()
+        wrong = [(job, core) for job, core in enumerate(cores) if not 0 <= core <= last]
+        return [Violation("core", f"job{job}", core, last, "") for job, core in wrong]
 
     def fingerprint(self) -> str:
         """Of all that a cost depends on."""
@@ -46,7 +48,7 @@ class Balance:
 
 
 def number(text: str, flag: str) -> int:
-    """A number of jobs or cores. InputError where the text is none."""
+    """The number that a flag gives. InputError where it gives none."""
     if not text.isdecimal() or not 1 <= int(text) <= 10_000:
         raise InputError(f"{flag}: expected a number from 1 to 10000, found {text!r}")
     return int(text)

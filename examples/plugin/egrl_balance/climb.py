@@ -16,30 +16,32 @@ class ClimbConfig:
     """Settings of the hill climber.
 
     Attributes:
-        changes: decisions that a neighbour has otherwise, at most.
+        changes: decisions that a neighbour draws anew.
     """
 
     changes: Annotated[int, Ge(1)] = 1
 
 
 class HillClimber(Method):
-    """Hill climbing: the best neighbour of a batch, where it is better."""
+    """Hill climbing: goes to the best neighbour of a batch, where it is better."""
 
     def __init__(self, context: Context, config: ClimbConfig) -> None:
-        self._space, self._rng = context.problems[0].space, context.generator("climb")
-        self._shape = (context.generation_evals, config.changes)
+        self.space, self.rng = context.problems[0].space, context.generator("climb")
+        self.shape = (context.generation_evals, config.changes)
         start = context.start[0]
-        self._at, self._reward = self._space.initial if start is None else start, -np.inf
+        self.at = self.space.initial if start is None else start
+        self.reward = -np.inf
 
     def ask(self) -> Proposals:
-        nodes, heads = np.nonzero(self._space.live)
-        where = self._rng.integers(len(nodes), size=self._shape)
-        choices = self._rng.integers(self._space.num_choices[nodes[where], heads[where]])
-        batch = np.repeat(self._at[None], len(where), axis=0)
-        batch[np.arange(len(where))[:, None], nodes[where], heads[where]] = choices
+        nodes, heads = np.nonzero(self.space.live)
+        drawn = self.rng.integers(len(nodes), size=self.shape)
+        n, h = nodes[drawn], heads[drawn]
+        batch = np.repeat(self.at[None], len(drawn), axis=0)
+        batch[np.arange(len(drawn))[:, None], n, h] = self.rng.integers(self.space.num_choices[n, h])
         return proposals(batch, "climb")
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        best = int(np.argmax(np.where(evaluation.usable, evaluation.reward, -np.inf)))
-        if evaluation.usable[best] and evaluation.reward[best] > self._reward:
-            self._at, self._reward = evaluation.repaired[best], float(evaluation.reward[best])
+        rewards = np.where(evaluation.usable, evaluation.reward, -np.inf)
+        best = int(rewards.argmax())
+        if rewards[best] > self.reward:
+            self.at, self.reward = evaluation.repaired[best], float(rewards[best])

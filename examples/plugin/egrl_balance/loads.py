@@ -10,12 +10,10 @@ from workloads.errors import InputError
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:
-    """How long each core works under the best mapping of a run (balance)."""
+    """How long each core works under the best mapping of a run of balance."""
     problem = runs[0].problem
-    if len(runs) != 1 or problem.about.name != "balance":
-        raise InputError(
-            f"plot loads: expected one run of balance, found {len(runs)} of {problem.about.name}"
-        )
+    if problem.about.name != "balance" or len(runs) != 1:
+        raise InputError(f"plot: expected one run of balance, found {len(runs)} of {problem.about.name}")
     seconds = problem.loads(runs[0].best_mapping()[None])[0]
     figure = Figure()
     axes = figure.add_subplot()

@@ -1,0 +1,359 @@
+"""Code from outside the package: what it may be, what is said where it is not, and what no folder can make run."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+import tomli_w
+from plugged import ROOT, run_all
+
+from egrl.core.stopping import Interrupted
+from egrl.runs.config import RunOptions
+from egrl.runs.resume import code_flags, nothing_left
+
+EXAMPLE = ROOT / "examples" / "plugin" / "egrl_balance"
+THINGS = '''
+from dataclasses import dataclass
+from balance import Balance
+from climb import ClimbConfig, HillClimber
+from egrl.core.method import Method
+from egrl.core.registry import MethodDefinition, ProblemDefinition, ProblemEntry, serves_all
+
+number = 3
+
+@dataclass
+class Without:
+    "Settings."
+    needed: int
+
+class NoAsk(Method):
+    def __init__(self, context):
+        pass
+
+class NoContext(Method):
+    def ask(self):
+        return None
+
+class TwoMore(NoContext):
+    def __init__(self, context, config, more):
+        pass
+
+class Unsettled(NoContext):
+    def __init__(self, context, config: Without):
+        pass
+
+class Short(HillClimber):
+    """Takes the context alone."""
+
+    def __init__(self, context):
+        super().__init__(context, ClimbConfig())
+
+def one_argument(workload):
+    return Balance(workload, "2")
+
+def no_problem(workload, chip):
+    return number
+
+@dataclass(frozen=True)
+class Cores:
+    """Settings.
+
+    Attributes:
+        cores: of the machine.
+    """
+
+    cores: int = 3
+
+def settled(workload: str, chip: str, config: "Cores"):
+    """On as many cores as the settings say."""
+    return Balance(workload, str(config.cores))
+
+METHOD = MethodDefinition(ClimbConfig, HillClimber, lambda problem: "it is a test", {"changes": 3})
+UNSETTLED = MethodDefinition(Without, HillClimber, serves_all, {})
+PROBLEM = ProblemDefinition(Cores, settled, lambda: ["two", "four"], lambda chip: {"summary": chip}, {"cores": 5})
+ENTRY = ProblemEntry("one line", "", "", lambda: PROBLEM, "random")
+'''
+BROKEN = {
+    "missing": "\nimport nothing_of_the_kind\n",
+    "syntax": "x = 1\ndef (\n",
+    "raises": "\n\nraise KeyError('boom\\nboom')\n",
+    "quits": "raise SystemExit(3)\n",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example's method and problem in files, and files that are wrong in every way."""
+    made = tmp_path_factory.mktemp("plugins") / "here"
+    made.mkdir()
+    for name in ("balance", "climb"):
+        shutil.copy(EXAMPLE / f"{name}.py", made)
+    (made / "things.py").write_text(THINGS, encoding="utf-8")
+    for name, text in BROKEN.items():
+        (made / f"{name}.py").write_text(text, encoding="utf-8")
+    return made
+
+
+def distribution(site: Path, name: str, points: str) -> None:
+    """An installed distribution that is nothing but its entry points."""
+    info = site / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(points, encoding="utf-8")
+
+
+METHOD = ["run", "--workload", "alexnet", "--gens", "1", "--out", "refused", "--method"]
+PROBLEM = ["run", "--workload", "9", "--gens", "1", "--out", "refused", "--problem"]
+REFUSED = [
+    ([*METHOD, "nowhere:X"], "--method nowhere:X: expected a module nowhere, here or installed, found none"),
+    ([*METHOD, "climb.deep:X"], "--method climb.deep:X: expected a module climb.deep, here or installed"),
+    ([*METHOD, "climb:HillCliber"], "expected HillCliber in climb.py, found none; did you mean HillClimber?"),
+    ([*METHOD, "climb:"], "--method: expected one of egrl, ea, "),
+    ([*METHOD, "climb:a-b"], " or MODULE:NAME, found 'climb:a-b'"),
+    ([*METHOD, "missing:X"], "--method missing:X: missing.py, line 2: No module named 'nothing_of_the_kind'"),
+    ([*METHOD, "syntax:X"], "--method syntax:X: syntax.py, line 2: SyntaxError: "),
+    ([*METHOD, "raises:X"], "--method raises:X: raises.py, line 3: KeyError: "),
+    ([*METHOD, "quits:X"], "--method quits:X: quits.py, line 1: SystemExit: 3"),
+    ([*METHOD, "things:number"], "expected a MethodDefinition, or a class derived from Method, found int"),
+    ([*METHOD, "balance:Balance"], "a class derived from Method, found type balance:Balance"),
+    ([*METHOD, "things:NoAsk"], "found things:NoAsk without ask"),
+    ([*METHOD, "things:NoContext"], "cannot be called with (context) or (context, config: a dataclass)"),
+    ([*METHOD, "things:TwoMore"], "cannot be called with (context) or (context, config: a dataclass)"),
+    ([*METHOD, "things:Unsettled"], "settings of which one has no default: Without.needed"),
+    ([*METHOD, "things:UNSETTLED"], "settings of which one has no default: Without.needed"),
+    ([*METHOD, "things:METHOD"], "--method things:METHOD cannot serve problem nnpi: it is a test"),
+    ([*METHOD, "climb:HillClimber", "--set", "method.changes=0"], "changes: Input should be greater than"),
+    ([*PROBLEM, "things:number"], "expected a ProblemEntry, a ProblemDefinition, or what makes a Problem"),
+    ([*PROBLEM, "things:one_argument"], "(workload, chip) or (workload, chip, config: a dataclass)"),
+    ([*PROBLEM, "things:no_problem"], "found int without about, space, baseline, evaluate, judge"),
+    (
+        [*PROBLEM, "balance"],
+        "--problem: expected one of nnpi, mmap, mcm, fft or MODULE:NAME, found 'balance'",
+    ),
+    ([*PROBLEM, "balance:Balance", "--chip", "many"], "--chip: expected a number from 1 to 10000, found"),
+    (["plot", "things:number", "x", "-o", "x.png"], "plot things:number: expected a function of run folders"),
+    (["plot", "curvs", "x", "-o", "x.png"], "plot: expected one of curves, shift, "),
+    (["list", "settings", "things:number"], "list settings things:number: expected a method or a problem"),
+    (["list", "settings", "curves"], "list settings: expected one of nnpi, mmap, mcm, fft, egrl, "),
+]
+
+
+def test_what_is_wrong_is_one_line_that_says_what_was_expected(folder):
+    told = run_all([argv for argv, _ in REFUSED], folder)
+    for (argv, words), (code, out, err, _) in zip(REFUSED, told, strict=True):
+        assert (code, out, err.count("\n")) == (2, "", 1), (argv, err)
+        assert err.startswith("egrl: error: ")
+        assert words in err, argv
+    assert not (folder / "refused").exists()
+
+
+def test_a_class_a_function_and_definitions_serve(folder):
+    run = ["run", "--workload", "9", "--gens", "1", "--quiet", "--json"]
+    told = run_all(
+        [
+            [*run, "--problem", "things:settled", "--method", "things:Short"],
+            [*run, "--problem", "things:settled", "--set", "problem.cores=2"],
+            [*run, "--problem", "things:PROBLEM", "--preset", "paper"],
+            [*run, "--problem", "things:ENTRY", "--chip", "four"],
+            ["list", "settings", "things:settled"],
+            ["list", "settings", "things:Short"],
+            ["list", "settings", "things:METHOD"],
+        ],
+        folder,
+    )
+    assert [(code, err) for code, _, err, _ in told if code != 0] == []
+    expected = [("3", "things:Short"), ("2", "annealing"), ("5", "annealing"), ("3", "random")]
+    for (cores, method), (_, out, _, _) in zip(expected, told, strict=False):
+        assert f'"chip": "cores-{cores}"' in out
+        assert f'"method": "{method}"' in out
+    settings = [out.split()[:2] for _, out, _, _ in told[4:]]
+    assert settings == [["problem.cores", "3"], [], ["method.changes", "1"]]
+
+
+def test_a_family_wins_over_a_module_of_its_name(folder):
+    pytest.importorskip("nevergrad", reason="the extra `peers`")
+    (folder / "nevergrad.py").write_text("raise RuntimeError\n", encoding="utf-8")
+    try:
+        run = [*METHOD, "nevergrad:NoSuchOptimiser"]
+        ((code, _, err, _),) = run_all([run], folder)
+    finally:
+        (folder / "nevergrad.py").unlink()
+    assert code == 2
+    assert "RuntimeError" not in err
+
+
+def test_no_file_here_takes_the_place_of_an_installed_module(folder):
+    (folder / "matplotlib.py").write_text("raise RuntimeError\n", encoding="utf-8")
+    run = [
+        "run",
+        "--workload",
+        "9",
+        "--problem",
+        "balance:Balance",
+        "--gens",
+        "1",
+        "--quiet",
+        "--out",
+        "shadowed",
+    ]
+    try:
+        told = run_all([run, ["plot", "curves", "shadowed", "-o", "shadowed.png"]], folder)
+    finally:
+        (folder / "matplotlib.py").unlink()
+    assert [(code, err) for code, _, err, _ in told] == [(0, ""), (0, "")]
+
+
+def test_a_broken_plug_in_is_one_line_and_breaks_nothing_else(folder, tmp_path):
+    distribution(
+        tmp_path,
+        "bad",
+        "[egrl.methods]\nbad = missing:X\nodd = not a reference\n[egrl.problems]\nbad=raises:X\n",
+    )
+    distribution(
+        tmp_path,
+        "greedy",
+        "[egrl.methods]\nrandom = missing:X\ntwice = missing:X\n[egrl.figures]\ncurves=missing:X",
+    )
+    distribution(tmp_path, "other", "[egrl.methods]\ntwice = missing:X\nco:lon = missing:X\n")
+    run = [*METHOD[:-3], "--quiet", "--method"]
+    listed, chips, good, bad, odd, twice = run_all(
+        [
+            ["list", "methods"],
+            ["list", "chips"],
+            [*METHOD[:-3], "--out", "good", "--method", "random"],
+            [*run, "bad"],
+            [*run, "odd"],
+            [*run, "twice"],
+        ],
+        folder,
+        tmp_path,
+        folder,
+    )
+    assert listed[0] == chips[0] == good[0] == 0
+    told = " ".join(listed[1].split())
+    assert "bad cannot be used: --method bad (of bad 1.0): missing.py, line 2: No module named" in told
+    assert "odd cannot be used: --method odd (of bad 1.0): expected an entry point" in told
+    assert "problem bad cannot be used: --problem bad (of bad 1.0): raises.py, line 3: KeyError" in chips[1]
+    notices = [
+        "egrl: method 'co:lon' of other 1.0 is ignored: a name has no colon and no comma",
+        "egrl: method random of greedy 1.0 is ignored: the name is the package's own",
+        "egrl: method twice is ignored: several offer it, greedy 1.0 and other 1.0; uninstall one",
+    ]
+    assert listed[2].splitlines() == notices
+    assert [line for line in good[2].splitlines() if "ignored" in line] == notices
+    assert (bad[0], bad[2].count("\n")) == (2, 1)
+    assert "--method bad (of bad 1.0): missing.py, line 2: No module named 'nothing_of_the_kind'" in bad[2]
+    assert "--method odd (of bad 1.0): expected an entry point MODULE:NAME, found 'not a reference'" in odd[2]
+    assert "--method: expected one of egrl, " in twice[2]
+
+
+@pytest.fixture(scope="module")
+def strange(folder) -> Path:
+    """Run folders that name code in files: `method`, `problem` and `both`, of a run that has policies."""
+    small = [
+        "--set",
+        "method.network.width=8",
+        "--set",
+        "method.network.depth=2",
+        "--set",
+        "method.network.attention_heads=2",
+    ]
+    run = [
+        "run",
+        "--workload",
+        "alexnet",
+        "--method",
+        "es",
+        "--gens",
+        "1",
+        "--quiet",
+        "--out",
+        "plain",
+        *small,
+    ]
+    ((code, _, err, _),) = run_all([run], folder)
+    assert code == 0, err
+    (folder / "evil.py").write_text("open('harm', 'w')\n", encoding="utf-8")
+    for name, kinds in (("method", ["method"]), ("problem", ["problem"]), ("both", ["method", "problem"])):
+        copy = shutil.copytree(folder / "plain", folder / name)
+        config = tomllib.loads((copy / "config.toml").read_text(encoding="utf-8"))
+        config["run"] |= dict.fromkeys(kinds, "evil:X")
+        (copy / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
+    return folder
+
+
+def test_no_folder_makes_code_run_that_the_user_did_not_name(strange):
+    both = "config.toml: expected --method evil:X --problem evil:X, found no such flag: "
+    problem = "config.toml: expected --problem evil:X, found no such flag: problem evil:X is code in a file"
+    cases = [
+        (
+            ["run", "--resume", "method", "--gens", "2"],
+            "config.toml: expected --method evil:X, found no such flag",
+        ),
+        (["run", "--resume", "problem", "--gens", "2"], problem),
+        (["run", "--resume", "both", "--gens", "2"], both),
+        (
+            ["run", "--resume", "both", "--problem", "climb:X"],
+            "--problem: expected 'evil:X' as in both/config.toml",
+        ),
+        (
+            ["run", "--resume", "plain", "--method", "evil:X"],
+            "--method: expected 'es' as in plain/config.toml",
+        ),
+        (["plot", "umap", "problem", "-o", "x.png"], problem),
+        (
+            ["plot", "curves", "plain", "--problem", "evil:X", "-o", "x.png"],
+            "--problem: expected 'nnpi' as in",
+        ),
+        (["allocate", "problem"], problem),
+        (["export", "problem", "-o", "x.csv"], problem),
+        (["transfer", "problem", "--workload", "vgg16"], problem),
+        (
+            ["transfer", "method", "--workload", "vgg16", "--finetune", "21"],
+            "method: expected --method evil:X",
+        ),
+    ]
+    told = run_all([argv for argv, _ in cases], strange)
+    for (argv, words), (code, out, err, _) in zip(cases, told, strict=True):
+        assert (code, out) == (2, ""), (argv, err)
+        assert err.count("\n") == 1, argv
+        assert words in err, argv
+    told = run_all(
+        [
+            ["plot", "curves", "method", "problem", "both", "-o", "curves.png"],
+            ["plot", "umap", "method", "-o", "x.png"],
+            ["transfer", "method", "--workload", "vgg16"],
+            ["allocate", "method"],
+        ],
+        strange,
+    )
+    assert told[0][0] == told[2][0] == told[3][0] == 0
+    assert not (strange / "harm").exists()
+
+
+def test_hints_to_go_on_name_the_code(tmp_path):
+    options = RunOptions("9", problem="balance:Balance", method="climb:HillClimber", evals=21)
+    flags = ["--method", "climb:HillClimber", "--problem", "balance:Balance"]
+    assert code_flags(options) == flags
+    assert code_flags(RunOptions("alexnet", method="nevergrad:PSO")) == []
+    hint = " ".join(["egrl run --resume", str(tmp_path), *flags])
+    assert str(Interrupted(tmp_path, 3, flags=flags)).endswith(f"go on with: {hint}")
+    assert nothing_left(options, False, tmp_path).endswith(f"goes on: {hint} --evals 42")
+
+
+def test_a_comparison_goes_on_with_code_in_files(folder):
+    argv = ["compare", "--problem", "balance:Balance", "--workload", "9", "--methods", "climb:HillClimber"]
+    argv += ["--seeds", "1", "--out", "compared", "--evals"]
+    first, second = run_all([[*argv, "21"], [*argv, "42"]], folder)
+    assert (first[0], second[0]) == (0, 0), first[2] + second[2]
+    assert "42 evaluations" in second[1]
+    assert (folder / "compared" / "9" / "climb-HillClimber-s0" / "summary.json").is_file()
+
+
+def test_what_the_user_names_again_is_imported(strange):
+    told = run_all([["run", "--resume", "method", "--method", "evil:X"]], strange)
+    assert "expected X in evil.py, found none" in told[0][2]
+    assert (strange / "harm").exists()
