@@ -158,7 +158,7 @@ def entry_of(found: plugins.Outside) -> ProblemEntry:
         plugins.check_settings(found, thing.config)
         return _entry(plugins.summary_of(thing.build), thing)
     if not callable(thing):
-        raise found.refuse(f"{type(thing).__name__} {found.name}")
+        raise found.refuse(plugins.described(found))
     return _entry(plugins.summary_of(thing), _definition(found, thing))
 
 

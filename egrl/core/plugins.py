@@ -70,6 +70,11 @@ class Outside:
         return InputError(f"{self.where}: expected {self.expected}, found {found}")
 
 
+def described(found: Outside) -> str:
+    """What something is, for messages: "class climb:HillClimber", "int climb:number"."""
+    return f"{'class' if isinstance(found.thing, type) else type(found.thing).__name__} {found.name}"
+
+
 def summary_of(thing: Any) -> str:
     """The first line of a docstring; "" where there is none."""
     lines = inspect.cleandoc(getattr(thing, "__doc__", None) or "").splitlines()
@@ -92,9 +97,8 @@ def find(kind: Kind, name: str) -> Outside:
         return _load(kind, offered[name])
     if kind.refers(name):
         if not {"", os.getcwd()} & set(sys.path):
-            sys.path.append(
-                os.getcwd()
-            )  # last: no file of this folder takes the place of an installed module
+            # last, so that no file of this folder takes the place of an installed module
+            sys.path.append(os.getcwd())
         where = f"{kind.flag} {name}"
         return Outside(name, _imported(name, where), where, kind.expected)
     raise InputError(
@@ -121,11 +125,9 @@ def check_given(where: str, *named: tuple[Kind, str, str]) -> None:
     """
     missing = [(kind, name) for kind, name, given in named if kind.refers(name) and name != given]
     if missing:
-        what = " and ".join(f"{kind.word} {name}" for kind, name in missing)
         flags = " ".join(f"--{kind.word} {name}" for kind, name in missing)
         raise InputError(
-            f"{where}: expected {flags}, found no such flag: {what} is code in a file, which is imported only if you"
-            " name it"
+            f"{where}: expected {flags}, found no such flag: code in a file is imported only if you name it"
         )
 
 

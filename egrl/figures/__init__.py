@@ -74,5 +74,5 @@ def list_figures() -> list[dict[str, object]]:
 
 def _figure_of(found: plugins.Outside) -> Figure:
     if not callable(found.thing):
-        raise found.refuse(f"{type(found.thing).__name__} {found.name}")
+        raise found.refuse(plugins.described(found))
     return Figure(found.thing)

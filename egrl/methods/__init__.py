@@ -91,7 +91,7 @@ def definition_of(found: plugins.Outside) -> MethodDefinition:
         plugins.check_settings(found, thing.config)
         return thing
     if not is_method(thing):
-        raise found.refuse(f"{type(thing).__name__} {found.name}")
+        raise found.refuse(plugins.described(found))
     if inspect.isabstract(thing):
         raise found.refuse(f"{found.name} without {', '.join(sorted(thing.__abstractmethods__))}")
     settings = plugins.settings_of(found, thing, ("context",))

@@ -17,6 +17,9 @@ from egrl.runs.resume import code_flags, nothing_left
 EXAMPLE = ROOT / "examples" / "plugin" / "egrl_balance"
 THINGS = '''
 from dataclasses import dataclass
+import numpy as np
+from hwsim.observe import choice_columns
+from hwsim.problem import Observation
 from balance import Balance
 from climb import ClimbConfig, HillClimber
 from egrl.core.method import Method
@@ -71,6 +74,16 @@ def settled(workload: str, chip: str, config: "Cores"):
     """On as many cores as the settings say."""
     return Balance(workload, str(config.cores))
 
+class Seen(Balance):
+    """Jobs in a row, which policies see."""
+
+    def __init__(self, workload, chip):
+        super().__init__(workload, chip)
+        rank = choice_columns(self.space.choice_rank, self.space.initial)
+        x = np.concatenate([self.seconds[:, None], rank], axis=1).astype(np.float32)
+        row = np.arange(len(x) - 1)
+        self.observation = Observation(x, np.stack([row, row + 1]))
+
 METHOD = MethodDefinition(ClimbConfig, HillClimber, lambda problem: "it is a test", {"changes": 3})
 UNSETTLED = MethodDefinition(Without, HillClimber, serves_all, {})
 PROBLEM = ProblemDefinition(Cores, settled, lambda: ["two", "four"], lambda chip: {"summary": chip}, {"cores": 5})
@@ -118,7 +131,7 @@ REFUSED = [
     ([*METHOD, "raises:X"], "--method raises:X: raises.py, line 3: KeyError: "),
     ([*METHOD, "quits:X"], "--method quits:X: quits.py, line 1: SystemExit: 3"),
     ([*METHOD, "things:number"], "expected a MethodDefinition, or a class derived from Method, found int"),
-    ([*METHOD, "balance:Balance"], "a class derived from Method, found type balance:Balance"),
+    ([*METHOD, "balance:Balance"], "a class derived from Method, found class balance:Balance"),
     ([*METHOD, "things:NoAsk"], "found things:NoAsk without ask"),
     ([*METHOD, "things:NoContext"], "cannot be called with (context) or (context, config: a dataclass)"),
     ([*METHOD, "things:TwoMore"], "cannot be called with (context) or (context, config: a dataclass)"),
@@ -287,7 +300,7 @@ def strange(folder) -> Path:
 
 def test_no_folder_makes_code_run_that_the_user_did_not_name(strange):
     both = "config.toml: expected --method evil:X --problem evil:X, found no such flag: "
-    problem = "config.toml: expected --problem evil:X, found no such flag: problem evil:X is code in a file"
+    problem = "config.toml: expected --problem evil:X, found no such flag: code in a file is imported only if"
     cases = [
         (
             ["run", "--resume", "method", "--gens", "2"],
@@ -351,6 +364,40 @@ def test_a_comparison_goes_on_with_code_in_files(folder):
     assert (first[0], second[0]) == (0, 0), first[2] + second[2]
     assert "42 evaluations" in second[1]
     assert (folder / "compared" / "9" / "climb-HillClimber-s0" / "summary.json").is_file()
+
+
+def test_policies_of_a_problem_in_a_file_are_trained_and_placed(folder):
+    small = [f"method.network.{key}=" for key in ("width", "depth", "attention_heads")]
+    sizes = [word for key, size in zip(small, (8, 2, 2), strict=True) for word in ("--set", f"{key}{size}")]
+    own = ["--problem", "things:Seen"]
+    search = [
+        "run",
+        "--workload",
+        "9",
+        *own,
+        "--method",
+        "es",
+        "--gens",
+        "1",
+        "--quiet",
+        "--out",
+        "seen",
+        *sizes,
+    ]
+    train = ["pretrain", "--workloads", "5,6", *own, "--gens", "1", "--quiet", "--out", "trained", *sizes]
+    finetune = ["transfer", "seen", "--workload", "8", *own, "--finetune"]
+    told = run_all(
+        [
+            search,
+            train,
+            ["transfer", "seen", "trained", "--workload", "7", *own],
+            [*finetune, "21"],
+            [*finetune, "42"],
+            ["plot", "transfer", "seen", *own, "-o", "seen.png"],
+        ],
+        folder,
+    )
+    assert [(code, err) for code, _, err, _ in told if code != 0] == []
 
 
 def test_what_the_user_names_again_is_imported(strange):
