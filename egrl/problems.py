@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from egrl.core import plugins
 from egrl.core.registry import ProblemDefinition, ProblemEntry
 from hwsim.problem import Problem
+from workloads.errors import InputError
 
 
 def _nnpi() -> ProblemDefinition:
@@ -153,13 +154,26 @@ def entry_of(found: plugins.Outside) -> ProblemEntry:
     """
     thing = found.thing
     if isinstance(thing, ProblemEntry):
-        return thing
+        return replace(thing, load=lambda: _loaded(found, thing))
     if isinstance(thing, ProblemDefinition):
         plugins.check_settings(found, thing.config)
         return _entry(plugins.summary_of(thing.build), thing)
     if not callable(thing):
         raise found.refuse(plugins.described(found))
     return _entry(plugins.summary_of(thing), _definition(found, thing))
+
+
+def _loaded(found: plugins.Outside, entry: ProblemEntry) -> ProblemDefinition:
+    try:
+        definition = entry.load()
+    except InputError:
+        raise
+    except Exception as error:  # whatever code of someone else raises
+        raise plugins.failed(found.where, error) from error
+    if not isinstance(definition, ProblemDefinition):
+        raise found.refuse(f"one whose load() gives no ProblemDefinition but {type(definition).__name__}")
+    plugins.check_settings(found, definition.config)
+    return definition
 
 
 def _entry(summary: str, definition: ProblemDefinition) -> ProblemEntry:

@@ -31,13 +31,20 @@ def entries(kind: str, of: str | None = None) -> list[dict[str, object]]:
 
 def _chips(problem: str) -> list[dict[str, object]]:
     """The chips that come with a problem; of a plug-in that cannot be used what is wrong."""
-    from egrl.problems import find_problem
+    from egrl.problems import PROBLEMS, find_problem
 
     try:
         definition = find_problem(problem).load()
-    except InputError as error:
-        return [{"name": "-", "problem": problem, "summary": f"problem {problem} cannot be used: {error}"}]
-    return [{"name": chip, "problem": problem, **definition.describe(chip)} for chip in definition.chips()]
+        return [
+            {"name": chip, "problem": problem, **definition.describe(chip)} for chip in definition.chips()
+        ]
+    except (
+        Exception
+    ) as error:  # whatever code of someone else raises: the other chips are listed all the same
+        if problem in PROBLEMS:
+            raise
+        why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        return [{"name": "-", "problem": problem, "summary": f"problem {problem} cannot be used: {why}"}]
 
 
 def _networks() -> list[dict[str, object]]:

@@ -193,7 +193,7 @@ def _imported(reference: str, where: str) -> Any:
             raise InputError(f"{where}: {_place(error)}: {error}") from error
         raise InputError(f"{where}: expected a module {name}, here or installed, found none") from error
     except (Exception, SystemExit) as error:  # whatever a module of someone else raises
-        raise InputError(f"{where}: {_place(error)}: {type(error).__name__}: {error}") from error
+        raise failed(where, error) from error
     try:
         return getattr(module, attribute)
     except AttributeError as error:
@@ -201,6 +201,11 @@ def _imported(reference: str, where: str) -> Any:
         hint = f"; did you mean {', '.join(near)}?" if near else ""
         file = getattr(module, "__file__", None) or name
         raise InputError(f"{where}: expected {attribute} in {_shown(file)}, found none{hint}") from error
+
+
+def failed(where: str, error: BaseException) -> InputError:
+    """The error that says in one line where code outside the package failed while it was loaded, and how."""
+    return InputError(f"{where}: {_place(error)}: {type(error).__name__}: {error}")
 
 
 def _place(error: BaseException) -> str:

@@ -3,92 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import tomllib
 from pathlib import Path
 
 import pytest
-import tomli_w
 from plugged import ROOT, run_all
 
-from egrl.core.stopping import Interrupted
-from egrl.runs.config import RunOptions
-from egrl.runs.resume import code_flags, nothing_left
-
 EXAMPLE = ROOT / "examples" / "plugin" / "egrl_balance"
-THINGS = '''
-from dataclasses import dataclass
-import numpy as np
-from hwsim.observe import choice_columns
-from hwsim.problem import Observation
-from balance import Balance
-from climb import ClimbConfig, HillClimber
-from egrl.core.method import Method
-from egrl.core.registry import MethodDefinition, ProblemDefinition, ProblemEntry, serves_all
-
-number = 3
-
-@dataclass
-class Without:
-    "Settings."
-    needed: int
-
-class NoAsk(Method):
-    def __init__(self, context):
-        pass
-
-class NoContext(Method):
-    def ask(self):
-        return None
-
-class TwoMore(NoContext):
-    def __init__(self, context, config, more):
-        pass
-
-class Unsettled(NoContext):
-    def __init__(self, context, config: Without):
-        pass
-
-class Short(HillClimber):
-    """Takes the context alone."""
-
-    def __init__(self, context):
-        super().__init__(context, ClimbConfig())
-
-def one_argument(workload):
-    return Balance(workload, "2")
-
-def no_problem(workload, chip):
-    return number
-
-@dataclass(frozen=True)
-class Cores:
-    """Settings.
-
-    Attributes:
-        cores: of the machine.
-    """
-
-    cores: int = 3
-
-def settled(workload: str, chip: str, config: "Cores"):
-    """On as many cores as the settings say."""
-    return Balance(workload, str(config.cores))
-
-class Seen(Balance):
-    """Jobs in a row, which policies see."""
-
-    def __init__(self, workload, chip):
-        super().__init__(workload, chip)
-        rank = choice_columns(self.space.choice_rank, self.space.initial)
-        x = np.concatenate([self.seconds[:, None], rank], axis=1).astype(np.float32)
-        row = np.arange(len(x) - 1)
-        self.observation = Observation(x, np.stack([row, row + 1]))
-
-METHOD = MethodDefinition(ClimbConfig, HillClimber, lambda problem: "it is a test", {"changes": 3})
-UNSETTLED = MethodDefinition(Without, HillClimber, serves_all, {})
-PROBLEM = ProblemDefinition(Cores, settled, lambda: ["two", "four"], lambda chip: {"summary": chip}, {"cores": 5})
-ENTRY = ProblemEntry("one line", "", "", lambda: PROBLEM, "random")
-'''
 BROKEN = {
     "missing": "\nimport nothing_of_the_kind\n",
     "syntax": "x = 1\ndef (\n",
@@ -104,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made.mkdir()
     for name in ("balance", "climb"):
         shutil.copy(EXAMPLE / f"{name}.py", made)
-    (made / "things.py").write_text(THINGS, encoding="utf-8")
+    shutil.copy(ROOT / "tests" / "things.py", made)
     for name, text in BROKEN.items():
         (made / f"{name}.py").write_text(text, encoding="utf-8")
     return made
@@ -142,6 +62,8 @@ REFUSED = [
     ([*PROBLEM, "things:number"], "expected a ProblemEntry, a ProblemDefinition, or what makes a Problem"),
     ([*PROBLEM, "things:one_argument"], "(workload, chip) or (workload, chip, config: a dataclass)"),
     ([*PROBLEM, "things:no_problem"], "found int without about, space, baseline, evaluate, judge"),
+    ([*PROBLEM, "things:FAILS"], "--problem things:FAILS: things.py, line "),
+    ([*PROBLEM, "things:EMPTY"], "found one whose load() gives no ProblemDefinition but int"),
     (
         [*PROBLEM, "balance"],
         "--problem: expected one of nnpi, mmap, mcm, fft or MODULE:NAME, found 'balance'",
@@ -223,7 +145,8 @@ def test_a_broken_plug_in_is_one_line_and_breaks_nothing_else(folder, tmp_path):
     distribution(
         tmp_path,
         "bad",
-        "[egrl.methods]\nbad = missing:X\nodd = not a reference\n[egrl.problems]\nbad=raises:X\n",
+        "[egrl.methods]\nbad = missing:X\nodd = not a reference\n"
+        "[egrl.problems]\nbad = raises:X\nchipless = things:CHIPLESS\n",
     )
     distribution(
         tmp_path,
@@ -250,6 +173,7 @@ def test_a_broken_plug_in_is_one_line_and_breaks_nothing_else(folder, tmp_path):
     assert "bad cannot be used: --method bad (of bad 1.0): missing.py, line 2: No module named" in told
     assert "odd cannot be used: --method odd (of bad 1.0): expected an entry point" in told
     assert "problem bad cannot be used: --problem bad (of bad 1.0): raises.py, line 3: KeyError" in chips[1]
+    assert "problem chipless cannot be used: IndexError" in chips[1]
     notices = [
         "egrl: method 'co:lon' of other 1.0 is ignored: a name has no colon and no comma",
         "egrl: method random of greedy 1.0 is ignored: the name is the package's own",
@@ -261,100 +185,6 @@ def test_a_broken_plug_in_is_one_line_and_breaks_nothing_else(folder, tmp_path):
     assert "--method bad (of bad 1.0): missing.py, line 2: No module named 'nothing_of_the_kind'" in bad[2]
     assert "--method odd (of bad 1.0): expected an entry point MODULE:NAME, found 'not a reference'" in odd[2]
     assert "--method: expected one of egrl, " in twice[2]
-
-
-@pytest.fixture(scope="module")
-def strange(folder) -> Path:
-    """Run folders that name code in files: `method`, `problem` and `both`, of a run that has policies."""
-    small = [
-        "--set",
-        "method.network.width=8",
-        "--set",
-        "method.network.depth=2",
-        "--set",
-        "method.network.attention_heads=2",
-    ]
-    run = [
-        "run",
-        "--workload",
-        "alexnet",
-        "--method",
-        "es",
-        "--gens",
-        "1",
-        "--quiet",
-        "--out",
-        "plain",
-        *small,
-    ]
-    ((code, _, err, _),) = run_all([run], folder)
-    assert code == 0, err
-    (folder / "evil.py").write_text("open('harm', 'w')\n", encoding="utf-8")
-    for name, kinds in (("method", ["method"]), ("problem", ["problem"]), ("both", ["method", "problem"])):
-        copy = shutil.copytree(folder / "plain", folder / name)
-        config = tomllib.loads((copy / "config.toml").read_text(encoding="utf-8"))
-        config["run"] |= dict.fromkeys(kinds, "evil:X")
-        (copy / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
-    return folder
-
-
-def test_no_folder_makes_code_run_that_the_user_did_not_name(strange):
-    both = "config.toml: expected --method evil:X --problem evil:X, found no such flag: "
-    problem = "config.toml: expected --problem evil:X, found no such flag: code in a file is imported only if"
-    cases = [
-        (
-            ["run", "--resume", "method", "--gens", "2"],
-            "config.toml: expected --method evil:X, found no such flag",
-        ),
-        (["run", "--resume", "problem", "--gens", "2"], problem),
-        (["run", "--resume", "both", "--gens", "2"], both),
-        (
-            ["run", "--resume", "both", "--problem", "climb:X"],
-            "--problem: expected 'evil:X' as in both/config.toml",
-        ),
-        (
-            ["run", "--resume", "plain", "--method", "evil:X"],
-            "--method: expected 'es' as in plain/config.toml",
-        ),
-        (["plot", "umap", "problem", "-o", "x.png"], problem),
-        (
-            ["plot", "curves", "plain", "--problem", "evil:X", "-o", "x.png"],
-            "--problem: expected 'nnpi' as in",
-        ),
-        (["allocate", "problem"], problem),
-        (["export", "problem", "-o", "x.csv"], problem),
-        (["transfer", "problem", "--workload", "vgg16"], problem),
-        (
-            ["transfer", "method", "--workload", "vgg16", "--finetune", "21"],
-            "method: expected --method evil:X",
-        ),
-    ]
-    told = run_all([argv for argv, _ in cases], strange)
-    for (argv, words), (code, out, err, _) in zip(cases, told, strict=True):
-        assert (code, out) == (2, ""), (argv, err)
-        assert err.count("\n") == 1, argv
-        assert words in err, argv
-    told = run_all(
-        [
-            ["plot", "curves", "method", "problem", "both", "-o", "curves.png"],
-            ["plot", "umap", "method", "-o", "x.png"],
-            ["transfer", "method", "--workload", "vgg16"],
-            ["allocate", "method"],
-        ],
-        strange,
-    )
-    assert told[0][0] == told[2][0] == told[3][0] == 0
-    assert not (strange / "harm").exists()
-
-
-def test_hints_to_go_on_name_the_code(tmp_path):
-    options = RunOptions("9", problem="balance:Balance", method="climb:HillClimber", evals=21)
-    flags = ["--method", "climb:HillClimber", "--problem", "balance:Balance"]
-    assert code_flags(options) == flags
-    assert code_flags(RunOptions("alexnet", method="nevergrad:PSO")) == []
-    hint = " ".join(["egrl run --resume", str(tmp_path), *flags])
-    assert str(Interrupted(tmp_path, 3, flags=flags)).endswith(f"go on with: {hint}")
-    assert nothing_left(options, False, tmp_path).endswith(f"goes on: {hint} --evals 42")
 
 
 def test_a_comparison_goes_on_with_code_in_files(folder):
@@ -398,9 +228,3 @@ def test_policies_of_a_problem_in_a_file_are_trained_and_placed(folder):
         folder,
     )
     assert [(code, err) for code, _, err, _ in told if code != 0] == []
-
-
-def test_what_the_user_names_again_is_imported(strange):
-    told = run_all([["run", "--resume", "method", "--method", "evil:X"]], strange)
-    assert "expected X in evil.py, found none" in told[0][2]
-    assert (strange / "harm").exists()
