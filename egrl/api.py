@@ -26,7 +26,7 @@ from egrl.runs.new_folder import default_folder
 from egrl.runs.past import with_own_inputs
 from egrl.runs.prepare import Prepared, build_problem, copies_of, prepare
 from egrl.runs.resolve import resolve, resolve_again
-from egrl.runs.resume import check_only, nothing_left
+from egrl.runs.resume import check_only, code_flags, nothing_left
 from egrl.subjects import GivenMethod, MethodLike, is_problem, method_of, name_of
 from hwsim.problem import Problem
 from workloads.errors import InputError
@@ -54,8 +54,8 @@ def search(
     Args:
         workload: str, a name of `egrl list workloads`, or a workload file (.json); a Workload, a Program; or a Problem,
             which then is what is searched. Needed, unless `resume` is given.
-        method: str, a name of `egrl list methods`; the settings of a registered method, `EaConfig(…)` say; a
-            MethodDefinition; or a function of a Context that gives a Method; default "": egrl, or the problem's own
+        method: str, a name of `egrl list methods` or MODULE:NAME; the settings of a registered method, `EaConfig(…)`
+            say; a MethodDefinition; or a function of a Context that gives a Method; default "": egrl, or the problem's own
             (fft: tag).
         chip: str, a name of `egrl list chips`, or a chip file (.toml); a Chip or a Package; default "": the problem's
             first.
@@ -63,7 +63,7 @@ def search(
             default: none, the search is in memory and leaves nothing.
         resume: path of a run folder to go on with, instead of a workload; default: none. Only gens, evals or seconds
             (whichever the run has, and no smaller), workers, executor, ray_address, checkpoint_seconds and evaluator
-            may be given with it.
+            may be given with it; method and problem must be, where they are MODULE:NAME.
         settings: list of str, what `--set` takes, e.g. ["method.alpha=0.1", "problem.invalid=penalise"]; default: none.
         preset: "paper" for the paper's values; default "": the package's.
         quiet: bool, nothing on stderr; default True. False shows the progress.
@@ -79,7 +79,7 @@ def search(
                 end do not count; default: no such limit.
             generation_evals: int from 1, evaluations a generation, which is how often metrics are written; default 21.
             seed: int from 0, of everything random; default 0.
-            problem: str, a name of `egrl list problems`; default "nnpi".
+            problem: str, a name of `egrl list problems`, or MODULE:NAME; default "nnpi".
             start: str, "cold", "compiler", "exact" or a mapping file; default "": compiler, with preset "paper" cold.
             init: str, a policy file to begin with; default "": none.
             workers: int from 1, processes that measure; default 1. Never changes a result.
@@ -243,7 +243,8 @@ def _run(
         folder.write_results(found.summary, problem, found.mapping)
     except KeyboardInterrupt:
         saved = checkpoint.listing(folder.path / "checkpoint")
-        raise Interrupted(folder.path, saved[-1][0] if saved else None, at_once=True) from None
+        last = saved[-1][0] if saved else None
+        raise Interrupted(folder.path, last, at_once=True, flags=code_flags(resolved.run)) from None
     if boards is not None and (usage := boards.usage()).failures:
         progress.note(
             f"the evaluator failed {usage.failures} times, {usage.restarts} starts among them; see"
@@ -251,7 +252,7 @@ def _run(
             quiet,
         )
     if not found.complete:
-        raise Interrupted(folder.path, found.state.generation)
+        raise Interrupted(folder.path, found.state.generation, flags=code_flags(resolved.run))
     if state is not None and len(archive) == known:
         progress.note(nothing_left(resolved.run, found.state.finished, folder.path), quiet)
     return Result(problem, found.summary, found.mapping, folder.path)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
+from egrl.core import plugins
 from egrl.core.registry import ProblemDefinition, ProblemEntry
 from hwsim.problem import Problem
 from workloads.errors import InputError
@@ -125,8 +126,81 @@ PROBLEMS: dict[str, ProblemEntry] = {
 }
 
 
+KIND = plugins.Kind(
+    "problem",
+    "--problem",
+    tuple(PROBLEMS),
+    "a ProblemEntry, a ProblemDefinition, or what makes a Problem of (workload, chip)",
+)
+"""What plug-ins of the group `egrl.problems` are."""
+PARTS = ("about", "space", "baseline", "evaluate", "judge", "fingerprint")
+"""What every `Problem` has."""
+DEFAULT_CHIP = "default"
+"""The chip that a class or function is given where the user names none."""
+
+
 def find_problem(name: str) -> ProblemEntry:
-    """The problem called `name`; InputError listing the names where there is none."""
-    if name not in PROBLEMS:
-        raise InputError(f"--problem: expected one of {', '.join(PROBLEMS)}, found {name!r}")
-    return PROBLEMS[name]
+    """The problem called `name`: one of the package's, a plug-in's, or MODULE:NAME.
+
+    InputError in one line where there is none, or its code cannot be imported.
+    """
+    if name in PROBLEMS:
+        plugins.installed(KIND)  # says which plug-ins cannot have their names
+        return PROBLEMS[name]
+    return entry_of(plugins.find(KIND, name))
+
+
+def list_problems() -> list[dict[str, object]]:
+    """Name and summary of every problem, those of plug-ins included."""
+    own = {name: entry.summary for name, entry in PROBLEMS.items()}
+    return plugins.listing(KIND, own, lambda found: entry_of(found).summary)
+
+
+def entry_of(found: plugins.Outside) -> ProblemEntry:
+    """The problem that code outside the package defines. InputError where it defines none.
+
+    Where it says nothing of files, a run keeps none: it is gone on with from the same workload and chip.
+    """
+    thing = found.thing
+    if isinstance(thing, ProblemEntry):
+        return replace(thing, load=lambda: _loaded(found, thing))
+    if isinstance(thing, ProblemDefinition):
+        plugins.check_settings(found, thing.config)
+        return _entry(plugins.summary_of(thing.build), thing)
+    if not callable(thing):
+        raise found.refuse(plugins.described(found))
+    return _entry(plugins.summary_of(thing), _definition(found, thing))
+
+
+def _loaded(found: plugins.Outside, entry: ProblemEntry) -> ProblemDefinition:
+    try:
+        definition = entry.load()
+    except InputError:
+        raise
+    except Exception as error:  # whatever code of someone else raises
+        raise plugins.failed(found.where, error) from error
+    if not isinstance(definition, ProblemDefinition):
+        raise found.refuse(f"one whose load() gives no ProblemDefinition but {type(definition).__name__}")
+    plugins.check_settings(found, definition.config)
+    return definition
+
+
+def _entry(summary: str, definition: ProblemDefinition) -> ProblemEntry:
+    return ProblemEntry(summary, "", "", lambda: definition, "annealing", "what the problem takes")
+
+
+def _definition(found: plugins.Outside, make: Callable[..., Problem]) -> ProblemDefinition:
+    settings = plugins.settings_of(found, make, ("workload", "chip"))
+
+    def build(workload: str, chip: str, config: Any) -> Problem:
+        given = (workload, chip) if settings is plugins.NoSettings else (workload, chip, config)
+        problem = make(*given)
+        missing = [part for part in PARTS if not hasattr(problem, part)]
+        if missing:
+            raise found.refuse(f"{type(problem).__name__} without {', '.join(missing)}")
+        return problem
+
+    def described(chip: str) -> dict[str, Any]:
+        return {"summary": f"problem {found.name}: what it is given where --chip is not"}
+
+    return ProblemDefinition(settings, build, lambda: [DEFAULT_CHIP], described, {})

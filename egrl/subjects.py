@@ -8,6 +8,7 @@ from dataclasses import dataclass, is_dataclass
 from typing import Any, cast
 
 from egrl.core.method import Context, Method
+from egrl.core.plugins import NoSettings
 from egrl.core.registry import MethodDefinition, serves_all
 from egrl.methods import METHODS
 from hwsim.problem import About
@@ -16,11 +17,6 @@ from workloads.errors import InputError
 
 MethodLike = str | MethodDefinition | Callable[[Context], Method] | Any
 """A name, a definition, the settings of a registered method, or what makes a method of a context."""
-
-
-@dataclass(frozen=True)
-class NoSettings:
-    """A method that is given as a function has no settings."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,9 @@ NAMED = 8
     "--workload", help="without RUN: a workload of `egrl list workloads`, or a workload file (.json)"
 )
 @click.option("--mapping", help="without RUN: a mapping file, compiler, or best-known [compiler]")
-@click.option("--problem", help="without RUN: what a mapping costs; see `egrl list problems` [nnpi]")
+@click.option(
+    "--problem", help="what a mapping costs; see `egrl list problems` [nnpi]; of RUN, where it is MODULE:NAME"
+)
 @click.option("--chip", help="without RUN: a chip of `egrl list chips`, or a chip file (.toml)")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="without RUN: problem.KEY=VALUE")
 @click.option("--align", type=int, default=64, help="every offset is a multiple of this many bytes [64]")
@@ -69,12 +71,12 @@ def command(
         )
     if output is not None:
         output_file(output)
-    others = {"--workload": workload, "--mapping": mapping, "--problem": problem, "--chip": chip}
+    others = {"--workload": workload, "--mapping": mapping, "--chip": chip}
     given = [flag for flag, value in others.items() if value is not None] + ["--set"] * bool(settings)
     if run is not None and given:
         raise InputError(f"allocate: expected a run folder or --workload, found {run} and {', '.join(given)}")
     if run is not None:
-        subject, chosen, name = _of_run(Path(run))
+        subject, chosen, name = _of_run(Path(run), problem or "")
     elif workload is not None:
         subject, chosen, name = _of_flags(
             workload, mapping or "compiler", problem or "nnpi", chip or "", settings
@@ -94,12 +96,12 @@ def command(
     return 0
 
 
-def _of_run(folder: Path) -> tuple[Problem, Mapping16, str]:
+def _of_run(folder: Path, problem: str) -> tuple[Problem, Mapping16, str]:
     """A past run's problem, its best mapping [N, H], and where that lies."""
     from egrl.runs import folder as run_folder
     from egrl.runs.past import PastRun
 
-    run = PastRun.read(folder)
+    run = PastRun.read(folder, problem)
     return run.problem, run.best_mapping(), str(folder / run_folder.BEST)
 
 

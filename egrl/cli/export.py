@@ -24,8 +24,15 @@ from workloads.errors import InputError
 @click.option("--model", help="the .onnx file that the run's workload was made of (format onnx)")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=NUMBER", help="as it was imported with")
 @click.option("--no-fuse", is_flag=True, help="it was imported with --no-fuse")
+@click.option("--problem", default="", help="the run's problem, where it is MODULE:NAME")
 def command(
-    run: str, output: str, form: str | None, model: str | None, dims: tuple[str, ...], no_fuse: bool
+    run: str,
+    output: str,
+    form: str | None,
+    model: str | None,
+    dims: tuple[str, ...],
+    no_fuse: bool,
+    problem: str,
 ) -> int:
     """Write the best mapping of a run, by the names of the ops.
 
@@ -46,7 +53,7 @@ def command(
             f"--model: expected {wanted}, found {'none' if model is None else f'--format {form}'}"
         )
     output_file(output)
-    past = PastRun.read(Path(run))
+    past = PastRun.read(Path(run), problem)
     mapping = past.best_mapping()
     outside: list[str] = []
     data: str | bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -14,22 +15,36 @@ KINDS = ("workloads", "chips", "methods", "problems", "settings")
 
 def entries(kind: str, of: str | None = None) -> list[dict[str, object]]:
     """Name and a line about each entry of a kind; of settings those of the method or problem `of`."""
-    from egrl.methods import METHODS
-    from egrl.problems import PROBLEMS
+    from egrl.methods import list_methods
+    from egrl.problems import list_problems
 
     if kind == "methods":
-        return [{"name": name, "summary": entry.summary} for name, entry in METHODS.items()]
+        return list_methods()
     if kind == "problems":
-        return [{"name": name, "summary": entry.summary} for name, entry in PROBLEMS.items()]
+        return list_problems()
     if kind == "chips":
-        return [
-            {"name": chip, "problem": name, **definition.describe(chip)}
-            for name, definition in ((n, entry.load()) for n, entry in PROBLEMS.items())
-            for chip in definition.chips()
-        ]
+        return [chip for problem in list_problems() for chip in _chips(str(problem["name"]))]
     if kind == "settings":
         return _settings(of)
     return [*_networks(), *_programs()]
+
+
+def _chips(problem: str) -> list[dict[str, object]]:
+    """The chips that come with a problem; of a plug-in that cannot be used what is wrong."""
+    from egrl.problems import PROBLEMS, find_problem
+
+    try:
+        definition = find_problem(problem).load()
+        return [
+            {"name": chip, "problem": problem, **definition.describe(chip)} for chip in definition.chips()
+        ]
+    except (
+        Exception
+    ) as error:  # whatever code of someone else raises: the other chips are listed all the same
+        if problem in PROBLEMS:
+            raise
+        why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        return [{"name": "-", "problem": problem, "summary": f"problem {problem} cannot be used: {why}"}]
 
 
 def _networks() -> list[dict[str, object]]:
@@ -68,21 +83,15 @@ def _settings(of: str | None) -> list[dict[str, object]]:
     """What `--set` can change of a method, a problem or evaluators."""
     from egrl.cli import settings
     from egrl.measure.config import EvaluatorConfig
-    from egrl.methods import METHODS, find_method
-    from egrl.problems import PROBLEMS, find_problem
 
-    names = (*PROBLEMS, *METHODS, "evaluator")
-    if of is None or of.partition(":")[0] not in names:
-        found_name = "nothing" if of is None else repr(of)
-        raise InputError(f"list settings: expected one of {', '.join(names)} after it, found {found_name}")
+    given: Any
     if of == "evaluator":
-        given: Any = EvaluatorConfig()
-        prefix = "evaluator"
-    elif of in PROBLEMS:
-        given, prefix = find_problem(of).load().config(), "problem"
+        given, prefix = EvaluatorConfig(), "evaluator"
     else:
-        given, prefix = find_method(of).config(), "method"
+        given, prefix = _config_of(of)
     found = list(settings.known(given, prefix))
+    if not found:
+        return []
     lines = settings.table(found)
     return [
         {
@@ -94,6 +103,27 @@ def _settings(of: str | None) -> list[dict[str, object]]:
         }
         for each, line in zip(found, lines, strict=True)
     ]
+
+
+def _config_of(name: str | None) -> tuple[Any, str]:
+    """The settings of a method or a problem by default, and the table that has them. InputError where it is neither."""
+    from egrl import methods, problems
+    from egrl.core import plugins
+
+    if name is not None and methods.KIND.refers(name):
+        either = replace(methods.KIND, flag="list settings", expected="a method or a problem")
+        found = plugins.find(either, name)
+        if methods.is_method(found.thing):
+            return methods.definition_of(found).config(), "method"
+        return problems.entry_of(found).load().config(), "problem"
+    known = {kind: (*kind.own, *plugins.installed(kind)) for kind in (problems.KIND, methods.KIND)}
+    if name is not None and name in known[problems.KIND]:
+        return problems.find_problem(name).load().config(), "problem"
+    if name is not None and name.partition(":")[0] in known[methods.KIND]:
+        return methods.find_method(name).config(), "method"
+    listed = ", ".join([*known[problems.KIND], *known[methods.KIND], "evaluator"])
+    found_name = "nothing" if name is None else repr(name)
+    raise InputError(f"list settings: expected one of {listed} or MODULE:NAME after it, found {found_name}")
 
 
 @click.command(name="list", short_help="list workloads, chips, methods, problems, or settings of one")
@@ -111,7 +141,7 @@ def command(kind: str, of: str | None, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"kind": "list", "version": 1, "of": kind, "entries": found}))
     else:
-        width = max(len(str(entry["name"])) for entry in found)
+        width = max((len(str(entry["name"])) for entry in found), default=0)
         for entry in found:
             click.echo(f"{entry['name']!s:<{width}}  {entry['summary']}")
     return 0

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 
 import click
 
 from egrl.cli.output import output_file
-from egrl.figures import FIGURES
-from egrl.figures.drawing import Drawing
 from workloads.errors import InputError
 
 HELP = """Draw a figure from one or more run folders.
@@ -22,25 +19,38 @@ Figures:
 """
 
 
-def _help() -> str:
-    width = max(map(len, FIGURES))
-    return HELP + "\n".join(f"  {name:<{width}}  {summary}" for name, (summary, _) in FIGURES.items())
+class _Plot(click.Command):
+    """A command that lists the figures when it is asked for help, and imports no plug-in before."""
+
+    def format_help_text(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        from egrl.figures import list_figures
+
+        found = list_figures()
+        width = max(len(str(figure["name"])) for figure in found)
+        lines = [f"  {figure['name']!s:<{width}}  {figure['summary']}" for figure in found]
+        self.help = HELP + "\n".join(lines)
+        super().format_help_text(context, formatter)
 
 
-@click.command(name="plot", short_help="draw figures from run folders", help=_help())
-@click.argument("figure", type=click.Choice(list(FIGURES)), metavar="FIGURE")
+@click.command(name="plot", cls=_Plot, short_help="draw figures from run folders", help=HELP)
+@click.argument("figure", metavar="FIGURE")
 @click.argument("runs", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, help="file to write: .png, .svg or .pdf")
+@click.option("--problem", default="", help="the runs' problem, where it is MODULE:NAME")
 @click.option("--json", "as_json", is_flag=True, help="print the numbers behind it as one JSON document")
-def command(figure: str, runs: tuple[str, ...], output: str, as_json: bool) -> int:
+def command(figure: str, runs: tuple[str, ...], output: str, problem: str, as_json: bool) -> int:
     """Draw a figure and write it to a file."""
     from analysis import style
+    from egrl.figures import find_figure
+    from egrl.figures.drawing import Drawing
     from egrl.runs.past import PastRun
 
     path = output_file(output, *style.FORMATS)
-    module = importlib.import_module(FIGURES[figure][1])
-    read = getattr(module, "read", PastRun.read)
-    drawing: Drawing = module.draw([read(Path(run)) for run in runs])
+    found = find_figure(figure)
+    read = found.read or PastRun.read
+    drawing = found.draw([read(Path(run), problem) for run in runs])
+    if not isinstance(drawing, Drawing):
+        raise InputError(f"plot {figure}: expected a Drawing of it, found {type(drawing).__name__}")
     try:
         style.save(drawing.figure, path)
     except OSError as error:

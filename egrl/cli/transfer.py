@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     help="then search each workload with N evaluations, from the policy and from scratch",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, help="of those searches [0]")
+@click.option("--problem", default="", help="the policies' problem, where it is MODULE:NAME")
+@click.option("--method", default="", help="with --finetune: their method, where it is MODULE:NAME")
 @click.option("--quiet", is_flag=True, help="no progress")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
 def command(
@@ -40,6 +42,8 @@ def command(
     workloads: tuple[str, ...],
     finetune: int | None,
     seed: int,
+    problem: str,
+    method: str,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -52,7 +56,9 @@ def command(
     """
     from egrl.cli.names import several_workloads
     from egrl.core import atomic
+    from egrl.core.plugins import check_given
     from egrl.core.stopping import Interrupted
+    from egrl.methods import KIND
     from egrl.runs import policies as saved_policies
     from egrl.transfer import zero_shot as transfer
 
@@ -65,7 +71,9 @@ def command(
     twice = next((f for f in folders if [g.resolve() for g in folders].count(f.resolve()) > 1), None)
     if twice is not None:
         raise InputError(f"RUN: expected different folders, found {twice} twice")
-    documents, sources = [], [saved_policies.read(folder) for folder in folders]
+    documents, sources = [], [saved_policies.read(folder, problem) for folder in folders]
+    for source in sources if finetune is not None else ():
+        check_given(str(source.folder), (KIND, source.method, method))
     try:
         for source in sources:
             targets = transfer.build_targets(source, names)

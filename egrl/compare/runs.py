@@ -115,6 +115,7 @@ def _arguments(
 ) -> tuple[str, ...]:
     """Arguments of `egrl run` that make this run, or go on with it; none where it is finished."""
     from egrl.runs.folder import CONFIG
+    from egrl.runs.resume import code_flags
 
     budget = [word for k, v in run.run.budget().items() for word in (f"--{k}", str(v))]
     if not (path / CONFIG).exists():
@@ -135,7 +136,9 @@ def _arguments(
         flags += [word for setting in settings for word in ("--set", setting)]
         return ("run", *flags, *(("--preset", preset) if preset else ()), *budget, "--quiet")
     _check_same(path, run)
-    return () if _finished(path, run, problem) else ("run", "--resume", str(path), *budget, "--quiet")
+    if _finished(path, run, problem):
+        return ()
+    return ("run", "--resume", str(path), *code_flags(run.run), *budget, "--quiet")
 
 
 def _check_same(path: Path, run: RunConfig) -> None:

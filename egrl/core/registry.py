@@ -1,6 +1,6 @@
 """What a registry says of a method or of a problem: one line, its settings, how it is built.
 
-The tables themselves are `egrl.methods.METHODS` and `egrl.problems.PROBLEMS`.
+The tables themselves are `egrl.methods.METHODS` and `egrl.problems.PROBLEMS`; plug-ins define the same types.
 """
 
 from __future__ import annotations
@@ -95,6 +95,9 @@ class ProblemDefinition:
 class ProblemEntry:
     """A problem in the registry: one line about it, its files in a run folder, how to import it, the method
     that searches it where none is named, and what --workload takes.
+
+    A run that goes on reads workload and chip from those files; where the name of one is "", it takes what the user
+    named.
     """
 
     summary: str

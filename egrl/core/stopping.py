@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,10 +20,17 @@ class Interrupted(Exception):
     """The user stopped the run, which goes on from the checkpoint of `generation` in `folder`.
 
     `generation` is None where none was written yet: the run begins anew then. `at_once`: the generation under way
-    was given up. `again` says how to go on, where that is not `egrl run --resume`.
+    was given up. `again` says how to go on, where that is not `egrl run --resume`; `flags` are words that this needs.
     """
 
-    def __init__(self, folder: Path, generation: int | None, at_once: bool = False, again: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        generation: int | None,
+        at_once: bool = False,
+        again: str = "",
+        flags: Sequence[str] = (),
+    ) -> None:
         if again:
             after = "" if generation is None else f" after generation {generation}"
             super().__init__(f"interrupted{after}; {again}")
@@ -35,7 +42,7 @@ class Interrupted(Exception):
             what = "interrupted before the first checkpoint; begin anew with:"
         else:
             what = f"interrupted at once; go on from generation {generation} with:"
-        super().__init__(f"{what} egrl run --resume {folder}")
+        super().__init__(" ".join([what, "egrl run --resume", str(folder), *flags]))
         self.folder, self.generation = folder, generation
 
 

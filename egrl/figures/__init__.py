@@ -1,10 +1,22 @@
 """The figures of `egrl plot`: run folders in, arrays to `analysis`, a drawing and the numbers behind it out.
 
 Each figure is a file that exports `draw(runs: Sequence[PastRun]) -> Drawing`, imported only when it is drawn. One that
-reads something else of a folder exports `read(path)`, too, whose results `draw` takes instead.
+reads something else of a folder exports `read(path, problem)`, too, whose results `draw` takes instead. A plug-in is a
+function `draw`.
 """
 
 from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from egrl.core import plugins
+
+if TYPE_CHECKING:
+    from egrl.figures.drawing import Drawing
 
 FIGURES: dict[str, tuple[str, str]] = {
     "curves": ("best speedup against evaluations; repetitions as a band", "egrl.figures.curves"),
@@ -22,3 +34,45 @@ FIGURES: dict[str, tuple[str, str]] = {
     "breakdown": ("what bounds each op, compiler and best; who gained and lost", "egrl.figures.breakdown"),
 }
 """Name -> what it shows, in one line, and the module that draws it."""
+
+KIND = plugins.Kind(
+    "figure", "plot", tuple(FIGURES), "a function of run folders (PastRun) that returns a Drawing"
+)
+"""What plug-ins of the group `egrl.figures` are."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure, imported.
+
+    Attributes:
+        draw: what `read` gives of each folder in, a drawing out.
+        read: a folder, and the problem that the user named ("": none), in; None: as a `PastRun`.
+    """
+
+    draw: Callable[[Sequence[Any]], Drawing]
+    read: Callable[[Path, str], Any] | None = None
+
+
+def find_figure(name: str) -> Figure:
+    """The figure called `name`: one of the package's, a plug-in's, or MODULE:NAME.
+
+    InputError in one line where there is none, or its code cannot be imported.
+    """
+    if name in FIGURES:
+        plugins.installed(KIND)  # says which plug-ins cannot have their names
+        module = importlib.import_module(FIGURES[name][1])
+        return Figure(module.draw, getattr(module, "read", None))
+    return _figure_of(plugins.find(KIND, name))
+
+
+def list_figures() -> list[dict[str, object]]:
+    """Name and summary of every figure, those of plug-ins included."""
+    own = {name: summary for name, (summary, _) in FIGURES.items()}
+    return plugins.listing(KIND, own, lambda found: plugins.summary_of(_figure_of(found).draw))
+
+
+def _figure_of(found: plugins.Outside) -> Figure:
+    if not callable(found.thing):
+        raise found.refuse(plugins.described(found))
+    return Figure(found.thing)

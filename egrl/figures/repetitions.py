@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from egrl.core import typed_tables
-from egrl.problems import find_problem
+from egrl.problems import KIND, find_problem
 from egrl.runs import folder as run_folder
 from egrl.runs.past import PastRun
 from egrl.runs.words import about_of, start_word
@@ -91,12 +91,12 @@ def to_plot(run: PastRun) -> PlottedRun:
 def check_comparable(runs: Sequence[PlottedRun]) -> None:
     """InputError naming the first two runs whose speedups are not of one problem, and what differs."""
     first = runs[0]
-    entry = find_problem(first.summary["problem"])
+    files = _kept_files(first.run.options.problem)
     for other in runs[1:]:
         for key, what in (("problem", "problem"), ("workload", "workload"), ("chip", "chip")):
             if first.summary[key] != other.summary[key]:
                 raise _different(f"one {what}", (first, first.summary[key]), (other, other.summary[key]))
-        for file in (entry.workload_file, entry.chip_file):
+        for file in files:
             if _content(first, file) != _content(other, file):
                 raise _different(f"one {file}", (first, f"one {file}"), (other, "another of the same name"))
         left, right = first.summary["baseline"], other.summary["baseline"]
@@ -107,6 +107,17 @@ def check_comparable(runs: Sequence[PlottedRun]) -> None:
         if same and first.summary["fingerprint"] != other.summary["fingerprint"]:
             marks = [run.summary["fingerprint"][:12] for run in (first, other)]
             raise _different("one simulator", (first, f"fingerprint {marks[0]}"), (other, marks[1]))
+
+
+def _kept_files(problem: str) -> list[str]:
+    """The files of a run folder that say what workload and chip were.
+
+    Of code in a file, which is not imported to draw curves, none: its runs are told apart by their fingerprints.
+    """
+    if KIND.refers(problem):
+        return []
+    entry = find_problem(problem)
+    return [file for file in (entry.workload_file, entry.chip_file) if file]
 
 
 def _different(expected: str, left: tuple[PlottedRun, Any], right: tuple[PlottedRun, Any]) -> InputError:

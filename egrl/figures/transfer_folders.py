@@ -29,14 +29,17 @@ class Transferred:
     problem: str = RunOptions.problem
 
 
-def read(path: Path) -> Transferred:
-    """InputError where nothing was transferred from that folder yet."""
+def read(path: Path, problem: str = "") -> Transferred:
+    """A folder whose policies were placed; the user may have named their `problem`, too.
+
+    InputError where nothing was transferred from that folder yet.
+    """
     document = transfer.read(path)
     if document is None:
         raise InputError(
             f"{path}: expected {transfer.DOCUMENT}, found none; `egrl transfer {path} --workload W,…` makes it"
         )
-    source = saved_policies.read(path)
+    source = saved_policies.read(path, problem)
     if document["generations"] != [step.generation for step in source.steps]:
         raise InputError(
             f"{path / transfer.DOCUMENT}: out of date: the folder has other policies by now; `egrl transfer {path}"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from egrl.core.registry import MethodDefinition, MethodEntry
-from workloads.errors import InputError
+import inspect
+
+from egrl.core import plugins
+from egrl.core.method import Method
+from egrl.core.registry import MethodDefinition, MethodEntry, serves_all
 
 METHODS: dict[str, MethodEntry] = {
     "egrl": MethodEntry(
@@ -44,10 +47,59 @@ METHODS: dict[str, MethodEntry] = {
 }
 
 
+KIND = plugins.Kind(
+    "method",
+    "--method",
+    tuple(METHODS),
+    "a MethodDefinition, or a class derived from Method",
+    tuple(name for name, entry in METHODS.items() if entry.family),
+)
+"""What plug-ins of the group `egrl.methods` are."""
+
+
 def find_method(name: str) -> MethodDefinition:
-    """The method called `name`, NAME or NAME:VARIANT; InputError listing the names where there is none."""
+    """The method called `name`: NAME, NAME:VARIANT of a family, the name of a plug-in, or MODULE:NAME.
+
+    InputError in one line where there is none, or its code cannot be imported.
+    """
     own, colon, variant = name.partition(":")
     entry = METHODS.get(own)
-    if entry is None or (colon and not (entry.family and variant)):
-        raise InputError(f"--method: expected one of {', '.join(METHODS)}, found {name!r}")
-    return entry.load(variant)
+    if entry is not None and (not colon or (entry.family and variant)):
+        plugins.installed(KIND)  # says which plug-ins cannot have their names
+        return entry.load(variant)
+    return definition_of(plugins.find(KIND, name))
+
+
+def list_methods() -> list[dict[str, object]]:
+    """Name and summary of every method, those of plug-ins included."""
+    own = {name: entry.summary for name, entry in METHODS.items()}
+    return plugins.listing(KIND, own, _summary)
+
+
+def is_method(thing: object) -> bool:
+    """Whether something is a definition of a method, or a class of methods."""
+    return isinstance(thing, MethodDefinition) or (isinstance(thing, type) and issubclass(thing, Method))
+
+
+def definition_of(found: plugins.Outside) -> MethodDefinition:
+    """The method that code outside the package defines. InputError where it defines none.
+
+    A class serves every problem, and has no values of a paper.
+    """
+    thing = found.thing
+    if isinstance(thing, MethodDefinition):
+        plugins.check_settings(found, thing.config)
+        return thing
+    if not is_method(thing):
+        raise found.refuse(plugins.described(found))
+    if inspect.isabstract(thing):
+        raise found.refuse(f"{found.name} without {', '.join(sorted(thing.__abstractmethods__))}")
+    settings = plugins.settings_of(found, thing, ("context",))
+    if settings is plugins.NoSettings:
+        return MethodDefinition(settings, lambda context, config: thing(context), serves_all, {})
+    return MethodDefinition(settings, thing, serves_all, {})
+
+
+def _summary(found: plugins.Outside) -> str:
+    definition = definition_of(found)
+    return plugins.summary_of(definition.make if found.thing is definition else found.thing)

@@ -37,8 +37,10 @@ class RunOptions:
     workload: str = _flag(
         "", "a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2; programs: .hlo, .json.xz)"
     )
-    problem: str = _flag("nnpi", "what a mapping costs; see `egrl list problems`")
-    method: str = _flag("", "how to search; see `egrl list methods` [the problem's own: egrl; fft: tag]")
+    problem: str = _flag("nnpi", "what a mapping costs; see `egrl list problems`, or MODULE:NAME")
+    method: str = _flag(
+        "", "how to search; see `egrl list methods`, or MODULE:NAME [the problem's own: egrl; fft: tag]"
+    )
     chip: str = _flag("", "a chip of `egrl list chips`, or a chip file (.toml); default: the problem's own")
     gens: int | None = _flag(None, f"stop after this many generations (default {DEFAULT_GENERATIONS})")
     evals: int | None = _flag(None, "stop after exactly this many evaluations")

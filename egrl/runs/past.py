@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.core import typed_tables
-from egrl.problems import find_problem
+from egrl.core.plugins import check_given
+from egrl.problems import KIND, find_problem
 from egrl.runs import chunks, config, mapping_file
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunOptions
@@ -24,13 +25,16 @@ from workloads.files import read_text
 
 
 def with_own_inputs(options: RunOptions, folder: Path) -> RunOptions:
-    """A run's options with the copies in its folder instead of the names and files that the user gave."""
+    """A run's options with the copies in its folder instead of the names and files that the user gave.
+
+    A problem that keeps no copies has the names again.
+    """
     entry = find_problem(options.problem)
     kept = options.start in run_folder.KEPT_STARTS
     return replace(
         options,
-        workload=str(folder / entry.workload_file),
-        chip=str(folder / entry.chip_file),
+        workload=str(folder / entry.workload_file) if entry.workload_file else options.workload,
+        chip=str(folder / entry.chip_file) if entry.chip_file else options.chip,
         start=options.start if kept else str(folder / run_folder.START_FILE),
         init=str(folder / run_folder.INIT_FILE) if options.init else "",
     )
@@ -63,16 +67,21 @@ class PastRun:
         summary: its summary.json.
         options: its flags as they were given.
         settings: its tables `problem` and `method`.
+        given: the problem that the user named, too ("": none); without it no code in a file is imported.
     """
 
     path: Path
     summary: Mapping[str, Any]
     options: RunOptions
     settings: Mapping[str, Mapping[str, Any]]
+    given: str = ""
 
     @staticmethod
-    def read(path: Path) -> PastRun:
-        """InputError where summary or config are missing or damaged."""
+    def read(path: Path, problem: str = "") -> PastRun:
+        """A run folder, of which the user may have named the `problem`.
+
+        InputError where summary or config are missing or damaged, or it is of another problem.
+        """
         if not path.is_dir():
             raise InputError(f"{path}: expected a run folder, found no such folder")
         if (path / run_folder.PRETRAINING).is_file():
@@ -81,11 +90,20 @@ class PastRun:
         where = str(path / run_folder.CONFIG)
         tables = config.read_toml(read_text(where, "a config file"), where)
         options = typed_tables.build(RunOptions, tables["run"], f"{where}: run")
-        return PastRun(path, summary, options, {name: tables[name] for name in ("problem", "method")})
+        if problem not in ("", options.problem):
+            raise InputError(
+                f"--problem: expected {options.problem!r} as in {where}, or none, found {problem!r}"
+            )
+        settings = {name: tables[name] for name in ("problem", "method")}
+        return PastRun(path, summary, options, settings, problem)
 
     @cached_property
     def problem(self) -> Problem:
-        """The problem, from the folder's own inputs. InputError where they are damaged or it is another by now."""
+        """The problem, from the folder's own inputs.
+
+        InputError where they are damaged, it is another by now, or it is code in a file that was not `given`.
+        """
+        check_given(str(self.path / run_folder.CONFIG), (KIND, self.options.problem, self.given))
         definition = find_problem(self.options.problem).load()
         own = with_own_inputs(self.options, self.path)
         where = f"{self.path / run_folder.CONFIG}: problem"

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from egrl.core.plugins import check_given
+from egrl.problems import KIND
 from egrl.runs import folder as run_folder
 from egrl.runs.folder import PRETRAINING
 from egrl.runs.past import PastRun, with_own_inputs
@@ -57,15 +59,19 @@ class SavedPolicies:
         return next(step for step in self.steps if step.generation == self.chosen)
 
 
-def read(folder: Path) -> SavedPolicies:
-    """The policies in a folder of `egrl run` or `egrl pretrain`. InputError where there are none or it is damaged."""
+def read(folder: Path, problem: str = "") -> SavedPolicies:
+    """The policies in a folder of `egrl run` or `egrl pretrain`, of which the user may have named the `problem`.
+
+    InputError where there are none, the folder is damaged, or its problem is code in a file that the user did not name.
+    """
     if (folder / PRETRAINING).is_file():
-        return _of_pretraining(folder)
+        return _of_pretraining(folder, problem)
     if _is_pretraining(folder):
         raise InputError(
             f"{folder}: expected a finished pre-training, found one under way; the same egrl pretrain goes on"
         )
-    run = PastRun.read(folder)
+    run = PastRun.read(folder, problem)
+    check_given(str(folder / run_folder.CONFIG), (KIND, run.options.problem, problem))
     last = int(run.summary["evaluations"])
     steps = tuple(
         Step(generation, min(generation * run.options.generation_evals, last), path)
@@ -95,7 +101,7 @@ def _is_pretraining(folder: Path) -> bool:
     )
 
 
-def _of_pretraining(folder: Path) -> SavedPolicies:
+def _of_pretraining(folder: Path, problem: str) -> SavedPolicies:
     path = folder / PRETRAINING
     document = parse_document(read_text(path, "a pre-training"), str(path), "pretraining", 1)
     files = run_folder.policies_in(folder)
@@ -111,7 +117,7 @@ def _of_pretraining(folder: Path) -> SavedPolicies:
             f"pre-trained on {len(document['trained_on'])} workloads",
             tuple(document["trained_on"]),
             str(options["problem"]),
-            str(folder / document["chip_file"]),
+            str(folder / document["chip_file"]) if document["chip_file"] else str(options["chip"]),
             document["settings"],
             str(goes_on["method"]),
             dict(goes_on["settings"]),
@@ -121,6 +127,7 @@ def _of_pretraining(folder: Path) -> SavedPolicies:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: damaged: {type(error).__name__}: {error}") from error
+    check_given(str(path), (KIND, found.problem, problem))
     if all(step.generation != chosen for step in steps):
         raise InputError(f"{path}: damaged: chosen: expected a generation among the steps, found {chosen}")
     return found

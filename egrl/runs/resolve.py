@@ -15,7 +15,7 @@ from egrl.problems import find_problem
 from egrl.runs import config
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
-from egrl.runs.resume import larger
+from egrl.runs.resume import check_code, larger
 from workloads.errors import InputError
 from workloads.files import read_text
 
@@ -67,11 +67,13 @@ def resolve(
 def resolve_again(folder: Path, given: Mapping[str, Any]) -> tuple[RunOptions, RunConfig]:
     """The options in a run folder, and the configuration that it goes on with: some of them changed to those `given`.
 
-    InputError where its config.toml is damaged, or a change is not allowed.
+    InputError where its config.toml is damaged, a change is not allowed, or it names code in a file that `given` does
+    not name.
     """
     where = str(folder / run_folder.CONFIG)
     tables = config.read_toml(read_text(where, "a config file"), where)
     old = typed_tables.build(RunOptions, tables["run"], f"{where}: run")
+    check_code(old, given, where)
     options = larger(old, given)
     problem, method = find_problem(options.problem).load(), find_method(options.method)
     return old, RunConfig(

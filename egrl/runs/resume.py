@@ -7,23 +7,48 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from egrl import methods, problems
+from egrl.core import plugins
 from egrl.core.budget import BUDGETS, DEFAULT_GENERATIONS
 from egrl.runs.config import RunOptions
 from workloads.errors import InputError
 
 RESUMABLE = (*BUDGETS, "workers", "executor", "ray_address", "checkpoint_seconds", "evaluator")
 """Options that may change when a run is resumed: a larger budget, and what changes no result."""
+KINDS = {"method": methods.KIND, "problem": problems.KIND}
+"""Options that may be given again, and must be where they are MODULE:NAME."""
 
 
 def check_only(given: Mapping[str, Any]) -> None:
     """InputError where options (None or empty: not given) are among those that cannot change."""
-    found = [name for name, value in given.items() if value not in (None, "", ()) and name not in RESUMABLE]
+    found = [
+        name
+        for name, value in given.items()
+        if value not in (None, "", ()) and name not in (*RESUMABLE, *KINDS)
+    ]
     if found:
         raise InputError(f"--resume: expected no other flags than {_flags(RESUMABLE)}; found {_flags(found)}")
 
 
 def _flags(names: Iterable[str]) -> str:
     return ", ".join("--" + name.replace("_", "-") for name in names)
+
+
+def check_code(options: RunOptions, given: Mapping[str, Any], where: str) -> None:
+    """InputError where a run folder names code in a file and the user does not, or the user names other code."""
+    named = [(kind, getattr(options, name), given.get(name) or "") for name, kind in KINDS.items()]
+    for kind, old, new in named:
+        if new not in ("", old):
+            raise InputError(f"--{kind.word}: expected {old!r} as in {where}, or none, found {new!r}")
+    plugins.check_given(where, *named)
+
+
+def code_flags(options: RunOptions) -> list[str]:
+    """The words that `egrl run --resume` needs for this run: flags that name code in files."""
+    named = {
+        name: getattr(options, name) for name, kind in KINDS.items() if kind.refers(getattr(options, name))
+    }
+    return [word for name, value in named.items() for word in (f"--{name}", value)]
 
 
 def larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:
@@ -55,5 +80,5 @@ def nothing_left(options: RunOptions, finished: bool, folder: Path) -> str:
     spent, more = (f"{v:g}" if isinstance(v, float) else str(v) for v in (value, 2 * value))
     return (
         f"nothing was left to do: the run has spent its budget, --{kind} {spent}; a larger one goes on:"
-        f" egrl run --resume {folder} --{kind} {more}"
+        f" {' '.join(['egrl run --resume', str(folder), *code_flags(options), f'--{kind} {more}'])}"
     )

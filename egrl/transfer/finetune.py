@@ -12,6 +12,7 @@ from egrl.core import typed_tables
 from egrl.runs import folder as run_folder
 from egrl.runs.past import best_so_far
 from egrl.runs.policies import SavedPolicies
+from egrl.runs.resume import KINDS
 from hwsim.problem import Problem
 
 NEAR = 0.99
@@ -87,7 +88,11 @@ def _search(
     if (path / run_folder.METRICS).is_file() and _curve(path)[-1][0] >= evals:
         return
     if (path / run_folder.CONFIG).is_file():
-        api.search(resume=path, evals=evals, quiet=quiet)
+        named = {"problem": source.problem, "method": source.method}
+        again: dict[str, Any] = {
+            name: named[name] for name, kind in KINDS.items() if kind.refers(named[name])
+        }
+        api.search(resume=path, evals=evals, quiet=quiet, **again)
         return
     tables = {"problem": source.settings, "method": source.method_settings}
     settings = [f"{key}={json.dumps(value)}" for key, value in typed_tables.dotted_keys(tables).items()]

@@ -55,7 +55,8 @@ def build_targets(source: SavedPolicies, workloads: Sequence[str]) -> list[Probl
     definition = find_problem(source.problem).load()
     where = f"{source.folder}: problem"
     settings: Any = typed_tables.build(definition.config, source.settings, where)
-    return [definition.build(workload, source.chip, settings) for workload in workloads]
+    chip = source.chip or definition.chips()[0]
+    return [definition.build(workload, chip, settings) for workload in workloads]
 
 
 def load(steps: Sequence[Step]) -> Policies:

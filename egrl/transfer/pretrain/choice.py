@@ -65,6 +65,7 @@ def choose(
         tuned = validation_worker.finetune(steps, judged_on, trial, out, options.workers, quiet)
     tuned_means = [float(geometric_mean(list(reached.values()))) for reached in tuned]
     best_tuned = max(range(len(tuned)), key=lambda k: tuned_means[k], default=best)
+    chip_file = find_problem(options.problem).chip_file
     document = {
         "kind": "pretraining",
         "version": 1,
@@ -75,7 +76,7 @@ def choose(
         "problem": options.problem,
         "rival": training[0].about.rival,
         "settings": options.problem_settings,
-        "chip_file": str(Path("inputs") / "0" / find_problem(options.problem).chip_file),
+        "chip_file": chip_file and str(Path("inputs") / "0" / chip_file),
         "seconds": round(seconds, 3),
         "evaluations": steps[-1].evaluations,
         "steps": _rows(steps, means, found, tuned, tuned_means),

@@ -1,0 +1,262 @@
+"""Code from outside the package: what installed distributions offer by entry points, and MODULE:NAME.
+
+An entry point is imported when its name is used or listed. MODULE:NAME is imported where the user gives it, and never
+because a file names it (`check_given`): a run folder may come from a stranger.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import inspect
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workloads.errors import InputError, Notice
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a registry is of.
+
+    Attributes:
+        word: "method"; the group of its entry points is then `egrl.methods`.
+        flag: what its names are given to, for messages.
+        own: the package's own names, which nobody else can take.
+        expected: what an entry point, or MODULE:NAME, has to name.
+        families: own names that a variant may follow: there NAME:VARIANT is not MODULE:NAME.
+    """
+
+    word: str
+    flag: str
+    own: tuple[str, ...]
+    expected: str
+    families: tuple[str, ...] = ()
+
+    def refers(self, name: str) -> bool:
+        """Whether a name is MODULE:NAME."""
+        return is_reference(name) and name.partition(":")[0] not in self.families
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Something that code outside the package defines.
+
+    Attributes:
+        name: by which it was asked for.
+        thing: what it is.
+        where: flag, name and distribution, for messages.
+        expected: what it has to be.
+    """
+
+    name: str
+    thing: Any
+    where: str
+    expected: str
+
+    def refuse(self, found: str) -> InputError:
+        """The error that says what was expected and what was found."""
+        return InputError(f"{self.where}: expected {self.expected}, found {found}")
+
+
+def described(found: Outside) -> str:
+    """What something is, for messages: "class climb:HillClimber", "int climb:number"."""
+    return f"{'class' if isinstance(found.thing, type) else type(found.thing).__name__} {found.name}"
+
+
+def summary_of(thing: Any) -> str:
+    """The first line of a docstring; "" where there is none."""
+    lines = inspect.cleandoc(getattr(thing, "__doc__", None) or "").splitlines()
+    return lines[0].rstrip(".") if lines else ""
+
+
+def is_reference(name: str) -> bool:
+    """Whether a name has the form MODULE:NAME."""
+    module, colon, attribute = name.partition(":")
+    return bool(colon) and attribute.isidentifier() and all(map(str.isidentifier, module.split(".")))
+
+
+def find(kind: Kind, name: str) -> Outside:
+    """What a plug-in, or MODULE:NAME, gives for a name that is not the package's own.
+
+    InputError, one line, where there is none or it cannot be imported; it lists the names that there are.
+    """
+    offered = installed(kind)
+    if name in offered:
+        return _load(kind, offered[name])
+    if kind.refers(name):
+        if not {"", os.getcwd()} & set(sys.path):
+            # last, so that no file of this folder takes the place of an installed module
+            sys.path.append(os.getcwd())
+        where = f"{kind.flag} {name}"
+        return Outside(name, _imported(name, where), where, kind.expected)
+    raise InputError(
+        f"{kind.flag}: expected one of {', '.join([*kind.own, *offered])} or MODULE:NAME, found {name!r}"
+    )
+
+
+def listing(kind: Kind, own: Mapping[str, str], summary: Callable[[Outside], str]) -> list[dict[str, object]]:
+    """Name and one line of each entry, the plug-ins after the package's own; of a broken one what is wrong."""
+    found: list[dict[str, object]] = [{"name": name, "summary": line} for name, line in own.items()]
+    for name, entry in installed(kind).items():
+        try:
+            line = f"{summary(_load(kind, entry))} ({_distribution(entry)})".lstrip()
+        except InputError as error:
+            line = f"cannot be used: {error}"
+        found.append({"name": name, "summary": line})
+    return found
+
+
+def check_given(where: str, *named: tuple[Kind, str, str]) -> None:
+    """InputError where a file names MODULE:NAME and the user does not: no folder makes code run.
+
+    `where` is the file; `named` are kinds, the names in the file, and those that the user gave ("": none).
+    """
+    missing = [(kind, name) for kind, name, given in named if kind.refers(name) and name != given]
+    if missing:
+        flags = " ".join(f"--{kind.word} {name}" for kind, name in missing)
+        raise InputError(
+            f"{where}: expected {flags}, found no such flag: code in a file is imported only if you name it"
+        )
+
+
+# ---- entry points
+
+
+def installed(kind: Kind) -> dict[str, EntryPoint]:
+    """The plug-ins of installed distributions by name. A `Notice` about each that cannot have its name."""
+    found: dict[str, EntryPoint] = {}
+    for name, entries in _entry_points(f"egrl.{kind.word}s", tuple(sys.path)).items():
+        by = " and ".join(map(_distribution, entries))
+        if name in kind.own:
+            warnings.warn(
+                Notice(f"{kind.word} {name} of {by} is ignored: the name is the package's own"), stacklevel=2
+            )
+        elif len(entries) > 1:
+            warnings.warn(
+                Notice(f"{kind.word} {name} is ignored: several offer it, {by}; uninstall one"), stacklevel=2
+            )
+        elif not name.isprintable() or not name or ":" in name or "," in name:
+            warnings.warn(
+                Notice(f"{kind.word} {name!r} of {by} is ignored: a name has no colon and no comma"),
+                stacklevel=2,
+            )
+        else:
+            found[name] = entries[0]
+    return found
+
+
+@cache
+def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
+    """Name -> the entry points of a group on `path`, which is `sys.path`, in the order of the names."""
+    from importlib.metadata import entry_points  # 40 ms, which `egrl --help` does not need
+
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
+        found[entry.name] = (*found.get(entry.name, ()), entry)
+    return found
+
+
+def _distribution(entry: EntryPoint) -> str:
+    return "an unknown distribution" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+
+
+def _load(kind: Kind, entry: EntryPoint) -> Outside:
+    where = f"{kind.flag} {entry.name} (of {_distribution(entry)})"
+    if not is_reference(entry.value):
+        raise InputError(f"{where}: expected an entry point MODULE:NAME, found {entry.value!r}")
+    return Outside(entry.name, _imported(entry.value, where), where, kind.expected)
+
+
+# ---- importing
+
+
+def _imported(reference: str, where: str) -> Any:
+    """What MODULE:NAME names. InputError where it is not there, or its module fails."""
+    name, _, attribute = reference.partition(":")
+    importlib.invalidate_caches()
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise InputError(f"{where}: {_place(error)}: {error}") from error
+        raise InputError(f"{where}: expected a module {name}, here or installed, found none") from error
+    except (Exception, SystemExit) as error:  # whatever a module of someone else raises
+        raise failed(where, error) from error
+    try:
+        return getattr(module, attribute)
+    except AttributeError as error:
+        near = difflib.get_close_matches(attribute, vars(module), 3)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        file = getattr(module, "__file__", None) or name
+        raise InputError(f"{where}: expected {attribute} in {_shown(file)}, found none{hint}") from error
+
+
+def failed(where: str, error: BaseException) -> InputError:
+    """The error that says in one line where code outside the package failed while it was loaded, and how."""
+    return InputError(f"{where}: {_place(error)}: {type(error).__name__}: {error}")
+
+
+def _place(error: BaseException) -> str:
+    """File and line where an import failed."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_shown(error.filename)}, line {error.lineno}"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
+    return f"{_shown(frames[-1].filename)}, line {frames[-1].lineno}"
+
+
+def _shown(file: str) -> str:
+    path = Path(file)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+# ---- settings
+
+
+@dataclass(frozen=True)
+class NoSettings:
+    """There is nothing to set."""
+
+
+def settings_of(outside: Outside, call: Callable[..., Any], given: Sequence[str]) -> type:
+    """The settings of a class or function: the dataclass with which its parameter after those `given` is annotated.
+
+    `NoSettings` where it takes no more than is given. InputError where it takes anything else.
+    """
+    try:
+        signature = inspect.signature(call)
+        after = [
+            p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        hint = after[len(given)].annotation if len(after) > len(given) else None
+        if isinstance(hint, str):
+            hint = getattr(sys.modules.get(call.__module__), hint, hint)
+        wanted = (*given, "config") if dataclasses.is_dataclass(hint) else given
+        signature.bind(*wanted)
+    except (TypeError, ValueError) as error:
+        taken = f"({', '.join(given)}) or ({', '.join(given)}, config: a dataclass)"
+        raise outside.refuse(f"{outside.name} that cannot be called with {taken}: {error}") from error
+    return (
+        check_settings(outside, hint) if isinstance(hint, type) and len(wanted) > len(given) else NoSettings
+    )
+
+
+def check_settings(outside: Outside, config: Any) -> type:
+    """The settings, if they are a dataclass whose fields all have defaults. InputError where they are not."""
+    if not isinstance(config, type) or not dataclasses.is_dataclass(config):
+        raise outside.refuse(f"settings that are no dataclass: {config!r}")
+    for entry in dataclasses.fields(config):
+        if entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING:
+            raise outside.refuse(f"settings of which one has no default: {config.__name__}.{entry.name}")
+    return config

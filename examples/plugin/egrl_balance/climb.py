@@ -1,0 +1,47 @@
+"""A method: a hill climber."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from annotated_types import Ge
+
+from egrl.core.method import Context, Method
+from egrl.core.proposals import Proposals, proposals
+from hwsim.problem import Evaluation
+
+
+@dataclass(frozen=True)
+class ClimbConfig:
+    """Settings of the hill climber.
+
+    Attributes:
+        changes: decisions that a neighbour draws anew.
+    """
+
+    changes: Annotated[int, Ge(1)] = 1
+
+
+class HillClimber(Method):
+    """Hill climbing: goes to the best neighbour of a batch, where it is better."""
+
+    def __init__(self, context: Context, config: ClimbConfig) -> None:
+        self.space, self.rng = context.problems[0].space, context.generator("climb")
+        self.shape = (context.generation_evals, config.changes)
+        start = context.start[0]
+        self.at = self.space.initial if start is None else start
+        self.reward = -np.inf
+
+    def ask(self) -> Proposals:
+        nodes, heads = np.nonzero(self.space.live)
+        drawn = self.rng.integers(len(nodes), size=self.shape)
+        n, h = nodes[drawn], heads[drawn]
+        batch = np.repeat(self.at[None], len(drawn), axis=0)
+        batch[np.arange(len(drawn))[:, None], n, h] = self.rng.integers(self.space.num_choices[n, h])
+        return proposals(batch, "climb")
+
+    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        rewards = np.where(evaluation.usable, evaluation.reward, -np.inf)
+        best = int(rewards.argmax())
+        if rewards[best] > self.reward:
+            self.at, self.reward = evaluation.repaired[best], float(rewards[best])

@@ -1,0 +1,117 @@
+"""No run folder makes code run that the user did not name: whoever it is from, it only says what it needs."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+import tomli_w
+from plugged import run_all
+
+from egrl.core.stopping import Interrupted
+from egrl.runs.config import RunOptions
+from egrl.runs.resume import code_flags, nothing_left
+
+
+@pytest.fixture(scope="module")
+def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run folders that name code in files: `method`, `problem` and `both`, of a run that has policies."""
+    folder = tmp_path_factory.mktemp("strange") / "here"
+    folder.mkdir()
+    small = [
+        "--set",
+        "method.network.width=8",
+        "--set",
+        "method.network.depth=2",
+        "--set",
+        "method.network.attention_heads=2",
+    ]
+    run = [
+        "run",
+        "--workload",
+        "alexnet",
+        "--method",
+        "es",
+        "--gens",
+        "1",
+        "--quiet",
+        "--out",
+        "plain",
+        *small,
+    ]
+    ((code, _, err, _),) = run_all([run], folder)
+    assert code == 0, err
+    (folder / "evil.py").write_text("open('harm', 'w')\n", encoding="utf-8")
+    for name, kinds in (("method", ["method"]), ("problem", ["problem"]), ("both", ["method", "problem"])):
+        copy = shutil.copytree(folder / "plain", folder / name)
+        config = tomllib.loads((copy / "config.toml").read_text(encoding="utf-8"))
+        config["run"] |= dict.fromkeys(kinds, "evil:X")
+        (copy / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
+    return folder
+
+
+def test_no_folder_makes_code_run_that_the_user_did_not_name(strange):
+    both = "config.toml: expected --method evil:X --problem evil:X, found no such flag: "
+    problem = "config.toml: expected --problem evil:X, found no such flag: code in a file is imported only if"
+    cases = [
+        (
+            ["run", "--resume", "method", "--gens", "2"],
+            "config.toml: expected --method evil:X, found no such flag",
+        ),
+        (["run", "--resume", "problem", "--gens", "2"], problem),
+        (["run", "--resume", "both", "--gens", "2"], both),
+        (
+            ["run", "--resume", "both", "--problem", "climb:X"],
+            "--problem: expected 'evil:X' as in both/config.toml",
+        ),
+        (
+            ["run", "--resume", "plain", "--method", "evil:X"],
+            "--method: expected 'es' as in plain/config.toml",
+        ),
+        (["plot", "umap", "problem", "-o", "x.png"], problem),
+        (
+            ["plot", "curves", "plain", "--problem", "evil:X", "-o", "x.png"],
+            "--problem: expected 'nnpi' as in",
+        ),
+        (["allocate", "problem"], problem),
+        (["export", "problem", "-o", "x.csv"], problem),
+        (["transfer", "problem", "--workload", "vgg16"], problem),
+        (
+            ["transfer", "method", "--workload", "vgg16", "--finetune", "21"],
+            "method: expected --method evil:X",
+        ),
+    ]
+    told = run_all([argv for argv, _ in cases], strange)
+    for (argv, words), (code, out, err, _) in zip(cases, told, strict=True):
+        assert (code, out) == (2, ""), (argv, err)
+        assert err.count("\n") == 1, argv
+        assert words in err, argv
+    told = run_all(
+        [
+            ["plot", "curves", "method", "problem", "both", "-o", "curves.png"],
+            ["plot", "umap", "method", "-o", "x.png"],
+            ["transfer", "method", "--workload", "vgg16"],
+            ["allocate", "method"],
+        ],
+        strange,
+    )
+    assert told[0][0] == told[2][0] == told[3][0] == 0
+    assert not (strange / "harm").exists()
+
+
+def test_hints_to_go_on_name_the_code(tmp_path):
+    options = RunOptions("9", problem="balance:Balance", method="climb:HillClimber", evals=21)
+    flags = ["--method", "climb:HillClimber", "--problem", "balance:Balance"]
+    assert code_flags(options) == flags
+    assert code_flags(RunOptions("alexnet", method="nevergrad:PSO")) == []
+    hint = " ".join(["egrl run --resume", str(tmp_path), *flags])
+    assert str(Interrupted(tmp_path, 3, flags=flags)).endswith(f"go on with: {hint}")
+    assert nothing_left(options, False, tmp_path).endswith(f"goes on: {hint} --evals 42")
+
+
+def test_what_the_user_names_again_is_imported(strange):
+    told = run_all([["run", "--resume", "method", "--method", "evil:X"]], strange)
+    assert "expected X in evil.py, found none" in told[0][2]
+    assert (strange / "harm").exists()

@@ -1,0 +1,152 @@
+"""The page about code of one's own is true: all that it shows is run, as it stands, in an empty folder."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import outcome
+from plugged import ROOT, environment, install, run_all
+
+PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+EXAMPLE = ROOT / "examples" / "plugin"
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
+
+
+def steps() -> list[tuple[str, str]]:
+    """What a reader does, in order: ("file", text), ("pip", ""), or ("egrl", the commands up to the next of these)."""
+    found: list[tuple[str, str]] = []
+    for language, text in BLOCKS:
+        if language != "sh":
+            found.append(("file", text))
+            continue
+        for line in text.splitlines():
+            if line == "pip install .":
+                found.append(("pip", ""))
+            elif found[-1][0] == "egrl":
+                found[-1] = ("egrl", f"{found[-1][1]}\n{line}")
+            else:
+                found.append(("egrl", line))
+    return found
+
+
+def test_all_that_the_page_shows_runs_in_an_empty_folder(tmp_path):
+    folder, site = tmp_path / "empty", tmp_path / "site"
+    folder.mkdir()
+    kinds = [kind for kind, _ in steps()]
+    assert (kinds.count("file"), kinds.count("pip")) == (5, 1)
+    for kind, text in steps():
+        if kind == "file":
+            name = re.match(r"# (\w+\.\w+)\n", text)
+            assert name is not None
+            (folder / name[1]).write_text(text, encoding="utf-8")
+        elif kind == "pip":
+            install(folder, site)
+        else:
+            commands = [shlex.split(line)[1:] for line in text.splitlines()]
+            told = run_all(commands, folder, *([site] if site.is_dir() else []))
+            for argv, (code, _, err, _) in zip(commands, told, strict=True):
+                assert code == 0, f"{shlex.join(argv)}: {err}"
+    assert (folder / "installed" / "summary.json").is_file()
+    for figure in ("curves.png", "loads.png"):
+        assert (folder / figure).stat().st_size > 5000
+    program = [sys.executable, "search.py"]
+    done = subprocess.run(program, cwd=folder, env=environment(), capture_output=True, text=True, check=True)
+    assert float(done.stdout) > 1.0
+
+
+@pytest.mark.parametrize("name", ["balance", "climb", "loads"])
+def test_the_page_shows_the_example_as_it_is(name):
+    shown = next(text for _, text in BLOCKS if text.startswith(f"# {name}.py\n"))
+    file = EXAMPLE / "egrl_balance" / f"{name}.py"
+    assert shown.removeprefix(f"# {name}.py\n") == file.read_text(encoding="utf-8")
+
+
+def test_every_name_that_the_page_imports_from_is_there():
+    rows = re.findall(r"^\| (`[\w.`, ]+`) \| (.*`.*) \|$", PAGE, flags=re.MULTILINE)
+    assert len(rows) >= 8
+    for modules, names in rows:
+        spaces = [vars(sys.modules[m]) for m in re.findall(r"`([\w.]+)`", modules) if __import__(m)]
+        for name in re.findall(r"`(\w+)`", names):
+            assert any(name in space for space in spaces), f"{name} of {modules}"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example, installed into a folder."""
+    folder = tmp_path_factory.mktemp("example")
+    package = shutil.copytree(
+        EXAMPLE, folder / "plugin", ignore=shutil.ignore_patterns("build", "*.egg-info")
+    )
+    install(package, folder / "site")
+    return folder / "site"
+
+
+def test_the_example_serves_every_command_once_it_is_installed(site, tmp_path):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    search = ["run", "--problem", "balance", "--workload", "30", "--method", "climb", "--quiet", "--out"]
+    compare = [
+        "compare",
+        "--problem",
+        "balance",
+        "--workload",
+        "30",
+        "--methods",
+        "climb,random",
+        "--seeds",
+        "1",
+    ]
+    told = run_all(
+        [
+            ["list", "methods"],
+            ["list", "problems"],
+            ["list", "chips"],
+            ["list", "settings", "climb"],
+            ["plot", "--help"],
+            [*search, "a", "--gens", "6"],
+            [*search, "b", "--gens", "3"],
+            ["run", "--resume", "b", "--gens", "6", "--workers", "2", "--quiet"],
+            [*compare, "--evals", "42", "--set", "climb.changes=2", "--out", "compared"],
+            ["plot", "curves", "a", "b", "-o", "curves.png"],
+            ["plot", "loads", "a", "-o", "loads.png", "--json"],
+            ["run", "--workload", "alexnet", "--method", "climb", "--gens", "1", "--quiet", "--out", "c"],
+        ],
+        folder,
+        site,
+    )
+    assert [(code, err) for code, _, err, _ in told if code != 0] == []
+    methods, problems, chips, settings, figures = (out for _, out, _, _ in told[:5])
+    assert re.search(r"^climb +Hill climbing: .* \(egrl-balance 0.1\)$", methods, flags=re.MULTILINE)
+    assert re.search(r"^balance +Jobs on equal cores, .* \(egrl-balance 0.1\)$", problems, flags=re.MULTILINE)
+    assert re.search(r"^default +problem balance", chips, flags=re.MULTILINE)
+    assert settings.split()[:2] == ["method.changes", "1"]
+    assert re.search(r"^ +loads +How long each core works .*\(egrl-balance", figures, flags=re.MULTILINE)
+    assert outcome(folder / "a") == outcome(folder / "b")
+    assert "climb" in told[8][1]
+    assert '"figure": "loads"' in told[10][1]
+
+
+def test_nothing_of_a_plug_in_is_imported_until_it_is_used(site, tmp_path):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    run = ["run", "--workload", "alexnet", "--method", "random", "--gens", "1", "--quiet", "--out", "a"]
+    for _, _, _, modules in run_all([["--help"], run, ["plot", "curves", "a", "-o", "a.png"]], folder, site):
+        assert not {name for name in modules if name.startswith("egrl_balance")}
+
+
+@pytest.mark.xdist_group("ray")
+def test_workers_of_ray_find_a_file_of_this_folder(tmp_path):
+    pytest.importorskip("ray", reason="the extra `ray`")
+    folder = tmp_path / "here"
+    folder.mkdir()
+    shutil.copy(EXAMPLE / "egrl_balance" / "balance.py", folder)
+    run = ["run", "--problem", "balance:Balance", "--workload", "30", "--gens", "2", "--quiet", "--out"]
+    here, there = run_all([[*run, "a"], [*run, "b", "--executor", "ray", "--workers", "2"]], folder)
+    assert (here[0], there[0]) == (0, 0), there[2]
+    assert outcome(folder / "a") == outcome(folder / "b")
