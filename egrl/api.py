@@ -25,7 +25,7 @@ from egrl.runs.new_folder import default_folder
 from egrl.runs.past import with_own_inputs
 from egrl.runs.prepare import Prepared, build_problem, copies_of, prepare
 from egrl.runs.resolve import resolve, resolve_again
-from egrl.runs.resume import check_only, nothing_left
+from egrl.runs.resume import check_only, fixed_settings, nothing_left
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 
@@ -145,6 +145,7 @@ def search(
         )
         if boards is not None:
             boards.attach(path)
+        folder.settings = fixed_settings(resolved)
         return _run(resolved, problem, folder, prepared, None, boards, quiet)
 
 
@@ -182,7 +183,9 @@ def _resume(path: Path, given: Mapping[str, Any], function: Function | None, qui
     with contextlib.ExitStack() as stack:
         stack.enter_context(progress.compiling(quiet))
         folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
+        checkpoint.check_version(path / "checkpoint")
         old, resolved = resolve_again(path, given)
+        folder.settings = fixed_settings(resolved)
         options = resolved.run
         own = resolved
         if folder.begun:

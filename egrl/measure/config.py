@@ -7,6 +7,9 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le
 
+PATIENCE = ("timeout_s", "start_timeout_s", "timeout_factor", "timeout_floor_s", "retries", "restarts")
+"""Settings of how long is waited and how often tried, which may change when a run is resumed."""
+
 
 @dataclass(frozen=True)
 class EvaluatorConfig:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from egrl.core import typed_tables
 from egrl.core.budget import Budget
 from egrl.core.recorder import POLICY_EVERY
 from egrl.runs import folder as run_folder
@@ -83,6 +84,11 @@ def plain(options: PretrainOptions) -> dict[str, Any]:
     """The options as files hold them: lists, and only what is given."""
     given = {**asdict(options), "gens": options.budget.generations}
     return {key: list(v) if isinstance(v, tuple) else v for key, v in given.items() if v is not None}
+
+
+def fixed_options(options: PretrainOptions) -> dict[str, Any]:
+    """Option, or dotted key of settings -> value, of all that may not change when a pre-training goes on."""
+    return typed_tables.dotted_keys({key: v for key, v in plain(options).items() if key not in FREE})
 
 
 def check_same(options: PretrainOptions, out: Path) -> None:

@@ -25,7 +25,14 @@ from egrl.runs import checkpoint, progress
 from egrl.runs import folder as run_folder
 from egrl.runs.config import MOST_WORKERS
 from egrl.transfer.pretrain.choice import choose
-from egrl.transfer.pretrain.options import DEFAULTS, PretrainOptions, check_same, method_settings_of, to_toml
+from egrl.transfer.pretrain.options import (
+    DEFAULTS,
+    PretrainOptions,
+    check_same,
+    fixed_options,
+    method_settings_of,
+    to_toml,
+)
 from hwsim.problem import Problem
 from workloads.errors import InputError
 
@@ -57,6 +64,7 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
     begun = (out / run_folder.CONFIG).is_file()
     folder = run_folder.RunFolder.reopen(out) if begun else run_folder.RunFolder.create(out)
     folder.policy_every = options.save_every
+    folder.settings = fixed_options(options)
     try:
         state = None
         if begun:
