@@ -28,6 +28,7 @@ from egrl.runs.resolve import resolve, resolve_again
 from egrl.runs.resume import check_only, fixed_settings, nothing_left
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
+from workloads.nearest import one_of
 
 if TYPE_CHECKING:
     from egrl.measure.board_executor import BoardExecutor
@@ -112,7 +113,7 @@ def search(
     """
     unknown = sorted(set(options) - set(_option_names()))
     if unknown:
-        raise InputError(f"unknown option {unknown[0]!r}; expected one of {', '.join(_option_names())}")
+        raise InputError(f"option: {one_of(unknown[0], _option_names())}")
     given = {k: _plain(v) for k, v in options.items() if v is not None}
     if evaluator is not None:
         given["evaluator"] = name_of(evaluator)

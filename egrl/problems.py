@@ -8,6 +8,7 @@ from typing import Any
 from egrl.core.registry import ProblemDefinition, ProblemEntry
 from hwsim.problem import Problem
 from workloads.errors import InputError
+from workloads.nearest import one_of
 
 
 def _nnpi() -> ProblemDefinition:
@@ -118,5 +119,5 @@ PROBLEMS: dict[str, ProblemEntry] = {
 def find_problem(name: str) -> ProblemEntry:
     """The problem called `name`; InputError listing the names where there is none."""
     if name not in PROBLEMS:
-        raise InputError(f"--problem: expected one of {', '.join(PROBLEMS)}, found {name!r}")
+        raise InputError(f"--problem: {one_of(name, PROBLEMS)}")
     return PROBLEMS[name]

@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from workloads.errors import InputError
 from workloads.files import parse_toml, read_text
+from workloads.nearest import one_of
 
 MAX_FILE_BYTES = 1 << 20
 
@@ -55,7 +56,7 @@ class ChipFiles(Generic[C]):
         if given in names:
             return self.parse(self._packaged(given), f"{given}.toml")
         if not given.endswith(".toml"):
-            raise InputError(f"chip {given!r}: expected one of {', '.join(names)} or a .toml file")
+            raise InputError(f"chip: {one_of(given, names, ' or a .toml file')}")
         return self.parse(read_text(given, "a chip file", MAX_FILE_BYTES), given)
 
     def parse(self, text: str, where: str) -> C:

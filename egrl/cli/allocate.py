@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from egrl.cli.names import OneOf
 from egrl.cli.output import output_file
 from workloads.errors import InputError
 
@@ -32,9 +33,7 @@ NAMED = 8
 @click.option("--align", type=int, default=64, help="every offset is a multiple of this many bytes [64]")
 @click.option("--seconds", type=float, default=10.0, help="time limit of the search, a memory [10]")
 @click.option("--seed", type=int, default=0, help="of the search [0]")
-@click.option(
-    "--format", "form", type=click.Choice(["json", "csv"]), default="json", help="of the file [json]"
-)
+@click.option("--format", "form", type=OneOf(["json", "csv"]), default="json", help="of the file [json]")
 @click.option("-o", "--output", help="file to write [RUN/allocation.json or .csv; without RUN none]")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
 def command(

@@ -16,6 +16,7 @@ from hwsim.capabilities import HasBestKnown, HasBound, HasExplanation, HasPartit
 from hwsim.explanation import Explanation, Partition
 from hwsim.problem import Mapping16, Problem, Status
 from workloads.errors import InputError
+from workloads.nearest import hint
 
 
 @click.command(name="evaluate", short_help="score and explain one mapping, op by op")
@@ -75,7 +76,7 @@ def mapping_of(mapping: str, problem: Problem) -> Mapping16:
     if not Path(mapping).exists():
         raise InputError(
             f"--mapping {mapping}: expected compiler, best-known or a mapping file (best_mapping.json of a run),"
-            " found no such file"
+            f" found no such file{hint(mapping, ('compiler', 'best-known'))}"
         )
     return mapping_file.read(mapping, problem)
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
+from egrl.cli.names import OneOf
 from workloads.errors import InputError
+from workloads.nearest import one_of
 
 KINDS = ("workloads", "chips", "methods", "problems", "settings")
 
@@ -73,8 +75,10 @@ def _settings(of: str | None) -> list[dict[str, object]]:
 
     names = (*PROBLEMS, *METHODS, "evaluator")
     if of is None or of.partition(":")[0] not in names:
-        found_name = "nothing" if of is None else repr(of)
-        raise InputError(f"list settings: expected one of {', '.join(names)} after it, found {found_name}")
+        expected = (
+            one_of(of, names) if of is not None else f"expected one of {', '.join(names)}, found nothing"
+        )
+        raise InputError(f"list settings: {expected}")
     if of == "evaluator":
         given: Any = EvaluatorConfig()
         prefix = "evaluator"
@@ -97,7 +101,7 @@ def _settings(of: str | None) -> list[dict[str, object]]:
 
 
 @click.command(name="list", short_help="list workloads, chips, methods, problems, or settings of one")
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=OneOf(KINDS))
 @click.argument("of", required=False)
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document")
 def command(kind: str, of: str | None, as_json: bool) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from egrl.cli.names import OneOf
 from egrl.cli.output import output_file
 from egrl.figures import FIGURES
 from egrl.figures.drawing import Drawing
@@ -28,7 +29,7 @@ def _help() -> str:
 
 
 @click.command(name="plot", short_help="draw figures from run folders", help=_help())
-@click.argument("figure", type=click.Choice(list(FIGURES)), metavar="FIGURE")
+@click.argument("figure", type=OneOf(list(FIGURES)), metavar="FIGURE")
 @click.argument("runs", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, help="file to write: .png, .svg or .pdf")
 @click.option("--json", "as_json", is_flag=True, help="print the numbers behind it as one JSON document")

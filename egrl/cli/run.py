@@ -9,6 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 import click
 
+from egrl.cli.names import OneOf
 from egrl.runs.config import RunOptions
 from workloads.errors import InputError
 
@@ -65,7 +66,7 @@ def ablation_setting(method: str, ablation: str) -> str:
 )
 @click.option(
     "--ablation",
-    type=click.Choice(["no-learning", "no-search", "no-revision"]),
+    type=OneOf(["no-learning", "no-search", "no-revision"]),
     help="without a part of the method (muzero): search by the game's rules alone, the policy network alone, or no"
     " revised games",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from egrl.core.registry import MethodDefinition, MethodEntry
 from workloads.errors import InputError
+from workloads.nearest import one_of
 
 METHODS: dict[str, MethodEntry] = {
     "egrl": MethodEntry(
@@ -48,6 +49,9 @@ def find_method(name: str) -> MethodDefinition:
     """The method called `name`, NAME or NAME:VARIANT; InputError listing the names where there is none."""
     own, colon, variant = name.partition(":")
     entry = METHODS.get(own)
-    if entry is None or (colon and not (entry.family and variant)):
-        raise InputError(f"--method: expected one of {', '.join(METHODS)}, found {name!r}")
+    if entry is None:
+        raise InputError(f"--method: {one_of(name, METHODS)}")
+    if colon and not (entry.family and variant):
+        expected = f"{own}:NAME, or {own}" if entry.family else f"{own}, which has no variants"
+        raise InputError(f"--method: expected {expected}, found {name!r}")
     return entry.load(variant)

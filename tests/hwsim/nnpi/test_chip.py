@@ -117,7 +117,9 @@ def test_a_chip_is_described_by_its_memories():
 
 
 def test_unknown_names_and_unreadable_files_are_the_users_error(tmp_path):
-    with pytest.raises(InputError, match=r"chip 'nnpj': expected one of .*nnpi.* or a .toml file"):
+    with pytest.raises(
+        InputError, match=r"chip: expected one of .*nnpi.* or a .toml file, found 'nnpj'; did you mean nnpi"
+    ):
         load_chip("nnpj")
     with pytest.raises(InputError, match=r"absent.toml: expected a chip file: No such file"):
         load_chip(tmp_path / "absent.toml")
