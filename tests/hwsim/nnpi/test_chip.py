@@ -59,7 +59,12 @@ def test_a_chip_loads_from_a_file(tmp_path):
         ("ices = 12", "", "compute.ices: expected a value, found none"),
         ("cross = true", "cross = 1", "effects.cross.*boolean.*found 1"),
         ("cross = true", "cross = true\ncrosss = true", "effects.crosss: expected no such key"),
-        ("capacity_bytes = 25165824", "capacity_bytes = 0", r"memories.1.capacity_bytes.*found 0"),
+        ("capacity_bytes = 25165824", "capacity_bytes = 0", r"memories\[1\] \(llc\).capacity_bytes.*found 0"),
+        (
+            "bandwidth_Bps = 680000000000.0",
+            "bandwith_Bps = 1.0",
+            r"memories\[1\] \(llc\).bandwith_Bps: expected no such key but name, .*; did you mean bandwidth_Bps\?",
+        ),
         ("bandwidth_Bps = 680000000000.0", "bandwidth_Bps = 1.0", "memories.*does not fall.*dram.*llc"),
         ('name = "sram"', 'name = "llc"', "memories: expected different names"),
         ('into = "llc"', 'into = "cache"', "prefetch.into: expected.*llc, sram.*found 'cache'"),
