@@ -115,7 +115,9 @@ def command(kind: str, of: str | None, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"kind": "list", "version": 1, "of": kind, "entries": found}))
     else:
-        width = max(len(str(entry["name"])) for entry in found)
+        if not found:
+            click.echo(f"egrl list: {of} has no settings", err=True)
+        width = max((len(str(entry["name"])) for entry in found), default=0)
         for entry in found:
             click.echo(f"{entry['name']!s:<{width}}  {entry['summary']}")
     return 0
