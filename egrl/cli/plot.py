@@ -16,7 +16,7 @@ from workloads.errors import InputError
 
 HELP = """Draw a figure from one or more run folders.
 
-egrl plot curves runs/bert-egrl-s0-1 -o curve.png
+egrl plot curves runs/bert-egrl-s0-1 -o curves.png
 
 \b
 Figures:
@@ -31,23 +31,28 @@ def _help() -> str:
 @click.command(name="plot", short_help="draw figures from run folders", help=_help())
 @click.argument("figure", type=OneOf(list(FIGURES)), metavar="FIGURE")
 @click.argument("runs", nargs=-1, required=True)
-@click.option("-o", "--output", required=True, help="file to write: .png, .svg or .pdf")
+@click.option(
+    "-o",
+    "--output",
+    help="file to write: .png, .svg or .pdf [RUN/FIGURE.png; of several runs FIGURE.png in this folder]",
+)
 @click.option("--json", "as_json", is_flag=True, help="print the numbers behind it as one JSON document")
-def command(figure: str, runs: tuple[str, ...], output: str, as_json: bool) -> int:
+def command(figure: str, runs: tuple[str, ...], output: str | None, as_json: bool) -> int:
     """Draw a figure and write it to a file."""
     from analysis import style
     from egrl.runs.past import PastRun
 
-    path = output_file(output, *style.FORMATS)
+    path = None if output is None else output_file(output, *style.FORMATS)
     module = importlib.import_module(FIGURES[figure][1])
     read = getattr(module, "read", PastRun.read)
     drawing: Drawing = module.draw([read(Path(run)) for run in runs])
+    if path is None:
+        path = (Path(runs[0]) if len(runs) == 1 else Path()) / f"{figure}.png"
+        click.echo(f"egrl plot: {path}", err=True)
     try:
         style.save(drawing.figure, path)
     except OSError as error:
-        raise InputError(
-            f"--output {output}: expected a file that can be written: {error.strerror}"
-        ) from error
+        raise InputError(f"--output {path}: expected a file that can be written: {error.strerror}") from error
     for remark in drawing.remarks:
         click.echo(f"egrl plot: {remark}", err=True)
     if as_json:

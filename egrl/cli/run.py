@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, get_args, get_type_hints
 
 import click
@@ -51,6 +51,7 @@ def ablation_setting(method: str, ablation: str) -> str:
     "--resume",
     help="go on with this run folder (with a larger budget, say)",
 )
+@click.option("--config", "config_file", help="run this config.toml again; other flags override what it says")
 @click.option(
     "--set",
     "settings",
@@ -75,7 +76,8 @@ def ablation_setting(method: str, ablation: str) -> str:
 def command(
     out: str | None,
     resume: str | None,
-    settings: tuple[str, ...],
+    config_file: str | None,
+    settings: Sequence[str],
     preset: str,
     ablation: str | None,
     quiet: bool,
@@ -84,20 +86,29 @@ def command(
 ) -> int:
     """Search for the best mapping of a workload within a budget; leaves a run folder.
 
+    \b
     egrl run --workload bert --gens 200
+    egrl run --config runs/bert-egrl-s0-1/config.toml --seed 1
     """
     from egrl import api
     from egrl.core.stopping import Interrupted
     from egrl.problems import find_problem
+    from egrl.runs import again, summary
     from egrl.runs import resume as resuming
-    from egrl.runs import summary
 
-    workload = options.pop("workload") or ""
     if resume:
-        resuming.check_only({"ablation": ablation})
-    elif ablation is not None:
-        method = options["method"] or find_problem(options["problem"] or RunOptions.problem).method
-        settings = (*settings, ablation_setting(method, ablation))
+        resuming.check_only({"config": config_file, "ablation": ablation})
+    elif config_file is not None:
+        if preset:
+            raise InputError(
+                f"--preset {preset}: expected no --config, which has every setting, found {config_file}"
+            )
+        given = {name: value for name, value in options.items() if value is not None}
+        options, settings = again.options_of_file(config_file, given, settings)
+    workload = options.pop("workload") or ""
+    if ablation is not None and not resume:
+        method = options.get("method") or find_problem(options.get("problem") or RunOptions.problem).method
+        settings = [*settings, ablation_setting(method, ablation)]
     try:
         result = api.search(
             workload, out=out, resume=resume, settings=settings, preset=preset, quiet=quiet, **options

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     help="then search each workload with N evaluations, from the policy and from scratch",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, help="of those searches [0]")
-@click.option("--quiet", is_flag=True, help="no progress")
+@click.option("--quiet", is_flag=True, help="print nothing")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
 def command(
     runs: tuple[str, ...],
@@ -86,7 +86,7 @@ def command(
         return 130
     if as_json:
         click.echo(json.dumps({"kind": "transfers", "version": 1, "transfers": documents}))
-    else:
+    elif not quiet:
         click.echo(table(documents, documents[0]["targets"][0]["rival"]), nl=False)
     return 0
 
