@@ -26,10 +26,11 @@ from egrl.runs.new_folder import default_folder
 from egrl.runs.past import with_own_inputs
 from egrl.runs.prepare import Prepared, build_problem, copies_of, prepare
 from egrl.runs.resolve import resolve, resolve_again
-from egrl.runs.resume import check_only, code_flags, nothing_left
+from egrl.runs.resume import check_only, code_flags, fixed_settings, nothing_left
 from egrl.subjects import GivenMethod, MethodLike, is_problem, method_of, name_of
 from hwsim.problem import Problem
 from workloads.errors import InputError
+from workloads.nearest import one_of
 
 if TYPE_CHECKING:
     from egrl.measure.board_executor import BoardExecutor
@@ -54,8 +55,8 @@ def search(
     Args:
         workload: str, a name of `egrl list workloads`, or a workload file (.json); a Workload, a Program; or a Problem,
             which then is what is searched. Needed, unless `resume` is given.
-        method: str, a name of `egrl list methods` or MODULE:NAME; the settings of a registered method, `EaConfig(…)`
-            say; a MethodDefinition; or a function of a Context that gives a Method; default "": egrl, or the problem's own
+        method: str, a name of `egrl list methods` or MODULE:NAME; the settings of a method, `EaConfig(…)` say; a
+            MethodDefinition; or a function of a Context that gives a Method; default "": egrl, or the problem's own
             (fft: tag).
         chip: str, a name of `egrl list chips`, or a chip file (.toml); a Chip or a Package; default "": the problem's
             first.
@@ -102,7 +103,7 @@ def search(
     """
     unknown = sorted(set(options) - set(_option_names()))
     if unknown:
-        raise InputError(f"unknown option {unknown[0]!r}; expected one of {', '.join(_option_names())}")
+        raise InputError(f"option: {one_of(unknown[0], _option_names())}")
     given = {k: _plain(v) for k, v in options.items() if v is not None}
     if evaluator is not None:
         given["evaluator"] = name_of_evaluator(evaluator)
@@ -149,6 +150,7 @@ def search(
         )
         if boards is not None:
             boards.attach(path)
+        folder.settings = fixed_settings(resolved)
         return _run(resolved, folder, prepared, None, boards, quiet, on_generation)
 
 
@@ -205,7 +207,9 @@ def _resume(
     with contextlib.ExitStack() as stack:
         stack.enter_context(progress.compiling(quiet))
         folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
+        checkpoint.check_version(path / "checkpoint")
         old, resolved = resolve_again(path, given)
+        folder.settings = fixed_settings(resolved)
         options = resolved.run
         own = resolved
         if folder.begun:

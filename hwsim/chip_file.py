@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar, cast
+from typing import Annotated, Any, Generic, TypeVar, cast, get_args, get_type_hints
 
 import tomli_w
 from pydantic import Field, TypeAdapter, ValidationError
 
 from workloads.errors import InputError
 from workloads.files import parse_toml, read_text
+from workloads.nearest import hint, one_of
 
 MAX_FILE_BYTES = 1 << 20
+UNKNOWN = "unexpected_keyword_argument"
+"""What pydantic calls a key that a dataclass has not."""
 
 Count = Annotated[int, Field(strict=True, ge=1, lt=2**53)]
 Rate = Annotated[float, Field(strict=True, ge=1, le=1e18, allow_inf_nan=False)]
@@ -33,7 +37,7 @@ class ChipFiles(Generic[C]):
     def __init__(self, chip: type[C], kind: str, version: int, package: str, folder: str = "chips") -> None:
         """`folder` of `package` holds the files that ship; each is called like its chip."""
         self.kind, self.version = kind, version
-        self._adapter: TypeAdapter[C] = TypeAdapter(chip)
+        self._chip, self._adapter = chip, TypeAdapter(chip)
         self._folder = files(package) / folder
 
     def names(self) -> tuple[str, ...]:
@@ -55,7 +59,7 @@ class ChipFiles(Generic[C]):
         if given in names:
             return self.parse(self._packaged(given), f"{given}.toml")
         if not given.endswith(".toml"):
-            raise InputError(f"chip {given!r}: expected one of {', '.join(names)} or a .toml file")
+            raise InputError(f"chip: {one_of(given, names, ' or a .toml file')}")
         return self.parse(read_text(given, "a chip file", MAX_FILE_BYTES), given)
 
     def parse(self, text: str, where: str) -> C:
@@ -73,12 +77,12 @@ class ChipFiles(Generic[C]):
         try:
             return self._adapter.validate_python(table)
         except ValidationError as error:
-            raise InputError(f"{where}: {_first(error)}") from error
+            raise InputError(f"{where}: {_first(error, table, self._chip)}") from error
 
     def text_of(self, chip: C) -> str:
         """The TOML text of a chip, from which `parse` makes an equal one."""
-        fields = asdict(cast(Any, chip))  # any dataclass
-        return tomli_w.dumps({"kind": self.kind, "version": self.version, **fields})
+        values = asdict(cast(Any, chip))  # any dataclass
+        return tomli_w.dumps({"kind": self.kind, "version": self.version, **values})
 
     def _packaged(self, name: str) -> str:
         return (self._folder / f"{name}.toml").read_text(encoding="utf-8")
@@ -92,17 +96,43 @@ def capacity(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
-def _first(error: ValidationError) -> str:
-    """The first problem that pydantic found, as `key: expected …, found …`."""
-    problem: Any = error.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in problem["loc"])
+def _first(error: ValidationError, table: Mapping[str, Any], chip: type) -> str:
+    """The first problem that pydantic found in a table, as `key: expected …, found …`; a key that is none first."""
+    problems: list[Any] = error.errors(include_url=False)
+    problem = min(problems, key=lambda each: each["type"] != UNKNOWN)
+    key = _told(problem["loc"], table)
     match problem["type"]:
         case "missing":
             return f"{key}: expected a value, found none"
-        case "unexpected_keyword_argument":
-            return f"{key}: expected no such key, found {problem['input']!r}"
+        case _ if problem["type"] == UNKNOWN:
+            known = _keys(problem["loc"][:-1], chip)
+            meant = hint(str(problem["loc"][-1]), known)
+            return f"{key}: expected no such key but {', '.join(known)}, found {problem['input']!r}{meant}"
         case "value_error":
             return str(problem["ctx"]["error"])
         case _:
             expected = problem["msg"].removeprefix("Input should be ")
             return f"{key}: expected {expected}, found {problem['input']!r}"
+
+
+def _told(location: Sequence[str | int], table: Any) -> str:
+    """Where a value lies, for people: a table of a list by its number from 0 and its name, "memories[1] (llc).name"."""
+    text = ""
+    for part in location:
+        try:
+            table = table[part]
+        except (KeyError, IndexError, TypeError):
+            table = None
+        if isinstance(part, int):
+            name = table.get("name") if isinstance(table, Mapping) else None
+            text += f"[{part}]" + (f" ({name})" if isinstance(name, str) else "")
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def _keys(location: Sequence[str | int], chip: Any) -> list[str]:
+    """The keys of the table at a location of a chip file."""
+    for part in location:
+        chip = get_args(chip)[0] if isinstance(part, int) else get_type_hints(chip)[part]
+    return [entry.name for entry in fields(chip)]

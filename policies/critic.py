@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from typing_extensions import Doc
 
 from policies.graph import Graph
 from policies.weight_vector import WeightFormat, Weights, weight_format_of
@@ -30,15 +31,10 @@ TWINS = 2
 
 @dataclass(frozen=True)
 class CriticConfig:
-    """Shape of each critic.
+    """Shape of each critic."""
 
-    Attributes:
-        width: of a node's state.
-        layers: of message passing.
-    """
-
-    width: int = 64
-    layers: int = 3
+    width: Annotated[int, Doc("of a node's state")] = 64
+    layers: Annotated[int, Doc("of message passing")] = 3
 
     def __post_init__(self) -> None:
         if not 1 <= self.width <= 4096 or not 0 <= self.layers <= 32:

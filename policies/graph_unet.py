@@ -15,11 +15,13 @@ Deviations:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import Doc
 
 from policies.attention import GraphAttention
 from policies.graph import Graph, edges_between, square, union
@@ -30,21 +32,15 @@ from policies.weights import assign
 
 @dataclass(frozen=True)
 class GraphUNetConfig:
-    """Shape of the actor (defaults: EGRL, Table 2; pool_ratio: Gao and Ji).
+    """Shape of the actor (defaults: EGRL, Table 2; pool_ratio: Gao and Ji)."""
 
-    Attributes:
-        depth: number of poolings.
-        width: state size of a node, a multiple of `attention_heads`.
-        attention_heads: heads of each attention layer, width / attention_heads channels each.
-        pool_ratio: share of the nodes that a pooling keeps, 0 < ratio <= 1.
-        output_gain: standard deviation of the initial logits, roughly.
-    """
-
-    depth: int = 4
-    width: int = 128
-    attention_heads: int = 4
-    pool_ratio: float = 0.5
-    output_gain: float = 1.0
+    depth: Annotated[int, Doc("number of poolings")] = 4
+    width: Annotated[int, Doc("state size of a node, a multiple of `attention_heads`")] = 128
+    attention_heads: Annotated[
+        int, Doc("heads of each attention layer, width / attention_heads channels each")
+    ] = 4
+    pool_ratio: Annotated[float, Doc("share of the nodes that a pooling keeps, 0 < ratio <= 1")] = 0.5
+    output_gain: Annotated[float, Doc("standard deviation of the initial logits, roughly")] = 1.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.depth <= 32:

@@ -35,6 +35,7 @@ import torch
 from annotated_types import Ge, Gt, Le
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import Doc
 
 from policies.graph import Graph
 from policies.sage_layer import SageLayer
@@ -49,6 +50,7 @@ SHIFT, STRETCH = 0.3, 1.5
 """How far a place may be learned to lie from the even one: added, then multiplied (its logarithm)."""
 SITUATION = 5
 """Columns of `Stages.situation`."""
+Steepness = Annotated[float, Ge(0), Le(20)]
 
 
 class Stages(NamedTuple):
@@ -67,29 +69,37 @@ class Stages(NamedTuple):
 
 @dataclass(frozen=True)
 class GraphSageConfig:
-    """Shape of the network (the paper's is 8 layers of 128).
+    """Shape of the network (the paper's is 8 layers of 128)."""
 
-    Attributes:
-        layers: of GraphSAGE.
-        width: state size of a node.
-        waves: of a choice's place, cosines and sines each.
-        crowds: whether nodes and choices see what else had their choice, and nodes how they lie and what else there is.
-        stay: logits that a choice loses for each step away from the earlier one, before any learning; 0: none for the
-            number of nodes either.
-        leave: logits that the hottest choice loses, before any learning.
-        slope: logits that a choice loses for each step away from where a node without an earlier choice belongs, before
-            any learning; 0: such a node's logits are of queries and keys, too, as the paper's.
-        output_gain: standard deviation of the initial logits, roughly.
-    """
-
-    layers: Annotated[int, Ge(0), Le(64)] = 2
-    width: Annotated[int, Ge(1), Le(4096)] = 32
-    waves: Annotated[int, Ge(1), Le(64)] = 8
-    crowds: bool = True
-    slope: Annotated[float, Ge(0), Le(20)] = 4.0
-    stay: Annotated[float, Ge(0), Le(20)] = 2.0
-    leave: Annotated[float, Ge(0), Le(20)] = 4.0
-    output_gain: Annotated[float, Gt(0), Le(100)] = 0.3
+    layers: Annotated[int, Ge(0), Le(64), Doc("of GraphSAGE")] = 2
+    width: Annotated[int, Ge(1), Le(4096), Doc("state size of a node")] = 32
+    waves: Annotated[int, Ge(1), Le(64), Doc("of a choice's place, cosines and sines each")] = 8
+    crowds: Annotated[
+        bool,
+        Doc(
+            "whether nodes and choices see what else had their choice, and nodes how they lie and"
+            " what else there is"
+        ),
+    ] = True
+    slope: Annotated[
+        Steepness,
+        Doc(
+            "logits that a choice loses for each step away from where a node without an earlier"
+            " choice belongs, before any learning; 0: such a node's logits are of queries and keys,"
+            " too, as the paper's"
+        ),
+    ] = 4.0
+    stay: Annotated[
+        Steepness,
+        Doc(
+            "logits that a choice loses for each step away from the earlier one, before any learning;"
+            " 0: none for the number of nodes either"
+        ),
+    ] = 2.0
+    leave: Annotated[Steepness, Doc("logits that the hottest choice loses, before any learning")] = 4.0
+    output_gain: Annotated[
+        float, Gt(0), Le(100), Doc("standard deviation of the initial logits, roughly")
+    ] = 0.3
 
 
 class GraphSage(nn.Module):

@@ -26,6 +26,7 @@ from annotated_types import Ge, Gt, Le
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import Doc
 
 from policies.categorical import Support
 from workloads.errors import InputError
@@ -33,32 +34,39 @@ from workloads.errors import InputError
 
 @dataclass(frozen=True)
 class MuZeroConfig:
-    """Shape of the networks.
+    """Shape of the networks."""
 
-    Attributes:
-        width: of an embedding.
-        hidden: of the layers of dynamics and heads.
-        blocks: residual blocks that make the embedding.
-        row_width: what a row of a list (a buffer) becomes.
-        map_channels: of the first convolution over the map, twice as many from the second on.
-        map_blocks: residual blocks over the smallest map.
-        ids, id_width: buckets and width of the embedding of names (tensors, groups); 0 = names are not seen, so that
-            other programs can be served.
-        frequencies: pairs of sine and cosine of the place in the program.
-        bins, support: of values and rewards, in the transformed domain.
-    """
-
-    width: Annotated[int, Ge(4), Le(8192)] = 256
-    hidden: Annotated[int, Ge(4), Le(8192)] = 256
-    blocks: Annotated[int, Ge(0), Le(64)] = 1
-    row_width: Annotated[int, Ge(1), Le(1024)] = 32
-    map_channels: Annotated[int, Ge(1), Le(512)] = 8
-    map_blocks: Annotated[int, Ge(0), Le(64)] = 1
-    ids: Annotated[int, Ge(0), Le(2**20)] = 512
-    id_width: Annotated[int, Ge(1), Le(256)] = 8
-    frequencies: Annotated[int, Ge(0), Le(16)] = 8
-    bins: Annotated[int, Ge(3), Le(4001)] = 61
-    support: Annotated[float, Gt(0), Le(1e6)] = 15.0
+    width: Annotated[int, Ge(4), Le(8192), Doc("of an embedding")] = 256
+    hidden: Annotated[int, Ge(4), Le(8192), Doc("of the layers of dynamics and heads")] = 256
+    blocks: Annotated[int, Ge(0), Le(64), Doc("residual blocks that make the embedding")] = 1
+    row_width: Annotated[int, Ge(1), Le(1024), Doc("what a row of a list (a buffer) becomes")] = 32
+    map_channels: Annotated[
+        int, Ge(1), Le(512), Doc("of the first convolution over the map, twice as many from the second on")
+    ] = 8
+    map_blocks: Annotated[int, Ge(0), Le(64), Doc("residual blocks over the smallest map")] = 1
+    ids: Annotated[
+        int,
+        Ge(0),
+        Le(2**20),
+        Doc(
+            "buckets and width of the embedding of names (tensors, groups); 0 = names are not seen,"
+            " so that other programs can be served"
+        ),
+    ] = 512
+    id_width: Annotated[
+        int,
+        Ge(1),
+        Le(256),
+        Doc(
+            "buckets and width of the embedding of names (tensors, groups); 0 = names are not seen,"
+            " so that other programs can be served"
+        ),
+    ] = 8
+    frequencies: Annotated[
+        int, Ge(0), Le(16), Doc("pairs of sine and cosine of the place in the program")
+    ] = 8
+    bins: Annotated[int, Ge(3), Le(4001), Doc("of values and rewards, in the transformed domain")] = 61
+    support: Annotated[float, Gt(0), Le(1e6), Doc("of values and rewards, in the transformed domain")] = 15.0
 
     def __post_init__(self) -> None:
         """Raises InputError where no bin stands for 0."""

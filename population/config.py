@@ -6,10 +6,11 @@ Sources of the defaults: EGRL, Table 2, and, where it gives nothing, a published
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from hwsim.stages import Pipeline
 from population.moves import MovesConfig
@@ -20,41 +21,57 @@ from population.walk import WalkConfig
 
 @dataclass(frozen=True)
 class EvolutionConfig:
-    """Settings of the population.
+    """Settings of the population."""
 
-    Attributes:
-        population: k, number of individuals, at least 4 (EGRL, Table 2).
-        boltzmann_fraction: share that are Boltzmann chromosomes (own choice; Table 2: 0.2).
-        survival: "islands" (own choice): a walk of GNNs and islands of chromosomes, whose children compete with their
-            parents, see `population.steady`; "generational": Algorithm 2, see `population.offspring`.
-        readout: a policy takes its most probable choices ("greedy", own choice) or draws them ("sample").
-        walk: how the GNNs move, with "islands".
-        island_size, islands: individuals an island and islands at most, with "islands" (own choice).
-        exploit: share of the chromosomes that come from the best island; the others come from the newest (own choice).
-        moves: local moves that make a chromosome's child, with "islands".
-        elite_fraction: share carried over unchanged, at least 2 individuals, with "generational" (published dump).
-        tournament: contestants a tournament (published dump).
-        crossover_prob: chance that a slot is filled by crossover or seeding, with "generational" (published dump).
-        mutation_prob: chance that a filled slot is mutated, with "generational" (published dump).
-        gnn_mutation: see `population.variation`.
-        boltzmann_mutation: the same, with "generational".
-    """
-
-    population: int = 20
-    boltzmann_fraction: float = 0.5
-    elite_fraction: float = 0.1
-    tournament: int = 3
-    crossover_prob: float = 0.3
-    mutation_prob: float = 0.85
-    survival: Literal["islands", "generational"] = "islands"
-    readout: Literal["greedy", "sample"] = "greedy"
-    walk: WalkConfig = field(default_factory=WalkConfig)
-    island_size: int = 20
-    islands: int = 6
-    exploit: float = 0.5
-    moves: MovesConfig = field(default_factory=MovesConfig)
-    gnn_mutation: GnnMutation = field(default_factory=GnnMutation)
-    boltzmann_mutation: BoltzmannMutation = field(default_factory=BoltzmannMutation)
+    population: Annotated[int, Doc("k, number of individuals, at least 4 (EGRL, Table 2)")] = 20
+    boltzmann_fraction: Annotated[
+        float, Doc("share that are Boltzmann chromosomes (own choice; Table 2: 0.2)")
+    ] = 0.5
+    elite_fraction: Annotated[
+        float,
+        Doc('share carried over unchanged, at least 2 individuals, with "generational" (published dump)'),
+    ] = 0.1
+    tournament: Annotated[int, Doc("contestants a tournament (published dump)")] = 3
+    crossover_prob: Annotated[
+        float,
+        Doc('chance that a slot is filled by crossover or seeding, with "generational" (published dump)'),
+    ] = 0.3
+    mutation_prob: Annotated[
+        float, Doc('chance that a filled slot is mutated, with "generational" (published dump)')
+    ] = 0.85
+    survival: Annotated[
+        Literal["islands", "generational"],
+        Doc(
+            '"islands" (own choice): a walk of GNNs and islands of chromosomes, whose children'
+            ' compete with their parents, see `population.steady`; "generational": Algorithm 2, see'
+            " `population.offspring`"
+        ),
+    ] = "islands"
+    readout: Annotated[
+        Literal["greedy", "sample"],
+        Doc('a policy takes its most probable choices ("greedy", own choice) or draws them ("sample")'),
+    ] = "greedy"
+    walk: Annotated[WalkConfig, Doc('how the GNNs move, with "islands"')] = field(default_factory=WalkConfig)
+    island_size: Annotated[
+        int, Doc('individuals an island and islands at most, with "islands" (own choice)')
+    ] = 20
+    islands: Annotated[int, Doc('individuals an island and islands at most, with "islands" (own choice)')] = 6
+    exploit: Annotated[
+        float,
+        Doc(
+            "share of the chromosomes that come from the best island; the others come from the newest"
+            " (own choice)"
+        ),
+    ] = 0.5
+    moves: Annotated[MovesConfig, Doc('local moves that make a chromosome\'s child, with "islands"')] = field(
+        default_factory=MovesConfig
+    )
+    gnn_mutation: Annotated[GnnMutation, Doc("see `population.variation`")] = field(
+        default_factory=GnnMutation
+    )
+    boltzmann_mutation: Annotated[BoltzmannMutation, Doc('the same, with "generational"')] = field(
+        default_factory=BoltzmannMutation
+    )
 
     def __post_init__(self) -> None:
         if not 4 <= self.population <= 10_000:

@@ -18,9 +18,11 @@ Decisions with a single choice never move.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from hwsim.stages import Pipeline
 from population.stage_moves import relieve, stage_move
@@ -34,29 +36,28 @@ TOLERANCE = 0.05
 
 @dataclass(frozen=True)
 class MovesConfig:
-    """Settings of local moves (own choices; docs/egrl.md has the experiments).
+    """Settings of local moves (own choices; docs/egrl.md has the experiments)."""
 
-    Attributes:
-        flip, swap, block, kin_swap, kin_block, kin_shift, repack: relative frequencies.
-        near: share of swaps and repacks with partners close by in execution order (swaps: geometric distance, mean 4).
-        length: mean number of decisions in a block or shift.
-        extra: mean number of moves beyond the first (Poisson).
-        staged: share of the moves of `population.stage_moves` where choices are stages.
-        hot: share of those that take a decision out of one of the fullest stages.
-    """
-
-    flip: float = 0.15
-    swap: float = 0.3
-    block: float = 0.05
-    kin_swap: float = 0.2
-    kin_block: float = 0.1
-    kin_shift: float = 0.05
-    repack: float = 0.15
-    near: float = 0.5
-    length: float = 5.0
-    extra: float = 1.0
-    staged: float = 0.9
-    hot: float = 0.5
+    flip: Annotated[float, Doc("relative frequencies")] = 0.15
+    swap: Annotated[float, Doc("relative frequencies")] = 0.3
+    block: Annotated[float, Doc("relative frequencies")] = 0.05
+    kin_swap: Annotated[float, Doc("relative frequencies")] = 0.2
+    kin_block: Annotated[float, Doc("relative frequencies")] = 0.1
+    kin_shift: Annotated[float, Doc("relative frequencies")] = 0.05
+    repack: Annotated[float, Doc("relative frequencies")] = 0.15
+    near: Annotated[
+        float,
+        Doc(
+            "share of swaps and repacks with partners close by in execution order (swaps: geometric"
+            " distance, mean 4)"
+        ),
+    ] = 0.5
+    length: Annotated[float, Doc("mean number of decisions in a block or shift")] = 5.0
+    extra: Annotated[float, Doc("mean number of moves beyond the first (Poisson)")] = 1.0
+    staged: Annotated[
+        float, Doc("share of the moves of `population.stage_moves` where choices are stages")
+    ] = 0.9
+    hot: Annotated[float, Doc("share of those that take a decision out of one of the fullest stages")] = 0.5
 
     @property
     def shares(self) -> dict[str, float]:

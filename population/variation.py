@@ -16,9 +16,11 @@ Deviations:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from policies.weight_vector import WeightFormat
 from population.genome import Boltzmann, Gnn
@@ -26,21 +28,14 @@ from population.genome import Boltzmann, Gnn
 
 @dataclass(frozen=True)
 class GnnMutation:
-    """Settings of weight mutation.
+    """Settings of weight mutation."""
 
-    Attributes:
-        fraction: at most this share of each tensor's weights changes.
-        strength: a changed weight moves by N(0, (strength |w|)^2).
-        super_probability, super_factor: some move this much further.
-        reset_probability, reset_sigma: some are drawn anew from N(0, sigma^2).
-    """
-
-    fraction: float = 0.05
-    strength: float = 0.1
-    super_probability: float = 0.05
-    super_factor: float = 10.0
-    reset_probability: float = 0.02
-    reset_sigma: float = 0.1
+    fraction: Annotated[float, Doc("at most this share of each tensor's weights changes")] = 0.05
+    strength: Annotated[float, Doc("a changed weight moves by N(0, (strength |w|)^2)")] = 0.1
+    super_probability: Annotated[float, Doc("some move this much further")] = 0.05
+    super_factor: Annotated[float, Doc("some move this much further")] = 10.0
+    reset_probability: Annotated[float, Doc("some are drawn anew from N(0, sigma^2)")] = 0.02
+    reset_sigma: Annotated[float, Doc("some are drawn anew from N(0, sigma^2)")] = 0.1
 
     def __post_init__(self) -> None:
         _check(self, "fraction", "super_probability", "reset_probability", most=1.0)
@@ -49,21 +44,14 @@ class GnnMutation:
 
 @dataclass(frozen=True)
 class BoltzmannMutation:
-    """Settings of chromosome mutation.
+    """Settings of chromosome mutation."""
 
-    Attributes:
-        prior_sigma: P x N(1, sigma^2).
-        temperature_mean, temperature_sigma: T x N(mean, sigma^2).
-        coldest, hottest: temperatures are clipped to this closed interval.
-        flips: mean number of decisions in which two priors change places.
-    """
-
-    prior_sigma: float = 0.1
-    temperature_mean: float = 0.95
-    temperature_sigma: float = 0.1
-    coldest: float = 0.02
-    hottest: float = 10.0
-    flips: float = 1.0
+    prior_sigma: Annotated[float, Doc("P x N(1, sigma^2)")] = 0.1
+    temperature_mean: Annotated[float, Doc("T x N(mean, sigma^2)")] = 0.95
+    temperature_sigma: Annotated[float, Doc("T x N(mean, sigma^2)")] = 0.1
+    coldest: Annotated[float, Doc("temperatures are clipped to this closed interval")] = 0.02
+    hottest: Annotated[float, Doc("temperatures are clipped to this closed interval")] = 10.0
+    flips: Annotated[float, Doc("mean number of decisions in which two priors change places")] = 1.0
 
     def __post_init__(self) -> None:
         _check(self, "prior_sigma", "temperature_mean", "temperature_sigma")

@@ -20,10 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from policies.weight_vector import Weights
 from population.genome import Child, Gnn, Individual
@@ -36,17 +37,11 @@ MARGIN = 1e-4
 
 @dataclass(frozen=True)
 class WalkConfig:
-    """Settings of a walk (own choices; docs/egrl.md has the experiments).
+    """Settings of a walk (own choices; docs/egrl.md has the experiments)."""
 
-    Attributes:
-        sigma: standard deviation of the perturbations.
-        learning_rate: of Adam.
-        patience: evaluations without a better reward after which a new walk begins.
-    """
-
-    sigma: float = 0.02
-    learning_rate: float = 0.01
-    patience: int = 250
+    sigma: Annotated[float, Doc("standard deviation of the perturbations")] = 0.02
+    learning_rate: Annotated[float, Doc("of Adam")] = 0.01
+    patience: Annotated[int, Doc("evaluations without a better reward after which a new walk begins")] = 250
 
     def __post_init__(self) -> None:
         for name in ("sigma", "learning_rate"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import logging
 from pathlib import Path
@@ -11,6 +10,7 @@ from workloads.endings import PROGRAMS
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.importers.read import is_model
+from workloads.nearest import hint
 from workloads.programs.names import program_names
 from workloads.sets import is_set, members
 from workloads.workload import Workload
@@ -85,7 +85,7 @@ def _variant(name: str, text: str, given: str) -> Workload:
         if key not in known or key in found:
             raise InputError(
                 f"workload {given!r}: expected each of {', '.join(f'{k}=NUMBER' for k in known)} at most once, found"
-                f" {part!r}"
+                f" {part!r}{hint(key, known) if key not in known else ''}"
             )
         found[key] = _parameter(value, known[key], f"workload {given!r}: {key}")
     try:
@@ -113,11 +113,9 @@ def _parameter(text: str, default: float, where: str) -> float:
 def _unknown_name(name: str) -> str:
     if name in program_names():
         return f"workload {name!r}: expected a workload, found a program, which --problem mmap takes"
-    close = difflib.get_close_matches(name.lower(), all_names(), n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(close)}? " if close else ""
     return (
-        f"workload {name!r}: expected a name from the zoo or a .json, .onnx or .pt2 file, found neither; "
-        f"{hint}`egrl list workloads` lists all names"
+        f"workload {name!r}: expected a name from the zoo or a .json, .onnx or .pt2 file, found neither;"
+        f" `egrl list workloads` lists all names{hint(name, all_names())}"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import lzma
 import re
@@ -13,6 +12,7 @@ from workloads.endings import HLO, PACKED
 from workloads.errors import InputError
 from workloads.files import read_bytes
 from workloads.load import all_names, load
+from workloads.nearest import hint
 from workloads.programs.names import program_names, read_shipped
 from workloads.programs.program import NO_ALIAS, Program
 from workloads.sets import is_set
@@ -108,11 +108,10 @@ def _is_workload(name: str) -> bool:
 
 def _unknown_name(name: str) -> str:
     known = (*program_names(), *all_names())
-    close = difflib.get_close_matches(_bare(name.partition(":")[0]), known, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(close)}? " if close else ""
+    meant = hint(_bare(name.partition(":")[0]), known)
     return (
         f"program {name!r}: expected the name of a program or of a workload, or a {PACKED}, .json or"
-        f" {', '.join(HLO)} file, found neither; {hint}`egrl list workloads` lists all names"
+        f" {', '.join(HLO)} file, found neither; `egrl list workloads` lists all names{meant}"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workloads.errors import InputError
+from workloads.nearest import hint
 from workloads.zoo.mcm87 import MCM87, SIZES, split
 
 MCM87_NAME = "mcm87"
@@ -22,8 +23,10 @@ def members(name: str) -> tuple[str, ...]:
     """
     parts = name.lower().split(":")[1:]
     if not is_set(name) or len(parts) > 2 or (parts and parts[0] not in SIZES):
-        expected = ", ".join([MCM87_NAME, *(f"{MCM87_NAME}:{part}" for part in SIZES)])
-        raise InputError(f"workloads {name!r}: expected one of the sets {expected}, found none of them")
+        known = [MCM87_NAME, *(f"{MCM87_NAME}:{part}" for part in SIZES)]
+        raise InputError(
+            f"workloads {name!r}: expected one of the sets {', '.join(known)}, found none of them{hint(name, known)}"
+        )
     if not parts:
         return tuple(MCM87)
     key, _, number = parts[1].partition("=") if len(parts) == 2 else ("seed", "=", "0")

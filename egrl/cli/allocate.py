@@ -6,15 +6,14 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from egrl.cli.evaluate import run_or_flags
+from egrl.cli.names import OneOf
 from egrl.cli.output import output_file
 from workloads.errors import InputError
-
-if TYPE_CHECKING:
-    from hwsim.problem import Mapping16, Problem
 
 NAMED = 8
 """Tensors that stick out are named up to this many; the file has all."""
@@ -34,9 +33,7 @@ NAMED = 8
 @click.option("--align", type=int, default=64, help="every offset is a multiple of this many bytes [64]")
 @click.option("--seconds", type=float, default=10.0, help="time limit of the search, a memory [10]")
 @click.option("--seed", type=int, default=0, help="of the search [0]")
-@click.option(
-    "--format", "form", type=click.Choice(["json", "csv"]), default="json", help="of the file [json]"
-)
+@click.option("--format", "form", type=OneOf(["json", "csv"]), default="json", help="of the file [json]")
 @click.option("-o", "--output", help="file to write [RUN/allocation.json or .csv; without RUN none]")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
 def command(
@@ -71,18 +68,8 @@ def command(
         )
     if output is not None:
         output_file(output)
-    others = {"--workload": workload, "--mapping": mapping, "--chip": chip}
-    given = [flag for flag, value in others.items() if value is not None] + ["--set"] * bool(settings)
-    if run is not None and given:
-        raise InputError(f"allocate: expected a run folder or --workload, found {run} and {', '.join(given)}")
-    if run is not None:
-        subject, chosen, name = _of_run(Path(run), problem or "")
-    elif workload is not None:
-        subject, chosen, name = _of_flags(
-            workload, mapping or "compiler", problem or "nnpi", chip or "", settings
-        )
-    else:
-        raise InputError("allocate: expected a run folder or --workload, found neither")
+    flags = {"--workload": workload, "--mapping": mapping, "--problem": problem, "--chip": chip}
+    subject, chosen, name = run_or_flags("allocate", run, flags, settings)
     memories = allocation.allocate(subject, chosen, align, seconds, seed)
     report = allocation.document(subject, name, memories, align)
     if output is None and run is not None:
@@ -94,25 +81,6 @@ def command(
     if not report["packed"]:
         raise RunFailure(failure(report, seconds))
     return 0
-
-
-def _of_run(folder: Path, problem: str) -> tuple[Problem, Mapping16, str]:
-    """A past run's problem, its best mapping [N, H], and where that lies."""
-    from egrl.runs import folder as run_folder
-    from egrl.runs.past import PastRun
-
-    run = PastRun.read(folder, problem)
-    return run.problem, run.best_mapping(), str(folder / run_folder.BEST)
-
-
-def _of_flags(
-    workload: str, mapping: str, problem: str, chip: str, settings: tuple[str, ...]
-) -> tuple[Problem, Mapping16, str]:
-    """The problem and the mapping [N, H] that flags name."""
-    from egrl.cli.evaluate import mapping_of, subject_of
-
-    subject = subject_of(workload, problem, chip, settings)
-    return subject, mapping_of(mapping, subject), mapping
 
 
 def failure(report: Mapping[str, Any], seconds: float) -> str:

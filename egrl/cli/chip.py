@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
+from egrl.cli.names import NamedGroup, OneOf
 from workloads.errors import InputError
+from workloads.nearest import one_of
 
 
-@click.group(name="chip", short_help="make a chip file of your own")
+@click.group(name="chip", cls=NamedGroup, short_help="make a chip file of your own")
 def command() -> None:
     """Chip files: memories from slowest to fastest, compute engines, overheads; packages of chips."""
 
@@ -19,7 +21,7 @@ def command() -> None:
 @click.argument("file")
 @click.option(
     "--problem",
-    type=click.Choice(("nnpi", "mcm", "mmap")),
+    type=OneOf(("nnpi", "mcm", "mmap")),
     help="what it is a chip of [that of the chip it is like; of two, nnpi]",
 )
 @click.option(
@@ -89,7 +91,7 @@ def _mmap(like: str, name: str) -> Template:
 
 def _check(like: str, names: Sequence[str], more: str = "") -> None:
     if like not in names:
-        raise InputError(f"--like {like}: expected one of {', '.join(names)}{more}")
+        raise InputError(f"--like: {one_of(like, names, more)}")
 
 
 TEMPLATES = {"nnpi": _nnpi, "mcm": _mcm, "mmap": _mmap}

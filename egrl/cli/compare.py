@@ -8,6 +8,11 @@ from typing import Any
 
 import click
 
+from workloads.errors import InputError
+
+EVALS = 4000
+"""Evaluations of each run, where no budget is given."""
+
 
 @click.command(name="compare", short_help="compare methods: a table and curves over seeds")
 @click.option(
@@ -19,7 +24,7 @@ import click
 )
 @click.option("--methods", required=True, metavar="A,B,…", help="methods of `egrl list methods`")
 @click.option("--seeds", type=click.IntRange(1), default=5, help="runs of each method: seeds 0, 1, … [5]")
-@click.option("--evals", type=int, default=4000, help="evaluations of each run [4000]")
+@click.option("--evals", type=int, default=None, help=f"evaluations of each run [{EVALS}]")
 @click.option(
     "--seconds", type=float, default=None, help="seconds of searching of each run, instead of --evals"
 )
@@ -37,6 +42,7 @@ import click
 @click.option("--threads", type=click.IntRange(1, 1024), default=1, help="of each run's learner [1]")
 @click.option("--out", required=True, help="folder of all runs and of the comparison; goes on where it is")
 @click.option("--workers", type=click.IntRange(1), default=1, help="runs at once, a process each [1]")
+@click.option("--quiet", is_flag=True, help="print nothing")
 @click.option("--json", "as_json", is_flag=True, help="print comparison.json instead of the table")
 def command(
     workloads: str,
@@ -44,6 +50,7 @@ def command(
     seeds: int,
     out: str,
     workers: int,
+    quiet: bool,
     as_json: bool,
     **options: Any,
 ) -> int:
@@ -56,6 +63,14 @@ def command(
     from egrl.compare import statistics as comparison
 
     folder = Path(out)
+    if options["evals"] is not None and options["seconds"] is not None:
+        raise InputError("expected one of --evals and --seconds, found both")
+    if options["evals"] is None:
+        options["evals"] = EVALS
+
+    def say(line: str) -> None:
+        if not quiet:
+            click.echo(f"egrl compare: {line}", err=True)
 
     document = comparison_report.compare(
         several_workloads(workloads, "--workload"),
@@ -64,11 +79,15 @@ def command(
         folder,
         options,
         workers,
-        lambda line: click.echo(f"egrl compare: {line}", err=True),
+        say,
     )
     if document is None:
-        click.echo("egrl: interrupted; the same command goes on", err=True)
+        if not quiet:
+            click.echo("egrl: interrupted; the same command goes on", err=True)
         return 130
-    click.echo(json.dumps(document) if as_json else comparison.markdown(document), nl=as_json)
+    if as_json:
+        click.echo(json.dumps(document))
+    elif not quiet:
+        click.echo(comparison.markdown(document), nl=False)
     comparison_report.check(document)
     return 0

@@ -16,35 +16,74 @@ from hwsim.capabilities import HasBestKnown, HasBound, HasExplanation, HasPartit
 from hwsim.explanation import Explanation, Partition
 from hwsim.problem import Mapping16, Problem, Status
 from workloads.errors import InputError
+from workloads.nearest import hint
 
 
 @click.command(name="evaluate", short_help="score and explain one mapping, op by op")
+@click.argument("run", required=False)
 @click.option(
-    "--workload", required=True, help="a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2)"
+    "--workload",
+    help="without RUN: a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2)",
 )
 @click.option(
     "--mapping",
-    default="compiler",
-    help="a mapping file (best_mapping.json), compiler, or best-known: the best that ships, or wisdom's [compiler]",
+    help="without RUN: a mapping file (best_mapping.json), compiler, or best-known: the best that ships, or wisdom's"
+    " [compiler]",
 )
-@click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
-@click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="problem.KEY=VALUE")
+@click.option("--problem", help="without RUN: what a mapping costs; see `egrl list problems` [nnpi]")
+@click.option("--chip", help="without RUN: a chip of `egrl list chips`, or a chip file (.toml)")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="without RUN: problem.KEY=VALUE")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
 def command(
-    workload: str, mapping: str, problem: str, chip: str, settings: tuple[str, ...], as_json: bool
+    run: str | None,
+    workload: str | None,
+    mapping: str | None,
+    problem: str | None,
+    chip: str | None,
+    settings: tuple[str, ...],
+    as_json: bool,
 ) -> int:
-    """Score one mapping, and say where its time goes: op by op (nnpi) or chip by chip (mcm).
+    """Score a run's best mapping, or another one, and say where its time goes: op by op (nnpi) or chip by chip (mcm).
 
+    \b
+    egrl evaluate runs/bert-egrl-s0-1
     egrl evaluate --workload bert --mapping runs/bert-egrl-s0-1/best_mapping.json
     """
-    subject = subject_of(workload, problem, chip, settings)
-    report = evaluation_report(subject, mapping_of(mapping, subject), mapping)
+    flags = {"--workload": workload, "--mapping": mapping, "--problem": problem, "--chip": chip}
+    subject, chosen, name = run_or_flags("evaluate", run, flags, settings)
+    report = evaluation_report(subject, chosen, name)
     rewarded = isinstance(subject, HasBound) and math.isfinite(subject.bound(0).reward)
     click.echo(
         json.dumps(report, allow_nan=False) if as_json else text_of(report, subject.about.rival, rewarded)
     )
     return 0
+
+
+def run_or_flags(
+    command_name: str, run: str | None, flags: Mapping[str, str | None], settings: Sequence[str]
+) -> tuple[Problem, Mapping16, str]:
+    """The problem, the mapping [N, H] and where it is from: a run's best, or what the flags --workload, --mapping,
+    --problem and --chip (None: not given) name. InputError where both or neither are given, or one is wrong.
+
+    Beside a run --problem may name its problem, which it must where that is MODULE:NAME.
+    """
+    given = [flag for flag, value in flags.items() if value is not None and flag != "--problem"]
+    given += ["--set"] * bool(settings)
+    if run is not None and given:
+        raise InputError(
+            f"{command_name}: expected a run folder or --workload, found {run} and {', '.join(given)}"
+        )
+    if run is not None:
+        from egrl.runs import folder as run_folder
+        from egrl.runs.past import PastRun
+
+        past = PastRun.read(Path(run), flags["--problem"] or "")
+        return past.problem, past.best_mapping(), str(Path(run) / run_folder.BEST)
+    if flags["--workload"] is None:
+        raise InputError(f"{command_name}: expected a run folder or --workload, found neither")
+    subject = subject_of(flags["--workload"], flags["--problem"] or "nnpi", flags["--chip"] or "", settings)
+    mapping = flags["--mapping"] or "compiler"
+    return subject, mapping_of(mapping, subject), mapping
 
 
 def subject_of(workload: str, problem: str, chip: str, settings: Sequence[str]) -> Problem:
@@ -75,7 +114,7 @@ def mapping_of(mapping: str, problem: Problem) -> Mapping16:
     if not Path(mapping).exists():
         raise InputError(
             f"--mapping {mapping}: expected compiler, best-known or a mapping file (best_mapping.json of a run),"
-            " found no such file"
+            f" found no such file{hint(mapping, ('compiler', 'best-known'))}"
         )
     return mapping_file.read(mapping, problem)
 

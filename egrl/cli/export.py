@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from egrl.cli.names import OneOf
 from egrl.cli.output import output_file
 from workloads.errors import InputError
 
@@ -18,7 +19,7 @@ from workloads.errors import InputError
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["json", "csv", "onnx"]),
+    type=OneOf(["json", "csv", "onnx"]),
     help="json: a mapping file; csv: a row a tensor; onnx: metadata in a copy of the model [the output's ending]",
 )
 @click.option("--model", help="the .onnx file that the run's workload was made of (format onnx)")

@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
+from egrl.cli.names import OneOf
 from workloads.errors import InputError
+from workloads.nearest import one_of
 
 KINDS = ("workloads", "chips", "methods", "problems", "settings")
 
@@ -121,13 +123,14 @@ def _config_of(name: str | None) -> tuple[Any, str]:
         return problems.find_problem(name).load().config(), "problem"
     if name is not None and name.partition(":")[0] in known[methods.KIND]:
         return methods.find_method(name).config(), "method"
-    listed = ", ".join([*known[problems.KIND], *known[methods.KIND], "evaluator"])
-    found_name = "nothing" if name is None else repr(name)
-    raise InputError(f"list settings: expected one of {listed} or MODULE:NAME after it, found {found_name}")
+    names = [*known[problems.KIND], *known[methods.KIND], "evaluator"]
+    if name is None:
+        raise InputError(f"list settings: expected one of {', '.join(names)} or MODULE:NAME, found nothing")
+    raise InputError(f"list settings: {one_of(name, names, ' or MODULE:NAME')}")
 
 
 @click.command(name="list", short_help="list workloads, chips, methods, problems, or settings of one")
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=OneOf(KINDS))
 @click.argument("of", required=False)
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document")
 def command(kind: str, of: str | None, as_json: bool) -> int:
@@ -141,6 +144,8 @@ def command(kind: str, of: str | None, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"kind": "list", "version": 1, "of": kind, "entries": found}))
     else:
+        if not found:
+            click.echo(f"egrl list: {of} has no settings", err=True)
         width = max((len(str(entry["name"])) for entry in found), default=0)
         for entry in found:
             click.echo(f"{entry['name']!s:<{width}}  {entry['summary']}")

@@ -16,6 +16,7 @@ from typing import TextIO
 
 import click
 
+from egrl.cli.names import NamedGroup, message_of
 from egrl.core.version import VERSION
 
 COMMANDS: dict[str, str] = {
@@ -38,7 +39,7 @@ MODULES: dict[str, str] = {"import": "import_model"}
 """Commands whose file has another name, because theirs is a word of Python."""
 
 
-class _Lazy(click.Group):
+class _Lazy(NamedGroup):
     """A group whose commands are imported on use, so that `egrl --help` is quick."""
 
     def list_commands(self, context: click.Context) -> list[str]:
@@ -87,7 +88,7 @@ def _main(argv: Sequence[str]) -> int:
         click.echo(error.format_message())
         return 2
     except click.ClickException as error:
-        return _fail(error.format_message(), 2)
+        return _fail(message_of(error), 2)
     except InputError as error:
         return _fail(str(error), 2)
     except RunFailure as error:

@@ -1,9 +1,70 @@
-"""Lists of names on the command line."""
+"""Names on the command line: lists of them, and what is said where one is none."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import click
+
 from workloads.errors import InputError
+from workloads.nearest import hint, one_of
 from workloads.sets import is_set, members
+
+
+class OneOf(click.Choice[str]):
+    """One of some names; a name that is none is answered with those like it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name. InputError where it is none of them."""
+        if value not in self.choices:
+            name = "" if param is None else param.human_readable_name
+            flag = max(param.opts, key=len) if isinstance(param, click.Option) else name
+            raise InputError(f"{flag}: {one_of(str(value), self.choices)}")
+        return super().convert(value, param, ctx)
+
+
+class NamedGroup(click.Group):
+    """Commands; a name that is none is answered with those like it."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's. InputError where there is no such command."""
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise InputError(f"{ctx.command_path}: {one_of(args[0], self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
+
+
+def message_of(error: click.ClickException) -> str:
+    """What click says, in one line with what was expected."""
+    text, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
+    if context is None:
+        return text
+    if isinstance(error, click.NoSuchOption):
+        known = [name for each in context.command.get_params(context) for name in each.opts]
+        return (
+            f"{context.command_path}: expected an option of `{context.command_path} --help`, found"
+            f" {error.option_name}{hint(error.option_name, known)}"
+        )
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        what = getattr(error.param, "help", None)
+        name = f"{error.param.opts[0]}, {what}" if what else error.param.make_metavar(context)
+        return f"{context.command_path}: expected {name}; found none"
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        return f"{error.param.opts[0]}: {_expected(error.message)}"
+    if isinstance(error, click.BadOptionUsage | click.BadParameter):
+        return f"{context.command_path}: {text}"
+    usage = " ".join([context.command_path, *context.command.collect_usage_pieces(context)])
+    return f"{text}; expected {usage}"
+
+
+def _expected(message: str) -> str:
+    """What click says of a value, "'x' is not a valid integer.", as "expected a valid integer, found 'x'"."""
+    for link in ("a valid ", "in the range "):
+        found, _, kind = message.rstrip(".").partition(f" is not {link}")
+        if kind:
+            return f"expected {'a value ' if link == 'in the range ' else ''}{link}{kind}, found {found}"
+    return message
 
 
 def several(text: str, flag: str) -> list[str]:

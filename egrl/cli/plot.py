@@ -12,7 +12,7 @@ from workloads.errors import InputError
 
 HELP = """Draw a figure from one or more run folders.
 
-egrl plot curves runs/bert-egrl-s0-1 -o curve.png
+egrl plot curves runs/bert-egrl-s0-1 -o curves.png
 
 \b
 Figures:
@@ -35,28 +35,34 @@ class _Plot(click.Command):
 @click.command(name="plot", cls=_Plot, short_help="draw figures from run folders", help=HELP)
 @click.argument("figure", metavar="FIGURE")
 @click.argument("runs", nargs=-1, required=True)
-@click.option("-o", "--output", required=True, help="file to write: .png, .svg or .pdf")
+@click.option(
+    "-o",
+    "--output",
+    help="file to write: .png, .svg or .pdf [RUN/FIGURE.png; of several runs FIGURE.png in this folder]",
+)
 @click.option("--problem", default="", help="the runs' problem, where it is MODULE:NAME")
 @click.option("--json", "as_json", is_flag=True, help="print the numbers behind it as one JSON document")
-def command(figure: str, runs: tuple[str, ...], output: str, problem: str, as_json: bool) -> int:
+def command(figure: str, runs: tuple[str, ...], output: str | None, problem: str, as_json: bool) -> int:
     """Draw a figure and write it to a file."""
     from analysis import style
     from egrl.figures import find_figure
     from egrl.figures.drawing import Drawing
     from egrl.runs.past import PastRun
 
-    path = output_file(output, *style.FORMATS)
+    path = None if output is None else output_file(output, *style.FORMATS)
     found = find_figure(figure)
     read = found.read or PastRun.read
     drawing = found.draw([read(Path(run), problem) for run in runs])
     if not isinstance(drawing, Drawing):
         raise InputError(f"plot {figure}: expected a Drawing of it, found {type(drawing).__name__}")
+    if path is None:
+        name = figure.replace(":", "-")
+        path = (Path(runs[0]) if len(runs) == 1 else Path()) / f"{name}.png"
+        click.echo(f"egrl plot: {path}", err=True)
     try:
         style.save(drawing.figure, path)
     except OSError as error:
-        raise InputError(
-            f"--output {output}: expected a file that can be written: {error.strerror}"
-        ) from error
+        raise InputError(f"--output {path}: expected a file that can be written: {error.strerror}") from error
     for remark in drawing.remarks:
         click.echo(f"egrl plot: {remark}", err=True)
     if as_json:

@@ -28,6 +28,12 @@ import click
 @click.option(
     "--gens", type=int, default=None, help="generations of 21 evaluations, over all workloads [1000]"
 )
+@click.option(
+    "--evals",
+    type=int,
+    default=None,
+    help="exactly so many evaluations, over all workloads, instead of --gens",
+)
 @click.option("--seconds", type=float, default=None, help="seconds of training, instead of --gens")
 @click.option(
     "--save-every",
@@ -63,6 +69,7 @@ def command(
     validation: str | None,
     method: str,
     gens: int | None,
+    evals: int | None,
     seconds: float | None,
     save_every: int,
     finetune: int,
@@ -110,6 +117,7 @@ def command(
         seconds,
         save_every,
         finetune,
+        evals,
     )
     try:
         found = pretrain(options, Path(out), quiet)

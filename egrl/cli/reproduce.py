@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
+from egrl.cli.names import OneOf
 from egrl.reproduce import REPORTS
 
 
 @click.command(name="reproduce", short_help="a paper's experiments again, published numbers beside ours")
-@click.argument("paper", type=click.Choice(list(REPORTS)))
+@click.argument("paper", type=OneOf(list(REPORTS)))
 @click.option("--quick", is_flag=True, help="small networks and budgets: minutes instead of hours")
 @click.option(
     "--out",

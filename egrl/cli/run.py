@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, get_args, get_type_hints
 
 import click
 
+from egrl.cli.names import OneOf
 from egrl.runs.config import RunOptions
 from workloads.errors import InputError
 
@@ -50,6 +51,7 @@ def ablation_setting(method: str, ablation: str) -> str:
     "--resume",
     help="go on with this run folder (with a larger budget, say)",
 )
+@click.option("--config", "config_file", help="run this config.toml again; other flags override what it says")
 @click.option(
     "--set",
     "settings",
@@ -65,7 +67,7 @@ def ablation_setting(method: str, ablation: str) -> str:
 )
 @click.option(
     "--ablation",
-    type=click.Choice(["no-learning", "no-search", "no-revision"]),
+    type=OneOf(["no-learning", "no-search", "no-revision"]),
     help="without a part of the method (muzero): search by the game's rules alone, the policy network alone, or no"
     " revised games",
 )
@@ -74,7 +76,8 @@ def ablation_setting(method: str, ablation: str) -> str:
 def command(
     out: str | None,
     resume: str | None,
-    settings: tuple[str, ...],
+    config_file: str | None,
+    settings: Sequence[str],
     preset: str,
     ablation: str | None,
     quiet: bool,
@@ -83,20 +86,29 @@ def command(
 ) -> int:
     """Search for the best mapping of a workload within a budget; leaves a run folder.
 
+    \b
     egrl run --workload bert --gens 200
+    egrl run --config runs/bert-egrl-s0-1/config.toml --seed 1
     """
     from egrl import api
     from egrl.core.stopping import Interrupted
     from egrl.problems import find_problem
+    from egrl.runs import again, summary
     from egrl.runs import resume as resuming
-    from egrl.runs import summary
 
-    workload = options.pop("workload") or ""
     if resume:
-        resuming.check_only({"ablation": ablation})
-    elif ablation is not None:
-        method = options["method"] or find_problem(options["problem"] or RunOptions.problem).method
-        settings = (*settings, ablation_setting(method, ablation))
+        resuming.check_only({"config": config_file, "ablation": ablation})
+    elif config_file is not None:
+        if preset:
+            raise InputError(
+                f"--preset {preset}: expected no --config, which has every setting, found {config_file}"
+            )
+        given = {name: value for name, value in options.items() if value is not None}
+        options, settings = again.options_of_file(config_file, given, settings)
+    workload = options.pop("workload") or ""
+    if ablation is not None and not resume:
+        method = options.get("method") or find_problem(options.get("problem") or RunOptions.problem).method
+        settings = [*settings, ablation_setting(method, ablation)]
     try:
         folder = out or (None if resume else True)
         result = api.search(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(0), default=0, help="of those searches [0]")
 @click.option("--problem", default="", help="the policies' problem, where it is MODULE:NAME")
 @click.option("--method", default="", help="with --finetune: their method, where it is MODULE:NAME")
-@click.option("--quiet", is_flag=True, help="no progress")
+@click.option("--quiet", is_flag=True, help="print nothing")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
 def command(
     runs: tuple[str, ...],
@@ -94,7 +94,7 @@ def command(
         return 130
     if as_json:
         click.echo(json.dumps({"kind": "transfers", "version": 1, "transfers": documents}))
-    else:
+    elif not quiet:
         click.echo(table(documents, documents[0]["targets"][0]["rival"]), nl=False)
     return 0
 

@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from workloads.errors import InputError
 from workloads.files import read_bytes
+from workloads.nearest import hint
 
 if TYPE_CHECKING:
     from egrl.runs.config import RunConfig
@@ -107,6 +108,7 @@ def _settings_of(methods: Sequence[str], method: str, setting: str) -> list[str]
             return ["method" + setting.removeprefix(name)] if name == method else []
     raise InputError(
         f"--set {setting}: expected problem.KEY=VALUE, or NAME.KEY=VALUE with NAME one of {', '.join(methods)}"
+        f"{hint(setting.partition('.')[0], ('problem', *methods))}"
     )
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workloads.errors import InputError, Notice
+from workloads.nearest import one_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -101,9 +102,7 @@ def find(kind: Kind, name: str) -> Outside:
             sys.path.append(os.getcwd())
         where = f"{kind.flag} {name}"
         return Outside(name, _imported(name, where), where, kind.expected)
-    raise InputError(
-        f"{kind.flag}: expected one of {', '.join([*kind.own, *offered])} or MODULE:NAME, found {name!r}"
-    )
+    raise InputError(f"{kind.flag}: {one_of(name, [*kind.own, *offered], ' or MODULE:NAME')}")
 
 
 def listing(kind: Kind, own: Mapping[str, str], summary: Callable[[Outside], str]) -> list[dict[str, object]]:

@@ -6,12 +6,12 @@ A key of a nested table may be named alone where it is unique: `--set method.alp
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar, get_type_hints
 
 from workloads.errors import InputError
+from workloads.nearest import hint
 
 TABLES = ("problem", "method", "evaluator")
 """The tables that `--set` reaches."""
@@ -41,9 +41,9 @@ def _resolve(key: str, kind: type, where: str) -> str:
         return matches[0]
     if matches:
         raise InputError(f"{where}: {key!r} is ambiguous: expected one of {', '.join(matches)}")
-    near = difflib.get_close_matches(key, dict.fromkeys(n.rsplit(".", 1)[-1] for n in names), 3)
-    hint = f"did you mean {', '.join(near)}?" if near else f"expected {_listed(names)}"
-    raise InputError(f"{where}: unknown key {key!r}; {hint}")
+    ends = {name.rsplit(".", 1)[-1]: name for name in names}
+    meant = hint(key, names) or hint(key.rsplit(".", 1)[-1], ends)
+    raise InputError(f"{where}: unknown key {key!r}{meant or '; expected ' + _listed(names)}")
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -88,9 +88,14 @@ def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(str(part) for part in first["loc"]) or (key if len(hints) else "")
-        message = first["msg"].removeprefix("Value error, ")
-        found = "" if first["type"] == "value_error" else f", found {str(first['input'])[:60]!r}"
+        message = first["msg"].removeprefix("Value error, ").replace("Input should be ", "expected ", 1)
+        found = "" if first["type"] == "value_error" else f", found {_short(first['input'])}"
         raise InputError(f"{where}: {location}: {message}{found}") from error
+
+
+def _short(value: Any) -> str:
+    """A value as it is typed, cut to 60 characters."""
+    return repr(value[:60]) if isinstance(value, str) else repr(value)[:60]
 
 
 def parse_set(settings: Sequence[str], *names: str) -> dict[str, dict[str, Any]]:
@@ -106,6 +111,7 @@ def parse_set(settings: Sequence[str], *names: str) -> dict[str, dict[str, Any]]
         if not equals or not dot or table not in tables or not key:
             raise InputError(
                 f"--set {setting}: expected {' or '.join(f'{name}.KEY=VALUE' for name in tables)}"
+                f"{hint(table, tables) if table not in tables else ''}"
             )
         try:
             value = tomllib.loads(f"value = {text}")["value"]

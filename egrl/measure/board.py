@@ -16,6 +16,8 @@ from hwsim.problem import Status
 LONGEST_LATENCY_S = 1e9
 MOST_SAMPLES = 100_000
 EXCERPT = 120
+ANSWERS = frozenset({"latency_s", "invalid", "error"})
+"""Keys of which an answer has one."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,21 @@ def parse_answer(line: str, number: int) -> Answer | None:
     if not isinstance(document, dict) or type(document.get("id")) is not int or document["id"] != number:
         return None
     return answer_of(document)
+
+
+def check_meant(line: str, number: int) -> None:
+    """BoardFailure where a line that answers no request looks as if it were meant to answer request `number`: a bare
+    number, or an answer without an id.
+    """
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return
+    unnamed = isinstance(document, dict) and "id" not in document and document.keys() & ANSWERS
+    if unnamed or _is_number(document):
+        raise BoardFailure(
+            f'expected an answer such as {{"id": {number}, "latency_s": 0.001}}, found {excerpt(line)}'
+        )
 
 
 def answer_of(document: Mapping[str, Any]) -> Answer:

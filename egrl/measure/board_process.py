@@ -6,7 +6,8 @@
           {"id": 7, "invalid": true, "epsilon": 0.2} the board's compiler would have to move that share of the bytes
           {"id": 7, "error": "what went wrong"}      this mapping cannot be measured
 
-Whatever else it prints is skipped: lines that are not JSON objects, and answers to other ids. docs/evaluators.md is
+Whatever else it prints is skipped: lines that are not JSON objects, and answers to other ids. Until the first answer, a
+bare number or an answer without an id is refused, as a mistake of whoever wrote the script. docs/evaluators.md is
 the page for people.
 """
 
@@ -21,10 +22,12 @@ import signal
 import subprocess
 import threading
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from egrl.measure.board import Answer, BoardDied, BoardSilent, excerpt, parse_answer
+from egrl.measure.board import Answer, BoardDied, BoardSilent, check_meant, excerpt, parse_answer
+from workloads.errors import Notice
 
 LONGEST_LINE = 16 * 2**20
 """Bytes of a line; a longer one is noise."""
@@ -32,6 +35,10 @@ TAIL_BYTES = 4096
 """What is kept of a board's stderr, for messages."""
 GRACE_S = 2.0
 """How long a board may take to end once its stdin is closed."""
+QUOTED_AFTER_S = 3.0
+"""After this long without a first answer, what a board said instead is shown."""
+_FIRST = tuple(bytes([byte]) for byte in b"{-+.0123456789")
+"""How a line begins that may be an answer, or meant as one."""
 
 
 class BoardProcess:
@@ -44,7 +51,7 @@ class BoardProcess:
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._tail, self._said = bytearray(), bytearray()
         self._number = 0
-        self._busy = False
+        self._busy = self._understood = False
         self._readers: list[threading.Thread] = []
 
     def measure(self, request: Mapping[str, Any], timeout_s: float) -> Answer:
@@ -75,10 +82,32 @@ class BoardProcess:
             raise BoardDied(self._obituary()) from None
 
     def _next(self, deadline: float) -> Answer | None:
-        line = self._lines.get(timeout=max(1e-3, deadline - time.monotonic()))
+        line = self._line(deadline)
         if line is None:
             raise _Ended
-        return parse_answer(line, self._number)
+        answer = parse_answer(line, self._number)
+        if answer is None and not self._understood:
+            check_meant(line, self._number)
+        self._understood = self._understood or answer is not None
+        return answer
+
+    def _line(self, deadline: float) -> str | None:
+        """The next line that may be an answer, None at the end. A board that has never answered, and says something
+        else meanwhile, is quoted in a `Notice`."""
+        left = max(1e-3, deadline - time.monotonic())
+        if not self._understood and left > QUOTED_AFTER_S:
+            try:
+                return self._lines.get(timeout=QUOTED_AFTER_S)
+            except queue.Empty:
+                left = max(1e-3, deadline - time.monotonic())
+            if self._said:
+                warnings.warn(
+                    f'the evaluator has given no answer such as {{"id": {self._number}, "latency_s": 0.001}} so far;'
+                    f" waiting up to {left:.0f} s more{_quoted('it said', self._said)}",
+                    Notice,
+                    stacklevel=2,
+                )
+        return self._lines.get(timeout=left)
 
     def _start(self) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE
@@ -130,7 +159,7 @@ class BoardProcess:
             how = "closed its stdout"
         else:
             how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
-        return how + _quoted("last words", self._tail)
+        return how + (_quoted("last words", self._tail) or _quoted("it said", self._said))
 
     def _kill(self) -> None:
         process, self._process = self._process, None
@@ -186,7 +215,7 @@ def _read_lines(stream: Any, lines: queue.Queue[str | None], said: bytearray) ->
             if b"\n" in chunk:
                 *whole, held = held.split(b"\n")
             for line in whole:
-                if line.lstrip()[:1] == b"{" and len(line) <= LONGEST_LINE:
+                if line.lstrip()[:1] in _FIRST and len(line) <= LONGEST_LINE:
                     lines.put(line.decode(errors="replace"))
             if len(held) > LONGEST_LINE:
                 held = bytearray()

@@ -7,7 +7,9 @@ With several workers it is called from as many threads. It cannot be interrupted
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -59,7 +61,10 @@ def name_of(evaluator: str | Function) -> str:
 
 
 def boards_of(name: str, function: Function | None, workers: int, config: EvaluatorConfig) -> list[Board]:
-    """`workers` boards. InputError where the command is none, or the function of a run is not at hand."""
+    """`workers` boards.
+
+    InputError where the command is none or names no program, or the function of a run is not at hand.
+    """
     if function is not None:
         return [FunctionBoard(function) for _ in range(workers)]
     if name.startswith(PYTHON):
@@ -73,6 +78,11 @@ def boards_of(name: str, function: Function | None, workers: int, config: Evalua
         raise InputError(f"--evaluator {name!r}: expected a command: {error}") from error
     if not command:
         raise InputError(f"--evaluator {name!r}: expected a command, found none")
+    if shutil.which(command[0]) is None:
+        there = "a file that cannot be run" if os.path.exists(command[0]) else "no such program"
+        raise InputError(
+            f"--evaluator {name!r}: expected a command that can be started, found {there}: {command[0]}"
+        )
     return [BoardProcess(command, config.start_timeout_s) for _ in range(workers)]
 
 

@@ -26,6 +26,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Le
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from egrl.core.keys import REPAIR, SAMPLE
 from egrl.core.method import Context, Method
@@ -46,23 +47,28 @@ FLIPS_AND_SWAPS = MovesConfig(
 
 @dataclass(frozen=True)
 class AnnealingConfig:
-    """Settings of annealing.
+    """Settings of annealing."""
 
-    Attributes:
-        t0: first temperature, in units of log cost (half a log reward).
-        tau: evaluations of one chain after which the temperature has halved.
-        moves: what a step is made of (flips and swaps in equal parts).
-        chains: independent walks, which take turns.
-        space: what a step changes, "mappings" or the "distributions" that mappings are drawn from.
-        redrawn: mean share of the decisions that a step gives a new distribution, at least one.
-    """
-
-    t0: Annotated[float, Gt(0), Le(1e3)] = 0.02
-    tau: Annotated[float, Ge(1)] = 300.0
-    moves: MovesConfig = field(default_factory=lambda: FLIPS_AND_SWAPS)
-    chains: Annotated[int, Ge(1), Le(10_000)] = 1
-    space: Literal["mappings", "distributions"] = "mappings"
-    redrawn: Annotated[float, Gt(0), Le(1)] = 0.02
+    t0: Annotated[
+        float, Gt(0), Le(1e3), Doc("first temperature, in units of log cost (half a log reward)")
+    ] = 0.02
+    tau: Annotated[float, Ge(1), Doc("evaluations of one chain after which the temperature has halved")] = (
+        300.0
+    )
+    moves: Annotated[MovesConfig, Doc("what a step is made of (flips and swaps in equal parts)")] = field(
+        default_factory=lambda: FLIPS_AND_SWAPS
+    )
+    chains: Annotated[int, Ge(1), Le(10_000), Doc("independent walks, which take turns")] = 1
+    space: Annotated[
+        Literal["mappings", "distributions"],
+        Doc('what a step changes, "mappings" or the "distributions" that mappings are drawn from'),
+    ] = "mappings"
+    redrawn: Annotated[
+        float,
+        Gt(0),
+        Le(1),
+        Doc("mean share of the decisions that a step gives a new distribution, at least one"),
+    ] = 0.02
 
 
 @dataclass

@@ -30,6 +30,7 @@ import numpy as np
 import torch
 from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from egrl.core.keys import SAMPLE
 from egrl.core.method import Context, Method
@@ -48,23 +49,27 @@ from population.walk import Ascent, estimate
 
 @dataclass(frozen=True)
 class EsConfig:
-    """Settings of ES.
+    """Settings of ES."""
 
-    Attributes:
-        pairs: mirrored pairs of perturbations a round; 10 and the mean make 21 evaluations.
-        sigma: standard deviation of the perturbations.
-        learning_rate: of Adam.
-        readout: what a network proposes: its most probable choices, or a draw from its probabilities.
-        scouts: networks drawn at random, of which the best is the first mean; 0: the first mean is one draw.
-        network: the actor.
-    """
-
-    pairs: Annotated[int, Ge(1), Le(10_000)] = 10
-    sigma: Annotated[float, Gt(0), Lt(100)] = 0.02
-    learning_rate: Annotated[float, Gt(0), Lt(100)] = 0.01
-    readout: Literal["greedy", "sample"] = "greedy"
-    scouts: Annotated[int, Ge(0), Le(10_000)] = 0
-    network: GraphUNetConfig = field(default_factory=GraphUNetConfig)
+    pairs: Annotated[
+        int,
+        Ge(1),
+        Le(10_000),
+        Doc("mirrored pairs of perturbations a round; 10 and the mean make 21 evaluations"),
+    ] = 10
+    sigma: Annotated[float, Gt(0), Lt(100), Doc("standard deviation of the perturbations")] = 0.02
+    learning_rate: Annotated[float, Gt(0), Lt(100), Doc("of Adam")] = 0.01
+    readout: Annotated[
+        Literal["greedy", "sample"],
+        Doc("what a network proposes: its most probable choices, or a draw from its probabilities"),
+    ] = "greedy"
+    scouts: Annotated[
+        int,
+        Ge(0),
+        Le(10_000),
+        Doc("networks drawn at random, of which the best is the first mean; 0: the first mean is one draw"),
+    ] = 0
+    network: Annotated[GraphUNetConfig, Doc("the actor")] = field(default_factory=GraphUNetConfig)
 
 
 METRICS = ("deployable_speedup", "perturbed_reward", "estimate_norm")

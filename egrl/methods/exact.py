@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from annotated_types import Gt, Le
+from typing_extensions import Doc
 
 from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
@@ -22,13 +23,11 @@ from hwsim.problem import Problem
 
 @dataclass(frozen=True)
 class ExactConfig:
-    """Settings of the solve.
+    """Settings of the solve."""
 
-    Attributes:
-        seconds: time limit of the solve; the bound reached by then counts.
-    """
-
-    seconds: Annotated[float, Gt(0), Le(1e6)] = 60.0
+    seconds: Annotated[
+        float, Gt(0), Le(1e6), Doc("time limit of the solve; the bound reached by then counts")
+    ] = 60.0
 
 
 class Exact(Method):

@@ -27,6 +27,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from annotated_types import Ge, Le
+from typing_extensions import Doc
 
 from egrl.core.budget import GENERATION
 from egrl.core.keys import REPAIR, SAMPLE
@@ -41,15 +42,20 @@ from hwsim.problem import Evaluation, Mapping16, Problem
 
 @dataclass(frozen=True)
 class GreedyDpConfig:
-    """Settings of greedy-DP.
+    """Settings of greedy-DP."""
 
-    Attributes:
-        keep: plans kept of each part in the first pass; only for problems with parts (`fft`).
-        parallel: measurements that can be under way, there; elsewhere it is the candidates of a node.
-    """
-
-    keep: Annotated[int, Ge(1), Le(1000)] = 1
-    parallel: Annotated[int, Ge(1), Le(1000)] = GENERATION
+    keep: Annotated[
+        int,
+        Ge(1),
+        Le(1000),
+        Doc("plans kept of each part in the first pass; only for problems with parts (`fft`)"),
+    ] = 1
+    parallel: Annotated[
+        int,
+        Ge(1),
+        Le(1000),
+        Doc("measurements that can be under way, there; elsewhere it is the candidates of a node"),
+    ] = GENERATION
 
 
 def joint_choices(problem: Problem, node: int, mapping: Mapping16) -> Mapping16:

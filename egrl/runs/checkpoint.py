@@ -21,10 +21,14 @@ from workloads.errors import InputError
 from workloads.files import read_bytes
 
 KIND = "checkpoint"
-VERSION = 3
+VERSION = 4
 KEPT = 2
 _FIELD = "egrl_checkpoint"
 _NAME = re.compile(r"generation-(\d{8})\.safetensors")
+
+
+class OutdatedError(InputError):
+    """A checkpoint was made by an earlier version, from which a run cannot go on."""
 
 
 def _pack(node: Any, arrays: dict[str, NDArray[Any]], path: str) -> Any:
@@ -94,18 +98,7 @@ def loads(data: bytes, where: str) -> dict[str, Any]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    try:
-        length = int.from_bytes(data[:8], "little")
-        metadata = json.loads(json.loads(data[8 : 8 + length])["__metadata__"][_FIELD])
-        kind, version = metadata["kind"], metadata["version"]
-        if not isinstance(metadata["tree"], str):
-            raise ValueError("no tree")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(
-            f"{where}: damaged checkpoint: expected a safetensors header, found other bytes"
-        ) from error
-    if kind != KIND or version != VERSION:
-        raise InputError(f"{where}: expected {KIND} version {VERSION}, found {kind} version {version}")
+    metadata = _metadata(data, where)
     try:
         arrays = load(data)
         if _digest(metadata["tree"], arrays) != metadata["sha256"]:
@@ -118,6 +111,28 @@ def loads(data: bytes, where: str) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise InputError(f"{where}: damaged checkpoint: expected a table at the top")
     return tree
+
+
+def _metadata(data: bytes, where: str) -> dict[str, Any]:
+    """What the header says of the tree. InputError where it is damaged, of another kind or version."""
+    try:
+        length = int.from_bytes(data[:8], "little")
+        metadata: dict[str, Any] = json.loads(json.loads(data[8 : 8 + length])["__metadata__"][_FIELD])
+        kind, version = metadata["kind"], metadata["version"]
+        if not isinstance(metadata["tree"], str):
+            raise ValueError("no tree")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(
+            f"{where}: damaged checkpoint: expected a safetensors header, found other bytes"
+        ) from error
+    if kind == KIND and isinstance(version, int) and version < VERSION:
+        raise OutdatedError(
+            f"{where}: an earlier version of egrl made this run, and it cannot go on: expected {KIND} version"
+            f" {VERSION}, found {version}; `egrl plot` and `egrl evaluate` still read it"
+        )
+    if kind != KIND or version != VERSION:
+        raise InputError(f"{where}: expected {KIND} version {VERSION}, found {kind} version {version}")
+    return metadata
 
 
 def save(folder: Path, generation: int, tree: dict[str, Any]) -> None:
@@ -134,6 +149,20 @@ def listing(folder: Path) -> list[tuple[int, Path]]:
         return []
     found = [(int(match[1]), path) for path in folder.iterdir() if (match := _NAME.fullmatch(path.name))]
     return sorted(found)
+
+
+def check_version(folder: Path) -> None:
+    """InputError where the last checkpoint in a folder was made by a version of egrl whose runs cannot go on here.
+
+    What else may be wrong with it is for `newest` to find.
+    """
+    for _, path in listing(folder)[-1:]:
+        try:
+            _metadata(read_bytes(path, "a checkpoint"), str(path))
+        except OutdatedError:
+            raise
+        except InputError:
+            continue
 
 
 def newest(folder: Path) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from egrl.measure.config import EvaluatorConfig
 from egrl.problems import find_problem
 from workloads.errors import InputError
 from workloads.files import parse_toml
+from workloads.nearest import one_of
 
 VERSION = 1
 EXECUTORS = ("local", "ray")
@@ -117,7 +118,7 @@ def check_options(options: RunOptions) -> RunOptions:
 
 def _check_executor(options: RunOptions) -> None:
     if options.executor not in EXECUTORS:
-        raise InputError(f"--executor: expected one of {', '.join(EXECUTORS)}, found {options.executor!r}")
+        raise InputError(f"--executor: {one_of(options.executor, EXECUTORS)}")
     if options.executor != "local" and options.evaluator:
         raise InputError("--executor ray: expected no --evaluator: boards are spoken to from this machine")
     address = options.ray_address

@@ -21,6 +21,7 @@ from egrl.core.recorder import POLICY_EVERY, policy_is_due
 from egrl.runs import checkpoint, chunks, mapping_file, metrics_file
 from egrl.runs.events import EventFile
 from egrl.runs.new_folder import unwritable
+from egrl.runs.same_settings import check_settings
 from hwsim.capabilities import HasFiles
 from hwsim.problem import Mapping16, Problem
 from workloads.atomic import TEMPORARY
@@ -58,11 +59,13 @@ class RunFolder:
 
     Attributes:
         policy_every: generations between saved policies.
+        settings: dotted key -> what the run is made with and must go on with; checkpoints keep it.
     """
 
     def __init__(self, path: Path, lock: FileLock) -> None:
         self.path = path
         self.policy_every = POLICY_EVERY
+        self.settings: Mapping[str, Any] = {}
         self._lock = lock
         self._flushed = 0
         self._counted: dict[int, int] = {}  # generation of a kept checkpoint -> evaluations that it counts
@@ -170,6 +173,7 @@ class RunFolder:
         tree = {
             "loop": loop_state,
             "method": method_state,
+            "settings": dict(self.settings),
             "evaluations": len(archive),
             "metrics_bytes": len(content),
             "metrics_sha256": hashlib.sha256(content).hexdigest(),
@@ -194,13 +198,14 @@ class RunFolder:
 
         Raises:
             InputError: the checkpoint, metrics.csv or a chunk of mappings is damaged or missing, or the run was
-                made with problems of other `fingerprints`.
+                made with other `settings` or problems of other `fingerprints`.
         """
         tree = checkpoint.newest(self.path / "checkpoint")
         if tree is None:
             if self.begun:
                 raise InputError(f"{self.path / 'checkpoint'}: expected a checkpoint of the run, found none")
             return None
+        check_settings(tree["settings"], self.settings, str(self.path / CONFIG))
         found = tree["loop"]["fingerprints"]
         if found != list(fingerprints):
             raise InputError(

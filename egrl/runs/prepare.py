@@ -19,9 +19,13 @@ from hwsim.capabilities import HasModel
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_bytes
+from workloads.nearest import hint
 
 if TYPE_CHECKING:
     from policies.store import StoredPolicy
+
+STARTS = ("cold", "compiler", "exact")
+"""What a run can begin with by name."""
 
 
 def build_problem(resolved: RunConfig, workload: Any = None, chip: Any = None) -> Problem:
@@ -104,6 +108,11 @@ def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
                 f"--start exact: expected a problem with a model to solve, found {problem.about.name} without one"
             )
         return problem.solve(options.exact_seconds, options.seed).mapping
+    if not Path(options.start).exists():
+        raise InputError(
+            f"--start: expected {', '.join(STARTS)} or a mapping file (best_mapping.json), found no such file as"
+            f" {options.start!r}{hint(options.start, STARTS)}"
+        )
     return mapping_file.read(options.start, problem)
 
 

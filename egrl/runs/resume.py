@@ -10,13 +10,24 @@ from typing import Any
 from egrl import methods, problems
 from egrl.core import plugins
 from egrl.core.budget import BUDGETS, DEFAULT_GENERATIONS
-from egrl.runs.config import RunOptions
+from egrl.core.typed_tables import dotted_keys, plain_table
+from egrl.measure.config import PATIENCE
+from egrl.runs.config import RunConfig, RunOptions
 from workloads.errors import InputError
 
 RESUMABLE = (*BUDGETS, "workers", "executor", "ray_address", "checkpoint_seconds", "evaluator")
 """Options that may change when a run is resumed: a larger budget, and what changes no result."""
 KINDS = {"method": methods.KIND, "problem": problems.KIND}
 """Options that may be given again, and must be where they are MODULE:NAME."""
+
+AT_THE_ENDS = ("bound_seconds", "exact_seconds")
+"""Options of what comes before and after the search: the start is kept in the folder, the bound is proved anew."""
+
+
+def fixed_settings(config: RunConfig) -> dict[str, Any]:
+    """Dotted key of config.toml -> value, of all that may not change when the run is resumed."""
+    free = {f"run.{name}" for name in (*RESUMABLE, *AT_THE_ENDS)} | {f"evaluator.{name}" for name in PATIENCE}
+    return {key: value for key, value in dotted_keys(plain_table(config)).items() if key not in free}
 
 
 def check_only(given: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from hwsim.draws import independent_sample
 from hwsim.fft.default import default_plan
@@ -28,19 +29,28 @@ from workloads.errors import InputError
 
 @dataclass(frozen=True)
 class FftConfig:
-    """Settings of the problem.
+    """Settings of the problem."""
 
-    Attributes:
-        cost: "measured" is seconds on this machine; "model" counts instructions and moves, and never varies.
-        cache: measured costs are kept on disk, and what an earlier run on this machine measured is not measured again.
-        give_up: a measurement ends early where a plan takes so many times the best of its size so far.
-        leftmost: in the derivation graph the leftmost sub-problem is expanded, so that it is a tree; else any.
-    """
-
-    cost: Literal["measured", "model"] = "measured"
-    cache: bool = True
-    give_up: Annotated[float, Ge(1)] = 3.0
-    leftmost: bool = False
+    cost: Annotated[
+        Literal["measured", "model"],
+        Doc('"measured" is seconds on this machine; "model" counts instructions and moves, and never varies'),
+    ] = "measured"
+    cache: Annotated[
+        bool,
+        Doc(
+            "measured costs are kept on disk, and what an earlier run on this machine measured is not"
+            " measured again"
+        ),
+    ] = True
+    give_up: Annotated[
+        float,
+        Ge(1),
+        Doc("a measurement ends early where a plan takes so many times the best of its size so far"),
+    ] = 3.0
+    leftmost: Annotated[
+        bool,
+        Doc("in the derivation graph the leftmost sub-problem is expanded, so that it is a tree; else any"),
+    ] = False
 
     @property
     def measured(self) -> bool:

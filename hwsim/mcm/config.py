@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
+from typing_extensions import Doc
 
 from hwsim.mcm.package import MAX_CHIPS, Package
 from workloads.errors import InputError
@@ -13,24 +14,31 @@ from workloads.errors import InputError
 
 @dataclass(frozen=True)
 class McmConfig:
-    """Settings of the problem.
+    """Settings of the problem."""
 
-    Attributes:
-        model: "analytical" adds up latencies (`hwsim/mcm/cost.py`); "device" has an order, peak memory and messages,
-            and partitions that do not run (`hwsim/mcm/device.py`).
-        solver: mappings become valid partitions by SAMPLE and FIX; without, they are drawn node by node and judged.
-        baseline: what speedups are over: "greedy" balanced runs of nodes, or "random" runs.
-        copies: widely read nodes without weights are copied for each reader.
-        backtracks: decisions that the solver may take back for a mapping.
-        chips: how many chips instead of the package's; 0: its own.
-    """
-
-    model: Literal["analytical", "device"] = "analytical"
-    solver: bool = True
-    baseline: Literal["greedy", "random"] = "greedy"
-    copies: bool = True
-    backtracks: Annotated[int, Ge(1), Le(10**9)] = 500
-    chips: Annotated[int, Ge(0), Le(2**31)] = 0
+    model: Annotated[
+        Literal["analytical", "device"],
+        Doc(
+            '"analytical" adds up latencies (`hwsim/mcm/cost.py`); "device" has an order, peak memory'
+            " and messages, and partitions that do not run (`hwsim/mcm/device.py`)"
+        ),
+    ] = "analytical"
+    solver: Annotated[
+        bool,
+        Doc(
+            "mappings become valid partitions by SAMPLE and FIX; without, they are drawn node by node"
+            " and judged"
+        ),
+    ] = True
+    baseline: Annotated[
+        Literal["greedy", "random"],
+        Doc('what speedups are over: "greedy" balanced runs of nodes, or "random" runs'),
+    ] = "greedy"
+    copies: Annotated[bool, Doc("widely read nodes without weights are copied for each reader")] = True
+    backtracks: Annotated[
+        int, Ge(1), Le(10**9), Doc("decisions that the solver may take back for a mapping")
+    ] = 500
+    chips: Annotated[int, Ge(0), Le(2**31), Doc("how many chips instead of the package's; 0: its own")] = 0
 
 
 def check_names(config: McmConfig) -> None:

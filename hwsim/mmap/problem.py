@@ -6,10 +6,11 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from hwsim.mmap.chip import Chip, chip_file
 from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
@@ -41,17 +42,21 @@ SIMULATOR_VERSION = 3
 
 @dataclass(frozen=True)
 class MmapConfig:
-    """Settings of the problem.
+    """Settings of the problem."""
 
-    Attributes:
-        literal_copies: a copy's window must touch its instruction, as the paper's appendix writes it.
-        drop_backup: a dead end goes back and drops the alias group that led to it; else the game is lost.
-        reward: "return" is the game's own, which knows nothing of stalls; "latency" is (baseline cost / cost)^2.
-    """
-
-    literal_copies: bool = False
-    drop_backup: bool = True
-    reward: Literal["return", "latency"] = "return"
+    literal_copies: Annotated[
+        bool, Doc("a copy's window must touch its instruction, as the paper's appendix writes it")
+    ] = False
+    drop_backup: Annotated[
+        bool, Doc("a dead end goes back and drops the alias group that led to it; else the game is lost")
+    ] = True
+    reward: Annotated[
+        Literal["return", "latency"],
+        Doc(
+            '"return" is the game\'s own, which knows nothing of stalls; "latency" is (baseline cost /'
+            " cost)^2"
+        ),
+    ] = "return"
 
 
 class MmapProblem:

@@ -13,9 +13,10 @@ import hashlib
 import json
 import time
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from typing_extensions import Doc
 
 from hwsim.capabilities import Lifetime, Occupancy, Solution
 from hwsim.explanation import Explanation
@@ -57,15 +58,15 @@ _NOISE_STREAM = 0x6E6F697365
 
 @dataclass(frozen=True)
 class NnpiConfig:
-    """Settings of the problem.
+    """Settings of the problem."""
 
-    Attributes:
-        invalid: "repair" runs the rectified map; "penalise" runs nothing where a map had to be rectified.
-        baseline: the compiler rule that speedups are relative to, one of `rules.RULES`.
-    """
-
-    invalid: Literal["repair", "penalise"] = "repair"
-    baseline: str = DEFAULT_RULE
+    invalid: Annotated[
+        Literal["repair", "penalise"],
+        Doc('"repair" runs the rectified map; "penalise" runs nothing where a map had to be rectified'),
+    ] = "repair"
+    baseline: Annotated[str, Doc("the compiler rule that speedups are relative to, one of `rules.RULES`")] = (
+        DEFAULT_RULE
+    )
 
 
 class NnpiProblem:

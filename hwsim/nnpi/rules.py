@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hwsim.nnpi.tables import Tables
 from hwsim.problem import Mapping16
 from workloads.errors import InputError
+from workloads.nearest import one_of
 
 WEIGHT, ACTIVATION = 0, 1
 
@@ -130,7 +131,7 @@ def rule_named(name: str) -> Rule:
         InputError: no such rule.
     """
     if name not in RULES:
-        raise InputError(f"baseline {name!r}: expected one of {', '.join(RULES)}")
+        raise InputError(f"baseline: {one_of(name, RULES)}")
     return RULES[name]
 
 

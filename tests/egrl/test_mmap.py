@@ -96,7 +96,7 @@ def test_methods_that_learn_play_it(method, tmp_path):
 def test_what_does_not_fit_the_game_is_refused(run, capsys, tmp_path):
     game = ["--problem", "mmap", "--workload", "alexnet"]
     refuse(capsys, ["run", *game, "--method", "exact"], "exact", "mmap", "no model")
-    refuse(capsys, ["run", *game, "--chip", "nnpi"], "chip 'nnpi'", "expected one of tpuv4i")
+    refuse(capsys, ["run", *game, "--chip", "nnpi"], "chip: expected one of tpuv4i", "found 'nnpi'")
     refuse(capsys, ["evaluate", *game, "--set", "problem.invalid=repair"], "invalid")
     nnpi = tmp_path / "nnpi.toml"
     assert main(["chip", "new", str(nnpi)]) == 0

@@ -26,6 +26,7 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from egrl.methods.graph_search.completion import Completions, Uniform
 from hwsim.problem import Mapping16
@@ -36,20 +37,23 @@ Weights = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LearnedConfig:
-    """Settings of the completions.
+    """Settings of the completions."""
 
-    Attributes:
-        completions: of partial plans: "uniform" as the paper's, or "learned" from the best plans so far.
-        elites: how many of these (K).
-        rate: step of learning after an evaluation.
-        close: probability that an open sub-problem is closed at once where a rule can do that, before anything is
-            learned; 0: no rule is preferred.
-    """
-
-    completions: Literal["learned", "uniform"] = "learned"
-    elites: Annotated[int, Ge(1), Le(1000)] = 5
-    rate: Annotated[float, Gt(0), Le(10)] = 0.5
-    close: Annotated[float, Ge(0), Lt(1)] = 0.75
+    completions: Annotated[
+        Literal["learned", "uniform"],
+        Doc('of partial plans: "uniform" as the paper\'s, or "learned" from the best plans so far'),
+    ] = "learned"
+    elites: Annotated[int, Ge(1), Le(1000), Doc("how many of these (K)")] = 5
+    rate: Annotated[float, Gt(0), Le(10), Doc("step of learning after an evaluation")] = 0.5
+    close: Annotated[
+        float,
+        Ge(0),
+        Lt(1),
+        Doc(
+            "probability that an open sub-problem is closed at once where a rule can do that, before"
+            " anything is learned; 0: no rule is preferred"
+        ),
+    ] = 0.75
 
 
 def completions(derivation: Derivation, config: LearnedConfig, rng: np.random.Generator) -> Completions:

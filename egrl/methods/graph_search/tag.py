@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
+from typing_extensions import Doc
 
 from egrl.core.keys import REPAIR
 from egrl.core.method import Context
@@ -38,22 +39,29 @@ Order = Literal["size", "nodes"]
 
 @dataclass(frozen=True)
 class TagConfig(LearnedConfig):
-    """Settings of TAG, those of its completions among them.
+    """Settings of TAG, those of its completions among them."""
 
-    Attributes:
-        s: how many of the best rewards a vertex's bandit looks at.
-        delta: confidence of the bandit; the smaller, the more it explores.
-        parallel: descents made before their results are told: as many measurements can be under way.
-        vertices: partial plans of the problem's own derivation, or its decisions one by one: with the choices that
-            the problem's solver leaves (domains), or with all; auto: the first of these that there is.
-        order: of decisions without a solver, the largest first or as the nodes lie.
-    """
-
-    s: Annotated[int, Ge(1), Le(100_000)] = 5
-    delta: Annotated[float, Gt(0), Lt(1)] = 0.1
-    parallel: Annotated[int, Ge(1), Le(1000)] = 1
-    vertices: Vertices = "auto"
-    order: Order = "size"
+    s: Annotated[int, Ge(1), Le(100_000), Doc("how many of the best rewards a vertex's bandit looks at")] = 5
+    delta: Annotated[
+        float, Gt(0), Lt(1), Doc("confidence of the bandit; the smaller, the more it explores")
+    ] = 0.1
+    parallel: Annotated[
+        int,
+        Ge(1),
+        Le(1000),
+        Doc("descents made before their results are told: as many measurements can be under way"),
+    ] = 1
+    vertices: Annotated[
+        Vertices,
+        Doc(
+            "partial plans of the problem's own derivation, or its decisions one by one: with the"
+            " choices that the problem's solver leaves (domains), or with all; auto: the first of"
+            " these that there is"
+        ),
+    ] = "auto"
+    order: Annotated[Order, Doc("of decisions without a solver, the largest first or as the nodes lie")] = (
+        "size"
+    )
 
 
 def derivation_of(problem: Problem, vertices: Vertices, order: Order) -> tuple[Derivation, bool]:

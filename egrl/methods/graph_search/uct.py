@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from annotated_types import Ge, Le
+from typing_extensions import Doc
 
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition, serves_all
@@ -24,19 +25,19 @@ from egrl.methods.graph_search.tag import Order, Vertices, derivation_of, repair
 
 @dataclass(frozen=True)
 class UctConfig(LearnedConfig):
-    """Settings of UCT, those of its completions among them.
+    """Settings of UCT, those of its completions among them."""
 
-    Attributes:
-        exploration: factor of the square root, for rewards of 0 .. 1.
-        parallel: descents made before their results are told: as many measurements can be under way.
-        vertices: as of method `tag`.
-        order: as of method `tag`.
-    """
-
-    exploration: Annotated[float, Ge(0), Le(1000)] = 0.5
-    parallel: Annotated[int, Ge(1), Le(1000)] = 1
-    vertices: Vertices = "auto"
-    order: Order = "size"
+    exploration: Annotated[
+        float, Ge(0), Le(1000), Doc("factor of the square root, for rewards of 0 .. 1")
+    ] = 0.5
+    parallel: Annotated[
+        int,
+        Ge(1),
+        Le(1000),
+        Doc("descents made before their results are told: as many measurements can be under way"),
+    ] = 1
+    vertices: Annotated[Vertices, Doc("as of method `tag`")] = "auto"
+    order: Annotated[Order, Doc("as of method `tag`")] = "size"
 
 
 def build(context: Context, config: UctConfig) -> GraphSearch:

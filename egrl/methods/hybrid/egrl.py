@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from annotated_types import Ge
+from typing_extensions import Doc
 
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition, needs_graph
@@ -22,17 +23,20 @@ from population.evolve import EvolutionConfig
 
 @dataclass(frozen=True)
 class EgrlConfig:
-    """Settings of EGRL.
+    """Settings of EGRL."""
 
-    Attributes:
-        evolution, learner, network: as of `egrl.methods.hybrid.method.Parts`.
-        steps_per_episode: mappings a policy makes in turn, each seeing the last (Table 2: 1).
-    """
-
-    evolution: EvolutionConfig = field(default_factory=EvolutionConfig)
-    learner: LearnerConfig = field(default_factory=LearnerConfig)
-    network: GraphUNetConfig = field(default_factory=GraphUNetConfig)
-    steps_per_episode: Annotated[int, Ge(1)] = 1
+    evolution: Annotated[EvolutionConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
+        default_factory=EvolutionConfig
+    )
+    learner: Annotated[LearnerConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
+        default_factory=LearnerConfig
+    )
+    network: Annotated[GraphUNetConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
+        default_factory=GraphUNetConfig
+    )
+    steps_per_episode: Annotated[
+        int, Ge(1), Doc("mappings a policy makes in turn, each seeing the last (Table 2: 1)")
+    ] = 1
 
 
 def build(context: Context, config: EgrlConfig) -> Hybrid:

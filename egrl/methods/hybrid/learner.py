@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import numpy as np
 from annotated_types import Ge, Le
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from egrl.core.method import Context
 from egrl.methods.hybrid.replay import Replay
@@ -33,29 +34,38 @@ LEARNER_METRICS = ("critic_loss", "actor_loss", "entropy", "q")
 
 @dataclass(frozen=True)
 class LearnerConfig:
-    """Settings of the learner (Table 2's values unless its class says otherwise).
+    """Settings of the learner (Table 2's values unless its class says otherwise)."""
 
-    Attributes:
-        sac: see `egrl.methods.hybrid.sac`.
-        critic: see `policies.critic`.
-        rollouts: mappings the learner proposes a round (Table 2: 1).
-        rollout_noise: standard deviation of the noise on their log-probabilities (own choice).
-        gradient_steps: of the learner, an evaluation, and parts of one (Table 2: 1; the default is an own choice, after
-            the measurements in docs/egrl.md) …
-        nodes: … of a graph of so many nodes; of a larger one as many fewer as it is larger, so that learning takes no
-            more time an evaluation (own choice).
-        replay: capacity of the replay buffer (Table 2: 100,000).
-        elites: distinct best mappings that the actor imitates (own choice; see `egrl.methods.hybrid.sac`).
-    """
-
-    sac: SacConfig = field(default_factory=SacConfig)
-    critic: CriticConfig = field(default_factory=CriticConfig)
-    rollouts: Annotated[int, Ge(1), Le(10_000)] = 1
-    rollout_noise: Annotated[float, Ge(0), Le(20)] = 0.5
-    gradient_steps: Annotated[float, Ge(0), Le(1000)] = 0.25
-    nodes: Annotated[int, Ge(1)] = 400
-    replay: Annotated[int, Ge(1)] = 100_000
-    elites: Annotated[int, Ge(1), Le(10_000)] = 10
+    sac: Annotated[SacConfig, Doc("see `egrl.methods.hybrid.sac`")] = field(default_factory=SacConfig)
+    critic: Annotated[CriticConfig, Doc("see `policies.critic`")] = field(default_factory=CriticConfig)
+    rollouts: Annotated[int, Ge(1), Le(10_000), Doc("mappings the learner proposes a round (Table 2: 1)")] = 1
+    rollout_noise: Annotated[
+        float, Ge(0), Le(20), Doc("standard deviation of the noise on their log-probabilities (own choice)")
+    ] = 0.5
+    gradient_steps: Annotated[
+        float,
+        Ge(0),
+        Le(1000),
+        Doc(
+            "of the learner, an evaluation, and parts of one (Table 2: 1; the default is an own"
+            " choice, after the measurements in docs/egrl.md) …"
+        ),
+    ] = 0.25
+    nodes: Annotated[
+        int,
+        Ge(1),
+        Doc(
+            "… of a graph of so many nodes; of a larger one as many fewer as it is larger, so that"
+            " learning takes no more time an evaluation (own choice)"
+        ),
+    ] = 400
+    replay: Annotated[int, Ge(1), Doc("capacity of the replay buffer (Table 2: 100,000)")] = 100_000
+    elites: Annotated[
+        int,
+        Ge(1),
+        Le(10_000),
+        Doc("distinct best mappings that the actor imitates (own choice; see `egrl.methods.hybrid.sac`)"),
+    ] = 10
 
 
 PAPER_LEARNER: dict[str, Any] = {

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from annotated_types import Ge
+from typing_extensions import Doc
 
 from egrl.core.budget import GENERATION
 from egrl.core.method import Context
@@ -21,18 +22,17 @@ from policies.graph_unet import GraphUNetConfig
 
 @dataclass(frozen=True)
 class PgConfig:
-    """Settings of PG.
+    """Settings of PG."""
 
-    Attributes:
-        learner, network: as of `egrl.methods.hybrid.method.Parts`.
-        steps_per_episode: mappings a policy makes in turn, each seeing the last (Table 2: 1).
-    """
-
-    learner: LearnerConfig = field(
+    learner: Annotated[LearnerConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
         default_factory=lambda: LearnerConfig(rollouts=GENERATION, gradient_steps=1.0)
     )
-    network: GraphUNetConfig = field(default_factory=GraphUNetConfig)
-    steps_per_episode: Annotated[int, Ge(1)] = 1
+    network: Annotated[GraphUNetConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
+        default_factory=GraphUNetConfig
+    )
+    steps_per_episode: Annotated[
+        int, Ge(1), Doc("mappings a policy makes in turn, each seeing the last (Table 2: 1)")
+    ] = 1
 
 
 def build(context: Context, config: PgConfig) -> Hybrid:

@@ -31,12 +31,13 @@ Deviations:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from typing_extensions import Doc
 
 from egrl.methods.adam import Adam
 from egrl.methods.hybrid.transitions import Task, Transitions
@@ -51,34 +52,37 @@ from policies.weights import assign, flatten
 
 @dataclass(frozen=True)
 class SacConfig:
-    """Settings of the learner (from EGRL's Table 2 unless stated).
+    """Settings of the learner (from EGRL's Table 2 unless stated)."""
 
-    Attributes:
-        actor_lr, critic_lr: Adam's step sizes.
-        alpha: entropy coefficient.
-        gamma: discount rate.
-        tau: share of the new weights in a target update.
-        batch: transitions a gradient step.
-        reward_scale: multiplies every reward.
-        noise_sigma, noise_clip: action noise N(0, sigma^2) clipped to [-clip, clip] (sigma: own choice after
-            published settings of 0.2; clip: Fujimoto et al. 2018).
-        actor_gradient: how the critic's gradient reaches the actor; see the module.
-        clip_norm: largest gradient norm of each network (own choice).
-        imitation: weight of the cross-entropy to the elite (own choice; 0 in the paper).
-    """
-
-    actor_lr: float = 1e-3
-    critic_lr: float = 1e-3
-    alpha: float = 0.05
-    gamma: float = 0.99
-    tau: float = 1e-3
-    batch: int = 24
-    reward_scale: float = 5.0
-    noise_sigma: float = 0.2
-    noise_clip: float = 0.5
-    actor_gradient: Literal["probabilities", "straight-through"] = "probabilities"
-    clip_norm: float = 10.0
-    imitation: float = 10.0
+    actor_lr: Annotated[float, Doc("Adam's step sizes")] = 1e-3
+    critic_lr: Annotated[float, Doc("Adam's step sizes")] = 1e-3
+    alpha: Annotated[float, Doc("entropy coefficient")] = 0.05
+    gamma: Annotated[float, Doc("discount rate")] = 0.99
+    tau: Annotated[float, Doc("share of the new weights in a target update")] = 1e-3
+    batch: Annotated[int, Doc("transitions a gradient step")] = 24
+    reward_scale: Annotated[float, Doc("multiplies every reward")] = 5.0
+    noise_sigma: Annotated[
+        float,
+        Doc(
+            "action noise N(0, sigma^2) clipped to [-clip, clip] (sigma: own choice after published"
+            " settings of 0.2; clip: Fujimoto et al. 2018)"
+        ),
+    ] = 0.2
+    noise_clip: Annotated[
+        float,
+        Doc(
+            "action noise N(0, sigma^2) clipped to [-clip, clip] (sigma: own choice after published"
+            " settings of 0.2; clip: Fujimoto et al. 2018)"
+        ),
+    ] = 0.5
+    actor_gradient: Annotated[
+        Literal["probabilities", "straight-through"],
+        Doc("how the critic's gradient reaches the actor; see the module"),
+    ] = "probabilities"
+    clip_norm: Annotated[float, Doc("largest gradient norm of each network (own choice)")] = 10.0
+    imitation: Annotated[
+        float, Doc("weight of the cross-entropy to the elite (own choice; 0 in the paper)")
+    ] = 10.0
 
     def __post_init__(self) -> None:
         positive = ("actor_lr", "critic_lr", "reward_scale", "clip_norm")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
+from typing_extensions import Doc
 
 from egrl.methods.muzero.learner import MuZeroLearnerConfig
 from egrl.methods.muzero.reviser import ReviseConfig
@@ -15,16 +16,11 @@ from policies.muzero import MuZeroConfig
 
 @dataclass(frozen=True)
 class Discount:
-    """How far an agent looks ahead: 1 / (1 - discount) grows from `first` to `last`, evenly in its logarithm.
+    """How far an agent looks ahead: 1 / (1 - discount) grows from `first` to `last`, evenly in its logarithm."""
 
-    Attributes:
-        first, last: discounts of a move, less than 1.
-        steps: gradient steps over which it grows.
-    """
-
-    first: Annotated[float, Ge(0), Lt(1)] = 0.997
-    last: Annotated[float, Ge(0), Lt(1)] = 0.9995
-    steps: Annotated[int, Ge(1), Le(10**9)] = 30_000
+    first: Annotated[float, Ge(0), Lt(1), Doc("discounts of a move, less than 1")] = 0.997
+    last: Annotated[float, Ge(0), Lt(1), Doc("discounts of a move, less than 1")] = 0.9995
+    steps: Annotated[int, Ge(1), Le(10**9), Doc("gradient steps over which it grows")] = 30_000
 
     def at(self, step: int) -> float:
         """The discount after that many gradient steps."""
@@ -34,16 +30,11 @@ class Discount:
 
 @dataclass(frozen=True)
 class Temperature:
-    """How actions are drawn by visits (PUCT only).
+    """How actions are drawn by visits (PUCT only)."""
 
-    Attributes:
-        initial, final: temperatures (Table 6).
-        steps: gradient steps from the one to the other.
-    """
-
-    initial: Annotated[float, Ge(0), Le(100)] = 1.0
-    final: Annotated[float, Ge(0), Le(100)] = 0.2
-    steps: Annotated[int, Ge(1), Le(10**9)] = 20_000
+    initial: Annotated[float, Ge(0), Le(100), Doc("temperatures (Table 6)")] = 1.0
+    final: Annotated[float, Ge(0), Le(100), Doc("temperatures (Table 6)")] = 0.2
+    steps: Annotated[int, Ge(1), Le(10**9), Doc("gradient steps from the one to the other")] = 20_000
 
     def at(self, step: int) -> float:
         """The temperature after that many gradient steps."""
@@ -56,70 +47,123 @@ def _small_view() -> View:
 
 @dataclass(frozen=True)
 class PlayConfig:
-    """How games are played and learned from.
+    """How games are played and learned from."""
 
-    Attributes:
-        slots: games played side by side.
-        simulations: of a search, one a move.
-        search: Gumbel MuZero, or PUCT with Dirichlet noise and a temperature.
-        dynamics: the learned model, or the game's own rules with the networks at the leaves (nothing is searched anew
-            then: states of remembered moves are not kept).
-        ablation: "no-learning" searches by the game's rules with nothing learned; "no-search" plays the policy network;
-            "no-revision" and "no-search" revise nothing and imitate nothing.
-        discount: of a move.
-        chunk: moves in every slot between two times of learning.
-        updates: gradient steps then.
-        reanalyse: share of the training data that is searched anew.
-        replay: segments (of `learner.unroll` moves) that are remembered.
-        greedy: share of the slots that play without noise.
-        stray: how often a game goes astray in the last slot (`egrl.methods.muzero.chooser`); in the others that are
-            not greedy less often, in even steps. Returns are not counted across such moves.
-        coherent_scale: deviation of coherent noise in the last slot (`egrl.methods.muzero.chooser`; Gumbel and
-            learned dynamics only); 0: all noise is drawn anew each move.
-        restarts: share of new games, greedy ones aside, that begin with a part of one of the agent's best games so far
-            and are played on from there.
-        elites: how many of the best games are kept for that.
-        demonstrations: slots a problem that play the baseline's mapping; they teach, and are never proposed.
-        imitations: slots a problem that play the best game so far again; they teach.
-        revise: how the best games are revised (`egrl.methods.muzero.reviser`).
-        potential_rate: how much a reward counts in the potential of its place.
-        gumbel_scale, value_scale, maxvisit_init, least_span: of `egrl.mcts.Gumbel`; the noise is that of the last slot,
-            the others that are not greedy have less, in even steps.
-        noise_fraction, noise_alpha: Dirichlet noise (PUCT).
-        temperature: of actions (PUCT).
-        view: how much is seen, where the game is an MMapGame.
-        learner, network: what learns.
-    """
-
-    slots: Annotated[int, Ge(1), Le(65536)] = 32
-    simulations: Annotated[int, Ge(1), Le(100_000)] = 32
-    search: Literal["gumbel", "puct"] = "gumbel"
-    dynamics: Literal["learned", "rules"] = "learned"
-    ablation: Literal["none", "no-learning", "no-search", "no-revision"] = "none"
-    discount: Discount = field(default_factory=Discount)
-    chunk: Annotated[int, Ge(1), Le(100_000)] = 16
-    updates: Annotated[int, Ge(0), Le(100_000)] = 8
-    reanalyse: Annotated[float, Ge(0), Lt(1)] = 0.5
-    replay: Annotated[int, Ge(1), Le(10_000_000)] = 20_000
-    greedy: Annotated[float, Ge(0), Le(1)] = 0.125
-    stray: Annotated[float, Ge(0), Le(1000)] = 0.0
-    coherent_scale: Annotated[float, Ge(0), Le(100)] = 0.0
-    restarts: Annotated[float, Ge(0), Le(1)] = 0.0
-    elites: Annotated[int, Ge(1), Le(10_000)] = 4
-    demonstrations: Annotated[int, Ge(0), Le(65536)] = 0
-    imitations: Annotated[int, Ge(0), Le(65536)] = 4
-    revise: ReviseConfig = field(default_factory=ReviseConfig)
-    potential_rate: Annotated[float, Gt(0), Le(1)] = 0.05
-    gumbel_scale: Annotated[float, Ge(0), Le(100)] = 0.8
-    value_scale: Annotated[float, Ge(0), Le(100)] = 0.02
-    maxvisit_init: Annotated[float, Ge(0), Le(1e6)] = 50.0
-    least_span: Annotated[float, Gt(0), Le(1e6)] = 1e-8
-    noise_fraction: Annotated[float, Ge(0), Le(1)] = 0.25
-    noise_alpha: Annotated[float, Gt(0), Le(100)] = 0.3
-    temperature: Temperature = field(default_factory=Temperature)
-    view: View = field(default_factory=_small_view)
-    learner: MuZeroLearnerConfig = field(default_factory=MuZeroLearnerConfig)
-    network: MuZeroConfig = field(default_factory=MuZeroConfig)
+    slots: Annotated[int, Ge(1), Le(65536), Doc("games played side by side")] = 32
+    simulations: Annotated[int, Ge(1), Le(100_000), Doc("of a search, one a move")] = 32
+    search: Annotated[
+        Literal["gumbel", "puct"], Doc("Gumbel MuZero, or PUCT with Dirichlet noise and a temperature")
+    ] = "gumbel"
+    dynamics: Annotated[
+        Literal["learned", "rules"],
+        Doc(
+            "the learned model, or the game's own rules with the networks at the leaves (nothing is"
+            " searched anew then: states of remembered moves are not kept)"
+        ),
+    ] = "learned"
+    ablation: Annotated[
+        Literal["none", "no-learning", "no-search", "no-revision"],
+        Doc(
+            '"no-learning" searches by the game\'s rules with nothing learned; "no-search" plays the'
+            ' policy network; "no-revision" and "no-search" revise nothing and imitate nothing'
+        ),
+    ] = "none"
+    discount: Annotated[Discount, Doc("of a move")] = field(default_factory=Discount)
+    chunk: Annotated[int, Ge(1), Le(100_000), Doc("moves in every slot between two times of learning")] = 16
+    updates: Annotated[int, Ge(0), Le(100_000), Doc("gradient steps then")] = 8
+    reanalyse: Annotated[float, Ge(0), Lt(1), Doc("share of the training data that is searched anew")] = 0.5
+    replay: Annotated[
+        int, Ge(1), Le(10_000_000), Doc("segments (of `learner.unroll` moves) that are remembered")
+    ] = 20_000
+    greedy: Annotated[float, Ge(0), Le(1), Doc("share of the slots that play without noise")] = 0.125
+    stray: Annotated[
+        float,
+        Ge(0),
+        Le(1000),
+        Doc(
+            "how often a game goes astray in the last slot (`egrl.methods.muzero.chooser`); in the"
+            " others that are not greedy less often, in even steps. Returns are not counted across"
+            " such moves"
+        ),
+    ] = 0.0
+    coherent_scale: Annotated[
+        float,
+        Ge(0),
+        Le(100),
+        Doc(
+            "deviation of coherent noise in the last slot (`egrl.methods.muzero.chooser`; Gumbel and"
+            " learned dynamics only); 0: all noise is drawn anew each move"
+        ),
+    ] = 0.0
+    restarts: Annotated[
+        float,
+        Ge(0),
+        Le(1),
+        Doc(
+            "share of new games, greedy ones aside, that begin with a part of one of the agent's best"
+            " games so far and are played on from there"
+        ),
+    ] = 0.0
+    elites: Annotated[int, Ge(1), Le(10_000), Doc("how many of the best games are kept for that")] = 4
+    demonstrations: Annotated[
+        int,
+        Ge(0),
+        Le(65536),
+        Doc("slots a problem that play the baseline's mapping; they teach, and are never proposed"),
+    ] = 0
+    imitations: Annotated[
+        int, Ge(0), Le(65536), Doc("slots a problem that play the best game so far again; they teach")
+    ] = 4
+    revise: Annotated[ReviseConfig, Doc("how the best games are revised (`egrl.methods.muzero.reviser`)")] = (
+        field(default_factory=ReviseConfig)
+    )
+    potential_rate: Annotated[
+        float, Gt(0), Le(1), Doc("how much a reward counts in the potential of its place")
+    ] = 0.05
+    gumbel_scale: Annotated[
+        float,
+        Ge(0),
+        Le(100),
+        Doc(
+            "of `egrl.mcts.Gumbel`; the noise is that of the last slot, the others that are not"
+            " greedy have less, in even steps"
+        ),
+    ] = 0.8
+    value_scale: Annotated[
+        float,
+        Ge(0),
+        Le(100),
+        Doc(
+            "of `egrl.mcts.Gumbel`; the noise is that of the last slot, the others that are not"
+            " greedy have less, in even steps"
+        ),
+    ] = 0.02
+    maxvisit_init: Annotated[
+        float,
+        Ge(0),
+        Le(1e6),
+        Doc(
+            "of `egrl.mcts.Gumbel`; the noise is that of the last slot, the others that are not"
+            " greedy have less, in even steps"
+        ),
+    ] = 50.0
+    least_span: Annotated[
+        float,
+        Gt(0),
+        Le(1e6),
+        Doc(
+            "of `egrl.mcts.Gumbel`; the noise is that of the last slot, the others that are not"
+            " greedy have less, in even steps"
+        ),
+    ] = 1e-8
+    noise_fraction: Annotated[float, Ge(0), Le(1), Doc("Dirichlet noise (PUCT)")] = 0.25
+    noise_alpha: Annotated[float, Gt(0), Le(100), Doc("Dirichlet noise (PUCT)")] = 0.3
+    temperature: Annotated[Temperature, Doc("of actions (PUCT)")] = field(default_factory=Temperature)
+    view: Annotated[View, Doc("how much is seen, where the game is an MMapGame")] = field(
+        default_factory=_small_view
+    )
+    learner: Annotated[MuZeroLearnerConfig, Doc("what learns")] = field(default_factory=MuZeroLearnerConfig)
+    network: Annotated[MuZeroConfig, Doc("what learns")] = field(default_factory=MuZeroConfig)
 
     @property
     def searches_anew(self) -> bool:

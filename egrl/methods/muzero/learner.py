@@ -19,6 +19,7 @@ import torch
 from annotated_types import Ge, Gt, Le
 from numpy.typing import NDArray
 from torch.nn import functional as F
+from typing_extensions import Doc
 
 from egrl.methods.adam import Adam
 from policies.muzero import MuZeroNet, tensors
@@ -31,29 +32,23 @@ METRICS = ("policy_loss", "value_loss", "reward_loss", "policy_entropy", "value_
 
 @dataclass(frozen=True)
 class MuZeroLearnerConfig:
-    """Settings of the learner.
+    """Settings of the learner."""
 
-    Attributes:
-        batch: segments a gradient step.
-        unroll: K, moves that the dynamics are unrolled.
-        steps: n of n-step returns.
-        learning_rate, weight_decay: of Adam.
-        value_weight: of the value's loss.
-        clip: the greatest norm of a gradient.
-        entropy: bonus, without search only.
-        precision: of the matrix products; sums and weights are float32. "auto" is bfloat16 where the device has
-            instructions for it, else float32.
-    """
-
-    batch: Annotated[int, Ge(1), Le(65536)] = 256
-    unroll: Annotated[int, Ge(1), Le(64)] = 5
-    steps: Annotated[int, Ge(1), Le(10_000)] = 20
-    learning_rate: Annotated[float, Gt(0), Le(1)] = 1e-3
-    weight_decay: Annotated[float, Ge(0), Le(1)] = 1e-4
-    value_weight: Annotated[float, Ge(0), Le(100)] = 0.5
-    clip: Annotated[float, Gt(0), Le(1e6)] = 5.0
-    entropy: Annotated[float, Ge(0), Le(10)] = 0.05
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    batch: Annotated[int, Ge(1), Le(65536), Doc("segments a gradient step")] = 256
+    unroll: Annotated[int, Ge(1), Le(64), Doc("K, moves that the dynamics are unrolled")] = 5
+    steps: Annotated[int, Ge(1), Le(10_000), Doc("n of n-step returns")] = 20
+    learning_rate: Annotated[float, Gt(0), Le(1), Doc("of Adam")] = 1e-3
+    weight_decay: Annotated[float, Ge(0), Le(1), Doc("of Adam")] = 1e-4
+    value_weight: Annotated[float, Ge(0), Le(100), Doc("of the value's loss")] = 0.5
+    clip: Annotated[float, Gt(0), Le(1e6), Doc("the greatest norm of a gradient")] = 5.0
+    entropy: Annotated[float, Ge(0), Le(10), Doc("bonus, without search only")] = 0.05
+    precision: Annotated[
+        Literal["auto", "float32", "bfloat16"],
+        Doc(
+            'of the matrix products; sums and weights are float32. "auto" is bfloat16 where the'
+            " device has instructions for it, else float32"
+        ),
+    ] = "auto"
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from annotated_types import Ge, Gt, Le
+from typing_extensions import Doc
 
 from egrl.core.keys import run_keys
 from egrl.core.method import Context
@@ -37,19 +38,32 @@ NO_SLOT = -1
 
 @dataclass(frozen=True)
 class ReviseConfig:
-    """How much is revised, and how.
+    """How much is revised, and how."""
 
-    Attributes:
-        moves: played again for each move that is planned; 0: nothing is revised.
-        round: games begun in a round, for each decision; in the first one `FIRST` of it, then twice as many each time.
-        hot: first temperature of every second round, in returns of the average decision; the others have `COOL` of it.
-        fresh: share of rounds that begin with the best game played since the last one.
-    """
-
-    moves: Annotated[float, Ge(0), Le(1e6)] = 1000.0
-    round: Annotated[float, Gt(0), Le(1e6)] = 32.0
-    hot: Annotated[float, Ge(0), Le(1e6)] = 0.5
-    fresh: Annotated[float, Ge(0), Le(1)] = 0.25
+    moves: Annotated[
+        float, Ge(0), Le(1e6), Doc("played again for each move that is planned; 0: nothing is revised")
+    ] = 1000.0
+    round: Annotated[
+        float,
+        Gt(0),
+        Le(1e6),
+        Doc(
+            "games begun in a round, for each decision; in the first one `FIRST` of it, then twice as"
+            " many each time"
+        ),
+    ] = 32.0
+    hot: Annotated[
+        float,
+        Ge(0),
+        Le(1e6),
+        Doc(
+            "first temperature of every second round, in returns of the average decision; the others"
+            " have `COOL` of it"
+        ),
+    ] = 0.5
+    fresh: Annotated[
+        float, Ge(0), Le(1), Doc("share of rounds that begin with the best game played since the last one")
+    ] = 0.25
 
 
 @dataclass

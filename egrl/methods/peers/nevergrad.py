@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
@@ -23,15 +24,15 @@ from workloads.errors import InputError
 
 @dataclass(frozen=True)
 class NevergradConfig:
-    """Settings of Nevergrad.
+    """Settings of Nevergrad."""
 
-    Attributes:
-        encoding: "integer", one bounded variable a decision, rounded; "choice", one unordered choice a decision.
-        budget: evaluations that its optimisers plan for, where they plan; they go on beyond.
-    """
-
-    encoding: Literal["integer", "choice"] = "integer"
-    budget: Annotated[int, Ge(1)] = 4000
+    encoding: Annotated[
+        Literal["integer", "choice"],
+        Doc('"integer", one bounded variable a decision, rounded; "choice", one unordered choice a decision'),
+    ] = "integer"
+    budget: Annotated[
+        int, Ge(1), Doc("evaluations that its optimisers plan for, where they plan; they go on beyond")
+    ] = 4000
 
 
 def nevergrad(name: str) -> MethodDefinition:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import inspect
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
@@ -22,13 +23,12 @@ from workloads.errors import InputError
 
 @dataclass(frozen=True)
 class OptunaConfig:
-    """Settings of Optuna.
+    """Settings of Optuna."""
 
-    Attributes:
-        encoding: "integer", an ordered number a decision; "choice", a category a decision.
-    """
-
-    encoding: Literal["integer", "choice"] = "integer"
+    encoding: Annotated[
+        Literal["integer", "choice"],
+        Doc('"integer", an ordered number a decision; "choice", a category a decision'),
+    ] = "integer"
 
 
 def optuna(name: str) -> MethodDefinition:

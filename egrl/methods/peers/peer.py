@@ -11,7 +11,6 @@ telling it again.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -28,9 +27,12 @@ from egrl.core.registry import MethodDefinition
 from hwsim.mappings import repair
 from hwsim.problem import Evaluation, Mapping16, Problem
 from workloads.errors import InputError
+from workloads.nearest import nearest
 
 FAILED = 1000.0
 """Loss of a failed measurement; of others it is at most 1 (where nothing ran) and mostly below 0."""
+LISTED, LITTLE_ALIKE = 5, 0.3
+"""Optimisers that a message names, and how little they need be like the name that is none; assumption."""
 
 Points = NDArray[np.int64]
 
@@ -125,9 +127,7 @@ def check_name(method: str, name: str, names: Sequence[str]) -> str:
     """The name, or InputError with those like it."""
     if name in names:
         return name
-    folded = {entry.lower(): entry for entry in names}
-    near = [folded[entry] for entry in difflib.get_close_matches(name.lower(), list(folded), 5, 0.3)]
-    near = near or list(names[:5])
+    near = nearest(name, names, LISTED, LITTLE_ALIKE) or names[:LISTED]
     raise InputError(
         f"--method {method}:{name}: expected an optimiser of {method}, such as {', '.join(near)}"
     )

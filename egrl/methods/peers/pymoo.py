@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 from annotated_types import Ge, Le
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
@@ -20,13 +21,11 @@ from egrl.methods.peers.peer import Peer, Points, check_name, definition, load
 
 @dataclass(frozen=True)
 class PymooConfig:
-    """Settings of pymoo's genetic algorithm.
+    """Settings of pymoo's genetic algorithm."""
 
-    Attributes:
-        population: of the first generation and of every further one.
-    """
-
-    population: Annotated[int, Ge(2), Le(100_000)] = 100
+    population: Annotated[
+        int, Ge(2), Le(100_000), Doc("of the first generation and of every further one")
+    ] = 100
 
 
 def pymoo(name: str) -> MethodDefinition:

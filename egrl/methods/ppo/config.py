@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
+from typing_extensions import Doc
 
 from egrl.methods.ppo.learner import PpoLearnerConfig
 from policies.graphsage import GraphSageConfig
@@ -13,34 +14,56 @@ from policies.graphsage import GraphSageConfig
 
 @dataclass(frozen=True)
 class PpoConfig:
-    """Settings of the method.
+    """Settings of the method."""
 
-    Attributes:
-        rollouts: draws a round (the paper's 20, and the deployed mapping: a generation).
-        passes: of the policy, each seeing the mapping of the one before.
-        begin: what the first pass of a rollout sees: the "best" mapping so far, or the "outset".
-        drafts: the share of the rollouts that see nothing all the same, as the deployed mapping does.
-        outset: what rollouts see before anything is known: "nothing", or where choices are stages the "even" split of
-            the nodes in order.
-        ordered: whether draws are brought about in order, move by move, where choices are stages.
-        coupling: how alike the draws of neighbouring nodes are, where choices are stages: 0 independent, 1 smooth.
-        draw: "own", independent decisions that the problem mends; "problem", its `sample` (SAMPLE of the solver).
-        credit: what the reward counts for: what was "drawn", or what "ran".
-        learner: see `egrl.methods.ppo.learner`.
-        network: see `policies.graphsage`.
-    """
-
-    rollouts: Annotated[int, Ge(2), Le(10_000)] = 20
-    passes: Annotated[int, Ge(1), Le(64)] = 1
-    begin: Literal["best", "outset"] = "best"
-    drafts: Annotated[float, Ge(0), Le(1)] = 0.1
-    outset: Literal["even", "nothing"] = "even"
-    ordered: bool = True
-    coupling: Annotated[float, Ge(0), Le(1)] = 0.0
-    draw: Literal["own", "problem"] = "own"
-    credit: Literal["drawn", "ran"] = "drawn"
-    learner: PpoLearnerConfig = field(default_factory=PpoLearnerConfig)
-    network: GraphSageConfig = field(default_factory=GraphSageConfig)
+    rollouts: Annotated[
+        int, Ge(2), Le(10_000), Doc("draws a round (the paper's 20, and the deployed mapping: a generation)")
+    ] = 20
+    passes: Annotated[int, Ge(1), Le(64), Doc("of the policy, each seeing the mapping of the one before")] = 1
+    begin: Annotated[
+        Literal["best", "outset"],
+        Doc('what the first pass of a rollout sees: the "best" mapping so far, or the "outset"'),
+    ] = "best"
+    drafts: Annotated[
+        float,
+        Ge(0),
+        Le(1),
+        Doc("the share of the rollouts that see nothing all the same, as the deployed mapping does"),
+    ] = 0.1
+    outset: Annotated[
+        Literal["even", "nothing"],
+        Doc(
+            'what rollouts see before anything is known: "nothing", or where choices are stages the'
+            ' "even" split of the nodes in order'
+        ),
+    ] = "even"
+    ordered: Annotated[
+        bool, Doc("whether draws are brought about in order, move by move, where choices are stages")
+    ] = True
+    coupling: Annotated[
+        float,
+        Ge(0),
+        Le(1),
+        Doc(
+            "how alike the draws of neighbouring nodes are, where choices are stages: 0 independent, 1 smooth"
+        ),
+    ] = 0.0
+    draw: Annotated[
+        Literal["own", "problem"],
+        Doc(
+            '"own", independent decisions that the problem mends; "problem", its `sample` (SAMPLE of'
+            " the solver)"
+        ),
+    ] = "own"
+    credit: Annotated[
+        Literal["drawn", "ran"], Doc('what the reward counts for: what was "drawn", or what "ran"')
+    ] = "drawn"
+    learner: Annotated[PpoLearnerConfig, Doc("see `egrl.methods.ppo.learner`")] = field(
+        default_factory=PpoLearnerConfig
+    )
+    network: Annotated[GraphSageConfig, Doc("see `policies.graphsage`")] = field(
+        default_factory=GraphSageConfig
+    )
 
 
 PAPER: dict[str, Any] = {

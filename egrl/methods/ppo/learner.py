@@ -29,6 +29,7 @@ import torch
 from annotated_types import Ge, Gt, Le
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import Doc
 
 from egrl.methods.adam import Adam
 from egrl.methods.ppo.task import Example, Rollouts, Task
@@ -43,27 +44,21 @@ CUT = 3.0
 
 @dataclass(frozen=True)
 class PpoLearnerConfig:
-    """Settings of the learner.
+    """Settings of the learner."""
 
-    Attributes:
-        minibatches: of a round's rollouts, an epoch.
-        epochs: over a round; 0: weights stay as they are.
-        learning_rate: of Adam.
-        clip: how far a ratio may leave 1.
-        entropy: weight of the mean entropy of a decision, nats.
-        value_weight: weight of the value's squared error.
-        imitation: weight of the cross-entropy, a decision, towards the best mappings that are known.
-        greatest_gradient: norm that a gradient is cut to.
-    """
-
-    minibatches: Annotated[int, Ge(1), Le(10_000)] = 2
-    epochs: Annotated[int, Ge(0), Le(10_000)] = 5
-    learning_rate: Annotated[float, Gt(0), Le(1)] = 1e-3
-    clip: Annotated[float, Gt(0), Le(10)] = 0.2
-    entropy: Annotated[float, Ge(0), Le(100)] = 0.003
-    value_weight: Annotated[float, Ge(0), Le(100)] = 0.5
-    imitation: Annotated[float, Ge(0), Le(100)] = 1.0
-    greatest_gradient: Annotated[float, Gt(0), Le(1e6)] = 1.0
+    minibatches: Annotated[int, Ge(1), Le(10_000), Doc("of a round's rollouts, an epoch")] = 2
+    epochs: Annotated[int, Ge(0), Le(10_000), Doc("over a round; 0: weights stay as they are")] = 5
+    learning_rate: Annotated[float, Gt(0), Le(1), Doc("of Adam")] = 1e-3
+    clip: Annotated[float, Gt(0), Le(10), Doc("how far a ratio may leave 1")] = 0.2
+    entropy: Annotated[float, Ge(0), Le(100), Doc("weight of the mean entropy of a decision, nats")] = 0.003
+    value_weight: Annotated[float, Ge(0), Le(100), Doc("weight of the value's squared error")] = 0.5
+    imitation: Annotated[
+        float,
+        Ge(0),
+        Le(100),
+        Doc("weight of the cross-entropy, a decision, towards the best mappings that are known"),
+    ] = 1.0
+    greatest_gradient: Annotated[float, Gt(0), Le(1e6), Doc("norm that a gradient is cut to")] = 1.0
 
 
 class Ppo:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from egrl.core import typed_tables
 from egrl.core.budget import Budget
 from egrl.core.recorder import POLICY_EVERY
 from egrl.runs import folder as run_folder
@@ -27,7 +28,7 @@ class PretrainOptions:
 
     Attributes:
         workloads, validation: names or files; without validation, the training workloads choose.
-        gens: generations, over all workloads together; None without `seconds`: `GENS`.
+        gens: generations, over all workloads together; None without `evals` and `seconds`: `GENS`.
         seconds: of training, instead of `gens`.
         seed: of everything random.
         problem, chip: as of `egrl run`.
@@ -36,6 +37,7 @@ class PretrainOptions:
         workers, threads, device: as of `egrl run`.
         save_every: generations between the policies that are saved, among which validation chooses.
         finetune: evaluations with which every saved policy goes on on each validation workload; 0: none.
+        evals: evaluations, over all workloads together, instead of `gens`.
     """
 
     workloads: tuple[str, ...]
@@ -54,16 +56,19 @@ class PretrainOptions:
     seconds: float | None = None
     save_every: int = POLICY_EVERY
     finetune: int = 0
+    evals: int | None = None
 
     @property
     def budget(self) -> Budget:
         """What may be spent."""
         if self.seconds is not None:
             return Budget(None, self.seconds)
+        if self.evals is not None:
+            return Budget(self.evals, None)
         return Budget.of_generations(self.gens or GENS)
 
 
-FREE = ("gens", "seconds", "workers", "validation", "finetune")
+FREE = ("gens", "evals", "seconds", "workers", "validation", "finetune")
 """Options that may change when a pre-training goes on: a larger budget, and what changes no policy."""
 
 
@@ -81,8 +86,14 @@ def to_toml(options: PretrainOptions) -> str:
 
 def plain(options: PretrainOptions) -> dict[str, Any]:
     """The options as files hold them: lists, and only what is given."""
-    given = {**asdict(options), "gens": options.budget.generations}
+    limited = options.evals is not None or options.seconds is not None
+    given = {**asdict(options), "gens": None if limited else options.budget.generations}
     return {key: list(v) if isinstance(v, tuple) else v for key, v in given.items() if v is not None}
+
+
+def fixed_options(options: PretrainOptions) -> dict[str, Any]:
+    """Option, or dotted key of settings -> value, of all that may not change when a pre-training goes on."""
+    return typed_tables.dotted_keys({key: v for key, v in plain(options).items() if key not in FREE})
 
 
 def check_same(options: PretrainOptions, out: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from egrl.core import atomic, loop, typed_tables
 from egrl.core.archive import Archive
+from egrl.core.budget import BUDGETS
 from egrl.core.keys import MOST_SEED
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition
@@ -26,7 +27,14 @@ from egrl.runs import checkpoint, progress
 from egrl.runs import folder as run_folder
 from egrl.runs.config import MOST_WORKERS
 from egrl.transfer.pretrain.choice import choose
-from egrl.transfer.pretrain.options import DEFAULTS, PretrainOptions, check_same, method_settings_of, to_toml
+from egrl.transfer.pretrain.options import (
+    DEFAULTS,
+    PretrainOptions,
+    check_same,
+    fixed_options,
+    method_settings_of,
+    to_toml,
+)
 from hwsim.problem import Problem
 from workloads.errors import InputError
 
@@ -58,19 +66,20 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
     begun = (out / run_folder.CONFIG).is_file()
     folder = run_folder.RunFolder.reopen(out) if begun else run_folder.RunFolder.create(out)
     folder.policy_every = options.save_every
+    folder.settings = fixed_options(options)
     try:
         state = None
         if begun:
             check_same(options, out)
         if begun and folder.begun:
             state = loop.resume(method, folder, context)
-            _check_larger(options, state, out)
+            _check_larger(options, len(archive), out)
         if begun:
             atomic.write(out / run_folder.CONFIG, to_toml(options))
         if state is None or not folder.begun:
             folder.write_inputs(to_toml(options), training, {})
         state, stopped = _search(method, context, options, folder, state, quiet)
-        if stopped and not _spent(options, state):
+        if stopped and not _spent(options, len(archive)):
             raise Interrupted(out, state.generation, again="the same command goes on")
         return choose(options, out, training, validation, len(archive), state.seconds, quiet)
     except KeyboardInterrupt:
@@ -111,14 +120,15 @@ def _search(
         measure.close()
 
 
-def _spent(options: PretrainOptions, state: SearchState) -> bool:
-    most = options.budget.generations
-    return most is not None and state.generation >= most
+def _spent(options: PretrainOptions, evaluations: int) -> bool:
+    most = options.budget.evaluations
+    return most is not None and evaluations >= most
 
 
 def _check(options: PretrainOptions) -> MethodDefinition:
     for name, least in (
         ("gens", 1),
+        ("evals", 1),
         ("seed", 0),
         ("workers", 1),
         ("threads", 1),
@@ -132,8 +142,9 @@ def _check(options: PretrainOptions) -> MethodDefinition:
             raise InputError(f"--{name}: expected at most {most}, found {getattr(options, name)}")
     if options.seconds is not None and not 0 <= options.seconds < math.inf:
         raise InputError(f"--seconds: expected a finite number from 0, found {options.seconds:g}")
-    if options.seconds is not None and options.gens is not None:
-        raise InputError("expected one of --gens and --seconds, found both")
+    limits = [f"--{name}" for name in BUDGETS if getattr(options, name) is not None]
+    if len(limits) > 1:
+        raise InputError(f"expected one of --gens, --evals and --seconds, found {' and '.join(limits)}")
     definition = find_method(options.method)
     if not definition.several:
         raise InputError(
@@ -151,13 +162,15 @@ def _check(options: PretrainOptions) -> MethodDefinition:
     return definition
 
 
-def _check_larger(options: PretrainOptions, state: SearchState, out: Path) -> None:
+def _check_larger(options: PretrainOptions, evaluations: int, out: Path) -> None:
     """InputError where the folder has been trained for longer than is asked for."""
-    most = options.budget
-    if most.generations is not None and state.generation > most.generations:
-        raise InputError(
-            f"--gens: expected at least the {state.generation} of {out}, found {most.generations}"
-        )
+    budget = options.budget
+    if budget.evaluations is None or evaluations <= budget.evaluations:
+        return
+    if options.evals is not None:
+        raise InputError(f"--evals: expected at least the {evaluations} of {out}, found {options.evals}")
+    made = -(-evaluations // budget.generation_evals)
+    raise InputError(f"--gens: expected at least the {made} of {out}, found {budget.generations}")
 
 
 def _problems(options: PretrainOptions, workloads: Sequence[str]) -> list[Problem]:

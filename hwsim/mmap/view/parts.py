@@ -13,10 +13,11 @@ a NoCopy at their next use, and what of that each action would write over.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
+from typing_extensions import Doc
 
 from workloads.errors import InputError
 
@@ -86,27 +87,21 @@ LOSS, GLOBAL = LossColumns(*range(len(LOSS_FEATURES))), GlobalColumns(*range(len
 
 @dataclass(frozen=True)
 class View:
-    """How much an agent sees.
+    """How much an agent sees."""
 
-    Attributes:
-        next_buffers: k, decisions after b_t.
-        same_tensor: l, later decisions on the same tensor.
-        map_cells: rows and columns of the memory map.
-        map_steps: steps that the map covers, a multiple of `map_cells`.
-        profile_cells: cells of the memory profile; None = one a granule.
-        supply_steps: steps that the supply profile covers.
-        offsets: how many of the buffers before b_t the offsets are told of; None = all N, by their index.
-        held: steps back to which tensors that are held are looked for; 0 = they are not shown.
-    """
-
-    next_buffers: int = 5
-    same_tensor: int = 5
-    map_cells: int = 128
-    map_steps: int = 256
-    profile_cells: int | None = 512
-    supply_steps: int = 128
-    offsets: int | None = 128
-    held: int = 0
+    next_buffers: Annotated[int, Doc("k, decisions after b_t")] = 5
+    same_tensor: Annotated[int, Doc("l, later decisions on the same tensor")] = 5
+    map_cells: Annotated[int, Doc("rows and columns of the memory map")] = 128
+    map_steps: Annotated[int, Doc("steps that the map covers, a multiple of `map_cells`")] = 256
+    profile_cells: Annotated[int | None, Doc("cells of the memory profile; None = one a granule")] = 512
+    supply_steps: Annotated[int, Doc("steps that the supply profile covers")] = 128
+    offsets: Annotated[
+        int | None,
+        Doc("how many of the buffers before b_t the offsets are told of; None = all N, by their index"),
+    ] = 128
+    held: Annotated[
+        int, Doc("steps back to which tensors that are held are looked for; 0 = they are not shown")
+    ] = 0
 
     def __post_init__(self) -> None:
         """Raises InputError where a number is out of range."""

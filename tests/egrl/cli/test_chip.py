@@ -44,7 +44,8 @@ def test_a_new_chip_file_is_of_its_problem(tmp_path, capsys, problem, workload):
     refuse(
         capsys,
         ["chip", "new", str(tmp_path / "x.toml"), "--problem", problem, "--like", "edge"],
-        "--like edge",
+        "--like: expected one of",
+        "found 'edge'",
     )
 
 

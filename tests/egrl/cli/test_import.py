@@ -94,7 +94,7 @@ def test_open_dimensions_and_widths_are_given_by_flags(tmp_path, capsys):
             "expected one of the open dimensions of net.onnx (none)",
         ),
         (["missing.onnx", "-o", "net.json"], "missing.onnx: expected a model"),
-        (["net.onnx"], "Missing option '-o'"),
+        (["net.onnx"], "egrl import: expected -o, workload or program file to write"),
     ],
 )
 def test_wrong_input_is_one_line(tmp_path, capsys, monkeypatch, argv, message):

@@ -1,7 +1,8 @@
-"""egrl list settings: what `--set` can change, as the docstrings describe it."""
+"""egrl list settings: what `--set` can change, as the types describe it."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -64,13 +65,25 @@ def test_settings_are_aligned_for_people(capsys):
     )
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_a_setting_is_described_by_its_type_and_nowhere_else(name):
+    kind = KINDS[name][1]
+    kinds = [kind] + [type(v) for v in vars(kind()).values() if dataclasses.is_dataclass(v)]
+    assert not [each for each in kinds if "Attributes:" in (each.__doc__ or "")]
+
+
 def test_a_name_that_is_missing_wrong_or_too_much_is_refused_in_a_line(capsys):
     refuse(capsys, ["list", "settings"], "expected one of nnpi, mmap", "evaluator", "found nothing")
     refuse(capsys, ["list", "settings", "frobs"], "list settings: expected one of nnpi", "found 'frobs'")
     refuse(capsys, ["list", "chips", "nnpi"], "list chips: expected nothing after it, found 'nnpi'")
 
 
-def test_a_meaning_may_stand_for_several_settings_and_for_those_of_a_base():
+def test_what_has_no_settings_says_so(capsys):
+    assert main(["list", "settings", "random"]) == 0
+    assert capsys.readouterr() == ("", "egrl list: random has no settings\n")
+
+
+def test_settings_of_a_base_have_their_meanings():
     found = {each.key: each.meaning for each in known(KINDS["tag"][1](), "method")}
     assert found["method.elites"] == "how many of these (K)"
     assert found["method.s"].startswith("how many of the best rewards")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from egrl.measure.board import Answer, BoardDied, BoardFailure, BoardSilent, answer_of, parse_answer
 from egrl.measure.board_process import BoardProcess
 from hwsim.problem import Status
+from workloads.errors import Notice
 
 FAKE = str(Path(__file__).parents[2] / "fake_board.py")
 REQUEST = {"problem": "p", "workload": "w", "chip": "c", "mapping": [{"node": "n", "weight": "dram"}]}
@@ -193,6 +195,40 @@ def test_a_line_that_is_no_answer_is_noise(line):
 def test_an_id_is_a_number_and_nothing_like_it():
     for number in ("true", "1.0", '"1"', "null", "[1]"):
         assert parse_answer(f'{{"id": {number}, "latency_s": 1}}', 1) is None
+
+
+@pytest.mark.parametrize("line", ["0.0012", '{"latency_s": 0.0012}', '{"error": "too hot"}'])
+def test_what_was_meant_as_a_first_answer_is_refused_at_once(line):
+    board = BoardProcess(["sh", "-c", f"read request; echo '{line}'; sleep 60"], start_timeout_s=20.0)
+    begun = time.monotonic()
+    with pytest.raises(
+        BoardFailure, match=re.escape(f'such as {{"id": 1, "latency_s": 0.001}}, found {line}')
+    ):
+        board.measure(REQUEST, 5.0)
+    assert time.monotonic() - begun < 5
+    board.close()
+
+
+def test_numbers_are_noise_once_a_board_has_answered():
+    script = """read a; echo '{"id": 1, "latency_s": 1}'; read b; echo 7; echo '{"id": 2, "latency_s": 2}'"""
+    board = BoardProcess(["sh", "-c", script], start_timeout_s=20.0)
+    assert [board.measure(REQUEST, 5.0).samples_s for _ in range(2)] == [(1.0,), (2.0,)]
+    board.close()
+
+
+def test_what_a_board_says_instead_of_a_first_answer_is_shown_while_it_is_waited_for(monkeypatch):
+    monkeypatch.setattr("egrl.measure.board_process.QUOTED_AFTER_S", 0.5)
+    board = BoardProcess(["sh", "-c", "read request; echo hello; sleep 60"])
+    with (
+        pytest.warns(Notice, match=r"no answer such as .* waiting up to \d+ s more; it said: hello"),
+        pytest.raises(BoardSilent, match="it said: hello"),
+    ):
+        board.measure(REQUEST, 2.0)
+
+
+def test_last_words_on_stdout_are_quoted_where_stderr_has_none():
+    with pytest.raises(BoardDied, match="exited with code 0; it said: hello"):
+        BoardProcess(["echo", "hello"]).measure(REQUEST, 5.0)
 
 
 def test_the_tests_board_is_where_it_is_looked_for():

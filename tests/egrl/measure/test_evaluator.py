@@ -189,8 +189,6 @@ def test_a_crash_that_does_not_happen_again_costs_no_mapping(tmp_path, monkeypat
             "the baseline cannot be measured: exited with code 3; last words: no such device",
         ),
         (fake("deaf"), "the baseline cannot be measured: no answer within"),
-        ("/no/such/board", "cannot be started: /no/such/board: No such file or directory"),
-        (str(Path(__file__)), "Permission denied"),
     ],
 )
 def test_a_board_that_never_measures_ends_in_one_line(tmp_path, capsys, evaluator, message):
@@ -440,6 +438,9 @@ def test_a_run_keeps_to_its_kind_of_measuring(tmp_path):
         (7, "expected a command or a function"),
         ("  ", "found an empty one"),
         ("", "found an empty one"),
+        ("/no/such/board 3", "expected a command that can be started, found no such program: /no/such/board"),
+        ("no-such-board", "expected a command that can be started, found no such program: no-such-board"),
+        (str(Path(__file__)), f"found a file that cannot be run: {Path(__file__)}"),
     ],
 )
 def test_an_evaluator_that_is_none_is_refused_before_anything_is_made(tmp_path, evaluator, expected):

@@ -101,8 +101,8 @@ def test_a_truncated_file_is_damaged(length):
 
 
 def test_another_version_is_named():
-    data = checkpoint.dumps({"a": 1}).replace(rb"\"version\": 3", rb"\"version\": 7")
-    with pytest.raises(InputError, match="expected checkpoint version 3, found checkpoint version 7"):
+    data = checkpoint.dumps({"a": 1}).replace(rb"\"version\": 4", rb"\"version\": 7")
+    with pytest.raises(InputError, match="expected checkpoint version 4, found checkpoint version 7"):
         checkpoint.loads(data, "x")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from filelock import FileLock
 
 from egrl.cli.main import main
 from egrl.core.stopping import HINT
+from egrl.runs import checkpoint
 from egrl.runs.config import RunOptions
 from egrl.runs.resume import nothing_left
 
@@ -159,3 +161,73 @@ def test_a_full_disk_ends_with_one_line_and_a_good_checkpoint(run, capsys, monke
     monkeypatch.undo()
     assert main(argv) == 0
     assert [row["generation"] for row in metrics(run)] == ["1", "2", "3", "4"]
+
+
+def contents(run: Path) -> dict[str, bytes]:
+    """Every file of a run folder but its lock."""
+    return {
+        str(p.relative_to(run)): p.read_bytes() for p in run.rglob("*") if p.is_file() and p.name != ".lock"
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("chains = 1", "chains = 2", "method.chains: expected 1, with which the run was made, found 2;"),
+        ("t0 = 0.02", "t0 = 0.03", "method.t0: expected 0.02, with which the run was made, found 0.03;"),
+        ("flip = 0.5", "flip = 0.1", "method.moves.flip: expected 0.5"),
+        ('invalid = "repair"', 'invalid = "penalise"', "problem.invalid: expected 'repair'"),
+        ('statistic = "median"', 'statistic = "minimum"', "evaluator.statistic: expected 'median'"),
+        ("seed = 0", "seed = 1", "run.seed: expected 0, with which the run was made, found 1;"),
+        ("generation_evals = 21", "generation_evals = 7", "run.generation_evals: expected 21"),
+    ],
+)
+def test_settings_that_were_changed_under_a_run_are_refused_by_name(run, capsys, old, new, key):
+    path = run / "config.toml"
+    text = path.read_text()
+    assert text.count(f"\n{old}\n") == 1
+    path.write_text(text.replace(f"\n{old}\n", f"\n{new}\n"))
+    before = contents(run)
+    refuse(capsys, ["run", "--resume", str(run), "--gens", "3"], f"{path}: {key}")
+    assert contents(run) == before
+    path.write_text(text)
+    assert main(["run", "--resume", str(run), "--gens", "3", "--quiet"]) == 0
+
+
+def test_settings_that_change_no_result_may_change_when_a_run_goes_on(run, capsys):
+    path = run / "config.toml"
+    text = path.read_text().replace("timeout_s = 60.0", "timeout_s = 90.0", 1)
+    path.write_text(text.replace("bound_seconds = 10.0", "bound_seconds = 0.0"))
+    assert "\ntimeout_s = 90.0" in path.read_text()
+    assert main(["run", "--resume", str(run), "--gens", "3", "--quiet"]) == 0
+    assert len(metrics(run)) == 3
+
+
+def test_a_run_without_a_checkpoint_begins_with_the_settings_it_finds(run):
+    for name in ("checkpoint", "mappings"):
+        shutil.rmtree(run / name)
+    for name in ("metrics.csv", "summary.json"):
+        (run / name).unlink()
+    path = run / "config.toml"
+    path.write_text(path.read_text().replace("chains = 1", "chains = 2"))
+    assert main(["run", "--resume", str(run), "--quiet"]) == 0
+    assert len(metrics(run)) == 2
+
+
+def test_a_run_of_an_earlier_version_is_refused_and_still_read(run, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(checkpoint, "VERSION", checkpoint.VERSION + 1)
+    with (run / "config.toml").open("a") as stream:
+        stream.write("a_setting_of_the_past = 1\n")
+    before = contents(run)
+    argv = ["run", "--resume", str(run), "--gens", "3"]
+    refuse(
+        capsys,
+        argv,
+        "checkpoint",
+        "an earlier version of egrl made this run",
+        "`egrl plot` and `egrl evaluate`",
+    )
+    assert contents(run) == before
+    assert main(["plot", "curves", str(run), "-o", str(tmp_path / "curves.png")]) == 0
+    mapping = str(run / "best_mapping.json")
+    assert main(["evaluate", "--workload", "alexnet", "--mapping", mapping]) == 0

@@ -74,6 +74,21 @@ def test_a_pretraining_in_two_sittings_or_with_workers_equals_one_in_one(finishe
     assert load_policy(out / "policy.safetensors").weights.keys()
 
 
+def test_a_pretraining_of_so_many_evaluations_makes_exactly_these_and_goes_on(finished, tmp_path, capsys):
+    out = tmp_path / "p"
+    assert pretrain(out, "--evals", "130") == 0
+    assert json.loads((out / "pretraining.json").read_text())["evaluations"] == 130
+    capsys.readouterr()
+    assert pretrain(out, "--evals", "129") == 2
+    assert "--evals: expected at least the 130" in capsys.readouterr().err
+    assert pretrain(out, "--evals", "200", "--gens", "20") == 2
+    assert (
+        "expected one of --gens, --evals and --seconds, found --gens and --evals" in capsys.readouterr().err
+    )
+    assert pretrain(out, "--gens", "20") == 0
+    assert rows(out) == rows(finished)
+
+
 def test_every_network_of_a_round_is_measured_on_every_workload(finished):
     """The mean's speedup is a geometric mean, so that it lies between the best and the worst of the archive."""
     last = rows(finished)[-1]

@@ -59,7 +59,12 @@ def test_a_chip_loads_from_a_file(tmp_path):
         ("ices = 12", "", "compute.ices: expected a value, found none"),
         ("cross = true", "cross = 1", "effects.cross.*boolean.*found 1"),
         ("cross = true", "cross = true\ncrosss = true", "effects.crosss: expected no such key"),
-        ("capacity_bytes = 25165824", "capacity_bytes = 0", r"memories.1.capacity_bytes.*found 0"),
+        ("capacity_bytes = 25165824", "capacity_bytes = 0", r"memories\[1\] \(llc\).capacity_bytes.*found 0"),
+        (
+            "bandwidth_Bps = 680000000000.0",
+            "bandwith_Bps = 1.0",
+            r"memories\[1\] \(llc\).bandwith_Bps: expected no such key but name, .*; did you mean bandwidth_Bps\?",
+        ),
         ("bandwidth_Bps = 680000000000.0", "bandwidth_Bps = 1.0", "memories.*does not fall.*dram.*llc"),
         ('name = "sram"', 'name = "llc"', "memories: expected different names"),
         ('into = "llc"', 'into = "cache"', "prefetch.into: expected.*llc, sram.*found 'cache'"),
@@ -117,7 +122,9 @@ def test_a_chip_is_described_by_its_memories():
 
 
 def test_unknown_names_and_unreadable_files_are_the_users_error(tmp_path):
-    with pytest.raises(InputError, match=r"chip 'nnpj': expected one of .*nnpi.* or a .toml file"):
+    with pytest.raises(
+        InputError, match=r"chip: expected one of .*nnpi.* or a .toml file, found 'nnpj'; did you mean nnpi"
+    ):
         load_chip("nnpj")
     with pytest.raises(InputError, match=r"absent.toml: expected a chip file: No such file"):
         load_chip(tmp_path / "absent.toml")
