@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from egrl.core import atomic, loop, typed_tables
 from egrl.core.recorder import Memory
@@ -21,7 +21,7 @@ from egrl.result import Result
 from egrl.runs import checkpoint, config, progress
 from egrl.runs import folder as run_folder
 from egrl.runs.conduct import OnGeneration, conduct
-from egrl.runs.config import RunConfig, RunOptions
+from egrl.runs.config import Options, RunConfig, RunOptions, describe_options
 from egrl.runs.new_folder import default_folder
 from egrl.runs.past import with_own_inputs
 from egrl.runs.prepare import Prepared, build_problem, copies_of, prepare
@@ -48,7 +48,7 @@ def search(
     quiet: bool = True,
     evaluator: str | Function | None = None,
     on_generation: OnGeneration | None = None,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Result:
     """Search for the best mapping of a workload, in memory or leaving a run folder: `egrl run` as a function.
 
@@ -73,24 +73,7 @@ def search(
         evaluator: what measures instead of the model: str, a command that speaks JSON lines, or a function of the
             rows of a mapping, [{"node": name, head: choice, …}, …], that returns seconds (docs/evaluators.md);
             default "": none. `workers` is then the number of commands, or of threads that call the function.
-        options: the other flags of `egrl run` by name; None stands for the default.
-            gens: int, generations to run; default 200. At most one of gens, evals, seconds.
-            evals: int, evaluations to run, exactly so many; default: no such limit.
-            seconds: float, seconds of searching, after which no measurement starts; starting and the bound at the
-                end do not count; default: no such limit.
-            generation_evals: int from 1, evaluations a generation, which is how often metrics are written; default 21.
-            seed: int from 0, of everything random; default 0.
-            problem: str, a name of `egrl list problems`, or MODULE:NAME; default "nnpi".
-            start: str, "cold", "compiler", "exact" or a mapping file; default "": compiler, with preset "paper" cold.
-            init: str, a policy file to begin with; default "": none.
-            workers: int from 1, processes that measure; default 1. Never changes a result.
-            executor: str, where to measure, "local" or "ray"; default "local". Never changes a result.
-            ray_address: str, the Ray cluster, "auto" or "HOST:PORT"; default "": one of `workers` CPUs is started here.
-            threads: int from 1, of a learner's tensor operations; default 1.
-            device: str, torch device of the networks, "cpu" or "cuda"; default "cpu".
-            bound_seconds: float, seconds for proving a bound at the end where none is known, 0: none; default 10.0.
-            exact_seconds: float, limit in seconds of the solve for start "exact"; default 30.0.
-            checkpoint_seconds: float, seconds between checkpoints; default 20.0.
+        options: the other flags of `egrl run` by name, see below; None stands for the default.
 
     Returns:
         A Result: `.speedup` (over the compiler's map), `.mapping` (int16 [N, H]), `.names`, `.cost`, `.bound`, `.gap`,
@@ -100,6 +83,8 @@ def search(
         InputError: an argument, a file or the run folder is wrong.
         RunFailure: the disk, a worker or the evaluator failed.
         Interrupted: the user pressed Ctrl-C; the run can be resumed. (A search in memory gives what it has found.)
+
+    Options:
     """
     unknown = sorted(set(options) - set(_option_names()))
     if unknown:
@@ -152,6 +137,9 @@ def search(
             boards.attach(path)
         folder.settings = fixed_settings(resolved)
         return _run(resolved, folder, prepared, None, boards, quiet, on_generation)
+
+
+search.__doc__ = f"{search.__doc__}    {describe_options(8)}"  # stated once, with the flags
 
 
 def _resolved(

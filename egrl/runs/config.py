@@ -8,8 +8,10 @@ named alone where it is unique: `--set method.alpha=0.1`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+import os
+import textwrap
+from dataclasses import dataclass, field, fields
+from typing import Any, TypedDict
 
 from egrl.core.budget import BUDGETS, DEFAULT_GENERATIONS, GENERATION, Budget
 from egrl.core.keys import MOST_SEED
@@ -73,6 +75,41 @@ class RunOptions:
     def budget(self) -> dict[str, float]:
         """The limits that are set: name of the flag -> its value."""
         return {k: value for k in BUDGETS if (value := getattr(self, k)) is not None}
+
+
+class Options(TypedDict, total=False):
+    """Options of `egrl.search` as keywords: those of `RunOptions` that are no arguments of their own."""
+
+    problem: str | None
+    gens: int | None
+    evals: int | None
+    seconds: float | None
+    generation_evals: int | None
+    seed: int | None
+    workers: int | None
+    executor: str | None
+    ray_address: str | None
+    start: str | os.PathLike[str] | None
+    init: str | os.PathLike[str] | None
+    threads: int | None
+    device: str | None
+    bound_seconds: float | None
+    exact_seconds: float | None
+    checkpoint_seconds: float | None
+
+
+def describe_options(indent: int) -> str:
+    """A paragraph for each of `Options`, as `RunOptions` states it: type, meaning, default."""
+    lines = []
+    for entry in fields(RunOptions):
+        if entry.name in Options.__annotations__:
+            kind = str(entry.type).removesuffix(" | None")
+            default = "none" if entry.default is None else repr(entry.default)
+            text = f"{entry.name}: {kind}, {entry.metadata['help']}; default: {default}."
+            lines.append(
+                textwrap.fill(text, 110, initial_indent=" " * indent, subsequent_indent=" " * (indent + 4))
+            )
+    return "\n".join(lines).lstrip() + "\n"
 
 
 @dataclass(frozen=True)
