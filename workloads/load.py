@@ -85,7 +85,7 @@ def _variant(name: str, text: str, given: str) -> Workload:
         if key not in known or key in found:
             raise InputError(
                 f"workload {given!r}: expected each of {', '.join(f'{k}=NUMBER' for k in known)} at most once, found"
-                f" {part!r}"
+                f" {part!r}{hint(key, known) if key not in known else ''}"
             )
         found[key] = _parameter(value, known[key], f"workload {given!r}: {key}")
     try:
@@ -114,8 +114,8 @@ def _unknown_name(name: str) -> str:
     if name in program_names():
         return f"workload {name!r}: expected a workload, found a program, which --problem mmap takes"
     return (
-        f"workload {name!r}: expected a name from the zoo or a .json, .onnx or .pt2 file, found neither"
-        f"{hint(name, all_names())}; `egrl list workloads` lists all names"
+        f"workload {name!r}: expected a name from the zoo or a .json, .onnx or .pt2 file, found neither;"
+        f" `egrl list workloads` lists all names{hint(name, all_names())}"
     )
 
 

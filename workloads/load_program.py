@@ -111,7 +111,7 @@ def _unknown_name(name: str) -> str:
     meant = hint(_bare(name.partition(":")[0]), known)
     return (
         f"program {name!r}: expected the name of a program or of a workload, or a {PACKED}, .json or"
-        f" {', '.join(HLO)} file, found neither{meant}; `egrl list workloads` lists all names"
+        f" {', '.join(HLO)} file, found neither; `egrl list workloads` lists all names{meant}"
     )
 
 

@@ -50,10 +50,21 @@ def message_of(error: click.ClickException) -> str:
         what = getattr(error.param, "help", None)
         name = f"{error.param.opts[0]}, {what}" if what else error.param.make_metavar(context)
         return f"{context.command_path}: expected {name}; found none"
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        return f"{error.param.opts[0]}: {_expected(error.message)}"
     if isinstance(error, click.BadOptionUsage | click.BadParameter):
         return f"{context.command_path}: {text}"
     usage = " ".join([context.command_path, *context.command.collect_usage_pieces(context)])
     return f"{text}; expected {usage}"
+
+
+def _expected(message: str) -> str:
+    """What click says of a value, "'x' is not a valid integer.", as "expected a valid integer, found 'x'"."""
+    for link in ("a valid ", "in the range "):
+        found, _, kind = message.rstrip(".").partition(f" is not {link}")
+        if kind:
+            return f"expected {'a value ' if link == 'in the range ' else ''}{link}{kind}, found {found}"
+    return message
 
 
 def several(text: str, flag: str) -> list[str]:

@@ -88,9 +88,14 @@ def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(str(part) for part in first["loc"]) or (key if len(hints) else "")
-        message = first["msg"].removeprefix("Value error, ")
-        found = "" if first["type"] == "value_error" else f", found {str(first['input'])[:60]!r}"
+        message = first["msg"].removeprefix("Value error, ").replace("Input should be ", "expected ", 1)
+        found = "" if first["type"] == "value_error" else f", found {_short(first['input'])}"
         raise InputError(f"{where}: {location}: {message}{found}") from error
+
+
+def _short(value: Any) -> str:
+    """A value as it is typed, cut to 60 characters."""
+    return repr(value[:60]) if isinstance(value, str) else repr(value)[:60]
 
 
 def parse_set(settings: Sequence[str], *names: str) -> dict[str, dict[str, Any]]:

@@ -84,7 +84,7 @@ def test_importing_says_what_an_instance_was_made_for_where_it_says_so(instance,
     ("changes", "words"),
     [
         (["--set", "problem.chips=10000"], "problem.chips: expected"),
-        (["--set", "problem.solver=maybe"], "solver: Input should be"),
+        (["--set", "problem.solver=maybe"], "solver: expected a valid boolean"),
         (["--chip", "mcm37"], "expected one of edge4, mcm36, profiled"),
         (["--workload", "missing.json"], "missing.json"),
     ],
