@@ -49,7 +49,7 @@ def problems(name: str) -> tuple[McmProblem, McmProblem]:
 def sampled(analytical: McmProblem, device: McmProblem, keys: int) -> tuple[int, int]:
     """How many of the first `keys` keys SAMPLE finds a partition for, probabilities being uniform, and how many of
     these run on the device model."""
-    even = np.ones((len(analytical.nodes), analytical.package.chips), np.float32)
+    even = np.ones((len(analytical.space.nodes), analytical.package.chips), np.float32)
     numbers = np.arange(keys, dtype=np.uint64)
     answer = analytical.solver.sample(even, numbers, None, analytical.config.backtracks)
     places = answer.assignment[answer.valid][:, :, None]

@@ -7,6 +7,7 @@ import inspect
 from egrl.core import plugins
 from egrl.core.method import Method
 from egrl.core.registry import MethodDefinition, MethodEntry, serves_all
+from workloads.errors import InputError
 
 METHODS: dict[str, MethodEntry] = {
     "egrl": MethodEntry(
@@ -64,7 +65,10 @@ def find_method(name: str) -> MethodDefinition:
     """
     own, colon, variant = name.partition(":")
     entry = METHODS.get(own)
-    if entry is not None and (not colon or (entry.family and variant)):
+    if entry is not None and colon and not (entry.family and variant):
+        expected = f"{own}:NAME, or {own}" if entry.family else f"{own}, which has no variants"
+        raise InputError(f"--method: expected {expected}, found {name!r}")
+    if entry is not None:
         plugins.installed(KIND)  # says which plug-ins cannot have their names
         return entry.load(variant)
     return definition_of(plugins.find(KIND, name))
