@@ -45,9 +45,9 @@ def test_a_line_says_that_kernels_are_compiled_unless_quiet_is_wanted(tmp_path, 
 def test_a_search_says_it_before_its_progress(tmp_path, capsys, monkeypatch, quiet):
     real, answer = api.build_problem, fresh_kernel(tmp_path)
 
-    def build(resolved):
+    def build(*given):
         assert answer(1) == 2
-        return real(resolved)
+        return real(*given)
 
     monkeypatch.setattr(api, "build_problem", build)
     out = tmp_path / "run"
