@@ -16,15 +16,26 @@ if TYPE_CHECKING:
     from egrl.api import search
     from egrl.ask_tell import Batch, Search
     from egrl.core.method import Context, Method
-    from egrl.core.proposals import proposals
+    from egrl.core.proposals import Proposals, proposals
     from egrl.result import Result
 
-__all__ = ["Batch", "Context", "Method", "Result", "Search", "__version__", "proposals", "search"]
+__all__ = [
+    "Batch",
+    "Context",
+    "Method",
+    "Proposals",
+    "Result",
+    "Search",
+    "__version__",
+    "proposals",
+    "search",
+]
 
 _HOMES = {
     "Batch": "egrl.ask_tell",
     "Context": "egrl.core.method",
     "Method": "egrl.core.method",
+    "Proposals": "egrl.core.proposals",
     "Result": "egrl.result",
     "Search": "egrl.ask_tell",
     "proposals": "egrl.core.proposals",

@@ -5,21 +5,17 @@ from typing import Annotated
 
 import numpy as np
 from annotated_types import Ge
+from typing_extensions import Doc
 
-from egrl.core.method import Context, Method
-from egrl.core.proposals import Proposals, proposals
+from egrl import Context, Method, Proposals, proposals
 from hwsim.problem import Evaluation
 
 
 @dataclass(frozen=True)
 class ClimbConfig:
-    """Settings of the hill climber.
+    """Settings of the hill climber."""
 
-    Attributes:
-        changes: decisions that a neighbour draws anew.
-    """
-
-    changes: Annotated[int, Ge(1)] = 1
+    changes: Annotated[int, Ge(1), Doc("decisions that a neighbour draws anew")] = 1
 
 
 class HillClimber(Method):
@@ -29,8 +25,7 @@ class HillClimber(Method):
         self.space, self.rng = context.problems[0].space, context.generator("climb")
         self.shape = (context.generation_evals, config.changes)
         start = context.start[0]
-        self.at = self.space.initial if start is None else start
-        self.reward = -np.inf
+        self.at, self.reward = (self.space.initial if start is None else start), -np.inf
 
     def ask(self) -> Proposals:
         nodes, heads = np.nonzero(self.space.live)
