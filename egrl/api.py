@@ -27,7 +27,7 @@ from egrl.runs.past import with_own_inputs
 from egrl.runs.prepare import Prepared, build_problem, copies_of, prepare
 from egrl.runs.resolve import resolve, resolve_again
 from egrl.runs.resume import check_only, code_flags, fixed_settings, nothing_left
-from egrl.subjects import GivenMethod, MethodLike, is_problem, method_of, name_of
+from egrl.subjects import GivenMethod, MethodLike, is_problem, method_of, name_of, object_of
 from hwsim.problem import Problem
 from workloads.errors import InputError
 from workloads.nearest import one_of
@@ -113,7 +113,9 @@ def search(
     with contextlib.ExitStack() as stack:
         stack.enter_context(progress.compiling(quiet))
         problem = (
-            workload if is_problem(workload) else build_problem(resolved, _object(workload), _object(chip))
+            workload
+            if is_problem(workload)
+            else build_problem(resolved, object_of(workload), object_of(chip))
         )
         prepared = prepare(resolved, problem, meant.definition)
         boards = _boards(resolved, problem, function, stack)
@@ -148,11 +150,6 @@ def _resolved(
     """The typed configuration of a run."""
     resolved = resolve(options, settings, preset, method.definition, is_problem(workload))
     return resolved if method.config is None else replace(resolved, method=method.config)
-
-
-def _object(value: Any) -> Any:
-    """A workload or a chip that is no name and no path; None for those."""
-    return None if isinstance(value, str | os.PathLike) else value
 
 
 def _boards(

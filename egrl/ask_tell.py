@@ -21,7 +21,7 @@ from egrl.runs.prepare import build_problem, prepare
 from egrl.runs.progress import Silent
 from egrl.runs.resolve import resolve
 from egrl.runs.summary import summarise
-from egrl.subjects import MethodLike, is_problem, method_of, name_of
+from egrl.subjects import MethodLike, is_problem, method_of, name_of, object_of
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
 
 
@@ -97,8 +97,9 @@ class Search:
         )
         resolved = resolve(options, settings, preset, meant.definition, built)
         self._resolved = resolved if meant.config is None else replace(resolved, method=meant.config)
-        objects = [None if isinstance(value, str) else value for value in (workload, chip)]
-        self.problem: Problem = workload if built else build_problem(self._resolved, *objects)
+        self.problem: Problem = (
+            workload if built else build_problem(self._resolved, object_of(workload), object_of(chip))
+        )
         prepared = prepare(self._resolved, self.problem, meant.definition)
         self._context, self._external, self._memory = prepared.context, External(), Memory()
         budget = Budget(0, None, generation_evals)
@@ -143,10 +144,13 @@ class Search:
         """The results of a batch: an `Evaluation` of its proposals, or seconds (NaN: the measurement failed).
 
         With seconds the first mapping of all is the baseline's (`start="compiler"`), and its time is what speedups are
-        over. ValueError where the number of results is another, or seconds and evaluations are mixed.
+        over. ValueError where the number of results is another, the batch was told before, or seconds and evaluations
+        are mixed.
         """
         if len(results) != len(batch):
             raise ValueError(f"tell: expected {len(batch)} results, received {len(results)}")
+        if batch.proposals.tickets[0] < self.evaluations:
+            raise ValueError("tell: expected a batch that has not been told, received one that has")
         in_seconds = not isinstance(results, Evaluation)
         if self._in_seconds not in (None, in_seconds):
             raise ValueError("tell: expected seconds or evaluations throughout, received both")

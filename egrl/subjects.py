@@ -64,6 +64,11 @@ def is_problem(given: Any) -> bool:
     )
 
 
+def object_of(given: Any) -> Any:
+    """A workload or a chip that is an object; None for a name or a path."""
+    return None if isinstance(given, str | os.PathLike) else given
+
+
 def name_of(given: Any, what: str) -> str:
     """What `RunOptions` says of a workload, a chip or a problem: the name or path, an object's own name.
 

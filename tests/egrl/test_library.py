@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -71,6 +72,13 @@ def test_a_method_and_a_problem_from_outside_are_searched():
         egrl.search("alexnet", method=3)
     with pytest.raises(InputError, match="workload: expected a name"):
         egrl.search(3)
+
+
+def test_a_path_is_a_file_for_both_ways_of_searching():
+    with pytest.raises(InputError, match="no-chip"):
+        egrl.Search("alexnet", chip=Path("no-chip.toml"))
+    with pytest.raises(InputError, match="no-chip"):
+        egrl.search("alexnet", chip=Path("no-chip.toml"), evals=1)
 
 
 def test_a_result_tells_what_was_found_and_how():
@@ -151,6 +159,8 @@ def test_mistakes_in_telling_are_said():
     with pytest.raises(ValueError, match="does not begin at the baseline"):
         search.tell(batch, [1.0])
     search.tell(batch, search.problem.evaluate(batch.proposals.mapping, batch.key))
+    with pytest.raises(ValueError, match="has not been told"):
+        search.tell(batch, search.problem.evaluate(batch.proposals.mapping, batch.key))
     with pytest.raises(ValueError, match="throughout"):
         search.tell(search.ask(), [1.0])
     with pytest.raises(ValueError, match="limit of at least 1"):
