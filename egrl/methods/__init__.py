@@ -28,6 +28,9 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "uct": MethodEntry("egrl.methods.graph_search.uct", "the same graph search with UCT's bandits"),
     "greedy-dp": MethodEntry("egrl.methods.greedy_dp", "node after node, the best of all its joint choices"),
+    "twin": MethodEntry(
+        "egrl.methods.twin.method", "learns a board from its measurements, and searches the learned model"
+    ),
     "exact": MethodEntry("egrl.methods.exact", "the solution of the problem's own model, where it has one"),
     "annealing": MethodEntry("egrl.methods.annealing", "simulated annealing by flips and swaps"),
     "random": MethodEntry("egrl.methods.random", "independent uniform draws"),

@@ -13,6 +13,7 @@ import hashlib
 import json
 import time
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Annotated, Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from typing_extensions import Doc
 
 from hwsim.capabilities import Lifetime, Occupancy, Solution
 from hwsim.explanation import Explanation
+from hwsim.family import Family
 from hwsim.keys import derive, normals
 from hwsim.nnpi.chip import Chip, chip_file
 from hwsim.nnpi.explain import explain
@@ -221,6 +223,13 @@ class NnpiProblem:
 
     def _noise_free(self) -> Tables:
         return self.tables._replace(sigma=0.0)
+
+    @cached_property
+    def family(self) -> Family:
+        """The models around the chip file that measurements on a board choose from."""
+        from hwsim.nnpi.family.family import NnpiFamily
+
+        return NnpiFamily(self._noise_free(), self._workload, self._chip.memory_names)
 
     def fingerprint(self) -> str:
         """Hex digest of simulator version, chip, workload and settings."""

@@ -315,7 +315,9 @@ def test_its_state_survives_a_checkpoint(case):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_it_serves_two_problems(variant, problems, tmp_path, monkeypatch):
     name = next(
-        name for name in ("toy-ragged", "toy-game", "toy-grammar-large", "fft-64") if (variant, name) in CASES
+        name
+        for name in ("toy-ragged", "toy-game", "toy-grammar-large", "fft-64", "nnpi")
+        if (variant, name) in CASES
     )
     if variant.startswith("muzero"):
         monkeypatch.setitem(VARIANTS, variant, ("muzero", {**VARIANTS[variant][1], "network.ids": 0}))

@@ -1,0 +1,1 @@
+"""Boards whose simulators share no code and no structure with the project's own."""

@@ -1,0 +1,175 @@
+"""How many measurements of a board each method needs: the twin, its rivals, and what can be reached at all.
+
+    python -m benchmarks.twin -o FILE [--workloads resnet101,bert] [--kinds a,b,c,d,queues,droop] [--boards 10]
+                              [--methods twin,ea,annealing,rules,exact] [--requests 2100] [--twin-requests 400]
+
+Each line of FILE is one method on one board; what is there is not run again, and the table of all is printed at the
+end. Every measurement is counted: rules, baseline, and the confirmations with which each method chooses its champion
+at each mark (its best few measured again, in the same way for all). Champions are judged without noise. `reachable` is
+a long search on the noise-free board itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import egrl
+from benchmarks.foreign.boards import FAMILIAR, FOREIGN, Board, board, familiar, noise_of
+from hwsim.capabilities import pipeline_of
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.problem import NnpiProblem
+from population.moves import Moves
+from workloads.load import load
+
+MARKS = (50, 100, 200, 400, 1050, 2100)
+CONTENDERS, AGAIN = 5, 3
+"""Mappings that are measured again at a mark, and how often."""
+FAMILIAR_STEPS, FOREIGN_STEPS = 300_000, 150_000
+
+
+class Bench:
+    """One noisy board, which counts its requests."""
+
+    def __init__(self, problem: NnpiProblem, kind: str, seed: int) -> None:
+        self.problem, self.exact = problem, board(problem, kind, seed)
+        self.noise, self._rng = noise_of(kind), np.random.default_rng([seed, 7])
+        self.mappings: list[np.ndarray] = []
+        self.seconds: list[float] = []
+        self.baseline_s = self.exact(problem.baseline.mapping)
+
+    def measure(self, mapping: np.ndarray) -> float:
+        """Seconds, with noise."""
+        return self.exact(mapping) * float(np.exp(self.noise * self._rng.normal()))
+
+    def search(self, mapping: np.ndarray) -> float:
+        """Measure for a search: remembered."""
+        self.mappings.append(mapping.copy())
+        self.seconds.append(self.measure(mapping))
+        return self.seconds[-1]
+
+    def champion(self, count: int) -> float:
+        """The speedup, judged without noise, of the mapping chosen after `count` requests, confirmations included."""
+        searched = max(1, count - CONTENDERS * AGAIN)
+        seconds = np.array(self.seconds[:searched])
+        best: dict[bytes, int] = {}
+        for at in np.argsort(seconds, kind="stable").tolist():
+            best.setdefault(self.mappings[at].tobytes(), at)
+            if len(best) == CONTENDERS:
+                break
+        means = {
+            at: float(np.mean([seconds[at], *(self.measure(self.mappings[at]) for _ in range(AGAIN))]))
+            for at in best.values()
+        }
+        return self.baseline_s / self.exact(self.mappings[min(means, key=means.__getitem__)])
+
+
+def run(bench: Bench, method: str, requests: int, seed: int) -> dict[str, Any]:
+    """One method on one board: speedups at the marks, and seconds of thought a request."""
+    if method == "rules":
+        for mapping in bench.problem.family.first().values():
+            bench.search(mapping)
+        return {"marks": {"50": bench.champion(50)}, "think_s": 0.0}
+    if method == "exact":
+        bench.search(bench.problem.baseline.mapping)
+        bench.search(bench.problem.solve(20.0, seed).mapping)
+        return {"marks": {"50": bench.champion(50)}, "think_s": 0.0}
+    search = egrl.Search(bench.problem, method=method, seed=seed)
+    begun, measuring = time.monotonic(), 0.0
+    while search.evaluations < requests:
+        batch = search.ask(limit=requests - search.evaluations)
+        if batch is None:
+            break
+        before = time.monotonic()
+        seconds = [bench.search(mapping) for mapping in batch.mapping]
+        measuring += time.monotonic() - before
+        search.tell(batch, seconds)
+    think = (time.monotonic() - begun - measuring) / search.evaluations
+    return {"marks": {str(m): bench.champion(m) for m in MARKS if m <= requests}, "think_s": think}
+
+
+def reachable(problem: NnpiProblem, kind: str, seed: int, exact: Board) -> float:
+    """The speedup of a long search on the noise-free board."""
+    rules = sorted(problem.family.first().values(), key=exact)
+    if kind in FAMILIAR:
+        model = familiar(problem, kind, seed)
+        found = [
+            problem.family.improve(model, start, steps=FAMILIAR_STEPS, hot=hot, key=seed)
+            for start in rules[:2]
+            for hot in (2e-3, 8e-3)
+        ]
+        return exact(problem.baseline.mapping) / min(map(exact, found))
+    rng, best, best_s = np.random.default_rng(seed), rules[0], exact(rules[0])
+    space = problem.space
+    moves = Moves(space.num_choices, space.live, None, space.size_bytes, pipeline_of(problem))
+    current, current_s = best, best_s
+    for step in range(FOREIGN_STEPS):
+        hot = 4e-3 * current_s * 1e-2 ** (step / FOREIGN_STEPS)
+        trial = problem.rectify(moves.propose(current, rng)[None])[0]
+        trial_s = exact(trial)
+        if trial_s <= current_s or rng.random() < np.exp((current_s - trial_s) / hot):
+            current, current_s = trial, trial_s
+            if trial_s < best_s:
+                best_s = trial_s
+    return exact(problem.baseline.mapping) / best_s
+
+
+def table(path: Path) -> None:
+    """Geometric means over the boards, a block a workload and kind."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    cases = sorted({(line["workload"], line["kind"]) for line in lines})
+    for workload, kind in cases:
+        here = [line for line in lines if (line["workload"], line["kind"]) == (workload, kind)]
+        print(f"\n{workload}, {kind}: {len({line['board'] for line in here})} boards")
+        print("| method | " + " | ".join(map(str, MARKS)) + " | s a request |")
+        for method in dict.fromkeys(line["method"] for line in here):
+            own = [line for line in here if line["method"] == method]
+            cells = []
+            for mark in MARKS:
+                at = [line["marks"][str(mark)] for line in own if str(mark) in line["marks"]]
+                cells.append(f"{np.exp(np.mean(np.log(at))):.4f}" if at else "")
+            print(f"| {method} | " + " | ".join(cells) + f" | {np.mean([o['think_s'] for o in own]):.2f} |")
+
+
+def main() -> None:
+    """Run what is missing, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--workloads", default="resnet101,bert")
+    parser.add_argument("--kinds", default=",".join((*FAMILIAR, *FOREIGN)))
+    parser.add_argument("--methods", default="reachable,rules,exact,twin,ea,annealing")
+    parser.add_argument("--boards", type=int, default=10)
+    parser.add_argument("--requests", type=int, default=2100)
+    parser.add_argument("--twin-requests", type=int, default=400)
+    options = parser.parse_args()
+    done = set()
+    if options.out.exists():
+        for line in map(json.loads, options.out.read_text().splitlines()):
+            done.add((line["workload"], line["kind"], line["board"], line["method"]))
+    for name in options.workloads.split(","):
+        problem = NnpiProblem(load(name), load_chip("nnpi"))
+        for number in range(options.boards):
+            for kind in options.kinds.split(","):
+                for method in options.methods.split(","):
+                    if (name, kind, number, method) in done:
+                        continue
+                    if method == "reachable":
+                        value = reachable(problem, kind, number, board(problem, kind, number))
+                        found = {"marks": {"2100": value}, "think_s": 0.0}
+                    else:
+                        requests = options.twin_requests if method == "twin" else options.requests
+                        found = run(Bench(problem, kind, number), method, requests, number)
+                    line = {"workload": name, "kind": kind, "board": number, "method": method, **found}
+                    with options.out.open("a") as file:
+                        file.write(json.dumps(line) + "\n")
+                    print(json.dumps(line), flush=True)
+    table(options.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Measurements under a family of models: likelihood, evidence, and the most likely parameters.
+
+The logarithm of a measured cost is
+
+    y = log f(theta, mapping) + residual + discrepancy + noise
+
+with theta ~ N(0, 1) in units of its spreads (those of single nodes times `own`), a residual linear in where each
+tensor lies, a Gaussian process over the distance between mappings, and independent noise. The sizes of the last three
+and `own` are learned by the marginal likelihood, so that on a board that no member of the family describes the model
+trusts itself only near what was measured.
+
+Source: Kennedy and O'Hagan, Bayesian calibration of computer models, J. R. Statist. Soc. B 63 (2001), for model +
+discrepancy + noise; the mode by Gauss-Newton in the space of the M measurements (M x M systems, however many
+parameters), evidence by Laplace's approximation there.
+
+Deviations: the discrepancy is additive over places and exponential in the distance; the sizes are point estimates under
+log-normal priors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.optimize import minimize
+
+from egrl.methods.twin.data import Data
+from hwsim.family import Effects, Family, Model
+from hwsim.problem import Floats
+
+LEAST_LOG = -8.0
+"""Of the logarithms of the scales."""
+NEWTON_STEPS, LEAST_STEP = 6, 0.05
+TUNING_STEPS, SIMPLEX = 60, 0.5
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Sizes that are learned. The first is of log cost, the others are multiples or of log cost.
+
+    Attributes:
+        noise: standard deviation of a measurement's logarithm.
+        own: multiple of the prior spreads of parameters of single nodes.
+        residual: multiple of `Family.places`.
+        discrepancy: standard deviation of what depends on the distance.
+    """
+
+    noise: float = 0.01
+    own: float = 1.0
+    residual: float = 0.1
+    discrepancy: float = 0.005
+
+    def logs(self) -> Floats:
+        """The logarithms, float64 [4]."""
+        return np.log([self.noise, self.own, self.residual, self.discrepancy])
+
+    @staticmethod
+    def of_logs(logs: Floats) -> Scales:
+        """The inverse; nothing falls below `LEAST_LOG`, so that covariances can be factored."""
+        return Scales(*np.exp(np.maximum(logs, LEAST_LOG)).tolist())
+
+
+PRIOR, PRIOR_SPREAD = Scales(), np.array([1.0, 0.5, 1.2, 1.0])
+"""Median, and standard deviation of the logarithm, of each."""
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A model, and the family near it as a linear function of theta: M data, P parameters.
+
+    Attributes:
+        model: without residual.
+        predicted: float64 [M], log cost.
+        slope: float64 [M, P].
+        common, own: float64 [M, M], covariances of the predictions from parameters of many and of single nodes.
+    """
+
+    model: Model
+    predicted: Floats
+    slope: Floats
+    common: Floats
+    own: Floats
+
+    def target(self, data: Data) -> Floats:
+        """float64 [M]: what theta has to explain, were the family linear."""
+        found: Floats = data.log_cost - self.predicted + self.slope @ self.model.theta
+        return found
+
+
+class Inference:
+    """One set of data under one family."""
+
+    def __init__(self, family: Family, data: Data) -> None:
+        self.family, self.data = family, data
+        self.single: NDArray[np.bool_] = np.array([p.own for p in family.parameters])
+
+    def spread(self, scales: Scales) -> Floats:
+        """float64 [P]: prior standard deviations of theta."""
+        return np.where(self.single, scales.own, 1.0)
+
+    def unexplained(self, scales: Scales) -> Floats:
+        """float64 [M, M]: covariance of everything but the family."""
+        data = self.data
+        found = scales.residual**2 * data.residual_gram + scales.discrepancy**2 * data.distance_gram
+        found[np.diag_indices(len(data))] += scales.noise**2
+        return np.asarray(found)
+
+    def covariance(self, near: Linear, scales: Scales) -> Floats:
+        """float64 [M, M]: of the data."""
+        return near.common + scales.own**2 * near.own + self.unexplained(scales)
+
+    def linear(self, effects: Effects, theta: Floats) -> Linear:
+        """The family near a model."""
+        model = Model(effects, theta)
+        cost, slope = self.family.gradient(model, self.data.mapping)
+        many, single = slope[:, ~self.single], slope[:, self.single]
+        return Linear(model, np.log(cost), slope, many @ many.T, single @ single.T)
+
+    def evidence(self, near: Linear, scales: Scales) -> float:
+        """Log marginal likelihood of the data, the family taken as linear; -inf where it cannot be computed."""
+        try:
+            root = cho_factor(self.covariance(near, scales), lower=True)
+        except LinAlgError:
+            return -math.inf
+        target = near.target(self.data)
+        fit = float(target @ cho_solve(root, target))
+        size = float(np.log(np.diag(root[0])).sum())
+        return -0.5 * fit - size - 0.5 * len(target) * math.log(2 * math.pi)
+
+    def mode(self, effects: Effects, theta: Floats, scales: Scales) -> Linear:
+        """Gauss-Newton from `theta`, each step halved until the posterior rises."""
+        inverse = np.linalg.inv(self.unexplained(scales))
+        spread = self.spread(scales)
+
+        def loss(at: Linear) -> float:
+            left = self.data.log_cost - at.predicted
+            return float(0.5 * left @ inverse @ left + 0.5 * np.square(at.model.theta / spread).sum())
+
+        near = self.linear(effects, theta)
+        lowest = loss(near)
+        for _ in range(NEWTON_STEPS):
+            weights = np.linalg.solve(self.covariance(near, scales), near.target(self.data))
+            toward = spread**2 * (near.slope.T @ weights)
+            step = 1.0
+            while step >= LEAST_STEP:
+                trial = self.linear(effects, near.model.theta + step * (toward - near.model.theta))
+                found = loss(trial)
+                if found < lowest:
+                    break
+                step /= 2
+            else:
+                break
+            gain, near, lowest = lowest - found, trial, found
+            if gain < 1e-3:
+                break
+        return near
+
+    def tune(self, near: Linear, scales: Scales) -> Scales:
+        """The scales of the highest evidence, under their priors."""
+        prior = PRIOR.logs()
+
+        def loss(logs: Floats) -> float:
+            evidence = self.evidence(near, Scales.of_logs(logs))
+            return float(-evidence + 0.5 * np.square((logs - prior) / PRIOR_SPREAD).sum())
+
+        first = scales.logs()
+        simplex = np.stack([first, *(first + SIMPLEX * np.eye(len(first)))])
+        options = {"maxiter": TUNING_STEPS, "xatol": 0.05, "fatol": 0.05, "initial_simplex": simplex}
+        found = minimize(loss, first, method="Nelder-Mead", options=options)
+        return Scales.of_logs(found.x) if np.isfinite(found.fun) else PRIOR

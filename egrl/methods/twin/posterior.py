@@ -1,0 +1,166 @@
+"""What measurements say of a family of models: its mode, how sure that is, and which effects are there.
+
+Source: effects by evidence; samples by Matheron's rule (Wilson et al., ICML 2020).
+
+Deviations: effects are searched greedily, one switch at a time, and samples weigh the sets that the search met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from egrl.methods.twin.data import Data, closeness
+from egrl.methods.twin.inference import PRIOR, Inference, Linear, Scales
+from hwsim.family import Effects, Family, Model
+from hwsim.problem import Floats, Mapping16
+
+FLIP_COST = 1.5
+"""Log prior odds against an effect's being other than the description says."""
+LIKELY, STRUCTURES = 5.0, 4
+"""Sets of effects are kept within so much log evidence of the best, and so many at most."""
+SEARCH_GROWTH = 1.2
+"""The effects are searched again when there are so many times the measurements of the last search."""
+
+
+@dataclass
+class Beliefs:
+    """What a fit begins from, and what is kept between fits.
+
+    Attributes:
+        likely: sets of effects, the most likely first.
+        scales: as learned last.
+        theta: the mode of each set.
+        searched: measurements that there were when effects were searched last.
+    """
+
+    likely: tuple[Effects, ...]
+    scales: Scales = PRIOR
+    theta: dict[Effects, Floats] = field(default_factory=dict)
+    searched: int = 0
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A set of effects at its mode, and its log evidence, prior odds included."""
+
+    near: Linear
+    evidence: float
+
+
+class Posterior:
+    """What the data say; see the module.
+
+    Attributes:
+        near: the family at the mode.
+        scales: as learned.
+        structures: sets of effects that were tried with these scales, the mode's first.
+    """
+
+    def __init__(self, inference: Inference, scales: Scales, structures: list[Structure]) -> None:
+        self._inference, self.scales, self.structures = inference, scales, structures
+        self.near = structures[0].near
+        self._covariance = inference.covariance(self.near, scales)
+        self._root = cho_factor(self._covariance, lower=True)
+        self._weights: Floats = cho_solve(self._root, self.near.target(inference.data))
+
+    @property
+    def effects(self) -> Effects:
+        """Those of the mode."""
+        return self.near.model.effects
+
+    def mode(self) -> Model:
+        """The most likely model, residual included."""
+        residual = self.scales.residual**2 * (self._inference.data.places.T @ self._weights)
+        return replace(self.near.model, residual=residual)
+
+    def sample(self, rng: np.random.Generator) -> Model:
+        """A model drawn from the posterior, the family taken as linear near the mode of its effects."""
+        inference, scales, data = self._inference, self.scales, self._inference.data
+        evidence = np.array([structure.evidence for structure in self.structures])
+        odds = np.exp(evidence - evidence.max())
+        near = self.structures[rng.choice(len(odds), p=odds / odds.sum())].near
+        spread = inference.spread(scales)
+        theta = np.asarray(spread * rng.standard_normal(len(spread)))
+        residual = np.asarray(scales.residual * rng.standard_normal(data.places.shape[1]))
+        apart = scales.discrepancy**2 * data.distance_gram + scales.noise**2 * np.eye(len(data))
+        seen = near.slope @ theta + data.places @ residual
+        seen += np.linalg.cholesky(apart) @ rng.standard_normal(len(data))
+        weights = np.linalg.solve(inference.covariance(near, scales), near.target(data) - seen)
+        theta = theta + spread**2 * (near.slope.T @ weights)
+        residual = residual + scales.residual**2 * (data.places.T @ weights)
+        return Model(near.model.effects, theta, residual)
+
+    def predict(self, mapping: Mapping16) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of the log cost of mappings [B, N, H], without noise: float64 [B] each."""
+        inference, scales, data, near = self._inference, self.scales, self._inference.data, self.near
+        cost, slope = inference.family.gradient(near.model, mapping)
+        places = inference.family.places(mapping) / cost[:, None]
+        variance = inference.spread(scales) ** 2
+        to_data = (slope * variance) @ near.slope.T + scales.residual**2 * (places @ data.places.T)
+        to_data += scales.discrepancy**2 * closeness(inference.family.distance(mapping, data.mapping))
+        prior = (
+            np.square(slope) @ variance
+            + scales.residual**2 * np.square(places).sum(1)
+            + scales.discrepancy**2
+        )
+        mean = np.log(cost) - slope @ near.model.theta + to_data @ self._weights
+        known = np.einsum("bm,mb->b", to_data, cho_solve(self._root, to_data.T))
+        return np.asarray(mean), np.sqrt(np.maximum(prior - known, 0.0))
+
+
+def fit(family: Family, data: Data, beliefs: Beliefs) -> Iterator[Posterior | None]:
+    """The posterior, at the end; None in between, now and then, so that a caller can look at the clock.
+
+    `beliefs` are where it begins, and are brought up to date.
+    """
+    inference = Inference(family, data)
+    near = _structure(inference, beliefs, beliefs.likely[0]).near
+    yield None
+    beliefs.scales = inference.tune(near, beliefs.scales)
+    if len(data) >= SEARCH_GROWTH * beliefs.searched:
+        yield from _search(inference, beliefs)
+    structures = []
+    for effects in beliefs.likely:
+        yield None
+        structures.append(_structure(inference, beliefs, effects))
+    structures.sort(key=lambda structure: -structure.evidence)
+    beliefs.likely = tuple(structure.near.model.effects for structure in structures)
+    yield Posterior(inference, beliefs.scales, structures)
+
+
+def _structure(inference: Inference, beliefs: Beliefs, effects: Effects) -> Structure:
+    start = beliefs.theta.get(effects)
+    if start is None:
+        start = np.zeros(len(inference.single))
+    near = inference.mode(effects, start, beliefs.scales)
+    beliefs.theta[effects] = near.model.theta
+    odds = FLIP_COST * len(effects ^ inference.family.nominal)
+    return Structure(near, inference.evidence(near, beliefs.scales) - odds)
+
+
+def _search(inference: Inference, beliefs: Beliefs) -> Iterator[None]:
+    """Flip one effect after the other as long as that raises the evidence; then learn the scales again."""
+    at = beliefs.likely[0]
+    seen = {at: _structure(inference, beliefs, at)}
+    improved = True
+    while improved:
+        improved = False
+        for effect in inference.family.effects:
+            effects = at ^ {effect}
+            if effects in seen:
+                continue
+            yield None
+            seen[effects] = _structure(inference, beliefs, effects)
+            if seen[effects].evidence > seen[at].evidence:
+                at, improved = effects, True
+    yield None
+    beliefs.scales = inference.tune(seen[at].near, beliefs.scales)
+    beliefs.searched = len(inference.data)
+    order = sorted(seen, key=lambda effects: -seen[effects].evidence)
+    within = [e for e in order if seen[e].evidence >= seen[at].evidence - LIKELY]
+    beliefs.likely = tuple(within[:STRUCTURES])
+    beliefs.theta = {effects: beliefs.theta[effects] for effects in within[:STRUCTURES]}

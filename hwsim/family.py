@@ -1,0 +1,107 @@
+"""A family of models of a problem's cost: what the user's description of a chip may have got wrong, as parameters.
+
+A description of a chip is roughly right. A family says in which ways it may be wrong and by how much: named parameters,
+each the logarithm of a factor on what the description says, in units of its prior standard deviation, so that all are 0
+at the description itself; and *effects*, which are there or not. Measurements of mappings then say which member of the
+family the board resembles (`egrl.methods.twin`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from hwsim.problem import Floats, Mapping16
+
+Effects = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a family.
+
+    Attributes:
+        name: for people and files ("bandwidth llc", "compute of conv ops", "compute layer1.0.conv1").
+        spread: prior standard deviation of the logarithm of the factor.
+        nominal: what the description says, NaN where it says nothing (a factor of an op is 1 by itself).
+        unit: of the nominal value ("B/s", "s", "" for a factor).
+        effect: the effect that it belongs to; it does not matter while that is off ("": it always matters).
+        own: it belongs to one node alone. How far these spread is learned, for all together.
+    """
+
+    name: str
+    spread: float
+    nominal: float = np.nan
+    unit: str = ""
+    effect: str = ""
+    own: bool = False
+
+
+@dataclass(frozen=True)
+class Model:
+    """A member of a family with P parameters and F places.
+
+    Attributes:
+        effects: those that are on.
+        theta: float64 [P], the parameters.
+        residual: float64 [F], in units of `Family.places`, what each place adds beside the equations; None: nothing.
+    """
+
+    effects: Effects
+    theta: Floats
+    residual: Floats | None = field(default=None)
+
+
+@runtime_checkable
+class Family(Protocol):
+    """Models that may describe a board, of a problem with mappings [N, H].
+
+    Attributes:
+        parameters: P of them.
+        effects: names of all effects.
+        nominal: those that the description has on.
+    """
+
+    @property
+    def parameters(self) -> Sequence[Parameter]: ...
+
+    @property
+    def effects(self) -> Sequence[str]: ...
+
+    @property
+    def nominal(self) -> Effects: ...
+
+    def predict(self, model: Model, mapping: Mapping16) -> Floats:
+        """Costs float64 [B] of valid mappings int16 [B, N, H]."""
+
+    def gradient(self, model: Model, mapping: Mapping16) -> tuple[Floats, Floats]:
+        """Costs float64 [B] without the residual, and d log cost / d theta, float64 [B, P]."""
+
+    def places(self, mapping: Mapping16) -> Floats:
+        """float64 [B, F]: what each place of each decision may add to the cost, where the mapping has it; 0 elsewhere.
+
+        The size of an entry says how much would be no surprise: the cost of the tensor's traffic there.
+        """
+
+    def distance(self, one: Mapping16, other: Mapping16) -> Floats:
+        """float64 [A, B]: how different mappings [A, N, H] and [B, N, H] are, 0..1, heavy decisions counting more."""
+
+    def improve(self, model: Model, start: Mapping16, *, steps: int, hot: float, key: int) -> Mapping16:
+        """A valid mapping [N, H] that the model likes at least as much as `start`: local search of so many steps.
+
+        `hot` is its first temperature, a share of the cost. Equal arguments give equal mappings, in any thread.
+        """
+
+    def first(self) -> Mapping[str, Mapping16]:
+        """What is worth measuring before anything is known, by name: the rules of the compiler, int16 [N, H] each."""
+
+
+@runtime_checkable
+class HasFamily(Protocol):
+    """A problem whose cost on a board may be described by a family of models around its own."""
+
+    @property
+    def family(self) -> Family: ...

@@ -1,0 +1,137 @@
+"""The parameters of the family: what each multiplies, and how far a chip file may be off.
+
+Source: the prior is a choice of ours, written down here and in docs/twin.md: constants within a factor of 1.5 (one
+standard deviation of 0.4 in the logarithm), a kind of op and ops of one shape within 15 %, a single op or tensor within
+15 % more, with that last figure learned from the board.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hwsim.family import Effects, Parameter
+from hwsim.nnpi.family.cost import Terms
+from hwsim.nnpi.tables import Tables
+from hwsim.problem import Floats
+from workloads.workload import Workload
+
+SWITCHES = ("cross", "prefetch", "contention", "moves")
+GENERIC = ("access", "serial", "shared")
+"""Effects that chips have and chip files lack: latency of an access, compute and transfer that do not overlap, and
+transfers that wait for those of other memories."""
+EFFECTS = (*SWITCHES, "overhead", *GENERIC)
+
+CONSTANT, KIND, SHAPE, OWN, GENERIC_SPREAD = 0.4, 0.15, 0.15, 0.15, 1.0
+KIND_TRAFFIC = 0.1
+ACCESS_SHARE = 0.1
+"""Where the effect is on: latency of an access, as a share of the launch overhead …"""
+WAITING = 0.1
+"""… and the share of a transfer that waits."""
+LAUNCH_S = 5e-7
+"""Launch overhead of an op where the chip file has the effect off."""
+
+
+class Layout:
+    """Which rows of the raw terms each parameter moves: R raw terms, P parameters.
+
+    The raw terms are, as `gradients` has them: bandwidths [L], access latencies [L], launch, serial, shared, compute
+    seconds [N], factors of weights [N] and of activations [N].
+
+    Attributes:
+        parameters: P of them.
+        matrix: sparse float64 [R, P]: logarithm of each raw term's factor = matrix @ theta.
+    """
+
+    def __init__(self, tables: Tables, workload: Workload, memories: tuple[str, ...]) -> None:
+        self._ops, self._levels = len(workload), len(memories)
+        self._launch_s = tables.launch_s or LAUNCH_S
+        self._tables = tables
+        self.parameters: list[Parameter] = []
+        self._rows: list[NDArray[np.int64]] = []
+        self._add_constants(memories)
+        self._add_kinds(workload)
+        self._add_own(workload)
+        sizes = [len(rows) for rows in self._rows]
+        spread = np.repeat([p.spread for p in self.parameters], sizes)
+        at = (np.concatenate(self._rows), np.repeat(np.arange(len(sizes)), sizes))
+        self.matrix = sparse.csr_matrix(
+            (spread, at), shape=(2 * self._levels + 3 + 3 * self._ops, len(sizes))
+        )
+
+    def _add(self, rows: NDArray[np.int64] | list[int], parameter: Parameter) -> None:
+        self._rows.append(np.asarray(rows, np.int64))
+        self.parameters.append(parameter)
+
+    @property
+    def _compute(self) -> NDArray[np.int64]:
+        return 2 * self._levels + 3 + np.arange(self._ops)
+
+    def _add_constants(self, memories: tuple[str, ...]) -> None:
+        levels, launch_s = self._levels, self._launch_s
+        for m, name in enumerate(memories):
+            bandwidth = float(self._tables.bandwidth_Bps[m])
+            self._add([m], Parameter(f"bandwidth {name}", CONSTANT, bandwidth, "B/s"))
+        for m, name in enumerate(memories):
+            latency = Parameter(f"access {name}", GENERIC_SPREAD, ACCESS_SHARE * launch_s, "s", "access")
+            self._add([levels + m], latency)
+        self._add([2 * levels], Parameter("launch", CONSTANT, launch_s, "s", "overhead"))
+        self._add([2 * levels + 1], Parameter("serial", GENERIC_SPREAD, WAITING, "", "serial"))
+        self._add([2 * levels + 2], Parameter("shared", GENERIC_SPREAD, WAITING, "", "shared"))
+        self._add(self._compute, Parameter("compute", CONSTANT, 1.0))
+
+    def _add_kinds(self, workload: Workload) -> None:
+        """Of ops of one kind, and of ops that are equal (a network repeats its layers)."""
+        kinds = np.array([op.kind for op in workload])
+        for kind in sorted(set(kinds.tolist())):
+            self._add(self._compute[kinds == kind], Parameter(f"compute of {kind} ops", KIND, 1.0))
+        for kind in sorted(set(kinds.tolist())):
+            both = np.concatenate([self._compute[kinds == kind] + k * self._ops for k in (1, 2)])
+            self._add(both, Parameter(f"traffic of {kind} ops", KIND_TRAFFIC, 1.0))
+        equal: dict[object, list[int]] = {}
+        for i, op in enumerate(workload):
+            equal.setdefault((op.kind, op.gemm, op.vector_ops), []).append(i)
+        for ops in equal.values():
+            if len(ops) > 1:
+                name = f"compute of ops like {workload.ops[ops[0]].name}"
+                self._add(self._compute[ops], Parameter(name, SHAPE, 1.0))
+
+    def _add_own(self, workload: Workload) -> None:
+        tables, ops = self._tables, self._ops
+        for i, op in enumerate(workload):
+            self._add([int(self._compute[i])], Parameter(f"compute {op.name}", OWN, 1.0, own=True))
+        for i, op in enumerate(workload):
+            if tables.weight_bytes[i] > 0:
+                name = f"weight {op.name}"
+                self._add([int(self._compute[i]) + ops], Parameter(name, OWN, 1.0, own=True))
+        for i, op in enumerate(workload):
+            if tables.activation_bytes[i] > 0:
+                name = f"activation {op.name}"
+                self._add([int(self._compute[i]) + 2 * ops], Parameter(name, OWN, 1.0, own=True))
+
+    def terms(self, effects: Effects, theta: Floats, residual_s: Floats) -> Terms:
+        """What the kernels read of a model; `residual_s` is float64 [N, 2, L]."""
+        factor = np.exp(np.clip(self.matrix @ theta, -20.0, 20.0))
+        levels, ops, tables = self._levels, self._ops, self._tables
+        bandwidth, access, others, compute, weight, activation = np.split(
+            factor, np.cumsum([levels, levels, 3, ops, ops])
+        )
+        launch, serial, shared = others.tolist()
+        return Terms(
+            weight_factor=weight,
+            activation_factor=activation,
+            compute_s=tables.compute_s * compute,
+            bandwidth_Bps=tables.bandwidth_Bps * bandwidth,
+            access_s=ACCESS_SHARE * self._launch_s * access * ("access" in effects),
+            launch_s=self._launch_s * launch if "overhead" in effects else 0.0,
+            serial=min(1.0, WAITING * serial) if "serial" in effects else 0.0,
+            shared=min(1.0, WAITING * shared) if "shared" in effects else 0.0,
+            residual_s=residual_s,
+            **{switch: switch in effects for switch in SWITCHES},
+        )
+
+    def nominal(self) -> Effects:
+        """The effects that the chip file has on."""
+        on = {switch for switch in SWITCHES if getattr(self._tables, switch)}
+        return frozenset(on | ({"overhead"} if self._tables.launch_s > 0 else set()))

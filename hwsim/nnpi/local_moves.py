@@ -1,0 +1,170 @@
+"""The moves of local search on the real latency model: one step changes one mapping.
+
+The neighbourhoods follow the execution order, in which networks repeat themselves:
+
+    flip    one tensor to another memory, or back to where it would like to be: one faster
+    swap    two tensors close to each other in execution order exchange their memories
+    block   the weights (or activations) of up to BLOCK consecutive ops all go to one memory
+    copy    a run of ops takes over the memories of another run of ops of the same length
+    pair    one tensor to a faster memory and another tensor of that memory to a slower one
+    room    one or two weights exchange memories, and activations that no longer fit go to other memories that
+            have room at all their steps, faster ones first (the compiler alone would only send them to slower ones)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.jit import kernel
+from hwsim.keys import uniform
+from hwsim.nnpi.tables import Tables
+from hwsim.problem import Mapping16
+
+NEAR = 24
+"""A near tensor is less than so many tensors away in execution order."""
+BLOCK = 16
+"""A block or a copied run is at most so many ops long."""
+DRAWS = 8
+"""Random numbers set apart for a step; a move uses the first four."""
+CHANCE = 4
+"""The number of the draw that decides whether a move is taken."""
+FLIP, SWAP, FILL, COPY, PAIR = 0.35, 0.65, 0.75, 0.85, 0.92
+"""A step flips where its first random number is below FLIP, swaps below SWAP, and so on; else it makes room."""
+
+
+@kernel
+def _bytes_held(tables: Tables, mapping: Mapping16, usage: NDArray[np.int64]) -> None:
+    """Fill `usage` int64 [L, N] with the bytes that a map int16 [N, 2] holds in each memory at each step.
+
+    Row 0 stays 0: the slowest memory holds everything.
+    """
+    ops, levels = len(mapping), len(tables.capacity_bytes)
+    usage[:] = 0
+    # Weights are held at every step: sum them up in step 0, then copy the sum.
+    for i in range(ops):
+        if mapping[i, 0] > 0:
+            usage[mapping[i, 0], 0] += tables.weight_bytes[i]
+    for m in range(levels):
+        usage[m, 1:] = usage[m, 0]
+    for i in range(ops):
+        m = mapping[i, 1]
+        if m > 0:
+            for step in range(i, tables.last_use[i] + 1):
+                usage[m, step] += tables.activation_bytes[i]
+
+
+@kernel
+def _make_room(tables: Tables, mapping: Mapping16, usage: NDArray[np.int64]) -> None:
+    """Move activations of a map int16 [N, 2], in place, from memories that overflow to others that have room.
+
+    `usage` int64 [L, N] is scratch. It follows every move, so that a later activation sees what is left.
+    """
+    ops, levels = len(mapping), len(tables.capacity_bytes)
+    _bytes_held(tables, mapping, usage)
+    for i in range(ops):
+        m = mapping[i, 1]
+        if m <= 0:
+            continue
+        last = tables.last_use[i] + 1
+        if usage[m, i:last].max() <= tables.capacity_bytes[m]:
+            continue
+        size = tables.activation_bytes[i]
+        # Fastest first. Where nothing has room the activation stays, and the compiler moves it to a slower memory.
+        for to in range(levels - 1, 0, -1):
+            if to != m and usage[to, i:last].max() + size <= tables.capacity_bytes[to]:
+                usage[m, i:last] -= size
+                usage[to, i:last] += size
+                mapping[i, 1] = to
+                break
+
+
+@kernel
+def _copy_run(mapping: Mapping16, before: Mapping16, target: int, source: int, length: int) -> None:
+    """`length` ops from `target` on take over the memories of those from `source` on, weights and activations.
+
+    `before` is the map as it was, since the runs may overlap.
+    """
+    for d in range(min(length, len(mapping) - max(target, source))):
+        for head in range(2):
+            # Only where both ops have such a tensor: a decision without one stays -1.
+            if mapping[target + d, head] >= 0 and before[source + d, head] >= 0:
+                mapping[target + d, head] = before[source + d, head]
+
+
+@kernel
+def _move_weights(
+    mapping: Mapping16, weight_ops: NDArray[np.int64], levels: int, u: float, v: float, w: float
+) -> bool:
+    """Put one weight into another memory, or exchange those of two, by three random numbers; False: nothing changed."""
+    count = len(weight_ops)
+    if count == 0:
+        return False
+    i, j = weight_ops[int(u * count)], weight_ops[int(v * count)]
+    if w < 0.5:
+        # Below 1/2, 2 * w is uniform again: it picks one of the levels - 1 other memories.
+        mapping[i, 0] = (mapping[i, 0] + 1 + int(2.0 * w * (levels - 1))) % levels
+    elif mapping[i, 0] == mapping[j, 0]:
+        return False
+    else:
+        mapping[i, 0], mapping[j, 0] = mapping[j, 0], mapping[i, 0]
+    return True
+
+
+@kernel
+def move(
+    tables: Tables,
+    before: Mapping16,
+    mapping: Mapping16,
+    tensors: NDArray[np.int64],
+    weight_ops: NDArray[np.int64],
+    usage: NDArray[np.int64],
+    key: np.uint64,
+    step: int,
+) -> bool:
+    """Change a mapping int16 [N, 2], equal to `before`, in place; False where nothing came of it.
+
+    `tensors` int64 [K, 2] are the live decisions, `weight_ops` the ops with a weight, `usage` int64 [L, N] is scratch.
+    The draws depend on the step's number alone, so that slices of an annealing add up to the whole.
+    """
+    levels, ops, count = len(usage), len(mapping), len(tensors)
+    # What v and w decide depends on the kind of move; u always picks the first tensor.
+    draw = np.uint64(step) * np.uint64(DRAWS)
+    kind = uniform(key, draw)
+    u = uniform(key, draw + np.uint64(1))
+    v = uniform(key, draw + np.uint64(2))
+    w = uniform(key, draw + np.uint64(3))
+    k = int(u * count)
+    i, head = tensors[k, 0], tensors[k, 1]
+    if kind < FLIP:
+        # One of the levels - 1 other memories.
+        mapping[i, head] = (mapping[i, head] + 1 + int(v * (levels - 1))) % levels
+    elif kind < SWAP:
+        # Mostly with a near tensor; now and then with any, so that far ones can meet.
+        partner = min(max(k + int((2.0 * v - 1.0) * NEAR), 0), count - 1)
+        if w < 0.3:
+            partner = int(v * count)
+        j, other_head = tensors[partner, 0], tensors[partner, 1]
+        if mapping[i, head] == mapping[j, other_head]:
+            return False
+        mapping[i, head], mapping[j, other_head] = mapping[j, other_head], mapping[i, head]
+    elif kind < FILL:
+        length, memory = 2 + int(v * (BLOCK - 1)), int(w * levels)
+        for j in range(i, min(i + length, ops)):
+            if mapping[j, head] >= 0:
+                mapping[j, head] = memory
+    elif kind < COPY:
+        _copy_run(mapping, before, i, int(w * ops), 1 + int(v * BLOCK))
+    elif kind < PAIR:
+        partner = int(v * count)
+        j, other_head = tensors[partner, 0], tensors[partner, 1]
+        if mapping[i, head] >= mapping[j, other_head]:
+            return False
+        # The tensor takes the partner's faster memory; the partner goes one memory down.
+        mapping[i, head] = mapping[j, other_head]
+        mapping[j, other_head] -= 1
+    else:
+        if not _move_weights(mapping, weight_ops, levels, u, v, w):
+            return False
+        _make_room(tables, mapping, usage)
+    return True

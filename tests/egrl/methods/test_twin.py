@@ -1,0 +1,197 @@
+"""The twin: what it infers from measurements, what it proposes, and how far it comes on boards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import egrl
+from egrl.methods.twin.data import MOST, gather, thin
+from egrl.methods.twin.inference import Inference, Scales
+from egrl.methods.twin.posterior import Beliefs, Posterior, fit
+from egrl.methods.twin.proposer import SOURCES, Credit
+from hwsim.family import Model
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.family.family import NnpiFamily
+from hwsim.nnpi.problem import NnpiProblem
+from workloads.load import load
+
+Board = Callable[[np.ndarray], float]
+
+
+@pytest.fixture(scope="module")
+def problem() -> NnpiProblem:
+    return NnpiProblem(load("resnet50"), load_chip("nnpi"))
+
+
+@pytest.fixture(scope="module")
+def family(problem: NnpiProblem) -> NnpiFamily:
+    return problem.family
+
+
+def mappings(problem: NnpiProblem, count: int, seed: int) -> np.ndarray:
+    """Different valid mappings near the rules."""
+    rng = np.random.default_rng(seed)
+    rules = list(problem.family.first().values())
+    rows = np.stack([rules[k % len(rules)] for k in range(count)])
+    changed = np.where(rng.random(rows.shape) < 0.1, rng.integers(0, 3, rows.shape), rows)
+    return problem.rectify(changed.astype(np.int16))
+
+
+def truth(family: NnpiFamily, seed: int, effects: frozenset[str] | None = None) -> Model:
+    theta = np.random.default_rng(seed).normal(0.0, 1.0, len(family.parameters))
+    return Model(family.nominal if effects is None else effects, theta)
+
+
+def learn(family: NnpiFamily, rows: np.ndarray, cost: np.ndarray) -> Posterior:
+    *_, posterior = fit(family, gather(family, rows, cost), Beliefs((family.nominal,)))
+    assert isinstance(posterior, Posterior)
+    return posterior
+
+
+def board(problem: NnpiProblem, model: Model, noise: float, seed: int) -> Board:
+    rng = np.random.default_rng(seed)
+
+    def measure(mapping: np.ndarray) -> float:
+        return float(problem.family.predict(model, mapping[None])[0] * np.exp(noise * rng.normal()))
+
+    return measure
+
+
+def test_it_predicts_mappings_that_were_not_measured_and_knows_how_well(problem, family):
+    model = truth(family, 1)
+    rows, unseen = mappings(problem, 80, 2), mappings(problem, 60, 3)
+    noisy = family.predict(model, rows) * np.exp(0.01 * np.random.default_rng(4).normal(size=len(rows)))
+    posterior = learn(family, rows, noisy)
+    mean, doubt = posterior.predict(unseen)
+    exact = np.log(family.predict(model, unseen))
+    nominal = np.log(family.predict(Model(family.nominal, np.zeros(len(family.parameters))), unseen))
+    assert np.sqrt(np.mean((mean - exact) ** 2)) < 0.4 * np.std(nominal - exact)
+    share = np.mean(np.abs(mean - exact) < 2 * doubt)
+    assert share > 0.8
+    assert 0.003 < posterior.scales.noise < 0.03
+
+
+@pytest.mark.parametrize("missing", ["", "prefetch"])
+def test_it_finds_the_effect_that_the_board_has_not(problem, family, missing):
+    rows = mappings(problem, 100, 5)
+    effects = family.nominal - {missing}
+    cost = family.predict(truth(family, 6, effects), rows)
+    posterior = learn(family, rows, cost * np.exp(0.005 * np.random.default_rng(7).normal(size=len(rows))))
+    assert posterior.effects == effects
+
+
+def test_samples_have_the_mean_and_the_spread_of_the_posterior(problem, family):
+    rows, unseen = mappings(problem, 40, 8), mappings(problem, 10, 9)
+    posterior = learn(family, rows, family.predict(truth(family, 10), rows))
+    posterior.structures = posterior.structures[:1]
+    rng = np.random.default_rng(11)
+    near, models = posterior.near, [posterior.sample(rng) for _ in range(400)]
+    _, slope = family.gradient(near.model, unseen)
+    cost = family.predict(near.model, unseen)
+    places = family.places(unseen) / cost[:, None]
+    drawn = np.array(
+        [
+            np.log(cost) + slope @ (model.theta - near.model.theta) + places @ model.residual
+            for model in models
+        ]
+    )
+    mean, doubt = posterior.predict(unseen)
+    # Samples do not hold what depends on the distance alone; its size is an upper limit of what they miss.
+    slack = posterior.scales.discrepancy
+    np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=3 * slack + 4 * doubt.max() / 20)
+    assert (drawn.std(axis=0) < 1.3 * doubt + slack).all()
+
+
+def test_the_mode_is_where_the_posterior_is_flat(problem, family):
+    rows = mappings(problem, 30, 12)
+    cost = family.predict(truth(family, 13), rows)
+    inference, scales = Inference(family, gather(family, rows, cost)), Scales(noise=0.02)
+    near = inference.mode(family.nominal, np.zeros(len(family.parameters)), scales)
+    left = inference.data.log_cost - near.predicted
+    inverse = np.linalg.inv(inference.unexplained(scales))
+
+    def loss(theta: np.ndarray) -> float:
+        at = inference.data.log_cost - np.log(family.predict(Model(family.nominal, theta), rows))
+        return float(0.5 * at @ inverse @ at + 0.5 * np.sum(theta**2))
+
+    assert loss(near.model.theta) < 0.2 * loss(np.zeros(len(near.model.theta)))
+    rng = np.random.default_rng(14)
+    for _ in range(20):
+        step = 0.02 * rng.normal(size=len(near.model.theta))
+        assert loss(near.model.theta + step) > loss(near.model.theta) - 0.02 * abs(loss(near.model.theta))
+    assert np.abs(left).max() < 0.2
+
+
+def test_thinning_keeps_the_best_half_and_an_even_choice_of_the_rest():
+    cost = np.random.default_rng(0).random(1000)
+    kept = thin(cost, MOST)
+    assert len(kept) == len(set(kept.tolist())) == MOST
+    assert set(np.argsort(cost)[: MOST // 2].tolist()) <= set(kept.tolist())
+    assert (np.diff(kept) > 0).all()
+
+
+def test_credit_follows_success_and_starves_nobody():
+    credit = Credit.fresh()
+    for _ in range(50):
+        credit.count(["near", "mode", "sample", "rule"], [True, False, False, True])
+    shares = credit.shares()
+    assert shares[SOURCES.index("near")] > 0.6
+    assert shares.min() > 0.05
+    assert shares.sum() == pytest.approx(1.0)
+
+
+def run(problem: NnpiProblem, measure: Board, evals: int, seed: int = 0) -> tuple[egrl.Search, list[str]]:
+    search = egrl.Search(problem, method="twin", seed=seed, settings=["method.steps=1500"])
+    sources: list[str] = []
+    while search.evaluations < evals:
+        batch = search.ask(limit=evals - search.evaluations)
+        assert batch is not None
+        sources += batch.source
+        search.tell(batch, [measure(mapping) for mapping in batch.mapping])
+    return search, sources
+
+
+def test_sixty_measurements_of_a_board_beat_every_rule_and_what_the_chip_file_likes():
+    problem = NnpiProblem(load("resnet101"), load_chip("nnpi"))
+    family = problem.family
+    full = truth(family, 21, family.nominal - {"moves"})
+    model = replace(full, theta=0.7 * full.theta)
+    search, sources = run(problem, board(problem, model, 0.01, 22), 60)
+    result = search.result()
+    exact = family.predict(model, result.mapping[None])[0]
+    rules = family.predict(model, np.stack(list(family.first().values())))
+    likes = family.improve(
+        Model(family.nominal, np.zeros(len(family.parameters))),
+        problem.baseline.mapping,
+        steps=20_000,
+        hot=2e-3,
+        key=1,
+    )
+    assert exact < 0.99 * rules.min()
+    assert exact < family.predict(model, likes[None])[0]
+    assert {"start", "rule", "nominal", "variant", *SOURCES} == set(sources)
+    assert sources.index("variant") > sources.index("rule")
+
+
+def test_measurements_that_fail_are_lived_with_and_kept_away_from(problem, family):
+    model = truth(family, 23)
+    plain = board(problem, model, 0.01, 24)
+    heavy = int(np.argmax(problem.tables.weight_bytes))
+
+    def measure(mapping: np.ndarray) -> float:
+        return float("nan") if mapping[heavy, 0] == 1 else plain(mapping)
+
+    failed: list[bool] = []
+    search = egrl.Search(problem, method="twin", settings=["method.steps=500"])
+    while search.evaluations < 60:
+        batch = search.ask(limit=60 - search.evaluations)
+        assert batch is not None
+        told = [measure(mapping) for mapping in batch.mapping]
+        failed += np.isnan(told).tolist()
+        search.tell(batch, told)
+    assert search.result().speedup >= 1.0
+    assert np.isfinite(search.result().cost)

@@ -1,0 +1,191 @@
+"""The family of models around a chip file: its costs, gradients, places, and local search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hwsim.family import HasFamily, Model
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.family.family import NnpiFamily
+from hwsim.nnpi.latency import latencies
+from hwsim.nnpi.problem import NnpiProblem
+from hwsim.nnpi.tables import Tables
+from workloads.load import load
+from workloads.workload import Workload
+
+NETWORKS = ("alexnet", "resnet50", "bert")
+
+
+def setting(name: str) -> tuple[Workload, NnpiProblem, NnpiFamily]:
+    workload = load(name)
+    problem = NnpiProblem(workload, load_chip("nnpi"))
+    return workload, problem, problem.family
+
+
+def mappings(problem: NnpiProblem, count: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(0, 3, (count, *problem.space.shape)).astype(np.int16)
+    return np.concatenate([problem.rectify(drawn), problem.baseline.mapping[None]])
+
+
+def nominal(family: NnpiFamily) -> Model:
+    return Model(family.nominal, np.zeros(len(family.parameters)))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_at_the_chip_file_it_is_the_simulator_but_for_whole_bytes(name):
+    _, problem, family = setting(name)
+    assert isinstance(problem, HasFamily)
+    rows = mappings(problem, 40)
+    simulated = latencies(problem.tables, rows, np.zeros(len(rows)))
+    np.testing.assert_allclose(family.predict(nominal(family), rows), simulated, rtol=1e-5)
+    np.testing.assert_allclose(family.gradient(nominal(family), rows)[0], simulated, rtol=1e-5)
+
+
+@pytest.mark.parametrize("effect", ["cross", "prefetch", "contention", "moves", "overhead"])
+def test_an_effect_that_is_off_is_the_chip_file_without_it(effect):
+    workload = load("resnet50")
+    chip = load_chip("nnpi")
+    family = NnpiProblem(workload, chip).family
+    without = NnpiProblem(workload, replace(chip, effects=replace(chip.effects, **{effect: False})))
+    rows = mappings(without, 20)
+    model = Model(family.nominal - {effect}, np.zeros(len(family.parameters)))
+    simulated = latencies(without.tables, rows, np.zeros(len(rows)))
+    np.testing.assert_allclose(family.predict(model, rows), simulated, rtol=1e-5)
+    assert without.family.nominal == family.nominal - {effect}
+
+
+def by_hand(
+    workload: Workload, tables: Tables, model: Model, family: NnpiFamily, mapping: np.ndarray
+) -> float:
+    """Seconds without prefetch, op by op, from the names of the parameters."""
+    value = {p.name: p.spread * z for p, z in zip(family.parameters, model.theta.tolist(), strict=True)}
+    memories = ("dram", "llc", "sram")
+    launch_s = tables.launch_s * np.exp(value["launch"])
+    access_s = [0.1 * tables.launch_s * np.exp(value[f"access {m}"]) for m in memories]
+    serial, shared = 0.1 * np.exp(value["serial"]), 0.1 * np.exp(value["shared"])
+    bandwidth = [tables.bandwidth_Bps[m] * np.exp(value[f"bandwidth {memories[m]}"]) for m in range(3)]
+    equal: dict[object, list[str]] = {}
+    for op in workload:
+        equal.setdefault((op.kind, op.gemm, op.vector_ops), []).append(op.name)
+    shape = {
+        name: f"compute of ops like {names[0]}"
+        for names in equal.values()
+        if len(names) > 1
+        for name in names
+    }
+
+    def traffic_factor(i: int, what: str) -> float:
+        op = workload.ops[i]
+        return float(np.exp(value[f"traffic of {op.kind} ops"] + value[f"{what} {op.name}"]))
+
+    total, position = 0.0, {op.name: i for i, op in enumerate(workload)}
+    for i, op in enumerate(workload):
+        moved, accesses = [0.0] * 3, [0] * 3
+        weight, home = mapping[i].tolist()
+        if weight >= 0:
+            moved[weight] += tables.weight_read_bytes[i] * traffic_factor(i, "weight")
+            accesses[weight] += 1
+        written = tables.activation_bytes[i] * traffic_factor(i, "activation") if home >= 0 else 0.0
+        stays = 0.0
+        for edge in op.inputs:
+            j = position[edge.source]
+            at = int(mapping[j, 1])
+            if op.kind in ("reshape", "concat", "split") and at == home:
+                stays += edge.read_bytes * traffic_factor(j, "activation")
+            elif at >= 0:
+                moved[at] += edge.read_bytes * traffic_factor(j, "activation")
+                accesses[at] += 1
+        if home >= 0:
+            moved[home] += max(written - stays, 0.0)
+            accesses[home] += 1
+        moved[0] += tables.external_bytes[i] + (written if op.is_output and home > 0 else 0.0)
+        moved[tables.via] += moved[0]
+        streams = [moved[m] / bandwidth[m] + accesses[m] * access_s[m] for m in range(3)]
+        transfer = max(streams) + shared * (sum(streams) - max(streams))
+        factor = value["compute"] + value[f"compute of {op.kind} ops"] + value[f"compute {op.name}"]
+        compute = tables.compute_s[i] * np.exp(factor + value.get(shape.get(op.name, ""), 0.0))
+        total += launch_s + max(compute, transfer) + serial * min(compute, transfer)
+    return total
+
+
+@pytest.mark.parametrize("name", ["alexnet", "bert"])
+def test_every_parameter_does_what_its_name_says(name):
+    workload, problem, family = setting(name)
+    rng = np.random.default_rng(1)
+    effects = frozenset(family.effects) - {"prefetch"}
+    model = Model(effects, rng.normal(0.0, 0.5, len(family.parameters)))
+    rows = mappings(problem, 4)
+    expected = [by_hand(workload, problem.tables, model, family, row) for row in rows]
+    np.testing.assert_allclose(family.predict(model, rows), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("everything", [False, True])
+def test_the_gradient_is_that_of_finite_differences(name, everything):
+    _, problem, family = setting(name)
+    rng = np.random.default_rng(2)
+    effects = frozenset(family.effects) if everything else family.nominal
+    theta = rng.normal(0.0, 0.5, len(family.parameters))
+    rows = mappings(problem, 4)
+    _, slope = family.gradient(Model(effects, theta), rows)
+    for at in rng.choice(len(theta), 60).tolist() + list(range(12)):
+        step = np.zeros(len(theta))
+        step[at] = 1e-5
+        high, low = (np.log(family.predict(Model(effects, theta + s * step), rows)) for s in (1, -1))
+        np.testing.assert_allclose((high - low) / 2e-5, slope[:, at], rtol=1e-4, atol=1e-7)
+
+
+def test_a_parameter_of_an_effect_that_is_off_does_not_matter():
+    _, problem, family = setting("alexnet")
+    _, slope = family.gradient(nominal(family), mappings(problem, 3))
+    off = [i for i, p in enumerate(family.parameters) if p.effect and p.effect not in family.nominal]
+    assert len(off) == 5
+    assert (slope[:, off] == 0).all()
+
+
+def test_a_residual_adds_what_its_place_says():
+    _, problem, family = setting("alexnet")
+    rows = mappings(problem, 5)
+    places = family.places(rows)
+    rng = np.random.default_rng(3)
+    residual = rng.normal(0.0, 0.1, places.shape[1])
+    plain = family.predict(nominal(family), rows)
+    with_it = family.predict(replace(nominal(family), residual=residual), rows)
+    np.testing.assert_allclose(with_it, plain + places @ residual, rtol=1e-12)
+    live = problem.space.live.sum()
+    assert ((places > 0).sum(axis=1) == live).all()
+
+
+def test_the_distance_is_0_to_itself_and_1_where_everything_lies_elsewhere():
+    _, problem, family = setting("bert")
+    rows = mappings(problem, 4)
+    distance = family.distance(rows, rows)
+    np.testing.assert_allclose(np.diag(distance), 0.0, atol=1e-12)
+    np.testing.assert_allclose(distance, distance.T, atol=1e-12)
+    assert ((distance >= 0) & (distance <= 1)).all()
+    elsewhere = np.where(rows >= 0, (rows + 1) % 3, -1).astype(np.int16)
+    np.testing.assert_allclose(np.diag(family.distance(rows, elsewhere)), 1.0)
+
+
+def test_local_search_finds_valid_mappings_that_the_model_likes_and_repeats():
+    _, problem, family = setting("resnet50")
+    rng = np.random.default_rng(4)
+    model = Model(frozenset(family.effects), rng.normal(0.0, 0.5, len(family.parameters)))
+    start = problem.baseline.mapping
+    found = family.improve(model, start, steps=2000, hot=2e-3, key=7)
+    assert problem.judge(found) == []
+    assert family.predict(model, found[None])[0] < family.predict(model, start[None])[0]
+    np.testing.assert_array_equal(found, family.improve(model, start, steps=2000, hot=2e-3, key=7))
+    assert (found != family.improve(model, start, steps=2000, hot=2e-3, key=8)).any()
+
+
+def test_what_is_worth_measuring_first_is_every_rule():
+    _, problem, family = setting("resnet50")
+    rules = family.first()
+    assert len(rules) == 12
+    assert all(problem.judge(mapping) == [] for mapping in rules.values())
+    np.testing.assert_array_equal(rules[problem.config.baseline], problem.baseline.mapping)
