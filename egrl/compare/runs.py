@@ -158,6 +158,11 @@ def _check_same(path: Path, run: RunConfig) -> None:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{where}: expected a config file: {error}") from error
     expected = tomllib.loads(config.to_toml(run))
+    if measured := found["run"].get("evaluator"):
+        raise InputError(
+            f"{where}: run.evaluator: expected none, as the model measures in a comparison, found {measured!r}; take"
+            " another --out"
+        )
     if run.run.init and _kept_policy(path) == read_bytes(run.run.init, "a policy file"):
         expected["run"]["init"] = found["run"].get("init")  # the same policy, wherever it lies now
     for table, values in found.items():

@@ -73,7 +73,7 @@ class Loop:
         self._before, self._started = self.state.seconds, time.monotonic()
         self._saved_at, self._save_every = self._started, checkpoint_seconds
         if len(context.archive) == 0:
-            self._save()
+            self.save()
 
     @property
     def over(self) -> bool:
@@ -97,7 +97,7 @@ class Loop:
         if len(archive) == boundary and self.flow.settled:
             self._end_generation()
         if now - self._saved_at >= self._save_every:
-            self._save()
+            self.save()
             self._saved_at = time.monotonic()
         limit_s = self._budget.seconds
         if limit_s is not None and state.seconds >= limit_s and len(archive) > 0:
@@ -118,7 +118,7 @@ class Loop:
             written = False
         if state.generation and not written:
             self._write_policy(state.generation)
-        self._save()
+        self.save()
         if begun and not state.finished:
             # The checkpoint does not count this row and policy: a run that goes on cuts them back, and writes those of
             # the whole generation.
@@ -126,9 +126,8 @@ class Loop:
             self._write_policy(state.generation + 1)
         return state
 
-    # ---- what is written
-
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Take a checkpoint."""
         self.state.pending = self.flow.pending()
         self._recorder.save(
             self.state.generation,
@@ -136,6 +135,8 @@ class Loop:
             {**self.state.to_tree(), "fingerprints": self._fingerprints},
             self._context.archive,
         )
+
+    # ---- what is written
 
     def _end_generation(self) -> None:
         """Count a generation, and write its row and its policy, where one is due."""
