@@ -66,9 +66,10 @@ def cli() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command; returns the exit code and never shows a traceback for the user's mistakes."""
+    from egrl.core import log
     from egrl.core.stopping import watch_interrupts
 
-    with watch_interrupts() as interrupted:
+    with log.files_closed(), watch_interrupts() as interrupted:
         try:
             return _main(argv)
         except Exception:
@@ -108,6 +109,7 @@ def _main(argv: Sequence[str]) -> int:
 @contextlib.contextmanager
 def _notices_as_lines() -> Iterator[None]:
     """Each `Notice` is one line on stderr, once, and none where the command is quiet; other warnings are Python's."""
+    from egrl.core.log import LOG
     from workloads.errors import Notice
 
     said: set[str] = set()
@@ -128,6 +130,7 @@ def _notices_as_lines() -> Iterator[None]:
             context, text = click.get_current_context(silent=True), " ".join(str(message).split())
             if text not in said and not (context and context.params.get("quiet")):
                 said.add(text)
+                LOG.warning("%s", text)
                 with contextlib.suppress(OSError):
                     click.echo(f"egrl: {text}", err=True)
 
@@ -137,6 +140,10 @@ def _notices_as_lines() -> Iterator[None]:
 
 
 def _fail(message: str, code: int) -> int:
+    from egrl.core.log import LOG
+
+    line = " ".join(message.split())
+    LOG.error("%s", line)
     with contextlib.suppress(OSError):
-        click.echo("egrl: error: " + " ".join(message.split()), err=True)
+        click.echo(f"egrl: error: {line}", err=True)
     return code

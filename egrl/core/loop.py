@@ -15,6 +15,7 @@ from collections.abc import Callable
 from egrl.core.budget import Budget
 from egrl.core.executor import Executor
 from egrl.core.flow import Flow, replay
+from egrl.core.log import LOG
 from egrl.core.method import Context, Method
 from egrl.core.recorder import Observer, Recorder, policy_is_due
 from egrl.core.state import SearchState, best_speedup, champion_of, crown, metrics_row
@@ -155,6 +156,11 @@ class Loop:
         row = metrics_row(generation, self.state, archive, first, self._method)
         self._recorder.append_metrics(row)
         self._observer.generation(row)
+        names = ", ".join(problem.about.workload for problem in self._context.problems)
+        LOG.info(
+            "%s: generation %d, %d evaluations, %.1f s, best %.4fx",
+            names, generation, row["evaluations"], row["seconds"], row["best_speedup"],
+        )  # fmt: skip
 
     def _write_policy(self, generation: int) -> None:
         if policy := self._method.policy():

@@ -27,6 +27,12 @@ EXECUTORS = ("local", "ray")
 MOST_WORKERS = 1024
 """Processes, or threads, of a run."""
 MOST_GENERATION = 10**9
+BUDGET_HELP = {
+    "gens": "stop after this many generations",
+    "evals": "stop after exactly this many evaluations",
+    "seconds": "start no measurement after this many seconds of searching",
+}
+"""What limits a search, for people."""
 
 
 def _flag(default: Any, help_: str) -> Any:
@@ -45,9 +51,9 @@ class RunOptions:
         "", "how to search; see `egrl list methods`, or MODULE:NAME [the problem's own: egrl; fft: tag]"
     )
     chip: str = _flag("", "a chip of `egrl list chips`, or a chip file (.toml); default: the problem's own")
-    gens: int | None = _flag(None, f"stop after this many generations (default {DEFAULT_GENERATIONS})")
-    evals: int | None = _flag(None, "stop after exactly this many evaluations")
-    seconds: float | None = _flag(None, "start no measurement after this many seconds of searching")
+    gens: int | None = _flag(None, f"{BUDGET_HELP['gens']} (default {DEFAULT_GENERATIONS})")
+    evals: int | None = _flag(None, BUDGET_HELP["evals"])
+    seconds: float | None = _flag(None, BUDGET_HELP["seconds"])
     generation_evals: int = _flag(GENERATION, "evaluations a generation: how often metrics are written")
     seed: int = _flag(0, "seed of everything random")
     workers: int = _flag(1, "processes that measure; never changes a result")
