@@ -72,9 +72,14 @@ def check_named(options: RunOptions, given: Mapping[str, Any], where: str, again
     ]
     if missing:
         own = [word for name, value in given.items() for word in (_flags([name]), str(value))]
+        rule = (
+            "a command in a file is started only if you give it"
+            if "--evaluator" in missing
+            else "code in a file is imported only if you name it"
+        )
         raise InputError(
-            f"{where}: expected {shlex.join(missing)}, found no such flag: code in a file is imported only if you name"
-            f" it, and a command started: {shlex.join([*again, *own, *missing])}"
+            f"{where}: expected {shlex.join(missing)}, found no such flag: {rule}; again with:"
+            f" {shlex.join([*again, *own, *missing])}"
         )
 
 
