@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from egrl.core import atomic, loop, typed_tables
+from egrl.core import typed_tables
 from egrl.core.recorder import Memory
 from egrl.core.state import SearchState
 from egrl.core.stopping import Interrupted
@@ -18,19 +15,14 @@ from egrl.measure import records as measurements
 from egrl.measure.evaluator import Function, board_executor
 from egrl.measure.evaluator import name_of as name_of_evaluator
 from egrl.result import Result
-from egrl.runs import checkpoint, config, progress
+from egrl.runs import begin, checkpoint, progress
 from egrl.runs import folder as run_folder
 from egrl.runs.conduct import OnGeneration, conduct
 from egrl.runs.config import Options, RunConfig, RunOptions, describe_options
-from egrl.runs.new_folder import default_folder
-from egrl.runs.past import with_own_inputs
-from egrl.runs.prepare import Prepared, build_problem, copies_of, prepare
-from egrl.runs.resolve import resolve, resolve_again
-from egrl.runs.resume import check_only, code_flags, fixed_settings, nothing_left
-from egrl.subjects import GivenMethod, MethodLike, is_problem, method_of, name_of, object_of
+from egrl.runs.prepare import Prepared
+from egrl.runs.resume import check_only, code_flags, nothing_left
+from egrl.subjects import MethodLike, asked, options_of
 from hwsim.problem import Problem
-from workloads.errors import InputError
-from workloads.nearest import one_of
 
 if TYPE_CHECKING:
     from egrl.measure.board_executor import BoardExecutor
@@ -64,7 +56,8 @@ def search(
             default: none, the search is in memory and leaves nothing.
         resume: path of a run folder to go on with, instead of a workload; default: none. Only gens, evals or seconds
             (whichever the run has, and no smaller), workers, executor, ray_address, checkpoint_seconds and evaluator
-            may be given with it; method and problem must be, where they are MODULE:NAME.
+            may be given with it. Method and problem must be, where they are MODULE:NAME, and the evaluator, where the
+            run has one.
         settings: list of str, what `--set` takes, e.g. ["method.alpha=0.1", "problem.invalid=penalise"]; default: none.
         preset: "paper" for the paper's values; default "": the package's.
         quiet: bool, nothing on stderr; default True. False shows the progress.
@@ -86,70 +79,37 @@ def search(
 
     Options:
     """
-    unknown = sorted(set(options) - set(_option_names()))
-    if unknown:
-        raise InputError(f"option: {one_of(unknown[0], _option_names())}")
-    given = {k: _plain(v) for k, v in options.items() if v is not None}
+    given = options_of(options, Options.__annotations__, workload, method, chip)
+    function = None if isinstance(evaluator, str) else evaluator
     if evaluator is not None:
         given["evaluator"] = name_of_evaluator(evaluator)
-    function = None if isinstance(evaluator, str) else evaluator
-    meant = method_of("" if method is None else method)
-    given |= {k: v for k, v in (("method", meant.name), ("chip", name_of(chip or "", "chip"))) if v}
-    name = name_of("" if workload is None else workload, "workload")
     if resume is not None:
-        check_only({"workload": name, "out": out, "set": tuple(settings or ()), "preset": preset, **given})
+        check_only({"out": out, "set": tuple(settings or ()), "preset": preset, **given})
         typed_tables.build(RunOptions, given, "options")
-        return _resume(_path(resume, "--resume"), given, function, quiet, on_generation)
-    if is_problem(workload):
-        given["problem"] = workload.about.name
-        given["chip"] = workload.about.chip
-    chosen = typed_tables.build(RunOptions, {"workload": name, **given}, "options")
-    resolved = _resolved(chosen, meant, settings or (), preset, workload)
-    out = None if out is False else out
-    if out is not None and (meant.definition is not None or is_problem(workload)):
-        raise InputError(
-            "out: expected method and problem by name, so that the run can go on; found an object"
-        )
+        return _resume(resume, given, function, quiet, on_generation)
+    new = asked(given, workload, method, chip, settings, preset)
+    kept = out is not None and out is not False
+    if kept:
+        new.check_kept()
     with contextlib.ExitStack() as stack:
         stack.enter_context(progress.compiling(quiet))
-        problem = (
-            workload
-            if is_problem(workload)
-            else build_problem(resolved, object_of(workload), object_of(chip))
-        )
-        prepared = prepare(resolved, problem, meant.definition)
+        resolved, prepared = new.resolved, new.prepare()
+        problem = prepared.context.problems[0]
         boards = _boards(resolved, problem, function, stack)
         if boards is not None:
             progress.note(f"measuring the baseline with {resolved.run.evaluator}", quiet)
             boards.measure_baseline()
-        if out is None:
+        if not kept:
             memory = Memory()
             found = conduct(resolved, prepared, memory, None, boards, quiet, on_generation)
             return Result(problem, found.summary, found.mapping, None, memory.rows)
-        path = (
-            default_folder(problem.about.workload, resolved.run.method, resolved.run.seed)
-            if out is True
-            else _path(out, "--out")
-        )
-        folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.create(path)))
-        folder.write_inputs(
-            config.to_toml(resolved), [problem], copies_of(resolved.run, problem, prepared.context.start[0])
-        )
+        folder = begin.create(out, resolved, prepared, stack)
         if boards is not None:
-            boards.attach(path)
-        folder.settings = fixed_settings(resolved)
+            boards.attach(folder.path)
         return _run(resolved, folder, prepared, None, boards, quiet, on_generation)
 
 
-search.__doc__ = f"{search.__doc__}    {describe_options(8)}"  # stated once, with the flags
-
-
-def _resolved(
-    options: RunOptions, method: GivenMethod, settings: Sequence[str], preset: str, workload: Any
-) -> RunConfig:
-    """The typed configuration of a run."""
-    resolved = resolve(options, settings, preset, method.definition, is_problem(workload))
-    return resolved if method.config is None else replace(resolved, method=method.config)
+search.__doc__ = f"{search.__doc__}    {describe_options(Options, 8)}"  # stated once, with the flags
 
 
 def _boards(
@@ -167,23 +127,8 @@ def _boards(
     )
 
 
-def _plain(value: Any) -> Any:
-    """A path as text; anything else as it is, for the types to be checked."""
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
-
-
-def _path(value: Any, flag: str) -> Path:
-    if not isinstance(value, str | os.PathLike):
-        raise InputError(f"{flag}: expected a path, found {value!r}")
-    return Path(value)
-
-
-def _option_names() -> list[str]:
-    return [entry.name for entry in dataclasses.fields(RunOptions)]
-
-
 def _resume(
-    path: Path,
+    resume: Any,
     given: Mapping[str, Any],
     function: Function | None,
     quiet: bool,
@@ -191,28 +136,14 @@ def _resume(
 ) -> Result:
     with contextlib.ExitStack() as stack:
         stack.enter_context(progress.compiling(quiet))
-        folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
-        checkpoint.check_version(path / "checkpoint")
-        old, resolved = resolve_again(path, given)
-        folder.settings = fixed_settings(resolved)
-        options = resolved.run
-        own = resolved
-        if folder.begun:
-            own = replace(resolved, run=with_own_inputs(options, path))
-        problem = build_problem(own)
-        prepared = prepare(own, problem)
-        boards = _boards(resolved, problem, function, stack)
-        if not folder.begun:
-            folder.write_inputs(
-                config.to_toml(resolved), [problem], copies_of(options, problem, prepared.context.start[0])
-            )
-        state = loop.resume(prepared.method, folder, prepared.context)
-        if options != old:
-            atomic.write(path / run_folder.CONFIG, config.to_toml(resolved))
+        again = begin.reopen(resume, given, stack)
+        resolved, prepared = again.resolved, again.prepared
+        boards = _boards(resolved, prepared.context.problems[0], function, stack)
+        state = again.restore()
         if boards is not None:
-            boards.attach(path)
+            boards.attach(again.folder.path)
             boards.measure_baseline()
-        return _run(resolved, folder, prepared, state, boards, quiet, on_generation)
+        return _run(resolved, again.folder, prepared, state, boards, quiet, on_generation)
 
 
 def _run(

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core.budget import GENERATION, Budget
+from egrl.core import typed_tables
+from egrl.core.budget import Budget
 from egrl.core.external import External
 from egrl.core.loop import Loop
 from egrl.core.mapping_rows import rows_of
 from egrl.core.proposals import Proposals
 from egrl.core.recorder import Memory
+from egrl.core.state import SearchState
+from egrl.measure.told import TOLD, ToldSeconds
 from egrl.result import Result
-from egrl.runs.config import RunOptions
-from egrl.runs.prepare import build_problem, prepare
+from egrl.runs import begin
+from egrl.runs import folder as run_folder
+from egrl.runs.config import RunOptions, SearchOptions, describe_options
+from egrl.runs.prepare import Prepared
 from egrl.runs.progress import Silent
-from egrl.runs.resolve import resolve
+from egrl.runs.resume import check_only
 from egrl.runs.summary import summarise
-from egrl.subjects import MethodLike, is_problem, method_of, name_of, object_of
+from egrl.subjects import MethodLike, asked, options_of
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
 
 
@@ -54,13 +62,16 @@ class Batch:
 
 
 class Search:
-    """A search turn by turn, in memory: `ask` for mappings, measure them, `tell` the results.
+    """A search turn by turn: `ask` for mappings, measure them, `tell` the results. In memory, or leaving a run folder.
 
-    >>> search = Search("bert", method="ea", seed=0)
-    >>> while search.evaluations < 400:
-    ...     batch = search.ask(limit=400 - search.evaluations)
-    ...     search.tell(batch, [board(mapping) for mapping in batch.mapping])
-    >>> search.result()
+    >>> with Search("bert", method="ea", seed=0, out="measured") as search:
+    ...     while search.evaluations < 400:
+    ...         batch = search.ask(limit=400 - search.evaluations)
+    ...         search.tell(batch, [board(mapping) for mapping in batch.mapping])
+    ...     result = search.result()
+
+    `Search(resume="measured")` goes on from the folder's last checkpoint. What was asked for and not told then, or told
+    since, is asked for again.
 
     Attributes:
         problem: what is searched.
@@ -69,43 +80,104 @@ class Search:
 
     def __init__(
         self,
-        workload: Any,
+        workload: Any = "",
         *,
         method: MethodLike = "",
-        problem: str = "nnpi",
         chip: Any = "",
-        seed: int = 0,
-        start: str = "",
+        out: str | Path | bool | None = None,
+        resume: str | Path | None = None,
         settings: Sequence[str] = (),
         preset: str = "",
-        threads: int = 1,
-        generation_evals: int = GENERATION,
+        **options: Unpack[SearchOptions],
     ) -> None:
-        """As `egrl.search`; `workload` may be a Problem. InputError where something is wrong."""
-        meant = method_of(method)
-        built = is_problem(workload)
-        options = RunOptions(
-            name_of(workload, "workload"),
-            problem=workload.about.name if built else problem,
-            method=meant.name,
-            chip=workload.about.chip if built else name_of(chip, "chip"),
-            seed=seed,
-            start=start,
-            threads=threads,
-            generation_evals=generation_evals,
-            bound_seconds=0.0,
-        )
-        resolved = resolve(options, settings, preset, meant.definition, built)
-        self._resolved = resolved if meant.config is None else replace(resolved, method=meant.config)
-        self.problem: Problem = (
-            workload if built else build_problem(self._resolved, object_of(workload), object_of(chip))
-        )
-        prepared = prepare(self._resolved, self.problem, meant.definition)
+        """Begin a search, or go on with one.
+
+        Args:
+            workload, method, chip, out, settings, preset: as of `egrl.search`.
+            resume: path of a run folder to go on with, instead of a workload; default: none. Only checkpoint_seconds
+                may be given with it; method and problem must be, where they are MODULE:NAME. The folder can also be of
+                `egrl.search` or `egrl run`: a run whose costs the model gave goes on with evaluations, one whose
+                seconds were measured goes on with seconds.
+            options: the flags of `egrl run` that say what is searched, see below; None stands for the default.
+
+        Raises:
+            InputError: an argument, a file or the run folder is wrong.
+            RunFailure: the disk failed.
+
+        Options:
+        """
+        given = options_of(options, SearchOptions.__annotations__, workload, method, chip)
+        kept = out is not None and out is not False
+        with contextlib.ExitStack() as stack:
+            if resume is not None:
+                check_only({"out": out, "set": tuple(settings or ()), "preset": preset, **given})
+                typed_tables.build(RunOptions, given, "options")
+                again = begin.reopen(resume, given, stack, told=True)
+                self._resolved, prepared = again.resolved, again.prepared
+                self._folder: run_folder.RunFolder | None = again.folder
+                state = again.restore()
+            else:
+                new = asked(given, workload, method, chip, settings, preset)
+                if kept:
+                    new.check_kept()
+                self._resolved, prepared, state = new.resolved, new.prepare(), None
+                self._folder = begin.create(out, self._resolved, prepared, stack) if kept else None
+            self._begin(prepared, state)
+            stack.callback(self._told.close)
+            self._stack = stack.pop_all()
+
+    def _begin(self, prepared: Prepared, state: SearchState | None) -> None:
+        """Build the loop; `state` goes on from a checkpoint."""
         self._context, self._external, self._memory = prepared.context, External(), Memory()
-        budget = Budget(0, None, generation_evals)
-        self._loop = Loop(prepared.method, prepared.context, self._external, budget, self._memory, Silent())
-        self.baseline_cost = self.problem.baseline.cost
-        self._in_seconds: bool | None = None
+        self.problem: Problem = prepared.context.problems[0]
+        self._loop = Loop(
+            prepared.method,
+            prepared.context,
+            self._external,
+            Budget(0, None, self._resolved.run.generation_evals),
+            self._folder or self._memory,
+            Silent(),
+            state,
+            self._resolved.run.checkpoint_seconds,
+        )
+        self._told = ToldSeconds(self.problem)
+        self._closed, self._written = False, (-1, -1)
+        self._in_seconds = False if self.evaluations else None
+        if self._folder is not None and self._resolved.run.evaluator:
+            self._in_seconds = True
+            self._told.attach(self._folder.path)
+            if self.evaluations:
+                self._told.read_baseline(self._folder.path, self._resolved.evaluator.statistic)
+
+    def __enter__(self) -> Search:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close; after an exception leave the run folder as its last checkpoint has it."""
+        if kind is None:
+            self.close()
+        else:
+            self._closed = True
+            self._stack.close()
+
+    def close(self) -> None:
+        """End the search: write the row of a generation that was cut off, a checkpoint and the results; let the run
+        folder go. `result` still answers.
+        """
+        if not self._closed:
+            self._loop.close()
+            if self._written != self._reached:
+                self._conclude(0.0)
+            self._closed = True
+            self._stack.close()
+
+    @property
+    def baseline_cost(self) -> float:
+        """What speedups are over, in the problem's unit."""
+        known = self._told.baseline_cost
+        return known if np.isfinite(known) else self.problem.baseline.cost
 
     @property
     def evaluations(self) -> int:
@@ -117,23 +189,30 @@ class Search:
         """Whether the method has nothing more to propose."""
         return self._loop.flow.finished
 
+    @property
+    def _reached(self) -> tuple[int, int]:
+        """Evaluations and generations."""
+        return self.evaluations, self._loop.state.generation
+
     def ask(self, limit: int | None = None) -> Batch | None:
         """The next mappings to measure, `limit` at most, all of one batch of the method.
 
         None where the method has nothing more to propose. ValueError where what was asked for before has to be told
-        first, or the limit is below 1.
+        first, the limit is below 1, or the search is closed.
         """
+        self._check_open("ask")
         if limit is not None and limit < 1:
             raise ValueError(f"ask: expected a limit of at least 1, received {limit}")
         flow = self._loop.flow
-        flow.extend(None if limit is None else flow.submitted + limit)
+        if not self._external.waiting:
+            flow.extend(None if limit is None else flow.submitted + limit)
         while not self._external.waiting:
             if flow.finished and flow.settled:
                 return None
             if not flow.due:
                 raise ValueError("ask: expected the results of the last batch first (tell), received none")
             self._loop.turn()
-        proposals, key = self._external.waiting.popleft()
+        proposals, key = self._external.take(limit)
         modelled = self.problem.evaluate(proposals.mapping, key)
         runs = modelled.status == Status.OK
         return Batch(
@@ -144,46 +223,54 @@ class Search:
         """The results of a batch: an `Evaluation` of its proposals, or seconds (NaN: the measurement failed).
 
         With seconds the first mapping of all is the baseline's (`start="compiler"`), and its time is what speedups are
-        over. ValueError where the number of results is another, the batch was told before, or seconds and evaluations
-        are mixed.
+        over. ValueError where the number of results is another, the batch was told before, seconds and evaluations are
+        mixed, or the search is closed.
         """
+        self._check_open("tell")
         if len(results) != len(batch):
             raise ValueError(f"tell: expected {len(batch)} results, received {len(results)}")
         if batch.proposals.tickets[0] < self.evaluations:
             raise ValueError("tell: expected a batch that has not been told, received one that has")
         in_seconds = not isinstance(results, Evaluation)
         if self._in_seconds not in (None, in_seconds):
-            raise ValueError("tell: expected seconds or evaluations throughout, received both")
-        evaluation = results if isinstance(results, Evaluation) else self._of_seconds(batch, results)
+            kinds = ("seconds", "evaluations") if self._in_seconds else ("evaluations", "seconds")
+            raise ValueError(
+                f"tell: expected {kinds[0]} throughout, as this search was told so far, received {kinds[1]}"
+            )
+        if isinstance(results, Evaluation):
+            evaluation = results
+        else:
+            evaluation = self._told.evaluation(batch.proposals, batch.key, batch._modelled, results)
+            self._say_told()
         self._in_seconds = in_seconds
         self._external.give_back(batch.proposals, evaluation)
         while self._external.back or self._loop.flow.holds or not self._loop.flow.settled:
             self._loop.turn()
 
-    def _of_seconds(self, batch: Batch, results: Sequence[float]) -> Evaluation:
-        seconds, modelled = np.asarray(results, np.float64), batch._modelled
-        if batch.proposals.tickets[0] == 0:
-            known = self.problem.evaluate(self.problem.baseline.mapping[None], batch.key[:1])
-            if not np.array_equal(known.repaired[0], batch.mapping[0]):
-                raise ValueError(
-                    "tell: expected evaluations, since the search does not begin at the baseline"
-                )
-            if not (np.isfinite(seconds[0]) and seconds[0] > 0):
-                raise ValueError(f"tell: expected the seconds of the baseline, received {seconds[0]}")
-            self.baseline_cost = float(seconds[0])
-        ran = batch.runs & np.isfinite(seconds) & (seconds > 0)
-        measured = Evaluation.of_costs(
-            seconds, self.baseline_cost, ran, modelled.repaired, modelled.epsilon, otherwise=Status.FAILED
-        )
-        status = np.where(batch.runs, measured.status, modelled.status).astype(np.int8)
-        reward = np.where(ran, measured.reward, np.where(batch.runs, np.nan, modelled.reward))
-        return replace(measured, status=status, reward=reward, partial=modelled.partial)
+    def _say_told(self) -> None:
+        """Say in the config that the caller measures, so that the model's costs are never mixed with these."""
+        before = self._resolved.run.evaluator
+        if before != TOLD:
+            self._resolved = replace(self._resolved, run=replace(self._resolved.run, evaluator=TOLD))
+            if self._folder is not None:
+                begin.write_config(self._folder, self._resolved)
+                if not before:
+                    self._told.attach(self._folder.path)
+
+    def _check_open(self, what: str) -> None:
+        if self._closed:
+            raise ValueError(f"{what}: expected a search that is open, received a closed one")
 
     def result(self, bound_seconds: float = 0.0) -> Result:
         """What has been found so far; the search can go on. A bound is proved within `bound_seconds`, if there is none.
 
-        Of measured seconds nothing is proved.
+        Of measured seconds nothing is proved. A run folder gets the results, and a checkpoint.
         """
+        if not self._closed:
+            self._loop.save()
+        return self._conclude(bound_seconds)
+
+    def _conclude(self, bound_seconds: float) -> Result:
         resolved = replace(self._resolved, run=replace(self._resolved.run, bound_seconds=bound_seconds))
         measured = {"noise": None} if self._in_seconds else None
         state, archive = self._loop.state, self._context.archive
@@ -191,6 +278,13 @@ class Search:
             resolved, self.problem, state, archive, self.finished, self.baseline_cost, measured
         )
         champion = state.champions[0]
-        return Result(
-            self.problem, document, None if champion is None else champion.mapping, None, self._memory.rows
-        )
+        mapping = None if champion is None else champion.mapping
+        if self._folder is None:
+            return Result(self.problem, document, mapping, None, self._memory.rows)
+        if not self._closed:
+            self._folder.write_results(document, self.problem, mapping)
+            self._written = self._reached
+        return Result(self.problem, document, mapping, self._folder.path)
+
+
+Search.__init__.__doc__ = f"{Search.__init__.__doc__}    {describe_options(SearchOptions, 12)}"

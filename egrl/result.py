@@ -73,7 +73,7 @@ class Result:
     def history(self) -> dict[str, NDArray[Any]]:
         """Metrics by name, a value a generation: "evaluations", "best_speedup" … (docs/run-folder.md)."""
         rows: Sequence[Mapping[str, Any]] = self._rows
-        if self.folder is not None:
+        if self.folder is not None and (self.folder / METRICS).is_file():
             with open(self.folder / METRICS, newline="", encoding="utf-8") as stream:
                 rows = list(csv.DictReader(stream))
         return {name: _column([row[name] for row in rows]) for name in (rows[0] if rows else ())}

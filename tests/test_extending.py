@@ -67,6 +67,11 @@ def test_the_page_shows_the_example_as_it_is(name):
     assert shown.removeprefix(f"# {name}.py\n") == file.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(("name", "most"), [("climb", 40), ("balance", 60)])
+def test_the_example_is_short(name, most):
+    assert len((EXAMPLE / "egrl_balance" / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= most
+
+
 def test_every_name_that_the_page_imports_from_is_there():
     rows = re.findall(r"^\| (`[\w.`, ]+`) \| (.*`.*) \|$", PAGE, flags=re.MULTILINE)
     assert len(rows) >= 8

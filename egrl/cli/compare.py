@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
-from workloads.errors import InputError
+from egrl.cli import flags
+from egrl.cli.output import interrupted, sayer
+from egrl.core.budget import Budget
 
 EVALS = 4000
 """Evaluations of each run, where no budget is given."""
@@ -24,10 +26,7 @@ EVALS = 4000
 )
 @click.option("--methods", required=True, metavar="A,B,…", help="methods of `egrl list methods`")
 @click.option("--seeds", type=click.IntRange(1), default=5, help="runs of each method: seeds 0, 1, … [5]")
-@click.option("--evals", type=int, default=None, help=f"evaluations of each run [{EVALS}]")
-@click.option(
-    "--seconds", type=float, default=None, help="seconds of searching of each run, instead of --evals"
-)
+@flags.budget(f"{EVALS} evaluations", "of each run")
 @click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
 @click.option("--start", default=None, help="begin with: cold, compiler, exact, or a mapping FILE [compiler]")
 @click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
@@ -41,15 +40,16 @@ EVALS = 4000
 @click.option("--preset", default="", metavar="paper", help="the paper's values")
 @click.option("--threads", type=click.IntRange(1, 1024), default=1, help="of each run's learner [1]")
 @click.option("--out", required=True, help="folder of all runs and of the comparison; goes on where it is")
-@click.option("--workers", type=click.IntRange(1), default=1, help="runs at once, a process each [1]")
-@click.option("--quiet", is_flag=True, help="print nothing")
-@click.option("--json", "as_json", is_flag=True, help="print comparison.json instead of the table")
+@flags.jobs()
+@flags.workers()
+@flags.output("comparison.json")
 def command(
     workloads: str,
     methods: str,
     seeds: int,
     out: str,
-    workers: int,
+    jobs: int,
+    gens: int | None,
     quiet: bool,
     as_json: bool,
     **options: Any,
@@ -63,14 +63,9 @@ def command(
     from egrl.compare import statistics as comparison
 
     folder = Path(out)
-    if options["evals"] is not None and options["seconds"] is not None:
-        raise InputError("expected one of --evals and --seconds, found both")
-    if options["evals"] is None:
-        options["evals"] = EVALS
-
-    def say(line: str) -> None:
-        if not quiet:
-            click.echo(f"egrl compare: {line}", err=True)
+    limits = {"gens": gens, "evals": options["evals"], "seconds": options["seconds"]}
+    given = {name: value for name, value in limits.items() if value is not None}
+    options["evals"] = Budget.of(given or {"evals": EVALS}).evaluations
 
     document = comparison_report.compare(
         several_workloads(workloads, "--workload"),
@@ -78,13 +73,11 @@ def command(
         seeds,
         folder,
         options,
-        workers,
-        say,
+        jobs,
+        sayer("compare", quiet),
     )
     if document is None:
-        if not quiet:
-            click.echo("egrl: interrupted; the same command goes on", err=True)
-        return 130
+        return interrupted(quiet)
     if as_json:
         click.echo(json.dumps(document))
     elif not quiet:

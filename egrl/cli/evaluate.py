@@ -52,6 +52,8 @@ def command(
     flags = {"--workload": workload, "--mapping": mapping, "--problem": problem, "--chip": chip}
     subject, chosen, name = run_or_flags("evaluate", run, flags, settings)
     report = evaluation_report(subject, chosen, name)
+    if run is not None and (measured := measured_best(Path(run))):
+        report["measured"] = measured
     rewarded = isinstance(subject, HasBound) and math.isfinite(subject.bound(0).reward)
     click.echo(
         json.dumps(report, allow_nan=False) if as_json else text_of(report, subject.about.rival, rewarded)
@@ -84,6 +86,17 @@ def run_or_flags(
     subject = subject_of(flags["--workload"], flags["--problem"] or "nnpi", flags["--chip"] or "", settings)
     mapping = flags["--mapping"] or "compiler"
     return subject, mapping_of(mapping, subject), mapping
+
+
+def measured_best(run: Path) -> dict[str, Any] | None:
+    """Cost and speedup of a run's best as it was measured, and by what; None where the model gave the run's costs."""
+    from egrl.runs.summary import read_summary
+
+    summary = read_summary(run)
+    best, evaluator = summary["best"], summary.get("evaluator")
+    if best is None or not isinstance(evaluator, Mapping):
+        return None
+    return {"cost": best["cost"], "speedup": best["speedup"], "by": evaluator["command"]}
 
 
 def subject_of(workload: str, problem: str, chip: str, settings: Sequence[str]) -> Problem:
@@ -176,6 +189,11 @@ def text_of(report: Mapping[str, Any], rival: str, rewarded: bool = False) -> st
         + (f" reward {report['reward']:.4f}," if rewarded else "")
         + f" status {report['status']}, epsilon {report['epsilon']:.4f}"
     )
+    if measured := report.get("measured"):
+        lines.append(
+            f"that is the model's word; the run measured {cost_text(measured['cost'], 's')},"
+            f" {measured['speedup']:.4f}x, by {measured['by']}"
+        )
     return "\n".join(lines)
 
 

@@ -12,12 +12,15 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from egrl.cli.names import NamedGroup, message_of
 from egrl.core.version import VERSION
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS: dict[str, str] = {
     "run": "search for the best mapping of a workload",
@@ -48,7 +51,17 @@ class _Lazy(NamedGroup):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        return importlib.import_module(f"egrl.cli.{MODULES.get(name, name)}").command
+        from egrl.cli.completion import with_names
+
+        return with_names(importlib.import_module(f"egrl.cli.{MODULES.get(name, name)}").command)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, none of which is imported for it; options as click offers them."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete and not incomplete[0].isalnum():
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(name, help=COMMANDS[name]) for name in COMMANDS if name.startswith(incomplete)]
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -66,9 +79,10 @@ def cli() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command; returns the exit code and never shows a traceback for the user's mistakes."""
+    from egrl.core import log
     from egrl.core.stopping import watch_interrupts
 
-    with watch_interrupts() as interrupted:
+    with log.files_closed(), watch_interrupts() as interrupted:
         try:
             return _main(argv)
         except Exception:
@@ -108,6 +122,7 @@ def _main(argv: Sequence[str]) -> int:
 @contextlib.contextmanager
 def _notices_as_lines() -> Iterator[None]:
     """Each `Notice` is one line on stderr, once, and none where the command is quiet; other warnings are Python's."""
+    from egrl.core.log import LOG
     from workloads.errors import Notice
 
     said: set[str] = set()
@@ -128,6 +143,7 @@ def _notices_as_lines() -> Iterator[None]:
             context, text = click.get_current_context(silent=True), " ".join(str(message).split())
             if text not in said and not (context and context.params.get("quiet")):
                 said.add(text)
+                LOG.warning("%s", text)
                 with contextlib.suppress(OSError):
                     click.echo(f"egrl: {text}", err=True)
 
@@ -137,6 +153,10 @@ def _notices_as_lines() -> Iterator[None]:
 
 
 def _fail(message: str, code: int) -> int:
+    from egrl.core.log import LOG
+
+    line = " ".join(message.split())
+    LOG.error("%s", line)
     with contextlib.suppress(OSError):
-        click.echo("egrl: error: " + " ".join(message.split()), err=True)
+        click.echo(f"egrl: error: {line}", err=True)
     return code

@@ -8,7 +8,6 @@ import click
 
 from workloads.errors import InputError
 from workloads.nearest import hint, one_of
-from workloads.sets import is_set, members
 
 
 class OneOf(click.Choice[str]):
@@ -30,6 +29,8 @@ class NamedGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click's. InputError where there is no such command."""
+        if ctx.resilient_parsing:  # a shell asks what could follow
+            return super().resolve_command(ctx, args)
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             raise InputError(f"{ctx.command_path}: {one_of(args[0], self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
@@ -82,6 +83,8 @@ def several_workloads(text: str, flag: str) -> list[str]:
 
     InputError as `several`, and where there is no such set or a workload is in it and given, too.
     """
+    from workloads.sets import is_set, members  # loads the zoo, which `egrl --help` does not need
+
     names = [
         name for given in several(text, flag) for name in (members(given) if is_set(given) else (given,))
     ]

@@ -1,10 +1,33 @@
-"""Files that commands write to."""
+"""What commands say on the way, and files that they write to."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import click
+
+from egrl.core.log import LOG
 from workloads.errors import InputError
+
+
+def sayer(command: str, quiet: bool) -> Callable[[str], None]:
+    """What says a line on the way: in the log, and on stderr unless the command is quiet."""
+
+    def say(line: str) -> None:
+        LOG.info("%s", line)
+        if not quiet:
+            click.echo(f"egrl {command}: {line}", err=True)
+
+    return say
+
+
+def interrupted(quiet: bool, what: object = "interrupted; the same command goes on") -> int:
+    """Say how a command that was interrupted goes on. Returns its exit code."""
+    LOG.warning("%s", what)
+    if not quiet:
+        click.echo(f"egrl: {what}", err=True)
+    return 130
 
 
 def output_file(output: str, *endings: str) -> Path:

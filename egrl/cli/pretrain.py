@@ -9,6 +9,9 @@ from typing import Any
 
 import click
 
+from egrl.cli import flags
+from egrl.cli.output import interrupted
+
 
 @click.command(name="pretrain", short_help="train one policy on many workloads")
 @click.option(
@@ -25,16 +28,7 @@ import click
 @click.option(
     "--method", default="es", help="how to train: es, ppo, or muzero (problems that are games, as mmap) [es]"
 )
-@click.option(
-    "--gens", type=int, default=None, help="generations of 21 evaluations, over all workloads [1000]"
-)
-@click.option(
-    "--evals",
-    type=int,
-    default=None,
-    help="exactly so many evaluations, over all workloads, instead of --gens",
-)
-@click.option("--seconds", type=float, default=None, help="seconds of training, instead of --gens")
+@flags.budget("1000 generations", "over all workloads")
 @click.option(
     "--save-every",
     type=int,
@@ -51,7 +45,7 @@ import click
 @click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
 @click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
 @click.option("--init", default="", help="policy file to begin with")
-@click.option("--workers", type=int, default=1, help="processes that measure [1]")
+@flags.workers()
 @click.option("--threads", type=int, default=1, help="of the networks [1]")
 @click.option("--device", default="cpu", help="torch device of the networks [cpu]")
 @click.option(
@@ -62,8 +56,7 @@ import click
     help="problem.KEY=VALUE or method.KEY=VALUE (muzero: network.ids is 0 here, as other workloads need it)",
 )
 @click.option("--out", required=True, help="folder of the pre-training; goes on where it is")
-@click.option("--quiet", is_flag=True, help="print nothing")
-@click.option("--json", "as_json", is_flag=True, help="print pretraining.json on stdout")
+@flags.output("pretraining.json")
 def command(
     workloads: str,
     validation: str | None,
@@ -122,9 +115,7 @@ def command(
     try:
         found = pretrain(options, Path(out), quiet)
     except Interrupted as stop:
-        if not quiet:
-            click.echo(f"egrl: {stop}", err=True)
-        return 130
+        return interrupted(quiet, stop)
     if as_json:
         click.echo(json.dumps(found, allow_nan=False))
     elif not quiet:

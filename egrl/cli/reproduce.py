@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import json
 from pathlib import Path
 
 import click
 
+from egrl.cli import flags
 from egrl.cli.names import OneOf
+from egrl.cli.output import interrupted, sayer
 from egrl.reproduce import REPORTS
 
 
@@ -18,9 +21,12 @@ from egrl.reproduce import REPORTS
     "--out",
     help="folder of runs, figures and report; goes on where it is [reproduce-PAPER[-quick]]",
 )
-@click.option("--workers", type=click.IntRange(1), default=1, help="runs at once, a process each [1]")
-@click.option("--quiet", is_flag=True, help="say nothing on the way")
-def command(paper: str, quick: bool, out: str | None, workers: int, quiet: bool) -> int:
+@flags.jobs()
+@flags.workers()
+@flags.output("the plan and its results as one JSON document")
+def command(
+    paper: str, quick: bool, out: str | None, jobs: int, workers: int, quiet: bool, as_json: bool
+) -> int:
     """Run a paper's experiments and write OUT/report.md with figures, published numbers beside ours.
 
     egrl reproduce egrl --quick
@@ -31,20 +37,21 @@ def command(paper: str, quick: bool, out: str | None, workers: int, quiet: bool)
     plan = module.Plan.quick() if quick else module.Plan()
     folder = Path(out or f"reproduce-{paper}{'-quick' if quick else ''}")
 
-    def say(line: str) -> None:
-        if not quiet:
-            click.echo(f"egrl reproduce: {line}", err=True)
-
-    minutes = module.seconds(plan, workers) / 60
+    say = sayer("reproduce", quiet)
+    minutes = module.seconds(plan, jobs) / 60
     say(
-        f"about {minutes:.0f} minutes with {workers} worker{'s' if workers > 1 else ''}, less what is already in"
+        f"about {minutes:.0f} minutes with {jobs} job{'s' if jobs > 1 else ''} at once, less what is already in"
         f" {folder}; Ctrl-C stops, the same command goes on"
     )
     try:
-        report = module.reproduce(plan, folder, workers, say)
+        report = module.reproduce(plan, folder, jobs, say, workers)
     except Interrupted as stop:
-        click.echo(f"egrl: {stop}", err=True)
-        return 130
+        return interrupted(quiet, stop)
+    if as_json:
+        results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        document = {"kind": "reproduction", "version": 1, "paper": paper, "report": str(report), **results}
+        click.echo(json.dumps(document))
+        return 0
     if not quiet:
         click.echo(f"report: {report}")
     return 0

@@ -9,7 +9,9 @@ from typing import Any, get_args, get_type_hints
 
 import click
 
+from egrl.cli import flags
 from egrl.cli.names import OneOf
+from egrl.cli.output import interrupted
 from egrl.runs.config import RunOptions
 from workloads.errors import InputError
 
@@ -71,8 +73,7 @@ def ablation_setting(method: str, ablation: str) -> str:
     help="without a part of the method (muzero): search by the game's rules alone, the policy network alone, or no"
     " revised games",
 )
-@click.option("--quiet", is_flag=True, help="print nothing")
-@click.option("--json", "as_json", is_flag=True, help="print the summary as one JSON document on stdout")
+@flags.output("the summary as one JSON document")
 def command(
     out: str | None,
     resume: str | None,
@@ -121,9 +122,7 @@ def command(
             **options,
         )
     except Interrupted as stop:
-        if not quiet:
-            click.echo(f"egrl: {stop}", err=True)
-        return 130
+        return interrupted(quiet, stop)
     if as_json:
         click.echo(json.dumps(result.summary, allow_nan=False))
     elif not quiet:

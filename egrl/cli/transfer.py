@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from egrl.cli import flags
+from egrl.cli.output import interrupted, sayer
 from hwsim.problem import Problem
 from workloads.errors import InputError
 
@@ -35,8 +37,8 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(0), default=0, help="of those searches [0]")
 @click.option("--problem", default="", help="the policies' problem, where it is MODULE:NAME")
 @click.option("--method", default="", help="with --finetune: their method, where it is MODULE:NAME")
-@click.option("--quiet", is_flag=True, help="print nothing")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
+@flags.workers()
+@flags.output("one JSON document")
 def command(
     runs: tuple[str, ...],
     workloads: tuple[str, ...],
@@ -44,6 +46,7 @@ def command(
     seed: int,
     problem: str,
     method: str,
+    workers: int,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -62,10 +65,7 @@ def command(
     from egrl.runs import policies as saved_policies
     from egrl.transfer import zero_shot as transfer
 
-    def say(line: str) -> None:
-        if not quiet:
-            click.echo(f"egrl transfer: {line}", err=True)
-
+    say = sayer("transfer", quiet)
     names = several_workloads(",".join(workloads), "--workload")
     folders = [Path(run) for run in runs]
     twice = next((f for f in folders if [g.resolve() for g in folders].count(f.resolve()) > 1), None)
@@ -81,7 +81,7 @@ def command(
             placed = transfer.zero_shot(source, targets)
             tuned = []
             if finetune is not None:
-                tuned = _finetune(source, names, targets, finetune, seed, quiet, say)
+                tuned = _finetune(source, names, targets, finetune, seed, workers, quiet, say)
             new = transfer.document(source, placed, tuned)
             whole = transfer.merge(transfer.read(source.folder), new)
             atomic.write(
@@ -89,9 +89,7 @@ def command(
             )
             documents.append({**new, "folder": str(source.folder)})
     except Interrupted:
-        if not quiet:
-            click.echo("egrl: interrupted; the same command goes on", err=True)
-        return 130
+        return interrupted(quiet)
     if as_json:
         click.echo(json.dumps({"kind": "transfers", "version": 1, "transfers": documents}))
     elif not quiet:
@@ -111,6 +109,7 @@ def _finetune(
     targets: Sequence[Problem],
     evals: int,
     seed: int,
+    workers: int,
     quiet: bool,
     say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
@@ -120,7 +119,7 @@ def _finetune(
     folder = source.folder / "finetune"
     atomic.make_folder(folder)
     return [
-        finetune.compare(source, workload, problem, evals, seed, folder, quiet, say)
+        finetune.compare(source, workload, problem, evals, seed, workers, folder, quiet, say)
         for workload, problem in zip(workloads, targets, strict=True)
     ]
 

@@ -25,7 +25,7 @@ def compare(
     seeds: int,
     folder: Path,
     options: Mapping[str, Any],
-    workers: int,
+    at_once: int,
     say: Callable[[str], None],
 ) -> dict[str, Any] | None:
     """Run what is missing, and write comparison.json, comparison.md and the curves into the folder.
@@ -34,8 +34,9 @@ def compare(
         workloads, methods: of the runs; each with seeds 0 .. `seeds` - 1.
         folder: of all runs; what is finished there is not run again.
         options: problem, evals or seconds, chip, start ("" or None: the preset's), settings, preset; see
-            `egrl compare`. Also `threads` of each run [1], and `init`, a policy file that each begins with [""].
-        workers: runs at once.
+            `egrl compare`. Also `threads` and `workers` of each run [1], and `init`, a policy
+            file that each begins with [""].
+        at_once: runs at once.
         say: is told of each run that ended.
 
     Returns comparison.json, in which failed runs stand by their messages (`check`); None where the user stopped it.
@@ -53,7 +54,7 @@ def compare(
         raise InputError(
             f"--out {folder}: expected a folder that can be written: {error.strerror}"
         ) from error
-    failures, interrupted = run_all([job for job in jobs if job.argv], workers, say)
+    failures, interrupted = run_all([job for job in jobs if job.argv], at_once, say)
     if interrupted:
         return None
     budget = budget_of(options)

@@ -72,6 +72,7 @@ def plan(
             given |= {"start": options["start"]} if options["start"] else {}
             settings = [s for entry in options["settings"] for s in _settings_of(methods, method, entry)]
             given |= {"threads": options.get("threads", 1), "init": options.get("init", "")}
+            given |= {"workers": options.get("workers", 1)}
             resolved = resolve(
                 RunOptions(workload=workload, method=method, **given), settings, options["preset"]
             )
@@ -131,6 +132,7 @@ def _arguments(
             "start": run.run.start,
             "seed": run.run.seed,
             "threads": run.run.threads,
+            "workers": run.run.workers,
             "out": path,
         }
         given |= {"init": run.run.init} if run.run.init else {}
@@ -140,7 +142,16 @@ def _arguments(
     _check_same(path, run)
     if _finished(path, run, problem):
         return ()
-    return ("run", "--resume", str(path), *code_flags(run.run), *budget, "--quiet")
+    return (
+        "run",
+        "--resume",
+        str(path),
+        *code_flags(run.run),
+        "--workers",
+        str(run.run.workers),
+        *budget,
+        "--quiet",
+    )
 
 
 def _check_same(path: Path, run: RunConfig) -> None:
@@ -158,6 +169,11 @@ def _check_same(path: Path, run: RunConfig) -> None:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{where}: expected a config file: {error}") from error
     expected = tomllib.loads(config.to_toml(run))
+    if measured := found["run"].get("evaluator"):
+        raise InputError(
+            f"{where}: run.evaluator: expected none, as the model measures in a comparison, found {measured!r}; take"
+            " another --out"
+        )
     if run.run.init and _kept_policy(path) == read_bytes(run.run.init, "a policy file"):
         expected["run"]["init"] = found["run"].get("init")  # the same policy, wherever it lies now
     for table, values in found.items():
@@ -197,8 +213,8 @@ def _finished(path: Path, run: RunConfig, problem: Problem) -> bool:
     return bool(summary["complete"]) and summary.get("budget") == run.run.budget()
 
 
-def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tuple[dict[Path, str], bool]:
-    """Run the jobs, `workers` at once, each in a process of its own.
+def run_all(jobs: Sequence[Job], at_once: int, say: Callable[[str], None]) -> tuple[dict[Path, str], bool]:
+    """Run the jobs, `at_once` of them, each in a process of its own.
 
     Returns why which folders failed, and whether the user stopped it. A first Ctrl-C lets every run finish its
     generation and save.
@@ -211,7 +227,7 @@ def run_all(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> tu
         told = False
         try:
             while running or (waiting and not stop()):
-                while waiting and len(running) < workers and not stop():
+                while waiting and len(running) < at_once and not stop():
                     running.append(_start(waiting.popleft()))
                 if stop() and not told:
                     told = True

@@ -24,6 +24,14 @@ class External:
     def back(self) -> bool:
         return bool(self._results)
 
+    def take(self, limit: int | None) -> tuple[Proposals, Keys]:
+        """Hand out the first rows that wait, `limit` at most (None: all of their part)."""
+        proposals, key = self.waiting.popleft()
+        if limit is not None and len(proposals) > limit:
+            self.waiting.appendleft((proposals.rows(slice(limit, None)), key[limit:]))
+            proposals, key = proposals.rows(slice(limit)), key[:limit]
+        return proposals, key
+
     def give_back(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """The results of rows that were handed out."""
         self._results.append((proposals, evaluation))

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from egrl.core.budget import Budget
 from egrl.core.executor import Executor
 from egrl.core.flow import Flow, replay
+from egrl.core.log import LOG
 from egrl.core.method import Context, Method
 from egrl.core.recorder import Observer, Recorder, policy_is_due
 from egrl.core.state import SearchState, best_speedup, champion_of, crown, metrics_row
@@ -73,7 +74,7 @@ class Loop:
         self._before, self._started = self.state.seconds, time.monotonic()
         self._saved_at, self._save_every = self._started, checkpoint_seconds
         if len(context.archive) == 0:
-            self._save()
+            self.save()
 
     @property
     def over(self) -> bool:
@@ -97,7 +98,7 @@ class Loop:
         if len(archive) == boundary and self.flow.settled:
             self._end_generation()
         if now - self._saved_at >= self._save_every:
-            self._save()
+            self.save()
             self._saved_at = time.monotonic()
         limit_s = self._budget.seconds
         if limit_s is not None and state.seconds >= limit_s and len(archive) > 0:
@@ -118,7 +119,7 @@ class Loop:
             written = False
         if state.generation and not written:
             self._write_policy(state.generation)
-        self._save()
+        self.save()
         if begun and not state.finished:
             # The checkpoint does not count this row and policy: a run that goes on cuts them back, and writes those of
             # the whole generation.
@@ -126,9 +127,8 @@ class Loop:
             self._write_policy(state.generation + 1)
         return state
 
-    # ---- what is written
-
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Take a checkpoint."""
         self.state.pending = self.flow.pending()
         self._recorder.save(
             self.state.generation,
@@ -136,6 +136,8 @@ class Loop:
             {**self.state.to_tree(), "fingerprints": self._fingerprints},
             self._context.archive,
         )
+
+    # ---- what is written
 
     def _end_generation(self) -> None:
         """Count a generation, and write its row and its policy, where one is due."""
@@ -154,6 +156,11 @@ class Loop:
         row = metrics_row(generation, self.state, archive, first, self._method)
         self._recorder.append_metrics(row)
         self._observer.generation(row)
+        names = ", ".join(problem.about.workload for problem in self._context.problems)
+        LOG.info(
+            "%s: generation %d, %d evaluations, %.1f s, best %.4fx",
+            names, generation, row["evaluations"], row["seconds"], row["best_speedup"],
+        )  # fmt: skip
 
     def _write_policy(self, generation: int) -> None:
         if policy := self._method.policy():

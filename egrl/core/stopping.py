@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -42,7 +43,7 @@ class Interrupted(Exception):
             what = "interrupted before the first checkpoint; begin anew with:"
         else:
             what = f"interrupted at once; go on from generation {generation} with:"
-        super().__init__(" ".join([what, "egrl run --resume", str(folder), *flags]))
+        super().__init__(f"{what} {shlex.join(['egrl', 'run', '--resume', str(folder), *flags])}")
         self.folder, self.generation = folder, generation
 
 

@@ -62,7 +62,12 @@ class PlottedRun:
     @property
     def measured(self) -> bool:
         """Whether the run measured its baseline itself: its speedups are over what that took then."""
-        return about_of(self.summary).measured
+        return about_of(self.summary).measured or self.evaluator != ""
+
+    @property
+    def evaluator(self) -> str:
+        """What measured instead of the model; "" where nothing did."""
+        return self.run.options.evaluator
 
     @property
     def bound(self) -> float | None:
@@ -99,6 +104,9 @@ def check_comparable(runs: Sequence[PlottedRun]) -> None:
         for file in files:
             if _content(first, file) != _content(other, file):
                 raise _different(f"one {file}", (first, f"one {file}"), (other, "another of the same name"))
+        if first.evaluator != other.evaluator:
+            by = [run.evaluator or "the model's" for run in (first, other)]
+            raise _different("costs by one evaluator", (first, by[0]), (other, by[1]))
         left, right = first.summary["baseline"], other.summary["baseline"]
         rules_only = first.measured and other.measured
         if left.get("rule") != right.get("rule") or not (left == right or rules_only):

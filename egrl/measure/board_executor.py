@@ -177,6 +177,8 @@ class BoardExecutor:
         if not request_s:
             baseline = self.measurements.get(digest(self.baseline))
             request_s = 0.0 if baseline is None else baseline.request_s
+        if not request_s:  # seconds that were told do not say how long a request takes
+            return config.timeout_s
         return min(config.timeout_s, max(config.timeout_floor_s, config.timeout_factor * request_s))
 
     def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:

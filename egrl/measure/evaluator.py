@@ -20,6 +20,7 @@ from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.board_process import BoardProcess
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.records import EvaluatorLog, Measurements
+from egrl.measure.told import TOLD
 from hwsim.problem import Problem
 from workloads.errors import InputError
 
@@ -60,6 +61,11 @@ def name_of(evaluator: str | Function) -> str:
     return f"{PYTHON}{getattr(evaluator, '__module__', '')}.{kind}"
 
 
+def is_command(name: str) -> bool:
+    """Whether what a config holds of an evaluator is a command, which can be started again."""
+    return bool(name) and name != TOLD and not name.startswith(PYTHON)
+
+
 def boards_of(name: str, function: Function | None, workers: int, config: EvaluatorConfig) -> list[Board]:
     """`workers` boards.
 
@@ -67,6 +73,11 @@ def boards_of(name: str, function: Function | None, workers: int, config: Evalua
     """
     if function is not None:
         return [FunctionBoard(function) for _ in range(workers)]
+    if name == TOLD:
+        raise InputError(
+            "--evaluator: the seconds of this run were told by its caller: expected egrl.Search(resume=…), or"
+            ' --evaluator "CMD" with a command that measures the same, found neither'
+        )
     if name.startswith(PYTHON):
         raise InputError(
             f"--evaluator {name}: this run is measured by a Python function: expected egrl.search(resume=…,"

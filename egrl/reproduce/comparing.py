@@ -17,7 +17,7 @@ def run_comparison(
     methods: Sequence[str],
     seeds: int,
     folder: Path,
-    workers: int,
+    jobs: int,
     say: Callable[[str], None],
     **options: Any,
 ) -> dict[str, Any]:
@@ -28,9 +28,7 @@ def run_comparison(
         Interrupted: the user stopped it; the same call goes on.
         RunFailure: a run failed.
     """
-    found = comparison_report.compare(
-        workloads, methods, seeds, folder, {**DEFAULTS, **options}, workers, say
-    )
+    found = comparison_report.compare(workloads, methods, seeds, folder, {**DEFAULTS, **options}, jobs, say)
     if found is None:
         raise Interrupted(folder, None, again="the same command goes on")
     comparison_report.check(found)

@@ -21,7 +21,7 @@ class Call:
     arguments: tuple[Any, ...]
 
 
-def in_processes(calls: Sequence[Call], workers: int) -> Iterator[tuple[str, str | None]]:
+def in_processes(calls: Sequence[Call], jobs: int) -> Iterator[tuple[str, str | None]]:
     """The names of calls as they end, and why they failed (None: they did not), a new process each.
 
     Where the caller stops listening, or Ctrl-C comes, those that run are ended: calls leave nothing half written.
@@ -30,7 +30,7 @@ def in_processes(calls: Sequence[Call], workers: int) -> Iterator[tuple[str, str
     running: dict[Connection, tuple[str, SpawnProcess]] = {}
     try:
         while waiting or running:
-            while waiting and len(running) < workers:
+            while waiting and len(running) < jobs:
                 call = waiting.pop()
                 listener, speaker = context.Pipe(duplex=False)
                 process = context.Process(target=_call, args=(speaker, call), daemon=True)

@@ -14,6 +14,7 @@ from egrl.methods import find_method
 from egrl.problems import find_problem
 from egrl.runs import config
 from egrl.runs.config import RunOptions
+from egrl.runs.resume import check_named
 from workloads.files import read_text
 
 
@@ -23,7 +24,7 @@ def options_of_file(
     """The options and the `--set` settings of a config.toml, those that are `given` instead of its own.
 
     Another problem or method than the file's comes with its own defaults, and any budget replaces the file's.
-    InputError where the file is none, or something in it is wrong.
+    InputError where the file is none, something in it is wrong, or it names code that is not `given`, too.
     """
     tables = config.read_toml(read_text(file, "a config file (config.toml of a run)"), file)
     old = typed_tables.build(RunOptions, tables["run"], f"{file}: run")
@@ -35,6 +36,8 @@ def options_of_file(
     if given.get("problem", old.problem) != old.problem:
         options |= {"chip": "", "method": ""}
     options |= given
+    again = ["egrl", "run", "--config", file, *(word for setting in settings for word in ("--set", setting))]
+    check_named(typed_tables.build(RunOptions, options, "options"), given, file, again)
     entry = find_problem(options["problem"])
     options["method"] = options["method"] or entry.method
     kinds = {

@@ -27,6 +27,12 @@ EXECUTORS = ("local", "ray")
 MOST_WORKERS = 1024
 """Processes, or threads, of a run."""
 MOST_GENERATION = 10**9
+BUDGET_HELP = {
+    "gens": "stop after this many generations",
+    "evals": "stop after exactly this many evaluations",
+    "seconds": "start no measurement after this many seconds of searching",
+}
+"""What limits a search, for people."""
 
 
 def _flag(default: Any, help_: str) -> Any:
@@ -45,9 +51,9 @@ class RunOptions:
         "", "how to search; see `egrl list methods`, or MODULE:NAME [the problem's own: egrl; fft: tag]"
     )
     chip: str = _flag("", "a chip of `egrl list chips`, or a chip file (.toml); default: the problem's own")
-    gens: int | None = _flag(None, f"stop after this many generations (default {DEFAULT_GENERATIONS})")
-    evals: int | None = _flag(None, "stop after exactly this many evaluations")
-    seconds: float | None = _flag(None, "start no measurement after this many seconds of searching")
+    gens: int | None = _flag(None, f"{BUDGET_HELP['gens']} (default {DEFAULT_GENERATIONS})")
+    evals: int | None = _flag(None, BUDGET_HELP["evals"])
+    seconds: float | None = _flag(None, BUDGET_HELP["seconds"])
     generation_evals: int = _flag(GENERATION, "evaluations a generation: how often metrics are written")
     seed: int = _flag(0, "seed of everything random")
     workers: int = _flag(1, "processes that measure; never changes a result")
@@ -77,35 +83,40 @@ class RunOptions:
         return {k: value for k in BUDGETS if (value := getattr(self, k)) is not None}
 
 
-class Options(TypedDict, total=False):
-    """Options of `egrl.search` as keywords: those of `RunOptions` that are no arguments of their own."""
+class SearchOptions(TypedDict, total=False):
+    """Options of `egrl.Search` as keywords: those of `RunOptions` that say what is searched, and how."""
 
     problem: str | None
-    gens: int | None
-    evals: int | None
-    seconds: float | None
     generation_evals: int | None
     seed: int | None
-    workers: int | None
-    executor: str | None
-    ray_address: str | None
     start: str | os.PathLike[str] | None
     init: str | os.PathLike[str] | None
     threads: int | None
     device: str | None
-    bound_seconds: float | None
     exact_seconds: float | None
     checkpoint_seconds: float | None
 
 
-def describe_options(indent: int) -> str:
-    """A paragraph for each of `Options`, as `RunOptions` states it: type, meaning, default."""
+class Options(SearchOptions, total=False):
+    """Options of `egrl.search` as keywords: those of `RunOptions` that are no arguments of their own."""
+
+    gens: int | None
+    evals: int | None
+    seconds: float | None
+    workers: int | None
+    executor: str | None
+    ray_address: str | None
+    bound_seconds: float | None
+
+
+def describe_options(kind: type, indent: int) -> str:
+    """A paragraph for each option of `kind`, as `RunOptions` states it: type, meaning, default."""
     lines = []
     for entry in fields(RunOptions):
-        if entry.name in Options.__annotations__:
-            kind = str(entry.type).removesuffix(" | None")
+        if entry.name in kind.__annotations__:
+            name = str(entry.type).removesuffix(" | None")
             default = "none" if entry.default is None else repr(entry.default)
-            text = f"{entry.name}: {kind}, {entry.metadata['help']}; default: {default}."
+            text = f"{entry.name}: {name}, {entry.metadata['help']}; default: {default}."
             lines.append(
                 textwrap.fill(text, 110, initial_indent=" " * indent, subsequent_indent=" " * (indent + 4))
             )

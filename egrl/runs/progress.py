@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from egrl.core.budget import Budget
+from egrl.core.log import LOG
 from egrl.core.recorder import Observer
 from hwsim.jit import before_compiling
 
@@ -105,7 +106,8 @@ class ProgressBar:
 
 
 def note(text: str, quiet: bool) -> None:
-    """A line for people on stderr, where it is wanted and can be written."""
+    """A line for people: in the log, and on stderr, where it is wanted and can be written."""
+    LOG.info("%s", text)
     if quiet or sys.stderr is None:
         return
     with contextlib.suppress(OSError):

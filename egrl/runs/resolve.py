@@ -64,16 +64,16 @@ def resolve(
     )
 
 
-def resolve_again(folder: Path, given: Mapping[str, Any]) -> tuple[RunOptions, RunConfig]:
+def resolve_again(folder: Path, given: Mapping[str, Any], told: bool = False) -> tuple[RunOptions, RunConfig]:
     """The options in a run folder, and the configuration that it goes on with: some of them changed to those `given`.
 
-    InputError where its config.toml is damaged, a change is not allowed, or it names code in a file that `given` does
-    not name.
+    `told`: the caller measures, so that no command is started. InputError where its config.toml is damaged, a change is
+    not allowed, or it names code that `given` does not name.
     """
     where = str(folder / run_folder.CONFIG)
     tables = config.read_toml(read_text(where, "a config file"), where)
     old = typed_tables.build(RunOptions, tables["run"], f"{where}: run")
-    check_code(old, given, where)
+    check_code(replace(old, evaluator="") if told else old, given, where, folder)
     options = larger(old, given)
     problem, method = find_problem(options.problem).load(), find_method(options.method)
     return old, RunConfig(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from egrl import methods, problems
-from egrl.core import plugins
 from egrl.core.budget import BUDGETS, DEFAULT_GENERATIONS
 from egrl.core.typed_tables import dotted_keys, plain_table
 from egrl.measure.config import PATIENCE
+from egrl.measure.evaluator import is_command
 from egrl.runs.config import RunConfig, RunOptions
 from workloads.errors import InputError
 
@@ -45,20 +46,50 @@ def _flags(names: Iterable[str]) -> str:
     return ", ".join("--" + name.replace("_", "-") for name in names)
 
 
-def check_code(options: RunOptions, given: Mapping[str, Any], where: str) -> None:
-    """InputError where a run folder names code in a file and the user does not, or the user names other code."""
-    named = [(kind, getattr(options, name), given.get(name) or "") for name, kind in KINDS.items()]
-    for kind, old, new in named:
+def check_code(options: RunOptions, given: Mapping[str, Any], where: str, folder: Path) -> None:
+    """InputError where a run folder names code that the user does not, or the user names another method or problem.
+
+    `where` is the file that names it. The error has the command that goes on.
+    """
+    for name, kind in KINDS.items():
+        old, new = getattr(options, name), given.get(name) or ""
         if new not in ("", old):
             raise InputError(f"--{kind.word}: expected {old!r} as in {where}, or none, found {new!r}")
-    plugins.check_given(where, *named)
+    check_named(options, given, where, ["egrl", "run", "--resume", str(folder)])
+
+
+def check_named(options: RunOptions, given: Mapping[str, Any], where: str, again: Sequence[str]) -> None:
+    """InputError where options name code and what is `given` does not: a file makes nothing run by itself.
+
+    `where` is the file that they are from. The error has the command `again`, with the flags that it needs.
+    """
+    flags = code_flags(options)
+    missing = [
+        word
+        for flag, value in zip(flags[::2], flags[1::2], strict=True)
+        if not given.get(flag.removeprefix("--"))
+        for word in (flag, value)
+    ]
+    if missing:
+        own = [word for name, value in given.items() for word in (_flags([name]), str(value))]
+        rule = (
+            "a command in a file is started only if you give it"
+            if "--evaluator" in missing
+            else "code in a file is imported only if you name it"
+        )
+        raise InputError(
+            f"{where}: expected {shlex.join(missing)}, found no such flag: {rule}; again with:"
+            f" {shlex.join([*again, *own, *missing])}"
+        )
 
 
 def code_flags(options: RunOptions) -> list[str]:
-    """The words that `egrl run --resume` needs for this run: flags that name code in files."""
+    """The words that `egrl run --resume` needs for this run: flags that name code in files, and a command."""
     named = {
         name: getattr(options, name) for name, kind in KINDS.items() if kind.refers(getattr(options, name))
     }
+    if is_command(options.evaluator):
+        named["evaluator"] = options.evaluator
     return [word for name, value in named.items() for word in (f"--{name}", value)]
 
 
@@ -91,5 +122,5 @@ def nothing_left(options: RunOptions, finished: bool, folder: Path) -> str:
     spent, more = (f"{v:g}" if isinstance(v, float) else str(v) for v in (value, 2 * value))
     return (
         f"nothing was left to do: the run has spent its budget, --{kind} {spent}; a larger one goes on:"
-        f" {' '.join(['egrl run --resume', str(folder), *code_flags(options), f'--{kind} {more}'])}"
+        f" {shlex.join(['egrl', 'run', '--resume', str(folder), *code_flags(options), f'--{kind}', more])}"
     )

@@ -25,6 +25,7 @@ def compare(
     problem: Problem,
     evals: int,
     seed: int,
+    workers: int,
     folder: Path,
     quiet: bool,
     say: Callable[[str], None],
@@ -35,7 +36,7 @@ def compare(
         source: whose deployed policy, method and settings are used.
         workload: name or file of `problem`.
         problem: what is searched; its name, fingerprint, `seed` and the policy's generation name the folders.
-        evals, seed: of both searches.
+        evals, seed, workers: of both searches.
         folder: gets a folder for each search, which goes on where it is.
         quiet: no progress.
         say: is told which search begins.
@@ -49,7 +50,7 @@ def compare(
         ("from scratch", scratch, ""),
     ):
         say(f"{problem.about.workload}, {what}")
-        _search(source, workload, evals, seed, init, path, quiet)
+        _search(source, workload, evals, seed, workers, init, path, quiet)
     return {"workload": problem.about.workload, "seed": seed, **row(tuned, scratch, evals)}
 
 
@@ -82,7 +83,14 @@ def row(finetuned: Path, scratch: Path, evals: int) -> dict[str, Any]:
 
 
 def _search(
-    source: SavedPolicies, workload: str, evals: int, seed: int, init: str, path: Path, quiet: bool
+    source: SavedPolicies,
+    workload: str,
+    evals: int,
+    seed: int,
+    workers: int,
+    init: str,
+    path: Path,
+    quiet: bool,
 ) -> None:
     """Search as far as it is missing: what a folder has beyond `evals` is left alone."""
     if (path / run_folder.METRICS).is_file() and _curve(path)[-1][0] >= evals:
@@ -92,7 +100,7 @@ def _search(
         again: dict[str, Any] = {
             name: named[name] for name, kind in KINDS.items() if kind.refers(named[name])
         }
-        api.search(resume=path, evals=evals, quiet=quiet, **again)
+        api.search(resume=path, evals=evals, workers=workers, quiet=quiet, **again)
         return
     tables = {"problem": source.settings, "method": source.method_settings}
     settings = [f"{key}={json.dumps(value)}" for key, value in typed_tables.dotted_keys(tables).items()]
@@ -107,6 +115,7 @@ def _search(
         init=init,
         evals=evals,
         seed=seed,
+        workers=workers,
         start="cold",
     )
 

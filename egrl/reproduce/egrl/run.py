@@ -36,7 +36,7 @@ from workloads.errors import InputError
 from workloads.load import load
 
 
-def seconds(plan: Plan, workers: int) -> float:
+def seconds(plan: Plan, jobs: int) -> float:
     """About how long it takes; measured on one machine, so that yours may be twice as fast or slow."""
     nodes = {workload: len(load(workload)) for workload in (*plan.workloads, *plan.alone)}
     total = 0.0
@@ -47,11 +47,13 @@ def seconds(plan: Plan, workers: int) -> float:
             total += seeds * plan.evals * sum(base + each * nodes[workload] for workload in plan.workloads)
     base, each = SECONDS_AN_EVALUATION["egrl"]
     total += plan.evals * sum(base + each * nodes[workload] for workload in plan.alone)
-    return total / workers + plan.gens * 21 * PRETRAINING_S + 60.0
+    return total / jobs + plan.gens * 21 * PRETRAINING_S + 60.0
 
 
-def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
+def reproduce(plan: Plan, out: Path, jobs: int, say: Say, workers: int = 1) -> Path:
     """Run what is missing in `out`, draw the figures, and write report.md. Returns its path.
+
+    `jobs` runs at once, with so many `workers` each.
 
     Raises:
         InputError: the folder holds something else.
@@ -61,9 +63,16 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
     figures = out / "figures"
     atomic.make_folder(figures)
     remember(plan, out)
-    cold = _compare(plan, plan.methods, plan.seeds, out / "figure3", {"start": "cold"}, workers, say)
+    measured = {"workers": workers}
+    cold = _compare(plan, plan.methods, plan.seeds, out / "figure3", {**measured, "start": "cold"}, jobs, say)
     printed = _compare(
-        plan, ("egrl", "ea"), plan.printed_seeds, out / "as-printed", {"preset": "paper"}, workers, say
+        plan,
+        ("egrl", "ea"),
+        plan.printed_seeds,
+        out / "as-printed",
+        {**measured, "preset": "paper"},
+        jobs,
+        say,
     )
     results: dict[str, Any] = {"plan": asdict(plan), "cold": cold, "printed": printed}
     results |= {figure: {} for figure in DRAWN}
@@ -79,7 +88,7 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
             results[figure][workload] = numbers
         _draw("curves", _all_runs(plan, out, workload), figures / f"curves-{workload}.png")
     results["transfer"] = _transfer(plan, out, figures, say)
-    results["pretraining"] = _pretrain(plan, out, figures, workers, say)
+    results["pretraining"] = _pretrain(plan, out, figures, jobs, workers, say)
     spent = _seconds_searched(out)
     atomic.write(out / "results.json", json.dumps({**results, "seconds": spent}, indent=1) + "\n")
     path = out / "report.md"
@@ -92,8 +101,8 @@ def _compare(
     methods: Sequence[str],
     seeds: int,
     folder: Path,
-    given: Mapping[str, str],
-    workers: int,
+    given: Mapping[str, Any],
+    jobs: int,
     say: Say,
 ) -> dict[str, Any]:
     """A comparison in a folder, run as far as it is missing."""
@@ -102,7 +111,7 @@ def _compare(
         methods,
         seeds,
         folder,
-        workers,
+        jobs,
         lambda line: say(f"{folder.name}: {line}"),
         **{"problem": "nnpi", "evals": plan.evals, **given},
     )
@@ -141,16 +150,16 @@ def _transfer(plan: Plan, out: Path, figures: Path, say: Say) -> dict[str, Any]:
     return _draw("transfer", found, figures / "transfer.png")
 
 
-def _pretrain(plan: Plan, out: Path, figures: Path, workers: int, say: Say) -> dict[str, Any]:
+def _pretrain(plan: Plan, out: Path, figures: Path, jobs: int, workers: int, say: Say) -> dict[str, Any]:
     """Pre-training, and every single-workload policy beside it on what nobody was trained on."""
     from egrl.transfer.pretrain.options import PretrainOptions
     from egrl.transfer.pretrain.run import pretrain
 
     say(f"pre-training on {len(plan.training)} workloads, {plan.gens} generations")
-    options = PretrainOptions(plan.training, plan.validation, plan.gens, workers=1)
+    options = PretrainOptions(plan.training, plan.validation, plan.gens, workers=workers)
     chosen = pretrain(options, out / "pretrained")
     alone = replace(plan, workloads=plan.alone)
-    _compare(alone, ("egrl",), 1, out / "alone", {"start": "cold"}, workers, say)
+    _compare(alone, ("egrl",), 1, out / "alone", {"start": "cold", "workers": workers}, jobs, say)
     folders = [out / "pretrained"]
     folders += [out / "alone" / workload / "egrl-s0" for workload in plan.alone]
     for workload in plan.workloads:

@@ -28,22 +28,24 @@ from egrl.transfer.pretrain.options import PretrainOptions
 from egrl.transfer.pretrain.run import pretrain
 
 
-def seconds(plan: Plan, workers: int) -> float:
+def seconds(plan: Plan, jobs: int) -> float:
     """About how long it takes."""
     checkpoints = plan.gens / plan.save_every
     trained = len(plan.policies) * (
-        plan.gens * 0.5 + checkpoints * len(plan.validation) * plan.validation_evaluations * 0.02 / workers
+        plan.gens * 0.5 + checkpoints * len(plan.validation) * plan.validation_evaluations * 0.02 / jobs
     )
     searched = 0.0
     for label in plan.variants:
         each = VARIANTS[label].second_s
         searched += plan.seeds * len(plan.test) * (STARTING_S + each * plan.test_evaluations)
         searched += plan.seeds * (STARTING_S + 3 * each * plan.held_out_evaluations)
-    return trained + searched / workers
+    return trained + searched / jobs
 
 
-def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
+def reproduce(plan: Plan, out: Path, jobs: int, say: Say, workers: int = 1) -> Path:
     """Run what is missing in `out`, draw the figures, and write report.md. Returns its path.
+
+    `jobs` runs at once, with so many `workers` each.
 
     Raises:
         InputError: the folder holds something else.
@@ -52,14 +54,23 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
     """
     atomic.make_folder(out / "figures")
     remember(plan, out)
-    policies = {label: _pretrain(plan, label, out, workers, say) for label in plan.policies}
+    policies = {label: _pretrain(plan, label, out, max(jobs, workers), say) for label in plan.policies}
     for where, graphs, evaluations in (
         (ON_HELD_OUT, (plan.held_out,), plan.held_out_evaluations),
         (ON_TEST, plan.test, plan.test_evaluations),
     ):
         for label in plan.variants:
             _run(
-                out / where / label, VARIANTS[label], where, graphs, evaluations, plan, policies, workers, say
+                out / where / label,
+                VARIANTS[label],
+                where,
+                graphs,
+                evaluations,
+                plan,
+                policies,
+                jobs,
+                workers,
+                say,
             )
     results: dict[str, Any] = {"plan": asdict(plan)}
     results["pretraining"] = numbers.pretraining(policies, out)
@@ -112,6 +123,7 @@ def _run(
     evaluations: int,
     plan: Plan,
     policies: Mapping[str, Path],
+    jobs: int,
     workers: int,
     say: Say,
 ) -> None:
@@ -123,11 +135,12 @@ def _run(
         (variant.method,),
         plan.seeds,
         folder,
-        workers,
+        jobs,
         lambda line: say(f"{where}, {folder.name}: {line}"),
         problem="mcm",
         evals=evaluations,
         start="cold",
         settings=(*problem_settings(where), *variant.settings),
         init=init,
+        workers=workers,
     )

@@ -33,13 +33,13 @@ from egrl.reproduce.mmap.report import report
 from egrl.reproduce.mmap.shared import run_shared
 
 
-def seconds(plan: Plan, workers: int) -> float:
+def seconds(plan: Plan, jobs: int) -> float:
     """About how long it takes."""
     long = [len(plan.programs) * len(plan.methods) * plan.seeds, len(plan.others) * plan.unrevised_seeds]
     long += [plan.seeds] * (1 + len(ABLATIONS))
 
     def waves(runs: int) -> int:
-        return -(-runs // workers)
+        return -(-runs // jobs)
 
     searched = sum(waves(runs) for runs in long) * (plan.seconds + STARTING_S)
     searched += waves(len(plan.suite)) * (plan.suite_seconds + STARTING_S)
@@ -47,8 +47,10 @@ def seconds(plan: Plan, workers: int) -> float:
     return searched + len(plan.programs) * plan.bound_seconds + plan.shared_seconds + STARTING_S
 
 
-def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
+def reproduce(plan: Plan, out: Path, jobs: int, say: Say, workers: int = 1) -> Path:
     """Run what is missing in `out`, draw the figures, and write report.md. Returns its path.
+
+    `jobs` runs at once, with so many `workers` each.
 
     Raises:
         InputError: the folder holds something else.
@@ -74,7 +76,7 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
             methods,
             seeds,
             out / folder,
-            workers,
+            jobs,
             lambda line: say(f"{folder}: {line}"),
             problem="mmap",
             seconds=seconds,
@@ -82,6 +84,7 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
             settings=settings,
             threads=plan.threads,
             init=init,
+            workers=workers,
         )
 
     run("table2", plan.programs, plan.methods, plan.seconds, plan.seeds, plan.settings)
@@ -101,7 +104,7 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
     results["suite"] = numbers.suite(plan, out)
     results["correlation"] = numbers.correlation(plan, results["suite"], out)
     results["layout"] = numbers.layout(plan, out)
-    results["shared"] = run_shared(plan, out, run, say)
+    results["shared"] = run_shared(plan, out, run, say, workers)
     return _write(results, out)
 
 

@@ -21,8 +21,10 @@ from egrl.transfer.pretrain.run import pretrain
 RANDOM_PLAYS = 20
 
 
-def run_shared(plan: Plan, out: Path, run: Callable[..., None], say: Say) -> dict[str, Any]:
-    """Train, place and go on as far as that is missing. `run` makes runs, as in `egrl.reproduce.mmap.run.reproduce`."""
+def run_shared(plan: Plan, out: Path, run: Callable[..., None], say: Say, workers: int) -> dict[str, Any]:
+    """Train, place and go on as far as that is missing. `run` makes runs, as in `egrl.reproduce.mmap.run.reproduce`,
+    whose `workers` measure the training.
+    """
     folder = out / "shared"
     if not (folder / run_folder.PRETRAINING).is_file():
         say(f"training one agent on {len(plan.training)} programs, {plan.shared_seconds:g} s")
@@ -33,6 +35,7 @@ def run_shared(plan: Plan, out: Path, run: Callable[..., None], say: Say) -> dic
             method=AGENT,
             seconds=plan.shared_seconds,
             threads=plan.threads,
+            workers=workers,
             method_settings=_settings(plan),
         )
         pretrain(options, folder)

@@ -23,6 +23,7 @@ from egrl.reproduce.processes import Call, in_processes
 from egrl.reproduce.tag.plan import GROWN, METHODS, STARTING_S, Plan, Say
 from egrl.reproduce.tag.report import report
 from egrl.reproduce.tag.runs import Run, distinct, kept, race_to, search
+from workloads.errors import InputError
 
 
 def runs_of(plan: Plan) -> list[Run]:
@@ -44,30 +45,34 @@ def runs_of(plan: Plan) -> list[Run]:
     ]
 
 
-def seconds(plan: Plan, workers: int) -> float:
+def seconds(plan: Plan, jobs: int) -> float:
     """About how long it takes at most."""
     total = sum(
         STARTING_S + (max(run.seconds, run.first_pass_seconds) if run.label == "dp" else run.seconds)
         for run in runs_of(plan)
     )
-    return total / workers + len(plan.sizes) * STARTING_S
+    return total / jobs + len(plan.sizes) * STARTING_S
 
 
-def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
+def reproduce(plan: Plan, out: Path, jobs: int, say: Say, workers: int = 1) -> Path:
     """Run what is missing in `out`, draw the figures, and write report.md. Returns its path.
+
+    `jobs` runs at once, with so many `workers` each.
 
     Raises:
         InputError: the folder holds something else.
         Interrupted: the user stopped it; the same call goes on.
         RunFailure: a run failed.
     """
+    if workers > 1:
+        raise InputError("--workers: expected 1: plans are timed one after the other, found more")
     for folder in (out / "figures", out / "runs", out / "races"):
         atomic.make_folder(folder)
     remember(plan, out)
     try:
-        _search(plan, out, workers, say)
+        _search(plan, out, jobs, say)
         documents = {key: json.loads(run.path(out).read_text()) for key, run in by_key(plan).items()}
-        results: dict[str, Any] = {"plan": asdict(plan), "at_once": workers, "sizes": {}}
+        results: dict[str, Any] = {"plan": asdict(plan), "at_once": jobs, "sizes": {}}
         for size in plan.sizes:
             results["sizes"][str(size)] = _size(plan, size, documents, out, say)
     except KeyboardInterrupt:
@@ -88,12 +93,12 @@ def by_key(plan: Plan) -> dict[Key, Run]:
     return {(run.size, run.label, run.seed): run for run in runs_of(plan)}
 
 
-def _search(plan: Plan, out: Path, workers: int, say: Say) -> None:
+def _search(plan: Plan, out: Path, jobs: int, say: Say) -> None:
     missing = [run for run in runs_of(plan) if not run.path(out).is_file()]
     if not missing:
         return
     calls = [Call(run.path(out).stem, search, (run, str(run.path(out)), kept(out))) for run in missing]
-    for done, (name, failure) in enumerate(in_processes(calls, workers), 1):
+    for done, (name, failure) in enumerate(in_processes(calls, jobs), 1):
         if failure is not None:
             raise RunFailure(f"{name}: {failure}")
         say(f"{len(runs_of(plan)) - len(missing) + done}/{len(runs_of(plan))} {name}")

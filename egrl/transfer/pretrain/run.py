@@ -7,14 +7,13 @@ were saved on the way are then placed on the validation workloads (`egrl/transfe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from egrl.core import atomic, loop, typed_tables
 from egrl.core.archive import Archive
-from egrl.core.budget import BUDGETS
+from egrl.core.budget import BUDGETS, Budget
 from egrl.core.keys import MOST_SEED
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition
@@ -127,8 +126,6 @@ def _spent(options: PretrainOptions, evaluations: int) -> bool:
 
 def _check(options: PretrainOptions) -> MethodDefinition:
     for name, least in (
-        ("gens", 1),
-        ("evals", 1),
         ("seed", 0),
         ("workers", 1),
         ("threads", 1),
@@ -140,11 +137,7 @@ def _check(options: PretrainOptions) -> MethodDefinition:
     for name, most in (("seed", MOST_SEED), ("workers", MOST_WORKERS), ("threads", MOST_WORKERS)):
         if getattr(options, name) > most:
             raise InputError(f"--{name}: expected at most {most}, found {getattr(options, name)}")
-    if options.seconds is not None and not 0 <= options.seconds < math.inf:
-        raise InputError(f"--seconds: expected a finite number from 0, found {options.seconds:g}")
-    limits = [f"--{name}" for name in BUDGETS if getattr(options, name) is not None]
-    if len(limits) > 1:
-        raise InputError(f"expected one of --gens, --evals and --seconds, found {' and '.join(limits)}")
+    Budget.of({name: value for name in BUDGETS if (value := getattr(options, name)) is not None})
     definition = find_method(options.method)
     if not definition.several:
         raise InputError(

@@ -24,15 +24,13 @@ class HillClimber(Method):
     def __init__(self, context: Context, config: ClimbConfig) -> None:
         self.space, self.rng = context.problems[0].space, context.generator("climb")
         self.shape = (context.generation_evals, config.changes)
-        start = context.start[0]
-        self.at, self.reward = (self.space.initial if start is None else start), -np.inf
+        self.at, self.reward = self.space.initial, -np.inf
 
     def ask(self) -> Proposals:
-        nodes, heads = np.nonzero(self.space.live)
-        drawn = self.rng.integers(len(nodes), size=self.shape)
-        n, h = nodes[drawn], heads[drawn]
-        batch = np.repeat(self.at[None], len(drawn), axis=0)
-        batch[np.arange(len(drawn))[:, None], n, h] = self.rng.integers(self.space.num_choices[n, h])
+        decisions = np.argwhere(self.space.live)  # [D, 2]: node and head
+        n, h = self.rng.choice(decisions, self.shape).T  # a column a neighbour
+        batch = np.repeat(self.at[None], self.shape[0], axis=0)
+        batch[np.arange(self.shape[0]), n, h] = self.rng.integers(self.space.num_choices[n, h])
         return proposals(batch, "climb")
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:

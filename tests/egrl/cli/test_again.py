@@ -95,5 +95,7 @@ def test_a_quiet_comparison_prints_nothing(capsys, tmp_path):
     assert capsys.readouterr() == ("", "")
     assert (tmp_path / "c" / "comparison.md").is_file()
     refuse(
-        capsys, [*argv, "--seconds", "1", "--out", "x"], "expected one of --evals and --seconds, found both"
+        capsys,
+        [*argv, "--seconds", "1", "--out", "x"],
+        "expected one of --gens, --evals and --seconds, found --evals, --seconds",
     )

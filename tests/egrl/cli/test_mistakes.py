@@ -171,8 +171,33 @@ MISTAKES = [
     ),
     (
         "compare --workload bert --methods random --out c --evals 21 --seconds 1",
-        "both",
-        "expected one of --evals and --seconds, found both",
+        "--evals, --seconds",
+        "expected one of --gens, --evals and --seconds, found --evals, --seconds",
+    ),
+    (
+        "compare --workload bert --methods random --out c --job 2",
+        "--job",
+        "egrl compare: expected an option of `egrl compare --help`, found --job; did you mean --jobs?",
+    ),
+    (
+        "compare --workload bert --methods random --out c --jobs 0",
+        "0",
+        "--jobs: expected a value in the range x>=1, found 0",
+    ),
+    (
+        "transfer RUN --workload bert --workers 0",
+        "0",
+        "--workers: expected a value in the range 1<=x<=1024, found 0",
+    ),
+    (
+        "reproduce tag --quick --quiet --workers 2",
+        "more",
+        "--workers: expected 1: plans are timed one after the other, found more",
+    ),
+    (
+        "run --workload alexnet --log nowhere/run.log",
+        "nowhere/run.log",
+        "--log 'nowhere/run.log': expected a file that can be written: No such file or directory",
     ),
     ("compare --workload bert --methods random --out c --set randm.x=1", "randm.x=1", "did you mean random?"),
     (

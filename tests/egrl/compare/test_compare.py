@@ -143,7 +143,7 @@ def test_the_table_shows_figures_and_a_dash_for_what_is_unknown():
 def arguments(out: Path, *more: str, methods: str = "annealing,random", evals: int = EVALS) -> list[str]:
     return [
         "compare", "--workload", "alexnet", "--methods", methods, "--seeds", "2", "--evals", str(evals),
-        "--workers", "2", "--out", str(out), *more,
+        "--jobs", "2", "--out", str(out), *more,
     ]  # fmt: skip
 
 

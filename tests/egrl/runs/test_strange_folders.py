@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import tomllib
 from pathlib import Path
@@ -101,11 +102,42 @@ def test_no_folder_makes_code_run_that_the_user_did_not_name(strange):
     assert not (strange / "harm").exists()
 
 
+def test_no_folder_makes_a_command_run_that_the_user_did_not_give(strange):
+    command = "sh -c 'touch harm'"
+    copy = shutil.copytree(strange / "plain", strange / "board")
+    config = tomllib.loads((copy / "config.toml").read_text(encoding="utf-8"))
+    config["run"]["evaluator"] = command
+    (copy / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
+    resume = ["run", "--resume", "board", "--gens", "2"]
+    again = ["run", "--config", "board/config.toml", "--out", "x", "--set", "method.sigma=0.1"]
+    told = run_all(
+        [resume, again, ["evaluate", "board"], ["plot", "curves", "board", "-o", "x.png"]], strange
+    )
+    lines = []
+    for code, out, err, _ in told[:2]:
+        assert (code, out, err.count("\n")) == (2, "", 1), err
+        lines.append(shlex.split(err.strip().rpartition(": ")[2]))
+    assert lines[0] == ["egrl", *resume, "--evaluator", command]
+    assert lines[1][-4:] == ["--set", "method.sigma=0.1", "--evaluator", command]
+    assert told[2][0] == told[3][0] == 0, told
+    assert not (strange / "harm").exists()
+    run_all([[*resume, "--evaluator", command]], strange)
+    assert (strange / "harm").exists()
+    (strange / "harm").unlink()
+
+
 def test_hints_to_go_on_name_the_code(tmp_path):
     options = RunOptions("9", problem="balance:Balance", method="climb:HillClimber", evals=21)
     flags = ["--method", "climb:HillClimber", "--problem", "balance:Balance"]
     assert code_flags(options) == flags
     assert code_flags(RunOptions("alexnet", method="nevergrad:PSO")) == []
+    assert code_flags(RunOptions("alexnet", evaluator="python board.py")) == [
+        "--evaluator",
+        "python board.py",
+    ]
+    assert code_flags(RunOptions("alexnet", evaluator="python:mine.board")) == []
+    again = str(Interrupted(tmp_path, 3, flags=["--evaluator", "python board.py"]))
+    assert again.endswith("--evaluator 'python board.py'")
     hint = " ".join(["egrl run --resume", str(tmp_path), *flags])
     assert str(Interrupted(tmp_path, 3, flags=flags)).endswith(f"go on with: {hint}")
     assert nothing_left(options, False, tmp_path).endswith(f"goes on: {hint} --evals 42")

@@ -82,9 +82,7 @@ def test_a_pretraining_of_so_many_evaluations_makes_exactly_these_and_goes_on(fi
     assert pretrain(out, "--evals", "129") == 2
     assert "--evals: expected at least the 130" in capsys.readouterr().err
     assert pretrain(out, "--evals", "200", "--gens", "20") == 2
-    assert (
-        "expected one of --gens, --evals and --seconds, found --gens and --evals" in capsys.readouterr().err
-    )
+    assert "expected one of --gens, --evals and --seconds, found --gens, --evals" in capsys.readouterr().err
     assert pretrain(out, "--gens", "20") == 0
     assert rows(out) == rows(finished)
 

@@ -1,0 +1,104 @@
+"""What a shell offers for the names that flags take: workloads, methods, chips, problems and figures.
+
+The shell asks click for it, which asks a parameter's type (`egrl` with `_EGRL_COMPLETE` set; see README.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from workloads.errors import InputError
+
+Names = Callable[[Mapping[str, Any]], Iterable[str]]
+"""The names that there are, beside what else was typed: flag -> value."""
+
+
+class NameType(click.types.StringParamType):
+    """A text for which a shell offers names, and files where none begins so; of several with commas the last one."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The names that begin as what was typed; where there are none, the shell is told to offer files."""
+        before, comma, begun = incomplete.rpartition(",")
+        try:
+            found = [name for name in self._names(ctx.params) if name.startswith(begun)]
+        except InputError:  # the problem that was typed is none
+            found = []
+        return [CompletionItem(f"{before}{comma}{name}") for name in found] or [
+            CompletionItem(incomplete, type="file")
+        ]
+
+
+def with_names(command: click.Command) -> click.Command:
+    """The command, of whose parameters those that take names offer them."""
+    for param in command.params:
+        names = NAMES.get(param.opts[0])
+        if names is not None and type(param.type) is click.types.StringParamType:
+            param.type = NameType(names)
+    return command
+
+
+def _workloads(given: Mapping[str, Any]) -> Sequence[str]:
+    if given.get("problem") == "mmap":
+        from workloads.programs.names import program_names
+
+        return program_names()
+    from workloads.load import all_names
+    from workloads.sets import MCM87_NAME
+    from workloads.zoo.mcm87 import SIZES
+
+    return (
+        () if given.get("problem") == "fft" else [*all_names(), *(f"{MCM87_NAME}:{part}" for part in SIZES)]
+    )
+
+
+def _methods(given: Mapping[str, Any]) -> Sequence[str]:
+    from egrl.core.plugins import installed
+    from egrl.methods import KIND
+
+    return [*KIND.own, *installed(KIND)]
+
+
+def _problems(given: Mapping[str, Any]) -> Sequence[str]:
+    from egrl.core.plugins import installed
+    from egrl.problems import KIND
+
+    return [*KIND.own, *installed(KIND)]
+
+
+def _chips(given: Mapping[str, Any]) -> Sequence[str]:
+    """Of the problem that was typed; of a file's none, since a key that is pressed runs no code."""
+    from egrl.problems import KIND, find_problem
+    from egrl.runs.config import RunOptions
+
+    problem = given.get("problem") or RunOptions.problem
+    return () if KIND.refers(problem) else find_problem(problem).load().chips()
+
+
+def _figures(given: Mapping[str, Any]) -> Sequence[str]:
+    from egrl.core.plugins import installed
+    from egrl.figures import KIND
+
+    return [*KIND.own, *installed(KIND)]
+
+
+NAMES: dict[str, Names] = {
+    "--workload": _workloads,
+    "--workloads": _workloads,
+    "--validation": _workloads,
+    "--method": _methods,
+    "--methods": _methods,
+    "--problem": _problems,
+    "--chip": _chips,
+    "--like": _chips,
+    "figure": _figures,
+}
+"""Flag or argument -> the names that it takes."""

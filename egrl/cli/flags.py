@@ -1,0 +1,66 @@
+"""Flags that several commands have: stated once, so that each means the same in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from egrl.runs.config import BUDGET_HELP, MOST_WORKERS, RunOptions
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def budget(default: str, of: str = "") -> Decorator:
+    """--gens, --evals and --seconds, of which one may be given. `default`: where none is; `of`: whose they are."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name, kind in (("seconds", float), ("evals", int), ("gens", int)):
+            text = " ".join([BUDGET_HELP[name], of]).strip() + (f" [{default}]" if name == "gens" else "")
+            function = click.option(f"--{name}", type=kind, default=None, help=text)(function)
+        return function
+
+    return decorate
+
+
+def workers() -> Decorator:
+    """--workers, as `egrl run` has it."""
+    text = next(entry.metadata["help"] for entry in fields(RunOptions) if entry.name == "workers")
+    kind = click.IntRange(1, MOST_WORKERS)
+    return click.option("--workers", type=kind, default=1, help=f"{text} [1]")
+
+
+def jobs() -> Decorator:
+    """--jobs: runs at once."""
+    return click.option("--jobs", type=click.IntRange(1), default=1, help="runs at once, a process each [1]")
+
+
+def output(document: str) -> Decorator:
+    """--quiet, --json (which prints the `document`) and --log."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for flag in (
+            click.option(
+                "--log",
+                callback=_open_log,
+                expose_value=False,
+                metavar="FILE",
+                help="append generations, notes and warnings to this file, each line with its time",
+            ),
+            click.option("--json", "as_json", is_flag=True, help=f"print {document} on stdout"),
+            click.option("--quiet", is_flag=True, help="print nothing but what --json asks for"),
+        ):
+            function = flag(function)
+        return function
+
+    return decorate
+
+
+def _open_log(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None and not context.resilient_parsing:
+        from egrl.core import log
+
+        log.open_file(Path(value))

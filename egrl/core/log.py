@@ -1,0 +1,44 @@
+"""The log of the package, `logging.getLogger("egrl")`: generations, notes, warnings and errors.
+
+Nothing is kept of it unless a program sets up `logging`, or a command is given `--log FILE`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+from workloads.errors import InputError
+
+LOG = logging.getLogger("egrl")
+LOG.addHandler(
+    logging.NullHandler()
+)  # else logging itself prints warnings to stderr, where they stand already
+FORMAT = "%(asctime)s %(levelname)s %(message)s"
+
+
+def open_file(path: Path) -> None:
+    """Append what is logged from now on to a file, a line with its time each. InputError where that cannot be done."""
+    try:
+        handler = logging.FileHandler(path, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"--log {str(path)!r}: expected a file that can be written: {why}") from error
+    handler.setFormatter(logging.Formatter(FORMAT))
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+
+
+@contextlib.contextmanager
+def files_closed() -> Iterator[None]:
+    """Close, at the end, the files that were opened within."""
+    before, level = list(LOG.handlers), LOG.level
+    try:
+        yield
+    finally:
+        for handler in [each for each in LOG.handlers if each not in before]:
+            LOG.removeHandler(handler)
+            handler.close()
+        LOG.setLevel(level)

@@ -1,0 +1,80 @@
+"""Seconds that the caller of `egrl.Search` measured: as evaluations, and kept in the run folder as a board's are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from egrl.core.proposals import Proposals
+from egrl.measure.records import FILE, Measurements, Record, digest
+from hwsim.measure import Measurement, Statistic
+from hwsim.problem import Evaluation, Keys, Problem, Status
+from workloads.errors import InputError
+
+TOLD = "told:seconds"
+"""What a config holds instead of an evaluator's command, where the caller told the seconds."""
+
+
+class ToldSeconds:
+    """The seconds told in a search, over the seconds of the baseline, which the first of them are.
+
+    Attributes:
+        baseline_cost: seconds of the baseline; NaN before they are told.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem, self._measurements = problem, Measurements()
+        self.baseline_cost = np.nan
+
+    def attach(self, folder: Path) -> None:
+        """Keep what is told in a run folder from now on. RunFailure where the disk refuses."""
+        self._measurements.attach(folder)
+
+    def read_baseline(self, folder: Path, statistic: Statistic) -> None:
+        """Take the baseline's seconds from what the folder keeps. InputError where it does not have them."""
+        mapping = self._problem.baseline.mapping[None]
+        known = self._problem.evaluate(mapping, np.zeros(1, np.uint64)).repaired[0]
+        record = self._measurements.get(digest(known))
+        if record is None or record.status != Status.OK:
+            raise InputError(f"{folder / FILE}: expected the seconds of the baseline, found none")
+        self.baseline_cost = Measurement(record.samples_s, statistic).value
+
+    def evaluation(
+        self, proposals: Proposals, key: Keys, modelled: Evaluation, results: Sequence[float]
+    ) -> Evaluation:
+        """The evaluation of B proposals from B seconds (NaN: failed); `modelled` says what ran of each.
+
+        ValueError where the first of all is not the baseline, or its measurement failed.
+        """
+        seconds = np.asarray(results, np.float64)
+        if proposals.tickets[0] == 0:
+            known = self._problem.evaluate(self._problem.baseline.mapping[None], key[:1])
+            if not np.array_equal(known.repaired[0], modelled.repaired[0]):
+                raise ValueError(
+                    "tell: expected evaluations, since the search does not begin at the baseline"
+                )
+            if not (np.isfinite(seconds[0]) and seconds[0] > 0):
+                raise ValueError(f"tell: expected the seconds of the baseline, received {seconds[0]}")
+            self.baseline_cost = float(seconds[0])
+        runs = modelled.status == Status.OK
+        ran = runs & np.isfinite(seconds) & (seconds > 0)
+        for row in np.flatnonzero(runs).tolist():
+            name = digest(modelled.repaired[row])
+            if (
+                proposals.tickets[row] == 0 or self._measurements.get(name) is None
+            ):  # the first counts, as on boards
+                told = Record(Status.OK, (float(seconds[row]),)) if ran[row] else Record(Status.FAILED)
+                self._measurements.put(name, told)
+        measured = Evaluation.of_costs(
+            seconds, self.baseline_cost, ran, modelled.repaired, modelled.epsilon, otherwise=Status.FAILED
+        )
+        status = np.where(runs, measured.status, modelled.status).astype(np.int8)
+        reward = np.where(ran, measured.reward, np.where(runs, np.nan, modelled.reward))
+        return replace(measured, status=status, reward=reward, partial=modelled.partial)
+
+    def close(self) -> None:
+        """Make what was told durable. RunFailure where the disk refuses."""
+        self._measurements.close()

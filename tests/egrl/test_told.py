@@ -1,0 +1,211 @@
+"""Searches whose caller measures, in a run folder: killed, gone on with, and never mixed with what a model says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import metrics, outcome, refuse
+from plugged import environment
+
+import egrl
+from egrl.cli.main import main
+from workloads.errors import InputError
+
+SETTINGS = {"ea": ["method.network.width=8", "method.network.depth=2"]}
+BOARD = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    print(json.dumps({"id": request["id"], "latency_s": 1.5}), flush=True)
+"""
+KILLED = """
+import os, sys
+import egrl
+search = egrl.Search("alexnet", method=sys.argv[1], settings=sys.argv[2:], seed=3, out="told", checkpoint_seconds=0.0)
+while True:
+    batch = search.ask(limit=min(7, 100 - search.evaluations))
+    if search.evaluations >= 40:
+        os._exit(9)
+    search.tell(batch, search.problem.evaluate(batch.proposals.mapping, batch.key))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def tell_model(search: egrl.Search, evals: int, limit: int = 7) -> None:
+    """Tell what the model says, up to so many evaluations."""
+    while search.evaluations < evals:
+        batch = search.ask(limit=min(limit, evals - search.evaluations))
+        assert batch is not None
+        search.tell(batch, search.problem.evaluate(batch.proposals.mapping, batch.key))
+
+
+def tell_seconds(search: egrl.Search, evals: int) -> None:
+    """Tell seconds that no model knows; the eleventh measurement fails."""
+    while search.evaluations < evals:
+        batch = search.ask(limit=evals - search.evaluations)
+        assert batch is not None
+        took = [1.0 + float((mapping == 0).mean()) for mapping in batch.mapping]
+        first = search.evaluations
+        search.tell(batch, [np.nan if first + row == 10 else s for row, s in enumerate(took)])
+
+
+def as_run(path: Path) -> tuple[object, object]:
+    """What a folder has in common with the loop's own run: metrics, best mapping, best, evaluations."""
+    rows, best, summary = outcome(path)
+    return (rows, best), [summary[key] for key in ("best", "baseline", "evaluations", "generations")]
+
+
+@pytest.mark.parametrize("method", ["ea", "annealing", "random", "greedy-dp"])
+def test_a_folder_equals_the_loops_own_also_after_a_kill_between_ask_and_tell(method, tmp_path):
+    settings = SETTINGS.get(method, [])
+    egrl.search("alexnet", method=method, settings=settings, evals=100, seed=3, out="loop")
+    program = [sys.executable, "-c", KILLED, method, *settings]
+    assert subprocess.run(program, env=environment(), check=False).returncode == 9
+    with egrl.Search(resume="told") as search:
+        assert 35 <= search.evaluations <= 45
+        tell_model(search, 100)
+    with egrl.Search("alexnet", method=method, settings=settings, seed=3, out="whole") as search:
+        tell_model(search, 100, 11)
+    assert as_run(Path("told")) == as_run(Path("loop")) == as_run(Path("whole"))
+
+
+def test_either_goes_on_with_the_others_run():
+    egrl.search("alexnet", method="annealing", gens=4, out="loop")
+    with egrl.Search("alexnet", method="annealing", out="half") as search:
+        tell_model(search, 30)
+    egrl.search(resume="half", gens=200, on_generation=lambda row: row["generation"] == 4)
+    assert metrics(Path("half"))[:4] == metrics(Path("loop"))
+    egrl.search("alexnet", method="annealing", gens=2, out="other")
+    with egrl.Search(resume="other") as search:
+        tell_model(search, 84)
+    assert metrics(Path("other")) == metrics(Path("loop"))
+
+
+def test_seconds_go_on_from_the_first_baseline_and_equal_a_search_in_memory():
+    with egrl.Search("alexnet", method="annealing") as search:
+        tell_seconds(search, 90)
+        expected = search.result()
+    with egrl.Search("alexnet", method="annealing", out="told") as search:
+        tell_seconds(search, 50)
+        found = search.result()
+        assert found.folder == Path("told")
+    with egrl.Search(resume="told") as search:
+        assert search.baseline_cost == found.summary["baseline"]["cost"]
+        tell_seconds(search, 90)
+        found = search.result()
+    assert (
+        found.summary["evaluator"]
+        == expected.summary["evaluator"]
+        == {"command": "told:seconds", "noise": None}
+    )
+    assert found.summary["best"] == expected.summary["best"]
+    assert found.history["mean_speedup"].tolist() == expected.history["mean_speedup"].tolist()
+    assert found.bound is None
+    assert 'evaluator = "told:seconds"' in Path("told/config.toml").read_text()
+    statuses = [
+        json.loads(line)["status"] for line in Path("told/measurements.jsonl").read_text().splitlines()
+    ]
+    assert statuses.count("failed") == 1
+
+
+def test_measured_and_modelled_costs_never_mix(capsys):
+    with egrl.Search("alexnet", method="annealing", out="seconds") as search:
+        tell_seconds(search, 30)
+    with egrl.Search("alexnet", method="annealing", out="model") as search:
+        tell_model(search, 30)
+    for folder, tell, wanted in (("seconds", tell_model, "seconds"), ("model", tell_seconds, "evaluations")):
+        with (
+            egrl.Search(resume=folder) as search,
+            pytest.raises(ValueError, match=f"expected {wanted} throughout"),
+        ):
+            tell(search, 40)
+    line = "the seconds of this run were told by its caller: expected egrl.Search(resume=…), or --evaluator"
+    refuse(capsys, ["run", "--resume", "seconds"], line)
+    refuse(capsys, ["run", "--config", "seconds/config.toml", "--out", "again"], line)
+    refuse(
+        capsys,
+        ["run", "--resume", "model", "--evaluator", "cat"],
+        "expected none: the model measured this run",
+    )
+    refuse(
+        capsys,
+        ["plot", "curves", "seconds", "model"],
+        "expected runs of costs by one evaluator, found told:seconds",
+    )
+    compare = ["compare", "--workload", "alexnet", "--methods", "annealing", "--seeds", "1", "--evals", "210"]
+    Path("c/alexnet").mkdir(parents=True)
+    os.rename("seconds", "c/alexnet/annealing-s0")
+    refuse(capsys, [*compare, "--out", "c"], "run.evaluator: expected none", "found 'told:seconds'")
+
+
+def test_a_board_goes_on_with_seconds_that_were_told_over_the_same_baseline(tmp_path, capsys):
+    with egrl.Search("alexnet", method="annealing", out="told") as search:
+        tell_seconds(search, 30)
+        baseline = search.baseline_cost
+    (tmp_path / "board.py").write_text(BOARD)
+    command = f"{sys.executable} {tmp_path / 'board.py'}"
+    found = egrl.search(
+        resume="told", evaluator=command, gens=200, on_generation=lambda row: row["generation"] == 3
+    )
+    assert found.summary["evaluations"] >= 63
+    assert found.summary["evaluator"]["command"] == command
+    assert found.summary["baseline"]["cost"] == baseline
+    with egrl.Search(resume="told") as search:
+        assert search.baseline_cost == baseline
+        tell_seconds(search, found.summary["evaluations"] + 5)
+    assert 'evaluator = "told:seconds"' in Path("told/config.toml").read_text()
+
+
+def test_a_folder_that_was_told_seconds_is_looked_at_like_any_other(capsys):
+    with egrl.Search("alexnet", method="annealing", out="told") as search:
+        tell_seconds(search, 45)
+        found = search.result()
+    assert main(["plot", "curves", "told"]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", "told"]) == 0
+    assert f"measured {found.cost * 1e6:.2f} us, {found.speedup:.4f}x" in capsys.readouterr().out
+    assert main(["evaluate", "told", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["measured"]
+    assert told == {"cost": found.cost, "speedup": found.speedup, "by": "told:seconds"}
+
+
+def test_a_search_that_is_closed_says_so_and_an_exception_lets_the_folder_go():
+    with pytest.raises(ValueError), egrl.Search("alexnet", method="annealing", out="told") as search:
+        tell_model(search, 21) or search.ask(limit=0)
+    with egrl.Search(resume="told", checkpoint_seconds=1.0) as search:
+        assert search.evaluations == 0
+        tell_model(search, 25)
+        assert search.result().history["evaluations"].tolist() == [21]
+        tell_model(search, 30)
+        with pytest.raises(InputError, match="in use"):
+            egrl.Search(resume="told")
+    assert search.result().history["evaluations"].tolist() == [21, 30]
+    with pytest.raises(ValueError, match="ask: expected a search that is open"):
+        search.ask()
+    search.close()
+
+
+def test_mistakes_in_naming_a_folder_are_said_in_a_line():
+    for arguments, line in (
+        ({"workload": "alexnet", "resume": "r"}, "no other flags than .*; found --workload"),
+        ({"resume": "r", "seed": 1}, "found --seed"),
+        ({"resume": "r"}, "expected a run folder with config.toml, found none"),
+        ({"resume": 3}, "--resume: expected a path, found 3"),
+        ({"workload": "alexnet", "out": 3}, "--out: expected a path, found 3"),
+        ({"workload": "alexnet", "sed": 3}, "option: expected one of .*, found 'sed'; did you mean seed"),
+        ({"workload": "alexnet", "seed": "3"}, "seed: expected a valid integer, found '3'"),
+    ):
+        with pytest.raises(InputError, match=line):
+            egrl.Search(**arguments)
+    with pytest.raises(InputError, match="out: expected method and problem by name"):
+        egrl.Search("alexnet", method=lambda context: None, out="run")
