@@ -18,7 +18,7 @@ from egrl.core.flow import Flow, replay
 from egrl.core.log import LOG
 from egrl.core.method import Context, Method
 from egrl.core.recorder import Observer, Recorder, policy_is_due
-from egrl.core.state import SearchState, best_speedup, champion_of, crown, metrics_row
+from egrl.core.state import Champion, SearchState, best_speedup, champion_of, crown, metrics_row
 
 
 def search(
@@ -137,6 +137,14 @@ class Loop:
             self._context.archive,
         )
 
+    def champions(self) -> list[Champion | None]:
+        """The best of each problem: whom the method names, else the highest reward."""
+        named = []
+        for number, best in enumerate(self.state.champions):
+            ticket = self._method.champion(number)
+            named.append(best if ticket is None else champion_of(self._context.archive, ticket, number))
+        return named
+
     # ---- what is written
 
     def _end_generation(self) -> None:
@@ -148,10 +156,7 @@ class Loop:
 
     def _record(self, generation: int) -> None:
         archive = self._context.archive
-        for number in range(len(self._context.problems)):
-            ticket = self._method.champion(number)
-            if ticket is not None:
-                self.state.champions[number] = champion_of(archive, ticket, number)
+        self.state.champions = self.champions()
         first = (generation - 1) * self._budget.generation_evals
         row = metrics_row(generation, self.state, archive, first, self._method)
         self._recorder.append_metrics(row)
