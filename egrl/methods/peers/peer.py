@@ -2,8 +2,9 @@
 
 What an optimiser sees: a vector of D integers, one for each live decision that has a choice, 0 <= x < its number of
 choices; the start mapping (or the problem's initial one) as the first point, measured and told first; and as the loss
-the negative reward of what ran for its point, the same that every other method sees. It is told of its own point, not
-of the repaired one. A measurement that failed has the loss `FAILED`.
+the negative reward of what ran for its point, the same that every other method sees. It is told of its own point and,
+where its interface allows, of the point that ran for it, which has the same loss: each file says how. A measurement
+that failed has the loss `FAILED`. They know neither sizes nor moves: they are black-box optimisers, which see integers.
 
 They are deterministic given the seed, and none can say what its state is: an optimiser is brought back by asking and
 telling it again.
@@ -62,23 +63,24 @@ class Peer(Method):
             np.maximum(self._first[self._open], 0).astype(np.int64),
             int(context.generator(f"peer {name}").integers(2**31)),
         )
-        self._asked, self._start_loss = 0, np.zeros(0)
+        self._asked, self._points = 0, np.zeros((0, len(self.task.choices)), np.int64)
+        self._start_loss, self._start_ran = np.zeros(0), self._points
 
     @abstractmethod
     def points(self) -> Points:
         """The next points int64 [B, D]; at first `task.first` is the first of them."""
 
     @abstractmethod
-    def learn_losses(self, loss: NDArray[np.float64]) -> None:
-        """The losses float64 [B] of the last points; lower is better."""
+    def learn_losses(self, loss: NDArray[np.float64], ran: Points) -> None:
+        """The losses float64 [B] of the last points, lower being better, and what ran for them, int64 [B, D]."""
 
     def ask(self) -> Proposals:
         """The next points as mappings, but for the start, which has been measured."""
         points = self.points()
         if len(self._start_loss) == len(points):
-            self.learn_losses(self._start_loss)
-            self._start_loss = np.zeros(0)
+            self._learn(self._start_loss[:0], self._points[:0])
             points = self.points()
+        self._points = points[len(self._start_loss) :]
         return proposals(self._mappings(points)[len(self._start_loss) :], self._name)
 
     def _mappings(self, points: Points) -> Mapping16:
@@ -96,11 +98,17 @@ class Peer(Method):
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Learn the losses; that of the start comes first in those of the first points."""
         loss = np.where(evaluation.usable, -evaluation.reward, FAILED)
+        settled = evaluation.repaired[:, self._open].astype(np.int64)
         if proposals.source[0] == START:
-            self._start_loss = loss
+            self._start_loss, self._start_ran = loss, np.maximum(settled, 0)
             return
-        self.learn_losses(np.concatenate([self._start_loss, loss]))
-        self._start_loss = np.zeros(0)
+        # What a game never came to is as it was proposed.
+        self._learn(loss, np.where(settled < 0, self._points, settled))
+
+    def _learn(self, loss: NDArray[np.float64], ran: Points) -> None:
+        """Losses and what ran, those of the start before them."""
+        self.learn_losses(np.concatenate([self._start_loss, loss]), np.concatenate([self._start_ran, ran]))
+        self._start_loss, self._start_ran = self._start_loss[:0], self._start_ran[:0]
 
 
 def _open(problem: Problem) -> NDArray[np.bool_]:

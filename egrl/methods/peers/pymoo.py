@@ -1,7 +1,8 @@
 """Method `pymoo:GA`: pymoo's genetic algorithm on integers.
 
 Source: Blank and Deb, "pymoo: multi-objective optimization in Python" (IEEE Access, 2020). Where its population can
-have no more new children it goes on with points drawn at random.
+have no more new children it goes on with points drawn at random. It is told of the points that ran instead of
+its own.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ class Pymoo(Peer):
         points: Points = np.asarray(self._generation.get("X")).astype(np.int64)
         return points
 
-    def learn_losses(self, loss: NDArray[np.float64]) -> None:
-        """Tell the algorithm of its generation."""
+    def learn_losses(self, loss: NDArray[np.float64], ran: Points) -> None:
+        """Tell the algorithm of its generation, as it ran."""
+        self._generation.set("X", ran)
         self._generation.set("F", loss[:, None])
         self._algorithm.tell(infills=self._generation)

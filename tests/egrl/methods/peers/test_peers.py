@@ -122,7 +122,7 @@ def test_the_first_point_an_optimiser_thinks_of_is_the_first_of_its_task(build):
     points = optimiser.points()
     np.testing.assert_array_equal(points[0], [2, 0, 1, 3, 1])
     for _ in range(10):
-        optimiser.learn_losses(points.sum(axis=1).astype(float))
+        optimiser.learn_losses(points.sum(axis=1).astype(float), points)
         points = optimiser.points()
         assert points.shape[1] == 5
         assert (points >= 0).all()
@@ -153,7 +153,7 @@ def test_a_genetic_algorithm_that_has_seen_every_point_goes_on():
     for _ in range(12):
         points = optimiser.points()
         assert len(points) > 0
-        optimiser.learn_losses(points.sum(axis=1).astype(float))
+        optimiser.learn_losses(points.sum(axis=1).astype(float), points)
         seen += points.tolist()
     assert len({tuple(point) for point in seen}) == 8
 
@@ -164,12 +164,14 @@ class Recorder(Peer):
     def __init__(self, context: Context) -> None:
         super().__init__(context, "recorder")
         self.loss: list[np.ndarray] = []
+        self.ran: list[np.ndarray] = []
 
     def points(self) -> np.ndarray:
         return np.stack([self.task.first, self.task.choices - 1, np.zeros_like(self.task.first)])
 
-    def learn_losses(self, loss: np.ndarray) -> None:
+    def learn_losses(self, loss: np.ndarray, ran: np.ndarray) -> None:
         self.loss.append(loss.copy())
+        self.ran.append(ran.copy())
 
 
 def test_the_start_is_measured_by_the_loop_and_its_loss_comes_first():
