@@ -197,6 +197,64 @@ def test_an_optimiser_sees_the_open_decisions_and_the_negative_reward_of_its_own
     np.testing.assert_array_equal(recorder.loss[0], -rewards)
 
 
+class Moving(ToyRagged):
+    """What runs has the first open decision at its first choice, whatever was asked for."""
+
+    def evaluate(self, mapping: Mapping16, key: np.ndarray) -> Evaluation:
+        settled = self.space.canonical(mapping)
+        n, h = np.argwhere(self.space.live & (self.space.num_choices > 1))[0]
+        settled[:, n, h] = 0
+        return super().evaluate(settled, key)
+
+
+def test_it_is_told_what_ran_that_of_the_start_first():
+    problem = Moving()
+    start = problem.space.canonical(problem.space.num_choices - 1)
+    recorder = Recorder(Context([problem], Archive([problem]), 0, [start]))
+    play(recorder, problem, 3)
+    last = recorder.task.choices - 1
+    np.testing.assert_array_equal(recorder.ran[0], [[0, *last[1:]], [0, *last[1:]], 0 * last])
+
+
+@pytest.mark.parametrize("encoding", ["integer", "choice"])
+def test_nevergrad_and_optuna_know_the_point_that_ran_beside_their_own(encoding):
+    problem = Points()
+    first, ran = [2, 0, 1, 3, 1], np.array([[2, 1, 0, 3, 1]])
+    for kind, name, config in (
+        (Nevergrad, "DiscreteLenglerOnePlusOne", NevergradConfig(encoding)),
+        (Optuna, "TPESampler", OptunaConfig(encoding)),
+    ):
+        optimiser = kind(context(problem), name, config)
+        np.testing.assert_array_equal(optimiser.points(), [first])
+        optimiser.learn_losses(np.array([-2.0]), ran)
+        if kind is Optuna:
+            known = [list(trial.params.values()) for trial in optimiser._study.trials]
+            assert known == [first, ran[0].tolist()]
+        else:
+            # Of two points with one loss the later is where it goes on from.
+            value = optimiser._optimiser.recommend().value
+            np.testing.assert_array_equal(np.hstack(value), np.hstack(optimiser._value(ran[0])))
+
+
+def test_a_genetic_algorithm_goes_on_from_what_ran():
+    optimiser = Pymoo(context(Points()), PymooConfig(4))
+    ran = np.maximum(optimiser.points() - 1, 0)
+    optimiser.learn_losses(np.arange(4.0), ran)
+    population = np.asarray(optimiser._algorithm.pop.get("X")).astype(int)
+    assert {tuple(row) for row in population} == {tuple(row) for row in ran}
+
+
+@pytest.mark.parametrize(("name", "hears"), [("PSO", True), ("TwoPointsDE", True), ("EDA", False)])
+def test_an_optimiser_that_refuses_other_points_learns_from_its_own(name, hears):
+    optimiser = Nevergrad(context(Points()), name, NevergradConfig())
+    optimiser.points()
+    for _ in range(20):
+        before = optimiser._optimiser.num_tell
+        points = optimiser.points()
+        optimiser.learn_losses(points.sum(axis=1).astype(float), CHOICES.T - 1 - points)
+        assert optimiser._optimiser.num_tell - before == (2 if hears else 1)
+
+
 def test_a_failed_measurement_is_told_as_a_very_bad_loss():
     problem = ToyRagged()
 
