@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,7 @@ class Row:
         seconds: mean.
         champions: source -> number of runs whose champion it proposed.
         deployable: mean final speedup of the deployable policy.
+        group: the title under which it stands apart; "": none.
     """
 
     method: str
@@ -81,6 +82,7 @@ class Row:
     seconds: float
     champions: Mapping[str, int]
     deployable: float | None
+    group: str = ""
 
 
 def run_of(summary: Mapping[str, Any], deployable: Sequence[float] | None) -> Run:
@@ -123,9 +125,16 @@ def reference_of(methods: Sequence[str]) -> str:
 
 
 def rows(
-    runs: Sequence[Run], methods: Sequence[str], best_known: float | None, bound: float | None
+    runs: Sequence[Run],
+    methods: Sequence[str],
+    best_known: float | None,
+    bound: float | None,
+    groups: Mapping[str, str] | None = None,
 ) -> list[Row]:
-    """A row for each method that has runs, in the order of `methods`. ValueError where a run is there twice."""
+    """A row for each method that has runs, in the order of `methods`; `groups` has the title of those set apart.
+
+    ValueError where a run is there twice.
+    """
     by_method: dict[str, dict[int, Run]] = {}
     for run in runs:
         seeds = by_method.setdefault(run.method, {})
@@ -143,7 +152,8 @@ def rows(
             against = None
             if method != reference:
                 against = paired_interval({seed: run.speedup for seed, run in own.items()}, held)
-            found.append(_row(method, list(own.values()), against, best_known, bound))
+            row = _row(method, list(own.values()), against, best_known, bound)
+            found.append(replace(row, group=(groups or {}).get(method, "")))
     return found
 
 
@@ -183,11 +193,22 @@ def markdown(document: Mapping[str, Any]) -> str:
     for entry in document["workloads"]:
         lines += [f"## {entry['workload']} on {entry['chip']}", ""]
         lines += [_setting_line(document, entry), ""]
-        if entry["rows"]:
-            lines += [*_table([_cells(row, entry["reference"]) for row in entry["rows"]]), ""]
+        lines += _tables(entry)
         lines += [f"- {failure}" for failure in entry["failed"]]
         lines += [""] if entry["failed"] else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _tables(entry: Mapping[str, Any]) -> list[str]:
+    """A table of the methods that stand together, then one of each group that is set apart, under its title."""
+    groups: dict[str, list[dict[str, str]]] = {"": []}
+    for row in entry["rows"]:
+        groups.setdefault(row.get("group", ""), []).append(_cells(row, entry["reference"]))
+    lines: list[str] = []
+    for title, cells in groups.items():
+        lines += [f"{title}:", ""] if title else []
+        lines += [*_table(cells), ""] if cells else []
+    return lines
 
 
 def _setting_line(document: Mapping[str, Any], entry: Mapping[str, Any]) -> str:

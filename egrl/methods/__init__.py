@@ -29,7 +29,7 @@ METHODS: dict[str, MethodEntry] = {
     "uct": MethodEntry("egrl.methods.graph_search.uct", "the same graph search with UCT's bandits"),
     "greedy-dp": MethodEntry("egrl.methods.greedy_dp", "node after node, the best of all its joint choices"),
     "exact": MethodEntry("egrl.methods.exact", "the solution of the problem's own model, where it has one"),
-    "annealing": MethodEntry("egrl.methods.annealing", "simulated annealing by flips and swaps"),
+    "annealing": MethodEntry("egrl.methods.annealing", "simulated annealing by the local moves of `ea`"),
     "random": MethodEntry("egrl.methods.random", "independent uniform draws"),
     "random-plans": MethodEntry(
         "egrl.methods.graph_search.random_plans", "plans drawn rule by rule from the problem's derivation"

@@ -32,6 +32,7 @@ from workloads.nearest import nearest
 
 FAILED = 1000.0
 """Loss of a failed measurement; of others it is at most 1 (where nothing ran) and mostly below 0."""
+GROUP = "Black-box optimisers, which see integers"
 LISTED, LITTLE_ALIKE = 5, 0.3
 """Optimisers that a message names, and how little they need be like the name that is none; assumption."""
 
@@ -142,4 +143,5 @@ def check_name(method: str, name: str, names: Sequence[str]) -> str:
 
 
 def definition(config: type, build: Callable[[Context, Any], Peer]) -> MethodDefinition:
-    return MethodDefinition(config, build, serves, {})
+    """The definition of a peer with these settings."""
+    return MethodDefinition(config, build, serves, {}, group=GROUP)

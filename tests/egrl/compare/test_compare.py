@@ -26,6 +26,8 @@ from egrl.cli.main import main
 from egrl.compare import statistics as comparison
 from egrl.compare.runs import STOPPING, Job, plan
 from egrl.compare.statistics import Run, paired_interval, rows, run_of
+from egrl.methods import find_method
+from egrl.methods.peers.peer import GROUP
 from workloads.errors import InputError
 
 EVALS = 42
@@ -135,6 +137,25 @@ def test_the_table_shows_figures_and_a_dash_for_what_is_unknown():
     assert cells[3] == ["random", "1", "0.0000", "-", "0.0000", "-", "0.00%", "-", "-", "2.0", "-"]
     assert "42 evaluations, 1 seed, start cold" in text
     assert "- w random seed 1 failed: no memory" in text
+
+
+def test_black_box_optimisers_stand_in_a_table_of_their_own():
+    names = ["pymoo:GA", "egrl", "random"]
+    groups = {name: find_method(name).group for name in names}
+    assert groups == {"pymoo:GA": GROUP, "egrl": "", "random": ""}
+    found = rows([run_(name, 0, 1.0) for name in names], names, None, None, groups)
+    entry = {
+        **{"workload": "w", "problem": "nnpi", "chip": "c", "unit": "s", "baseline": 1.0},
+        **{"best_known": 0.5, "bound": None, "reference": "egrl"},
+        "rows": [dataclasses.asdict(row) for row in found],
+        "failed": [],
+    }
+    text = comparison.markdown({"evaluations": 42, "seeds": 1, "start": "cold", "workloads": [entry]})
+    listed = [
+        [line.split()[1] for line in part.splitlines() if line.startswith("| ")][2:]
+        for part in text.split(f"\n{GROUP}:\n\n")
+    ]
+    assert listed == [["egrl", "random"], ["pymoo:GA"]]
 
 
 # ---- the command
@@ -252,7 +273,7 @@ def test_it_goes_on_with_what_is_missing_and_with_a_larger_budget(copied, capsys
 def test_a_changed_configuration_is_refused(copied, capsys):
     capsys.readouterr()
     refuse(
-        capsys, arguments(copied, "--set", "annealing.t0=0.5"), "method.t0", "0.5", "0.02", "another --out"
+        capsys, arguments(copied, "--set", "annealing.t0=0.5"), "method.t0", "0.5", "0.005", "another --out"
     )
     refuse(capsys, arguments(copied, "--start", "cold"), "run.start", "'cold'", "'compiler'")
     refuse(capsys, arguments(copied, "--set", "problem.invalid=penalise"), "problem.invalid")
