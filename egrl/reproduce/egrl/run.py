@@ -22,6 +22,7 @@ from egrl.reproduce.egrl.plan import (
     DRAWN,
     OTHERS,
     PRETRAINING_S,
+    PRINTED_RIVALS,
     SECONDS_AN_EVALUATION,
     Plan,
     Say,
@@ -61,7 +62,8 @@ def reproduce(plan: Plan, out: Path, workers: int, say: Say) -> Path:
     figures = out / "figures"
     atomic.make_folder(figures)
     remember(plan, out)
-    cold = _compare(plan, plan.methods, plan.seeds, out / "figure3", {"start": "cold"}, workers, say)
+    given = {"start": "cold", "settings": PRINTED_RIVALS if "greedy-dp" in plan.methods else ()}
+    cold = _compare(plan, plan.methods, plan.seeds, out / "figure3", given, workers, say)
     printed = _compare(
         plan, ("egrl", "ea"), plan.printed_seeds, out / "as-printed", {"preset": "paper"}, workers, say
     )
@@ -92,7 +94,7 @@ def _compare(
     methods: Sequence[str],
     seeds: int,
     folder: Path,
-    given: Mapping[str, str],
+    given: Mapping[str, Any],
     workers: int,
     say: Say,
 ) -> dict[str, Any]:
