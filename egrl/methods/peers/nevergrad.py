@@ -1,8 +1,8 @@
 """Method `nevergrad:NAME`: any optimiser of Nevergrad's registry (default DiscreteLenglerOnePlusOne).
 
 Source: Bennet et al., "Nevergrad: black-box optimization platform" (2021). It is asked for one point at a time
-(`num_workers = 1`) and told before the next: of that point, then of the one that ran for it where that is another, as
-of a point that it did not ask for. Optimisers that refuse such points are told of their own only.
+(`num_workers = 1`) and told before the next: of that point and, with `told = "ran"`, then of the one that ran for it,
+as of a point that it did not ask for. Optimisers that refuse such points are told of their own only.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing_extensions import Doc
 
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
-from egrl.methods.peers.peer import Peer, Points, check_name, definition, load
+from egrl.methods.peers.peer import Peer, PeerConfig, Points, check_name, definition, load
 from workloads.errors import InputError
 
 
 @dataclass(frozen=True)
-class NevergradConfig:
+class NevergradConfig(PeerConfig):
     """Settings of Nevergrad."""
 
     encoding: Annotated[
@@ -58,7 +58,7 @@ class Nevergrad(Peer):
     """One point at a time; the first is a suggestion, and where the optimiser's search begins."""
 
     def __init__(self, context: Context, name: str, config: NevergradConfig) -> None:
-        super().__init__(context, "nevergrad")
+        super().__init__(context, "nevergrad", config)
         task = self.task
         package = load("nevergrad", f"nevergrad:{name}")
         self._groups = [np.flatnonzero(task.choices == count) for count in np.unique(task.choices)]

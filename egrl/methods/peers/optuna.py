@@ -1,7 +1,7 @@
 """Method `optuna:NAME`: a sampler of Optuna (default TPESampler).
 
 Source: Akiba et al., "Optuna: a next-generation hyperparameter optimization framework" (KDD 2019). It is asked for one
-point at a time and told before the next: of that point, then of the one that ran for it where that is another, as a
+point at a time and told before the next: of that point and, with `told = "ran"`, then of the one that ran for it, as a
 trial that was made elsewhere. Samplers that learn from generations of their own only (NSGAIISampler) take no heed of
 it.
 """
@@ -19,12 +19,12 @@ from typing_extensions import Doc
 
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
-from egrl.methods.peers.peer import Peer, Points, check_name, definition, load
+from egrl.methods.peers.peer import Peer, PeerConfig, Points, check_name, definition, load
 from workloads.errors import InputError
 
 
 @dataclass(frozen=True)
-class OptunaConfig:
+class OptunaConfig(PeerConfig):
     """Settings of Optuna."""
 
     encoding: Annotated[
@@ -57,7 +57,7 @@ class Optuna(Peer):
     """One trial at a time; the first is enqueued."""
 
     def __init__(self, context: Context, name: str, config: OptunaConfig) -> None:
-        super().__init__(context, "optuna")
+        super().__init__(context, "optuna", config)
         task = self.task
         package = load("optuna", f"optuna:{name}")
         package.logging.set_verbosity(package.logging.WARNING)

@@ -2,9 +2,10 @@
 
 What an optimiser sees: a vector of D integers, one for each live decision that has a choice, 0 <= x < its number of
 choices; the start mapping (or the problem's initial one) as the first point, measured and told first; and as the loss
-the negative reward of what ran for its point, the same that every other method sees. It is told of its own point and,
-where its interface allows, of the point that ran for it, which has the same loss: each file says how. A measurement
-that failed has the loss `FAILED`. They know neither sizes nor moves: they are black-box optimisers, which see integers.
+the negative reward of what ran for its point, the same that every other method sees. It is told of its own point or,
+with `told = "ran"`, of the point that ran for it, which has the same loss, as far as its interface allows: each file
+says how. The former is the default since it finds more (docs/results/neighbourhood.md). A measurement that failed has the
+loss `FAILED`. They know neither sizes nor moves: they are black-box optimisers, which see integers.
 
 They are deterministic given the seed, and none can say what its state is: an optimiser is brought back by asking and
 telling it again.
@@ -15,11 +16,12 @@ from __future__ import annotations
 import importlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from egrl.core.keys import REPAIR
 from egrl.core.method import Context, Method
@@ -48,13 +50,23 @@ class Task:
     seed: int
 
 
+@dataclass(frozen=True)
+class PeerConfig:
+    """Settings of every peer."""
+
+    told: Annotated[
+        Literal["own", "ran"], Doc('of which point it is told: its "own", or also of what "ran" for that')
+    ] = field(default="own", kw_only=True)
+
+
 class Peer(Method):
     """A method made of an optimiser of integers: a peer says what `points` it thinks of and learns their losses.
 
     It has no state that could be kept: it is brought back by asking and telling it again.
     """
 
-    def __init__(self, context: Context, name: str) -> None:
+    def __init__(self, context: Context, name: str, config: PeerConfig) -> None:
+        self._told = config.told
         self._context, self._name, self._problem = context, name, context.problems[0]
         self._open = _open(self._problem)
         start = context.start[0]
@@ -79,9 +91,10 @@ class Peer(Method):
         """The next points as mappings, but for the start, which has been measured."""
         points = self.points()
         if len(self._start_loss) == len(points):
-            self._learn(self._start_loss[:0], self._points[:0])
+            self._points = points
+            self._learn(self._start_loss[:0], points[:0])
             points = self.points()
-        self._points = points[len(self._start_loss) :]
+        self._points = points
         return proposals(self._mappings(points)[len(self._start_loss) :], self._name)
 
     def _mappings(self, points: Points) -> Mapping16:
@@ -104,11 +117,12 @@ class Peer(Method):
             self._start_loss, self._start_ran = loss, np.maximum(settled, 0)
             return
         # What a game never came to is as it was proposed.
-        self._learn(loss, np.where(settled < 0, self._points, settled))
+        self._learn(loss, np.where(settled < 0, self._points[len(self._start_loss) :], settled))
 
     def _learn(self, loss: NDArray[np.float64], ran: Points) -> None:
-        """Losses and what ran, those of the start before them."""
-        self.learn_losses(np.concatenate([self._start_loss, loss]), np.concatenate([self._start_ran, ran]))
+        """Losses and what ran, those of the start before them; who is told of its own points, of these."""
+        ran = np.concatenate([self._start_ran, ran]) if self._told == "ran" else self._points
+        self.learn_losses(np.concatenate([self._start_loss, loss]), ran)
         self._start_loss, self._start_ran = self._start_loss[:0], self._start_ran[:0]
 
 

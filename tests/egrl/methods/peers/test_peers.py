@@ -19,7 +19,7 @@ from egrl.core.proposals import START, proposals
 from egrl.methods import find_method
 from egrl.methods.peers.nevergrad import Nevergrad, NevergradConfig
 from egrl.methods.peers.optuna import Optuna, OptunaConfig
-from egrl.methods.peers.peer import FAILED, Peer
+from egrl.methods.peers.peer import FAILED, Peer, PeerConfig
 from egrl.methods.peers.pymoo import Pymoo, PymooConfig
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation, Mapping16, Problem, Status
@@ -161,8 +161,8 @@ def test_a_genetic_algorithm_that_has_seen_every_point_goes_on():
 class Recorder(Peer):
     """Proposes three points and keeps what it is told."""
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context, "recorder")
+    def __init__(self, context: Context, told: str = "own") -> None:
+        super().__init__(context, "recorder", PeerConfig(told=told))
         self.loss: list[np.ndarray] = []
         self.ran: list[np.ndarray] = []
 
@@ -207,13 +207,15 @@ class Moving(ToyRagged):
         return super().evaluate(settled, key)
 
 
-def test_it_is_told_what_ran_that_of_the_start_first():
+def test_it_is_told_of_its_own_points_or_of_what_ran_that_of_the_start_first():
     problem = Moving()
     start = problem.space.canonical(problem.space.num_choices - 1)
-    recorder = Recorder(Context([problem], Archive([problem]), 0, [start]))
-    play(recorder, problem, 3)
-    last = recorder.task.choices - 1
-    np.testing.assert_array_equal(recorder.ran[0], [[0, *last[1:]], [0, *last[1:]], 0 * last])
+    for told in ("own", "ran"):
+        recorder = Recorder(Context([problem], Archive([problem]), 0, [start]), told)
+        play(recorder, problem, 3)
+        last = recorder.task.choices - 1
+        first = last if told == "own" else [0, *last[1:]]
+        np.testing.assert_array_equal(recorder.ran[0], [first, first, 0 * last])
 
 
 @pytest.mark.parametrize("encoding", ["integer", "choice"])
