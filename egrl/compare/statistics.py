@@ -33,6 +33,7 @@ class Run:
         deployable: final speedup of the deployable policy; None where the method has none.
         seconds: wall time of the search.
         evaluations: made.
+        model_calls, model_seconds: as `egrl.core.model_use.ModelUse` counts them.
     """
 
     method: str
@@ -43,6 +44,8 @@ class Run:
     deployable: float | None
     seconds: float
     evaluations: int
+    model_calls: float = 0.0
+    model_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class Row:
         champions: source -> number of runs whose champion it proposed.
         deployable: mean final speedup of the deployable policy.
         group: the title under which it stands apart; "": none.
+        evaluations, model_calls, model_seconds: means.
     """
 
     method: str
@@ -83,6 +87,9 @@ class Row:
     champions: Mapping[str, int]
     deployable: float | None
     group: str = ""
+    evaluations: float = 0.0
+    model_calls: float = 0.0
+    model_seconds: float = 0.0
 
 
 def run_of(summary: Mapping[str, Any], deployable: Sequence[float] | None) -> Run:
@@ -98,6 +105,8 @@ def run_of(summary: Mapping[str, Any], deployable: Sequence[float] | None) -> Ru
         deployable=known[-1] if known else None,
         seconds=float(summary["seconds"]),
         evaluations=int(summary["evaluations"]),
+        model_calls=float(summary.get("model_calls", 0.0)),
+        model_seconds=float(summary.get("model_seconds", 0.0)),
     )
 
 
@@ -178,6 +187,9 @@ def _row(
         seconds=float(np.mean([run.seconds for run in runs])),
         champions=dict(Counter(run.source for run in runs if run.source is not None).most_common()),
         deployable=float(np.mean(policies)) if policies else None,
+        evaluations=float(np.mean([run.evaluations for run in runs])),
+        model_calls=float(np.mean([run.model_calls for run in runs])),
+        model_seconds=float(np.mean([run.model_seconds for run in runs])),
     )
 
 
@@ -239,7 +251,10 @@ def _cells(row: Mapping[str, Any], reference: str) -> dict[str, str]:
         "of best known": _number(row["of_best_known"], ".2%"),
         "of bound": _number(row["of_bound"], ".2%"),
         "policy": _number(row["deployable"], ".4f"),
+        "evaluations": f"{row.get('evaluations', 0.0):.0f}",
+        "model calls": f"{row.get('model_calls', 0.0):.0f}",
         "seconds": f"{row['seconds']:.1f}",
+        "model seconds": f"{row.get('model_seconds', 0.0):.1f}",
         "champions by": ", ".join(f"{name} {count}" for name, count in row["champions"].items()) or UNKNOWN,
     }
 
