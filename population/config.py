@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from typing_extensions import Doc
 
 from hwsim.stages import Pipeline
-from population.moves import MovesConfig
+from population.moves import Moves, MovesConfig
 from population.selection import elite_count
 from population.variation import BoltzmannMutation, GnnMutation
 from population.walk import WalkConfig
@@ -103,7 +103,7 @@ class Decisions:
         live: bool [N, H].
         choices: C, the width of the probabilities.
         features: F, columns of the observation.
-        size_bytes: int64 [N, H] of what each decides about; None where they are all alike.
+        moves: the local moves, made of `EvolutionConfig.moves`; None: those of decisions that are all alike.
         pipeline: where choices are stages of a pipeline; else None.
     """
 
@@ -111,7 +111,7 @@ class Decisions:
     live: NDArray[np.bool_]
     choices: int
     features: int
-    size_bytes: NDArray[np.int64] | None = None
+    moves: Moves | None = None
     pipeline: Pipeline | None = None
 
     @property

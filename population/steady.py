@@ -45,9 +45,7 @@ class LocalSearch:
 
     def __init__(self, config: EvolutionConfig, decisions: Decisions) -> None:
         self._config, self._decisions = config, decisions
-        self._moves = Moves(
-            decisions.num_choices, decisions.live, config.moves, decisions.size_bytes, decisions.pipeline
-        )
+        self._moves = decisions.moves or Moves(decisions.num_choices, decisions.live, config.moves)
 
     def anchor(self, ran: NDArray[np.int16]) -> Boltzmann:
         """A chromosome whose prior is a mapping int16 [N, H]."""

@@ -72,7 +72,7 @@ def run_here(jobs: Sequence[Job], workers: int, say: Callable[[str], None]) -> t
 def metrics(run: Path) -> list[dict[str, str]]:
     """The rows of a run's metrics without their seconds."""
     with open(run / "metrics.csv") as stream:
-        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(stream)]
+        return [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in csv.DictReader(stream)]
 
 
 def outcome(run: Path) -> tuple[list[dict[str, str]], str, dict[str, Any]]:

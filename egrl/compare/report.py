@@ -88,6 +88,7 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
     from egrl.compare import statistics as comparison
     from egrl.core import atomic
     from egrl.figures.curves import read_curve
+    from egrl.methods import find_method
     from egrl.runs import words
     from egrl.runs.summary import read_summary
 
@@ -112,7 +113,8 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
             )
         except OSError as error:
             raise atomic.disk_failure(path, error) from error
-    table = comparison.rows(runs, subject.methods, best_known, bound)
+    groups = {method: find_method(method).group for method in subject.methods}
+    table = comparison.rows(runs, subject.methods, best_known, bound, groups)
     return {
         "workload": problem.about.workload,
         "problem": problem.about.name,

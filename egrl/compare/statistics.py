@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ class Run:
         deployable: final speedup of the deployable policy; None where the method has none.
         seconds: wall time of the search.
         evaluations: made.
+        model_calls, model_seconds: as `egrl.core.model_use.ModelUse` counts them.
     """
 
     method: str
@@ -43,6 +44,8 @@ class Run:
     deployable: float | None
     seconds: float
     evaluations: int
+    model_calls: float = 0.0
+    model_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class Row:
         seconds: mean.
         champions: source -> number of runs whose champion it proposed.
         deployable: mean final speedup of the deployable policy.
+        group: the title under which it stands apart; "": none.
+        evaluations, model_calls, model_seconds: means.
     """
 
     method: str
@@ -81,6 +86,10 @@ class Row:
     seconds: float
     champions: Mapping[str, int]
     deployable: float | None
+    group: str = ""
+    evaluations: float = 0.0
+    model_calls: float = 0.0
+    model_seconds: float = 0.0
 
 
 def run_of(summary: Mapping[str, Any], deployable: Sequence[float] | None) -> Run:
@@ -96,6 +105,8 @@ def run_of(summary: Mapping[str, Any], deployable: Sequence[float] | None) -> Ru
         deployable=known[-1] if known else None,
         seconds=float(summary["seconds"]),
         evaluations=int(summary["evaluations"]),
+        model_calls=float(summary.get("model_calls", 0.0)),
+        model_seconds=float(summary.get("model_seconds", 0.0)),
     )
 
 
@@ -123,9 +134,16 @@ def reference_of(methods: Sequence[str]) -> str:
 
 
 def rows(
-    runs: Sequence[Run], methods: Sequence[str], best_known: float | None, bound: float | None
+    runs: Sequence[Run],
+    methods: Sequence[str],
+    best_known: float | None,
+    bound: float | None,
+    groups: Mapping[str, str] | None = None,
 ) -> list[Row]:
-    """A row for each method that has runs, in the order of `methods`. ValueError where a run is there twice."""
+    """A row for each method that has runs, in the order of `methods`; `groups` has the title of those set apart.
+
+    ValueError where a run is there twice.
+    """
     by_method: dict[str, dict[int, Run]] = {}
     for run in runs:
         seeds = by_method.setdefault(run.method, {})
@@ -143,7 +161,8 @@ def rows(
             against = None
             if method != reference:
                 against = paired_interval({seed: run.speedup for seed, run in own.items()}, held)
-            found.append(_row(method, list(own.values()), against, best_known, bound))
+            row = _row(method, list(own.values()), against, best_known, bound)
+            found.append(replace(row, group=(groups or {}).get(method, "")))
     return found
 
 
@@ -168,6 +187,9 @@ def _row(
         seconds=float(np.mean([run.seconds for run in runs])),
         champions=dict(Counter(run.source for run in runs if run.source is not None).most_common()),
         deployable=float(np.mean(policies)) if policies else None,
+        evaluations=float(np.mean([run.evaluations for run in runs])),
+        model_calls=float(np.mean([run.model_calls for run in runs])),
+        model_seconds=float(np.mean([run.model_seconds for run in runs])),
     )
 
 
@@ -183,11 +205,22 @@ def markdown(document: Mapping[str, Any]) -> str:
     for entry in document["workloads"]:
         lines += [f"## {entry['workload']} on {entry['chip']}", ""]
         lines += [_setting_line(document, entry), ""]
-        if entry["rows"]:
-            lines += [*_table([_cells(row, entry["reference"]) for row in entry["rows"]]), ""]
+        lines += _tables(entry)
         lines += [f"- {failure}" for failure in entry["failed"]]
         lines += [""] if entry["failed"] else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _tables(entry: Mapping[str, Any]) -> list[str]:
+    """A table of the methods that stand together, then one of each group that is set apart, under its title."""
+    groups: dict[str, list[dict[str, str]]] = {"": []}
+    for row in entry["rows"]:
+        groups.setdefault(row.get("group", ""), []).append(_cells(row, entry["reference"]))
+    lines: list[str] = []
+    for title, cells in groups.items():
+        lines += [f"{title}:", ""] if title else []
+        lines += [*_table(cells), ""] if cells else []
+    return lines
 
 
 def _setting_line(document: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
@@ -218,7 +251,10 @@ def _cells(row: Mapping[str, Any], reference: str) -> dict[str, str]:
         "of best known": _number(row["of_best_known"], ".2%"),
         "of bound": _number(row["of_bound"], ".2%"),
         "policy": _number(row["deployable"], ".4f"),
+        "evaluations": f"{row.get('evaluations', 0.0):.0f}",
+        "model calls": f"{row.get('model_calls', 0.0):.0f}",
         "seconds": f"{row['seconds']:.1f}",
+        "model seconds": f"{row.get('model_seconds', 0.0):.1f}",
         "champions by": ", ".join(f"{name} {count}" for name, count in row["champions"].items()) or UNKNOWN,
     }
 

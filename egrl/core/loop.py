@@ -95,6 +95,10 @@ class Loop:
             self._observer.evaluations(len(archive), best_speedup(state))
         now = time.monotonic()
         state.seconds = self._before + now - self._started
+        state.model_calls, state.model_seconds = (
+            self._context.model_use.calls,
+            self._context.model_use.seconds,
+        )
         if len(archive) == boundary and self.flow.settled:
             self._end_generation()
         if now - self._saved_at >= self._save_every:
@@ -185,4 +189,6 @@ def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:
         method.load_state_dict(tree["method"])
     else:
         state.pending = replay(method, context)
+    # What bringing it back took is not counted twice.
+    context.model_use.calls, context.model_use.seconds = state.model_calls, state.model_seconds
     return state

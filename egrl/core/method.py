@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from egrl.core.archive import Archive
 from egrl.core.budget import GENERATION
 from egrl.core.keys import run_keys
+from egrl.core.model_use import ModelUse
 from egrl.core.proposals import Proposals
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem
 
@@ -96,6 +97,7 @@ class Context:
         device: torch device of the networks.
         generation_evals: evaluations a generation; a good batch for a method that has no reason for another.
         number: of the first of `problems` in the run.
+        model_use: counts what a method computes with the simulator beside its evaluations.
     """
 
     problems: Sequence[Problem]
@@ -107,6 +109,7 @@ class Context:
     device: str = "cpu"
     generation_evals: int = GENERATION
     number: int = 0
+    model_use: ModelUse = field(default_factory=ModelUse)
 
     def generator(self, stream: str) -> np.random.Generator:
         """A generator of its own for each named stream of the run's seed."""

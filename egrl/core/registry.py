@@ -45,6 +45,7 @@ class MethodDefinition:
         paper: the settings of `--preset paper`, as keys of the config.
         takes_policy: whether it can begin with a saved policy (`--init`).
         several: whether it trains one policy on several workloads at once (`egrl pretrain`).
+        group: the title under which comparisons set it apart from methods that know as much as each other; "": none.
     """
 
     config: type
@@ -53,6 +54,7 @@ class MethodDefinition:
     paper: dict[str, Any]
     takes_policy: bool = False
     several: bool = False
+    group: str = ""
 
     def build(self, context: Context, config: Any) -> Method:
         """The method for these problems: one that is made for one problem serves several by an instance each."""

@@ -36,6 +36,8 @@ class SearchState:
     finished: bool = False
     champions: list[Champion | None] = field(default_factory=list)
     pending: list[dict[str, Any]] = field(default_factory=list)
+    model_calls: float = 0.0
+    model_seconds: float = 0.0
 
     def to_tree(self) -> dict[str, Any]:
         """A tree that `checkpoint` can store."""
@@ -51,6 +53,8 @@ class SearchState:
             bool(tree["finished"]),
             champions,
             list(tree.get("pending", [])),
+            float(tree.get("model_calls", 0.0)),
+            float(tree.get("model_seconds", 0.0)),
         )
 
 
@@ -106,6 +110,8 @@ def metrics_row(
         "generation": generation,
         "evaluations": len(archive),
         "seconds": round(state.seconds, 3),
+        "model_calls": round(state.model_calls, 3),
+        "model_seconds": round(state.model_seconds, 3),
         "best_speedup": best_speedup(state),
         "best_reward": float(np.mean([np.nan if c is None else c.reward for c in state.champions])),
         "mean_reward": _mean(archive.column("reward")[rows]),

@@ -32,7 +32,7 @@ METHODS: dict[str, MethodEntry] = {
         "egrl.methods.twin.method", "learns a board from its measurements, and searches the learned model"
     ),
     "exact": MethodEntry("egrl.methods.exact", "the solution of the problem's own model, where it has one"),
-    "annealing": MethodEntry("egrl.methods.annealing", "simulated annealing by flips and swaps"),
+    "annealing": MethodEntry("egrl.methods.annealing", "simulated annealing by the local moves of `ea`"),
     "random": MethodEntry("egrl.methods.random", "independent uniform draws"),
     "random-plans": MethodEntry(
         "egrl.methods.graph_search.random_plans", "plans drawn rule by rule from the problem's derivation"

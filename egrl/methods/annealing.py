@@ -1,4 +1,4 @@
-"""Simulated annealing by flips and swaps.
+"""Simulated annealing by the local moves of the population (`population.moves`).
 
 Source: Kirkpatrick, Gelatt, Vecchi: Optimization by simulated annealing (Science, 1983).
 
@@ -9,6 +9,7 @@ a shorter one.
 
 Deviations: the walk goes on from the mapping that ran (`repaired`), not from the one proposed. With `chains`
 above one, that many independent walks take turns, so that as many workers have something to measure.
+docs/results/neighbourhood.md says how temperatures were chosen.
 
 With `space = "distributions"` the walk is over what a problem's `sample` draws from, as in the paper on multi-chip
 modules (section 5.1): it begins at uniform distributions (from a start mapping: at those that are certain of it), a
@@ -32,17 +33,14 @@ from egrl.core.keys import REPAIR, SAMPLE
 from egrl.core.method import Context, Method
 from egrl.core.proposals import START, Proposals, proposals
 from egrl.core.registry import MethodDefinition, serves_all
-from hwsim.capabilities import pipeline_of
+from egrl.methods.moves import moves_of
 from hwsim.mappings import repair, sample
 from hwsim.problem import Evaluation, Mapping16, Status
-from population.moves import Moves, MovesConfig
+from population.moves import MovesConfig
 
 INVALID = 20.0
 LEAST = 1e-12
 """Rewards below it, of mappings that ran, count as that much."""
-FLIPS_AND_SWAPS = MovesConfig(
-    flip=0.5, swap=0.5, block=0.0, kin_swap=0.0, kin_block=0.0, kin_shift=0.0, repack=0.0, extra=0.5
-)
 
 
 @dataclass(frozen=True)
@@ -51,13 +49,11 @@ class AnnealingConfig:
 
     t0: Annotated[
         float, Gt(0), Le(1e3), Doc("first temperature, in units of log cost (half a log reward)")
-    ] = 0.02
+    ] = 0.005
     tau: Annotated[float, Ge(1), Doc("evaluations of one chain after which the temperature has halved")] = (
         300.0
     )
-    moves: Annotated[MovesConfig, Doc("what a step is made of (flips and swaps in equal parts)")] = field(
-        default_factory=lambda: FLIPS_AND_SWAPS
-    )
+    moves: Annotated[MovesConfig, Doc("what a step is made of")] = field(default_factory=MovesConfig)
     chains: Annotated[int, Ge(1), Le(10_000), Doc("independent walks, which take turns")] = 1
     space: Annotated[
         Literal["mappings", "distributions"],
@@ -95,13 +91,7 @@ class Annealing(Method):
         self.ahead = (
             config.chains - 1
         )  # a batch is a step of one chain, and needs no result but the chain's own
-        self._moves = Moves(
-            problem.space.num_choices,
-            problem.space.live,
-            config.moves,
-            problem.space.size_bytes,
-            pipeline_of(problem),
-        )
+        self._moves = moves_of(problem, config.moves)
         first = problem.space.initial if start is None else start
         self._chains = [
             _Chain(first.copy(), context.generator(f"annealing 0 {number}"))

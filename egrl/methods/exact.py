@@ -44,7 +44,8 @@ class Exact(Method):
             return None
         problem = self._context.problems[0]
         assert isinstance(problem, HasModel)
-        solution = problem.solve(self._config.seconds, self._context.seed)
+        with self._context.model_use.timed():
+            solution = problem.solve(self._config.seconds, self._context.seed)
         self.phase = ""
         self._metrics = {"model_bound": solution.bound.cost, "model_cost": solution.cost}
         return proposals(solution.mapping[None], "exact")

@@ -4,15 +4,17 @@ Source: EGRL (Khadka et al.), section 4, "Baselines": all 9 maps of a node are t
 static, the best is kept, and several passes over the nodes are conducted.
 
 With H decisions a node the joint choices are the product of the choices of its live decisions. The one that is in
-place is not measured again, so that a node of the NNP-I with weight and activation takes 8 evaluations.
+place is not measured again, so that a node of the NNP-I with weight and activation takes 8 evaluations. Beside them
+`neighbours` mappings are measured, a few local moves away from the one in place (`population.moves`).
 
 Deviations:
 - The walk goes on from what ran for the best candidate (`repaired`), since that is what its reward belongs to: the
   compiler may have moved tensors of other nodes.
 - The mapping in place is left only for a better one; of equally good candidates the first wins, and a node's
   candidates are measured in an order drawn from the seed. The paper does not say how ties are broken.
+- The neighbours: the paper changes one node at a time, which in full memories leads nowhere. `--preset paper` has none.
 - A pass that brings nothing ends the walk, since the next one would measure the same maps again: a new walk begins
-  at a mapping drawn uniformly at random.
+  at a mapping drawn uniformly at random. With neighbours a pass measures new maps, and the walk goes on.
 
 A problem whose plans are made of plans for parts (`HasParts`: `fft`) gets dynamic programming over the parts instead,
 `egrl/methods/parts_dp.py`.
@@ -22,7 +24,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
@@ -34,16 +36,27 @@ from egrl.core.keys import REPAIR, SAMPLE
 from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition, serves_all
+from egrl.methods.moves import moves_of
 from egrl.methods.parts_dp import PartsDp
 from hwsim.capabilities import HasParts
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.problem import Evaluation, Mapping16, Problem
+from population.moves import MovesConfig
 
 
 @dataclass(frozen=True)
 class GreedyDpConfig:
     """Settings of greedy-DP."""
 
+    neighbours: Annotated[
+        int,
+        Ge(0),
+        Le(1000),
+        Doc(
+            "mappings a few local moves away that are measured with a node's candidates; 0: none, as printed"
+        ),
+    ] = 8
+    moves: Annotated[MovesConfig, Doc("what leads to these")] = field(default_factory=MovesConfig)
     keep: Annotated[
         int,
         Ge(1),
@@ -82,7 +95,8 @@ class GreedyDp(Method):
     """
 
     def __init__(self, context: Context, config: GreedyDpConfig) -> None:
-        self._context, self._problem = context, context.problems[0]
+        self._context, self._config, self._problem = context, config, context.problems[0]
+        self._moves = moves_of(self._problem, config.moves)
         start = context.start[0]
         self._mapping = (self._problem.space.initial if start is None else start).copy()
         self._rng = context.generator("greedy-dp 0")
@@ -104,17 +118,23 @@ class GreedyDp(Method):
             if self._node == len(self._problem.space.nodes):
                 self._node = 0
                 self._passes += 1
-                if not self._improved:
+                if not self._improved and not self._config.neighbours:
                     break
                 self._improved = False
             found = joint_choices(self._problem, self._node, self._mapping)
             if len(found):
-                return found[self._rng.permutation(len(found))]
+                found = found[self._rng.permutation(len(found))]
+                return np.concatenate([found, *self._neighbours()])
         self._mapping = sample_uniformly(self._problem, self._context.keys(SAMPLE, self._asked, 1))[0]
         self._reward, self._speedup = -np.inf, 0.0
         self._node, self._placed, self._improved = -1, False, False
         self._walks += 1
         return self._mapping[None]
+
+    def _neighbours(self) -> list[Mapping16]:
+        """Mappings int16 [1, N, H] a few moves away from the one in place."""
+        count = self._config.neighbours
+        return [self._moves.propose(self._mapping, self._rng)[None] for _ in range(count)]
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Go on from the best candidate, where it is better; one whose measurement failed is never better."""
@@ -163,4 +183,4 @@ def build(context: Context, config: GreedyDpConfig) -> Method:
     return GreedyDp(context, config)
 
 
-DEFINITION = MethodDefinition(GreedyDpConfig, build, serves_all, {})
+DEFINITION = MethodDefinition(GreedyDpConfig, build, serves_all, {"neighbours": 0})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from egrl.core.archive import Archive
 from egrl.core.method import Context, Method
+from egrl.core.model_use import ModelUse
 from egrl.core.registry import MethodDefinition
 from egrl.measure import executors
 from egrl.methods import find_method
@@ -67,7 +69,9 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
 
         init = load_policy(Path(resolved.run.init))
     executors.check(resolved.run.executor, resolved.run.ray_address)
-    start = _start(resolved.run, problem)
+    use = ModelUse()
+    with use.timed() if resolved.run.start == "exact" else nullcontext():
+        start = _start(resolved.run, problem)
     context = Context(
         [problem],
         Archive([problem]),
@@ -77,6 +81,7 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
         resolved.run.threads,
         check_device(resolved.run.device),
         resolved.run.generation_evals,
+        model_use=use,
     )
     return Prepared(definition.build(context, resolved.method), context)
 

@@ -71,6 +71,8 @@ def summarise(
         "generation_evals": config.run.generation_evals,
         "evaluations": len(archive),
         "seconds": round(state.seconds, 3),
+        "model_calls": round(state.model_calls, 3),
+        "model_seconds": round(state.model_seconds, 3),
         "complete": complete,
         "best": None if champion is None else _best(problem, champion),
         "baseline": {

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from egrl.core.method import Context
 from egrl.methods import policy_fit
 from egrl.methods.hybrid.learner import LearnerConfig
+from egrl.methods.moves import moves_of
 from hwsim.capabilities import pipeline_of
 from policies.graph_unet import GraphUNetConfig
 from population.evolve import Decisions, EvolutionConfig, Population
@@ -60,7 +61,7 @@ def found_population(
         problem.space.live,
         choices,
         policy_fit.observation(problem).x.shape[1],
-        problem.space.size_bytes,
+        moves_of(problem, evolution.moves),
         pipeline_of(problem),
     )
     start: list[Genome] = []

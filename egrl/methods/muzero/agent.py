@@ -36,6 +36,7 @@ import torch
 from threadpoolctl import ThreadpoolController
 
 from egrl.core.method import Context
+from egrl.core.model_use import ModelUse
 from egrl.methods.muzero.chooser import Chooser
 from egrl.methods.muzero.config import PlayConfig
 from egrl.methods.muzero.elites import Elites
@@ -82,9 +83,10 @@ class Agent:
         if config.ablation in ("no-search", "no-revision"):
             config = replace(config, imitations=0, revise=replace(config.revise, moves=0.0))
         self._games, self._config, self._context = list(games), config, context
+        self.use = ModelUse()
         self._teaching = config.ablation != "no-learning"
         rng = context.generator("muzero table")
-        self.table = Table(self._games, config.slots)
+        self.table = Table(self._games, config.slots, self.use)
         first = 0 if self._teaching else config.discount.steps
         self.potential = Potential(self._games, config.discount.at(first), config.potential_rate)
         self._prime(rng)
@@ -109,7 +111,7 @@ class Agent:
         )
         self._blas = ThreadpoolController()
         self.elites = Elites(len(games), config.elites, context.generator("muzero openings"))
-        self.reviser = Reviser(self._games, config.revise, context)
+        self.reviser = Reviser(self._games, config.revise, replace(context, model_use=self.use))
         self.table.opening = self._opening
         self.finished: list[Finished] = []
         self.played = 0
@@ -220,7 +222,7 @@ class Agent:
     def _prime(self, rng: np.random.Generator) -> None:
         """Let the potential begin with what random play earns."""
         for g, game in enumerate(self._games):
-            table, over = Table([game], PRIMING), 0
+            table, over = Table([game], PRIMING, self.use), 0
             while over < PRIMING:
                 legal = table.legal()
                 moved = table.move((rng.random(legal.shape) * legal).argmax(axis=1))
@@ -252,6 +254,7 @@ class Agent:
             "elites": self.elites.state(),
             "chooser": self.chooser.state(),
             "reviser": self.reviser.state(),
+            "use": [self.use.calls, self.use.seconds],
             "shown": self.shown.state(),
             "metrics": self._metrics,
             "sums": self._sums,
@@ -277,6 +280,7 @@ class Agent:
         self.elites.load(state["elites"])
         self.chooser.load(state["chooser"])
         self.reviser.load(state["reviser"])
+        self.use.calls, self.use.seconds = state["use"]
         self.shown.load(state["shown"])
         self._metrics, self.played = dict(state["metrics"]), int(state["played"])
         self._sums, (self._step, *window) = dict(state["sums"]), state["slice"]

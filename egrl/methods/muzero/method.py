@@ -78,7 +78,8 @@ class MuZero(Method):
         while count < len(agent.finished) and agent.finished[count].problem == problem:
             count += 1
         taken, agent.finished = agent.finished[:count], agent.finished[count:]
-        self._under_way.append(dict(agent.metrics()))
+        spent = {"model_calls": agent.use.calls, "model_seconds": agent.use.seconds}
+        self._under_way.append({**agent.metrics(), **spent})
         rows = whole(np.stack([game.mapping for game in taken]), self._problems[problem])
         return proposals(rows, [agent.source(game.slot) for game in taken], problem)
 
@@ -87,6 +88,9 @@ class MuZero(Method):
         if proposals.source[0] == START:
             return
         self._known = self._under_way.pop(0)
+        # As far as it was when this was proposed: how far it is now is a matter of time.
+        use = self._context.model_use
+        use.calls, use.seconds = self._known["model_calls"], self._known["model_seconds"]
         for source, reward in zip(proposals.source.tolist(), evaluation.reward.tolist(), strict=True):
             if source in RETURNED and np.isfinite(reward):
                 name = RETURNED[source]

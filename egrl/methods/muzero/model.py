@@ -107,8 +107,11 @@ class TrueModel:
 
     def recurrent(self, state: Any, action: NDArray[np.int64]) -> Step:
         """What follows actions int64 [R]."""
-        step = self._recurrent(state, action)
-        reward = step.reward * self._table.unit[self._problem]
+        use, decisions = self._table.use, self._table.unit[self._problem]
+        with use.timed():
+            step = self._recurrent(state, action)
+        use.calls += len(action) / max(1.0, decisions)
+        reward = step.reward * decisions
         if self._net is not None:
             base = int(self._potential.base[self._problem])
             place, after = (self._game.place(each) + base for each in (state, step.embedding))

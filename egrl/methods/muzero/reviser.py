@@ -146,7 +146,10 @@ class Reviser:
         first = config.hot / decisions * (COOL if walk.rounds % 2 else 1.0)
         hot, cold = (first * (1 - done / length) for done in (walk.done, ends))
         key = run_keys(self._context.seed, np.array([walk.number * len(self._games) + g]), REVISE)[0]
-        found = game.revised(walk.wish, key, min(moves, quota), hot, cold)
+        use = self._context.model_use
+        with use.timed():
+            found = game.revised(walk.wish, key, min(moves, quota), hot, cold)
+        use.calls += found.moves / decisions
         walk.number += 1
         walk.done += found.tried
         walk.rate = max(1, found.tried) / max(1, found.moves)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from egrl.core.model_use import ModelUse
 from egrl.mcts.embeddings import map_leaves
 from egrl.methods.muzero.potential import order
 from hwsim.problem import Floats, Mapping16
@@ -82,10 +83,12 @@ class Table:
         records: for each slot the games that are remembered, the last one under way.
     """
 
-    def __init__(self, games: Sequence[Game], slots: int) -> None:
+    def __init__(self, games: Sequence[Game], slots: int, use: ModelUse | None = None) -> None:
+        """`use` counts what is played: a move is the share of a game that it decides."""
         if slots < len(games):
             raise ValueError(f"slots: expected at least {len(games)}, one a problem, received {slots}")
         self._games = list(games)
+        self.use = use or ModelUse()
         self.problem = np.arange(slots) % len(games)
         self._rows = [np.flatnonzero(self.problem == g) for g in range(len(games))]
         self._states = [game.reset(len(rows)) for game, rows in zip(games, self._rows, strict=True)]
@@ -138,7 +141,9 @@ class Table:
         reward, done = np.empty(len(self)), np.empty(len(self), np.bool_)
         for g, rows in enumerate(self._rows):
             game = self._games[g]
-            self._states[g], reward[rows], done[rows] = _advance(game, self._states[g], action[rows])
+            with self.use.timed():
+                self._states[g], reward[rows], done[rows] = _advance(game, self._states[g], action[rows])
+            self.use.calls += len(rows) / max(1.0, self.unit[g])
         after = self.place()
         for b, taken in enumerate(action.tolist()):
             self.records[b][-1].actions.append(taken)

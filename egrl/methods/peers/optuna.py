@@ -1,7 +1,9 @@
 """Method `optuna:NAME`: a sampler of Optuna (default TPESampler).
 
 Source: Akiba et al., "Optuna: a next-generation hyperparameter optimization framework" (KDD 2019). It is asked for one
-point at a time and told before the next.
+point at a time and told before the next: of that point and, with `told = "ran"`, then of the one that ran for it, as a
+trial that was made elsewhere. Samplers that learn from generations of their own only (NSGAIISampler) take no heed of
+it.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ from typing_extensions import Doc
 
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
-from egrl.methods.peers.peer import Peer, Points, check_name, definition, load
+from egrl.methods.peers.peer import Peer, PeerConfig, Points, check_name, definition, load
 from workloads.errors import InputError
 
 
 @dataclass(frozen=True)
-class OptunaConfig:
+class OptunaConfig(PeerConfig):
     """Settings of Optuna."""
 
     encoding: Annotated[
@@ -55,7 +57,7 @@ class Optuna(Peer):
     """One trial at a time; the first is enqueued."""
 
     def __init__(self, context: Context, name: str, config: OptunaConfig) -> None:
-        super().__init__(context, "optuna")
+        super().__init__(context, "optuna", config)
         task = self.task
         package = load("optuna", f"optuna:{name}")
         package.logging.set_verbosity(package.logging.WARNING)
@@ -66,6 +68,7 @@ class Optuna(Peer):
             except ImportError as error:
                 raise InputError(f"--method optuna:{name}: this sampler needs more: {error}") from error
             self._study = package.create_study(sampler=sampler)
+        self._made = package.trial.create_trial
         self._names = [f"x{number:06d}" for number in range(len(task.choices))]
         kinds = package.distributions
         self._space = {
@@ -84,6 +87,10 @@ class Optuna(Peer):
             self._trial = self._study.ask(self._space)
         return np.array([[self._trial.params[key] for key in self._names]], dtype=np.int64)
 
-    def learn_losses(self, loss: NDArray[np.float64]) -> None:
-        """Tell the study of its trial."""
+    def learn_losses(self, loss: NDArray[np.float64], ran: Points) -> None:
+        """Tell the study of its trial, and of what ran."""
+        own = self._trial.params
         self._study.tell(self._trial, float(loss[0]))
+        other = dict(zip(self._names, ran[0].tolist(), strict=True))
+        if other != own:
+            self._study.add_trial(self._made(params=other, distributions=self._space, value=float(loss[0])))

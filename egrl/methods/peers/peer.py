@@ -2,8 +2,10 @@
 
 What an optimiser sees: a vector of D integers, one for each live decision that has a choice, 0 <= x < its number of
 choices; the start mapping (or the problem's initial one) as the first point, measured and told first; and as the loss
-the negative reward of what ran for its point, the same that every other method sees. It is told of its own point, not
-of the repaired one. A measurement that failed has the loss `FAILED`.
+the negative reward of what ran for its point, the same that every other method sees. It is told of its own point or,
+with `told = "ran"`, of the point that ran for it, which has the same loss, as far as its interface allows: each file
+says how. The former is the default since it finds more (docs/results/neighbourhood.md). A measurement that failed has
+the loss `FAILED`. They know neither sizes nor moves: they are black-box optimisers, which see integers.
 
 They are deterministic given the seed, and none can say what its state is: an optimiser is brought back by asking and
 telling it again.
@@ -14,11 +16,12 @@ from __future__ import annotations
 import importlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from egrl.core.keys import REPAIR
 from egrl.core.method import Context, Method
@@ -31,6 +34,7 @@ from workloads.nearest import nearest
 
 FAILED = 1000.0
 """Loss of a failed measurement; of others it is at most 1 (where nothing ran) and mostly below 0."""
+GROUP = "Black-box optimisers, which see integers"
 LISTED, LITTLE_ALIKE = 5, 0.3
 """Optimisers that a message names, and how little they need be like the name that is none; assumption."""
 
@@ -46,13 +50,23 @@ class Task:
     seed: int
 
 
+@dataclass(frozen=True)
+class PeerConfig:
+    """Settings of every peer."""
+
+    told: Annotated[
+        Literal["own", "ran"], Doc('of which point it is told: its "own", or also of what "ran" for that')
+    ] = field(default="own", kw_only=True)
+
+
 class Peer(Method):
     """A method made of an optimiser of integers: a peer says what `points` it thinks of and learns their losses.
 
     It has no state that could be kept: it is brought back by asking and telling it again.
     """
 
-    def __init__(self, context: Context, name: str) -> None:
+    def __init__(self, context: Context, name: str, config: PeerConfig) -> None:
+        self._told = config.told
         self._context, self._name, self._problem = context, name, context.problems[0]
         self._open = _open(self._problem)
         start = context.start[0]
@@ -62,23 +76,25 @@ class Peer(Method):
             np.maximum(self._first[self._open], 0).astype(np.int64),
             int(context.generator(f"peer {name}").integers(2**31)),
         )
-        self._asked, self._start_loss = 0, np.zeros(0)
+        self._asked, self._points = 0, np.zeros((0, len(self.task.choices)), np.int64)
+        self._start_loss, self._start_ran = np.zeros(0), self._points
 
     @abstractmethod
     def points(self) -> Points:
         """The next points int64 [B, D]; at first `task.first` is the first of them."""
 
     @abstractmethod
-    def learn_losses(self, loss: NDArray[np.float64]) -> None:
-        """The losses float64 [B] of the last points; lower is better."""
+    def learn_losses(self, loss: NDArray[np.float64], ran: Points) -> None:
+        """The losses float64 [B] of the last points, lower being better, and what ran for them, int64 [B, D]."""
 
     def ask(self) -> Proposals:
         """The next points as mappings, but for the start, which has been measured."""
         points = self.points()
         if len(self._start_loss) == len(points):
-            self.learn_losses(self._start_loss)
-            self._start_loss = np.zeros(0)
+            self._points = points
+            self._learn(self._start_loss[:0], points[:0])
             points = self.points()
+        self._points = points
         return proposals(self._mappings(points)[len(self._start_loss) :], self._name)
 
     def _mappings(self, points: Points) -> Mapping16:
@@ -96,11 +112,18 @@ class Peer(Method):
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Learn the losses; that of the start comes first in those of the first points."""
         loss = np.where(evaluation.usable, -evaluation.reward, FAILED)
+        settled = evaluation.repaired[:, self._open].astype(np.int64)
         if proposals.source[0] == START:
-            self._start_loss = loss
+            self._start_loss, self._start_ran = loss, np.maximum(settled, 0)
             return
-        self.learn_losses(np.concatenate([self._start_loss, loss]))
-        self._start_loss = np.zeros(0)
+        # What a game never came to is as it was proposed.
+        self._learn(loss, np.where(settled < 0, self._points[len(self._start_loss) :], settled))
+
+    def _learn(self, loss: NDArray[np.float64], ran: Points) -> None:
+        """Losses and what ran, those of the start before them; who is told of its own points, of these."""
+        ran = np.concatenate([self._start_ran, ran]) if self._told == "ran" else self._points
+        self.learn_losses(np.concatenate([self._start_loss, loss]), ran)
+        self._start_loss, self._start_ran = self._start_loss[:0], self._start_ran[:0]
 
 
 def _open(problem: Problem) -> NDArray[np.bool_]:
@@ -134,4 +157,5 @@ def check_name(method: str, name: str, names: Sequence[str]) -> str:
 
 
 def definition(config: type, build: Callable[[Context, Any], Peer]) -> MethodDefinition:
-    return MethodDefinition(config, build, serves, {})
+    """The definition of a peer with these settings."""
+    return MethodDefinition(config, build, serves, {}, group=GROUP)

@@ -1,7 +1,8 @@
 """Method `pymoo:GA`: pymoo's genetic algorithm on integers.
 
 Source: Blank and Deb, "pymoo: multi-objective optimization in Python" (IEEE Access, 2020). Where its population can
-have no more new children it goes on with points drawn at random.
+have no more new children it goes on with points drawn at random. With `told = "ran"`
+it is told of the points that ran instead of its own.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing_extensions import Doc
 
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
-from egrl.methods.peers.peer import Peer, Points, check_name, definition, load
+from egrl.methods.peers.peer import Peer, PeerConfig, Points, check_name, definition, load
 
 
 @dataclass(frozen=True)
-class PymooConfig:
+class PymooConfig(PeerConfig):
     """Settings of pymoo's genetic algorithm."""
 
     population: Annotated[
@@ -39,7 +40,7 @@ class Pymoo(Peer):
     """Simulated binary crossover and polynomial mutation, both rounded; children that are there already are dropped."""
 
     def __init__(self, context: Context, config: PymooConfig) -> None:
-        super().__init__(context, "pymoo")
+        super().__init__(context, "pymoo", config)
         task = self.task
 
         def part(module: str) -> Any:
@@ -75,7 +76,8 @@ class Pymoo(Peer):
         points: Points = np.asarray(self._generation.get("X")).astype(np.int64)
         return points
 
-    def learn_losses(self, loss: NDArray[np.float64]) -> None:
-        """Tell the algorithm of its generation."""
+    def learn_losses(self, loss: NDArray[np.float64], ran: Points) -> None:
+        """Tell the algorithm of its generation, as it ran."""
+        self._generation.set("X", ran)
         self._generation.set("F", loss[:, None])
         self._algorithm.tell(infills=self._generation)

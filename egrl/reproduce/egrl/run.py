@@ -22,6 +22,7 @@ from egrl.reproduce.egrl.plan import (
     DRAWN,
     OTHERS,
     PRETRAINING_S,
+    PRINTED_RIVALS,
     SECONDS_AN_EVALUATION,
     Plan,
     Say,
@@ -64,7 +65,9 @@ def reproduce(plan: Plan, out: Path, jobs: int, say: Say, workers: int = 1) -> P
     atomic.make_folder(figures)
     remember(plan, out)
     measured = {"workers": workers}
-    cold = _compare(plan, plan.methods, plan.seeds, out / "figure3", {**measured, "start": "cold"}, jobs, say)
+    rivals = PRINTED_RIVALS if "greedy-dp" in plan.methods else ()
+    given = {**measured, "start": "cold", "settings": rivals}
+    cold = _compare(plan, plan.methods, plan.seeds, out / "figure3", given, jobs, say)
     printed = _compare(
         plan,
         ("egrl", "ea"),

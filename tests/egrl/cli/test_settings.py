@@ -45,7 +45,7 @@ def test_what_is_allowed_is_what_is_refused_beyond(capsys):
     assert found["method.t0"] == {
         "name": "method.t0",
         "summary": found["method.t0"]["summary"],
-        "default": 0.02,
+        "default": 0.005,
         "allowed": "> 0, <= 1000",
         "meaning": "first temperature, in units of log cost (half a log reward)",
     }

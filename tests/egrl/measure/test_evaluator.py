@@ -53,7 +53,7 @@ def run(out: Path, evaluator, **options):
 
 def metrics(folder: Path) -> list[dict[str, str]]:
     with open(folder / "metrics.csv") as stream:
-        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(stream)]
+        return [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in csv.DictReader(stream)]
 
 
 def statuses(folder: Path) -> list[str]:

@@ -11,7 +11,12 @@ from egrl.core import typed_tables
 from egrl.core.archive import Archive
 from egrl.core.method import Context
 from egrl.methods import find_method
+from egrl.methods.hybrid.parts import Parts, found_population
+from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation, Status
+from policies.graph_unet import GraphUNetConfig
+from population.config import EvolutionConfig
+from population.moves import Moves
 from subjects import PROBLEMS
 from toys import ToyRagged
 
@@ -83,3 +88,19 @@ def test_every_chain_takes_its_turn_however_many_there_are():
         asked = method.ask()
         method.tell(asked, problem.evaluate(asked.mapping, np.zeros(1, np.uint64)))
     assert sorted({chain.steps for chain in method._chains}) == [2, 3]
+
+
+def test_it_draws_from_the_moves_of_the_population_which_know_sizes():
+    problem = PROBLEMS["nnpi"]()
+    context = Context([problem], Archive([problem]), 0, [None], None, 1)
+    parts = Parts(GraphUNetConfig(), EvolutionConfig(boltzmann_fraction=1.0), None)
+    population = found_population(context, parts, parts.evolution, np.random.default_rng(0), None)
+    here = sample_uniformly(problem, np.zeros(1, np.uint64))[0]
+    of_annealing, of_population = annealing(problem)._moves, population.decisions.moves
+    blind = Moves(problem.space.num_choices, problem.space.live)
+    otherwise = 0
+    for seed in range(50):
+        expected = of_population.propose(here, np.random.default_rng(seed))
+        np.testing.assert_array_equal(of_annealing.propose(here, np.random.default_rng(seed)), expected)
+        otherwise += (blind.propose(here, np.random.default_rng(seed)) != expected).any()
+    assert otherwise > 5

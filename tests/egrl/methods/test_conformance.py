@@ -207,7 +207,7 @@ def run(
     finally:
         folder.close()
     with open(path / "metrics.csv") as stream:
-        rows = [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(stream)]
+        rows = [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in csv.DictReader(stream)]
     return given.archive, rows, reached
 
 

@@ -20,9 +20,9 @@ from toys import ToyRagged
 from workloads.load import load
 
 
-def build(*problems: Problem, start: Mapping16 | None = None, seed: int = 0) -> GreedyDp:
+def build(*problems: Problem, start: Mapping16 | None = None, seed: int = 0, neighbours: int = 0) -> GreedyDp:
     starts = [start] * len(problems)
-    return GreedyDp(Context(problems, Archive(problems), seed, starts), GreedyDpConfig())
+    return GreedyDp(Context(problems, Archive(problems), seed, starts), GreedyDpConfig(neighbours))
 
 
 def drive(method: GreedyDp, problems: list[Problem], evaluations: int) -> list[tuple[int, Mapping16, float]]:
@@ -116,6 +116,29 @@ def test_a_walk_that_is_stuck_begins_anew_somewhere_else():
     assert (method.metrics()["walks"], method.metrics()["passes"]) == (2, 1)
     assert method.metrics()["walk_speedup"] ** 2 == pytest.approx(reward)
     assert (mapping != best).any()
+
+
+def test_beside_a_nodes_candidates_it_measures_mappings_a_few_moves_away():
+    problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
+    method = build(problem, neighbours=5)
+    drive(method, [problem], 1)
+    place = method._mapping
+    batch = method.ask()
+    candidates = joint_choices(problem, 0, place)
+    assert len(batch) == len(candidates) + 5
+    assert {row.tobytes() for row in candidates} == {row.tobytes() for row in batch.mapping[:-5]}
+    method.tell(batch.numbered(1), problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64)))
+    assert (batch.mapping[-5:] != place).any(axis=(1, 2)).all()
+    assert (batch.mapping[-5:] != place).any(axis=2).sum(axis=1).max() > 1
+
+
+def test_with_neighbours_a_walk_goes_on_where_no_node_can_be_improved_alone():
+    problem = ToyRagged()
+    best, _ = by_hand(problem, problem.space.initial)
+    method = build(problem, start=best, neighbours=3)
+    drive(method, [problem], 200)
+    assert method.metrics()["walks"] == 1
+    assert method.metrics()["passes"] > 2
 
 
 class Moving(ToyRagged):

@@ -20,7 +20,7 @@ def killed(out: Path, *args: str) -> int:
 
 def traces(out: Path) -> tuple[list[dict[str, str]], str, dict]:
     with open(out / "metrics.csv") as stream:
-        rows = [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(stream)]
+        rows = [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in csv.DictReader(stream)]
     summary = json.loads((out / "summary.json").read_text())
     del summary["seconds"], summary["bound_seconds"]
     return rows, (out / "best_mapping.json").read_text(), summary

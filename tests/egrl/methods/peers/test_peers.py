@@ -19,7 +19,7 @@ from egrl.core.proposals import START, proposals
 from egrl.methods import find_method
 from egrl.methods.peers.nevergrad import Nevergrad, NevergradConfig
 from egrl.methods.peers.optuna import Optuna, OptunaConfig
-from egrl.methods.peers.peer import FAILED, Peer
+from egrl.methods.peers.peer import FAILED, Peer, PeerConfig
 from egrl.methods.peers.pymoo import Pymoo, PymooConfig
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation, Mapping16, Problem, Status
@@ -122,7 +122,7 @@ def test_the_first_point_an_optimiser_thinks_of_is_the_first_of_its_task(build):
     points = optimiser.points()
     np.testing.assert_array_equal(points[0], [2, 0, 1, 3, 1])
     for _ in range(10):
-        optimiser.learn_losses(points.sum(axis=1).astype(float))
+        optimiser.learn_losses(points.sum(axis=1).astype(float), points)
         points = optimiser.points()
         assert points.shape[1] == 5
         assert (points >= 0).all()
@@ -153,7 +153,7 @@ def test_a_genetic_algorithm_that_has_seen_every_point_goes_on():
     for _ in range(12):
         points = optimiser.points()
         assert len(points) > 0
-        optimiser.learn_losses(points.sum(axis=1).astype(float))
+        optimiser.learn_losses(points.sum(axis=1).astype(float), points)
         seen += points.tolist()
     assert len({tuple(point) for point in seen}) == 8
 
@@ -161,15 +161,17 @@ def test_a_genetic_algorithm_that_has_seen_every_point_goes_on():
 class Recorder(Peer):
     """Proposes three points and keeps what it is told."""
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context, "recorder")
+    def __init__(self, context: Context, told: str = "own") -> None:
+        super().__init__(context, "recorder", PeerConfig(told=told))
         self.loss: list[np.ndarray] = []
+        self.ran: list[np.ndarray] = []
 
     def points(self) -> np.ndarray:
         return np.stack([self.task.first, self.task.choices - 1, np.zeros_like(self.task.first)])
 
-    def learn_losses(self, loss: np.ndarray) -> None:
+    def learn_losses(self, loss: np.ndarray, ran: np.ndarray) -> None:
         self.loss.append(loss.copy())
+        self.ran.append(ran.copy())
 
 
 def test_the_start_is_measured_by_the_loop_and_its_loss_comes_first():
@@ -193,6 +195,66 @@ def test_an_optimiser_sees_the_open_decisions_and_the_negative_reward_of_its_own
     np.testing.assert_array_equal(mappings[0], problem.space.initial)
     np.testing.assert_array_equal(mappings[1][is_open], problem.space.num_choices[is_open] - 1)
     np.testing.assert_array_equal(recorder.loss[0], -rewards)
+
+
+class Moving(ToyRagged):
+    """What runs has the first open decision at its first choice, whatever was asked for."""
+
+    def evaluate(self, mapping: Mapping16, key: np.ndarray) -> Evaluation:
+        settled = self.space.canonical(mapping)
+        n, h = np.argwhere(self.space.live & (self.space.num_choices > 1))[0]
+        settled[:, n, h] = 0
+        return super().evaluate(settled, key)
+
+
+def test_it_is_told_of_its_own_points_or_of_what_ran_that_of_the_start_first():
+    problem = Moving()
+    start = problem.space.canonical(problem.space.num_choices - 1)
+    for told in ("own", "ran"):
+        recorder = Recorder(Context([problem], Archive([problem]), 0, [start]), told)
+        play(recorder, problem, 3)
+        last = recorder.task.choices - 1
+        first = last if told == "own" else [0, *last[1:]]
+        np.testing.assert_array_equal(recorder.ran[0], [first, first, 0 * last])
+
+
+@pytest.mark.parametrize("encoding", ["integer", "choice"])
+def test_nevergrad_and_optuna_know_the_point_that_ran_beside_their_own(encoding):
+    problem = Points()
+    first, ran = [2, 0, 1, 3, 1], np.array([[2, 1, 0, 3, 1]])
+    for kind, name, config in (
+        (Nevergrad, "DiscreteLenglerOnePlusOne", NevergradConfig(encoding)),
+        (Optuna, "TPESampler", OptunaConfig(encoding)),
+    ):
+        optimiser = kind(context(problem), name, config)
+        np.testing.assert_array_equal(optimiser.points(), [first])
+        optimiser.learn_losses(np.array([-2.0]), ran)
+        if kind is Optuna:
+            known = [list(trial.params.values()) for trial in optimiser._study.trials]
+            assert known == [first, ran[0].tolist()]
+        else:
+            # Of two points with one loss the later is where it goes on from.
+            value = optimiser._optimiser.recommend().value
+            np.testing.assert_array_equal(np.hstack(value), np.hstack(optimiser._value(ran[0])))
+
+
+def test_a_genetic_algorithm_goes_on_from_what_ran():
+    optimiser = Pymoo(context(Points()), PymooConfig(4))
+    ran = np.maximum(optimiser.points() - 1, 0)
+    optimiser.learn_losses(np.arange(4.0), ran)
+    population = np.asarray(optimiser._algorithm.pop.get("X")).astype(int)
+    assert {tuple(row) for row in population} == {tuple(row) for row in ran}
+
+
+@pytest.mark.parametrize(("name", "hears"), [("PSO", True), ("TwoPointsDE", True), ("EDA", False)])
+def test_an_optimiser_that_refuses_other_points_learns_from_its_own(name, hears):
+    optimiser = Nevergrad(context(Points()), name, NevergradConfig())
+    optimiser.points()
+    for _ in range(20):
+        before = optimiser._optimiser.num_tell
+        points = optimiser.points()
+        optimiser.learn_losses(points.sum(axis=1).astype(float), CHOICES.T - 1 - points)
+        assert optimiser._optimiser.num_tell - before == (2 if hears else 1)
 
 
 def test_a_failed_measurement_is_told_as_a_very_bad_loss():
