@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,14 +76,25 @@ class Linear:
         model: without residual.
         predicted: float64 [M], log cost.
         slope: float64 [M, P].
-        common, own: float64 [M, M], covariances of the predictions from parameters of many and of single nodes.
+        single: bool [P], parameters of single nodes.
     """
 
     model: Model
     predicted: Floats
     slope: Floats
-    common: Floats
-    own: Floats
+    single: NDArray[np.bool_]
+
+    @cached_property
+    def common(self) -> Floats:
+        """float64 [M, M], covariance of the predictions from parameters of many nodes."""
+        many = self.slope[:, ~self.single]
+        return np.asarray(many @ many.T)
+
+    @cached_property
+    def own(self) -> Floats:
+        """float64 [M, M], covariance of the predictions from parameters of single nodes."""
+        alone = self.slope[:, self.single]
+        return np.asarray(alone @ alone.T)
 
     def target(self, data: Data) -> Floats:
         """float64 [M]: what theta has to explain, were the family linear."""
@@ -116,8 +128,7 @@ class Inference:
         """The family near a model."""
         model = Model(effects, theta)
         cost, slope = self.family.gradient(model, self.data.mapping)
-        many, single = slope[:, ~self.single], slope[:, self.single]
-        return Linear(model, np.log(cost), slope, many @ many.T, single @ single.T)
+        return Linear(model, np.log(cost), slope, self.single)
 
     def evidence(self, near: Linear, scales: Scales) -> float:
         """Log marginal likelihood of the data, the family taken as linear; -inf where it cannot be computed."""

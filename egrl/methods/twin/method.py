@@ -94,16 +94,19 @@ class Twin(Method):
         if self._thinking is None:
             self._before = self._state()
             self._thinking, self.phase = self._think(), "thinking"
-        for found in self._thinking:
-            if found is not None:
-                self._thinking, self.phase = None, ""
-                self._asked += 1
-                mapping, sources = found
-                self._open.append(_Asked(mapping, self._concluded))
-                return proposals(mapping, sources)
-            if time.monotonic() - begun >= PAUSE_S:
-                break
+        with self._context.model_use.timed():
+            found = next(found for found in self._thinking if found is not None or self._late(begun))
+        if found is not None:
+            self._thinking, self.phase = None, ""
+            self._asked += 1
+            mapping, sources = found
+            self._open.append(_Asked(mapping, self._concluded))
+            return proposals(mapping, sources)
         return proposals(np.empty((0, *self._problem.space.shape), np.int16), [])
+
+    @staticmethod
+    def _late(begun: float) -> bool:
+        return time.monotonic() - begun >= PAUSE_S
 
     def _think(self) -> Iterator[tuple[Mapping16, list[str]] | None]:
         """The next batch at the end, None in between."""
@@ -113,7 +116,8 @@ class Twin(Method):
         mapping, cost, failed = self._measured()
         if self._asked == 1 or len(cost) < LEAST_DATA:
             count = max(
-                VARIANTS, self._config.first - self._told - sum(len(batch.mapping) for batch in self._open)
+                VARIANTS,
+                self._config.first - len(self._tickets()) - sum(len(batch.mapping) for batch in self._open),
             )
             both = self._open[-1].mapping[-1:] if self._open else mapping[:1]
             best = mapping[np.argsort(cost, kind="stable")[:1]] if len(cost) else both
@@ -144,8 +148,14 @@ class Twin(Method):
     # ---- what was measured
 
     def _tickets(self) -> NDArray[np.int64]:
-        """What was told lately: half the window, so that it is still at hand whatever has been measured since."""
-        return np.arange(max(0, self._told - self._context.archive.window // 2), self._told)
+        """What was told of this problem lately: half the window, still at hand whatever has been measured since."""
+        archive = self._context.archive
+        tickets = np.arange(max(0, self._told - archive.window // 2), self._told)
+        return self._own(tickets)
+
+    def _own(self, tickets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of this problem."""
+        return tickets[self._context.archive.column("problem")[tickets] == self._context.number]
 
     def _measured(self) -> tuple[Mapping16, Floats, Mapping16]:
         """Different mappings [M, N, H] that ran, their mean costs [M], and mappings [F, N, H] that did not."""
@@ -167,7 +177,7 @@ class Twin(Method):
         posterior, archive = self._proposer.posterior, self._context.archive
         assert posterior is not None
         mean, _ = posterior.predict(mapping)
-        last = np.arange(max(0, self._told - self._config.batch), self._told)
+        last = self._tickets()[-self._config.batch :]
         top = {mapping[k].tobytes() for k in np.argsort(mean, kind="stable")[:TOP]}
         good = [row.tobytes() in top for row in archive.mappings(last)]
         self._proposer.credit.count(archive.column("source")[last].tolist(), good)
@@ -199,7 +209,7 @@ class Twin(Method):
         noise = known.learned.get("noise", 0.0)
         if known.ticket < 0 or noise < SURE:
             return None
-        since = np.arange(max(known.told, len(archive) - archive.window), len(archive))
+        since = self._own(np.arange(max(known.told, len(archive) - archive.window), len(archive)))
         since = since[archive.column("status")[since] == Status.OK]
         cost = np.log(archive.column("cost")[since]) + noise / 2
         if len(since) and cost.min() < known.log_cost:
