@@ -40,8 +40,8 @@ NEAR = 24
 """A near tensor is less than so many tensors away in execution order."""
 BLOCK = 16
 """A block or a copied run is at most so many ops long."""
-SLICE = 20_000
-"""Steps between two looks at the clock."""
+SLICE, OPS_A_SLICE = 20_000, 10_000_000
+"""Steps between two looks at the clock, and how many ops these may measure together."""
 
 DRAWS = 8
 """Random numbers set apart for a step; it uses the first five."""
@@ -59,17 +59,18 @@ def _bytes_held(tables: Tables, mapping: Mapping16, usage: NDArray[np.int64]) ->
     """
     ops, levels = len(mapping), len(tables.capacity_bytes)
     usage[:] = 0
-    # Weights are held at every step: sum them up in step 0, then copy the sum.
+    # First what begins at a step less what ended before it, then sums of that; a weight begins at step 0.
     for i in range(ops):
         if mapping[i, 0] > 0:
             usage[mapping[i, 0], 0] += tables.weight_bytes[i]
-    for m in range(levels):
-        usage[m, 1:] = usage[m, 0]
-    for i in range(ops):
         m = mapping[i, 1]
         if m > 0:
-            for step in range(i, tables.last_use[i] + 1):
-                usage[m, step] += tables.activation_bytes[i]
+            usage[m, i] += tables.activation_bytes[i]
+            if tables.last_use[i] + 1 < ops:
+                usage[m, tables.last_use[i] + 1] -= tables.activation_bytes[i]
+    for m in range(levels):
+        for step in range(1, ops):
+            usage[m, step] += usage[m, step - 1]
 
 
 @kernel
@@ -249,15 +250,15 @@ def polish(
     if not len(tensors):
         return best[0], best_s
     untraced = Trace.empty(0, len(tables.capacity_bytes))
-    each = max(steps // restarts, 1)
+    each, length = max(steps // restarts, 1), min(SLICE, max(OPS_A_SLICE // len(mapping), 1))
     for run in range(restarts):
         state = best
         stream = np.uint64((key + run * _RESTART) % 2**64)
         warm = max(hot * 0.5**run, COLD)
-        for begin in range(0, each, SLICE):
+        for begin in range(0, each, length):
             if time.monotonic() >= until:
                 return best[0], best_s
-            limits = (begin, min(begin + SLICE, each), each)
+            limits = (begin, min(begin + length, each), each)
             found, found_s, state, _ = _anneal(tables, state, tensors, untraced, limits, (warm, COLD), stream)
             if found_s < best_s:
                 best, best_s = found, found_s
