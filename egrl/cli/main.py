@@ -38,6 +38,9 @@ COMMANDS: dict[str, str] = {
 MODULES: dict[str, str] = {"import": "import_model"}
 """Commands whose file has another name, because theirs is a word of Python."""
 
+LONGEST_WORD, LONGEST_LINE = 300, 1500
+"""Characters of an error line: of a word, such as a path, and of all."""
+
 
 class _Lazy(NamedGroup):
     """A group whose commands are imported on use, so that `egrl --help` is quick."""
@@ -125,7 +128,7 @@ def _notices_as_lines() -> Iterator[None]:
             if not issubclass(category, Notice):
                 others(message, category, filename, lineno, file, line)
                 return
-            context, text = click.get_current_context(silent=True), " ".join(str(message).split())
+            context, text = click.get_current_context(silent=True), _readable(str(message))
             if text not in said and not (context and context.params.get("quiet")):
                 said.add(text)
                 with contextlib.suppress(OSError):
@@ -138,5 +141,16 @@ def _notices_as_lines() -> Iterator[None]:
 
 def _fail(message: str, code: int) -> int:
     with contextlib.suppress(OSError):
-        click.echo("egrl: error: " + " ".join(message.split()), err=True)
+        click.echo(f"egrl: error: {_readable(message)}", err=True)
     return code
+
+
+def _readable(message: str) -> str:
+    """The message in one line of a length that can be read, whatever the input that it names holds."""
+    words = " ".join(_cut(word, LONGEST_WORD) for word in message.split())
+    return _cut(words, LONGEST_LINE)
+
+
+def _cut(text: str, most: int) -> str:
+    """The text, or its beginning and its end: what comes last often says what to do."""
+    return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[-(most // 3 - 1) :]}"
