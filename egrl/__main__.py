@@ -8,6 +8,9 @@ import sys
 def entry() -> None:
     """Console script."""
     try:
+        from egrl.core.stopping import end_at_once, take_over
+
+        take_over(end_at_once)
         from egrl.cli.main import main
 
         code = main(sys.argv[1:])

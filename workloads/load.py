@@ -14,7 +14,7 @@ from workloads.nearest import hint
 from workloads.programs.names import program_names
 from workloads.sets import is_set, members
 from workloads.workload import Workload
-from workloads.zoo import MCM87, ZOO, builder, canonical_name
+from workloads.zoo import DECODERS, MCM87, ZOO, builder, canonical_name
 
 MAX_FILE_BYTES = 512 * 2**20
 """Largest workload file that is read."""
@@ -23,13 +23,13 @@ MAX_PARAMETER = 1_000_000
 
 
 def names() -> tuple[str, ...]:
-    """Names of all workloads in the zoo, sorted."""
+    """Names of the workloads in the zoo that have certificates and bounds, sorted."""
     return tuple(sorted(ZOO))
 
 
 def all_names() -> tuple[str, ...]:
-    """Names of the zoo and of the data set `mcm87`, each once, sorted."""
-    return tuple(sorted({*ZOO, *MCM87}))
+    """Names of the zoo, of the large language models and of the data set `mcm87`, each once, sorted."""
+    return tuple(sorted({*ZOO, *DECODERS, *MCM87}))
 
 
 def load(name_or_file: str) -> Workload:

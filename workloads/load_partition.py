@@ -8,9 +8,9 @@ from pathlib import PurePath
 from workloads.errors import InputError
 from workloads.files import read_bytes
 from workloads.importers.placement_json import MAX_FILE_BYTES, PlacementGraph, is_instance, parse
-from workloads.importers.read import unpack
 from workloads.load import load
 from workloads.names import as_file_name
+from workloads.packed import check_values, unpack
 from workloads.workload import Workload
 
 ENDINGS = (".json", ".json.gz")
@@ -35,7 +35,10 @@ def read_instance(file: str) -> PlacementGraph | None:
         InputError: unreadable, gzip without an instance in it, or an instance in which something is missing or
             impossible.
     """
-    data = unpack(read_bytes(file, "a workload or a placement instance", MAX_FILE_BYTES), file)
+    packed = read_bytes(file, "a workload or a placement instance", MAX_FILE_BYTES)
+    data = unpack(packed, file, MAX_FILE_BYTES)
+    if data is not packed:
+        check_values(data, len(packed), file)
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import lzma
 import re
 from functools import cache
 from pathlib import PurePath
@@ -13,6 +12,7 @@ from workloads.errors import InputError
 from workloads.files import read_bytes
 from workloads.load import all_names, load
 from workloads.nearest import hint
+from workloads.packed import check_values, unpack
 from workloads.programs.names import program_names, read_shipped
 from workloads.programs.program import NO_ALIAS, Program
 from workloads.sets import is_set
@@ -120,19 +120,8 @@ def _read(file: str) -> bytes:
 
 
 def _unpack(data: bytes, where: str) -> bytes:
-    """The content of an xz file. InputError where it is damaged or larger than `MAX_TEXT`."""
-    unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ)
-    try:
-        plain = unpacker.decompress(data, MAX_TEXT + 1)
-    except lzma.LZMAError as error:
-        raise InputError(f"{where}: expected xz, found: {error}") from None
-    if len(plain) > MAX_TEXT:
-        raise InputError(f"{where}: expected at most {MAX_TEXT} bytes when unpacked, found more")
-    if not unpacker.eof:
-        raise InputError(f"{where}: expected a whole xz file, found its end cut off")
-    if unpacker.unused_data:
-        raise InputError(f"{where}: expected one xz stream, found {len(unpacker.unused_data)} bytes after it")
-    return plain
+    """The JSON in an xz file. InputError where it is damaged or holds too much."""
+    return check_values(unpack(data, where, MAX_TEXT), len(data), where)
 
 
 def _from_text(data: bytes, where: str) -> Program:

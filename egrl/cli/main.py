@@ -41,6 +41,9 @@ COMMANDS: dict[str, str] = {
 MODULES: dict[str, str] = {"import": "import_model"}
 """Commands whose file has another name, because theirs is a word of Python."""
 
+LONGEST_WORD, LONGEST_LINE = 300, 1500
+"""Characters of an error line: of a word, such as a path, and of all."""
+
 
 class _Lazy(NamedGroup):
     """A group whose commands are imported on use, so that `egrl --help` is quick."""
@@ -140,7 +143,7 @@ def _notices_as_lines() -> Iterator[None]:
             if not issubclass(category, Notice):
                 others(message, category, filename, lineno, file, line)
                 return
-            context, text = click.get_current_context(silent=True), " ".join(str(message).split())
+            context, text = click.get_current_context(silent=True), _readable(str(message))
             if text not in said and not (context and context.params.get("quiet")):
                 said.add(text)
                 LOG.warning("%s", text)
@@ -155,8 +158,19 @@ def _notices_as_lines() -> Iterator[None]:
 def _fail(message: str, code: int) -> int:
     from egrl.core.log import LOG
 
-    line = " ".join(message.split())
+    line = _readable(message)
     LOG.error("%s", line)
     with contextlib.suppress(OSError):
         click.echo(f"egrl: error: {line}", err=True)
     return code
+
+
+def _readable(message: str) -> str:
+    """The message in one line of a length that can be read, whatever the input that it names holds."""
+    words = " ".join(_cut(word, LONGEST_WORD) for word in message.split())
+    return _cut(words, LONGEST_LINE)
+
+
+def _cut(text: str, most: int) -> str:
+    """The text, or its beginning and its end: what comes last often says what to do."""
+    return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[-(most // 3 - 1) :]}"

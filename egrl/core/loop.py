@@ -12,13 +12,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from egrl.core.alike import unlike
 from egrl.core.budget import Budget
 from egrl.core.executor import Executor
+from egrl.core.failure import RunFailure
 from egrl.core.flow import Flow, replay
 from egrl.core.log import LOG
 from egrl.core.method import Context, Method
 from egrl.core.recorder import Observer, Recorder, policy_is_due
-from egrl.core.state import Champion, SearchState, best_speedup, champion_of, crown, metrics_row
+from egrl.core.state import (
+    Champion,
+    SearchState,
+    best_speedup,
+    champion_of,
+    check_tree,
+    crown,
+    metrics_row,
+)
+from workloads.errors import InputError
+
+IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What content of a checkpoint that no run leaves raises, wherever it is read."""
 
 
 def search(
@@ -179,15 +193,27 @@ class Loop:
 def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:
     """Bring a new method, and the empty archive of its context, to where the folder's last checkpoint left them.
 
-    Raises InputError as `RunFolder.restore` does. A method without state is replayed through the archive.
+    A method without state is replayed through the archive.
+
+    Raises InputError as `RunFolder.restore` does, and where the checkpoint holds what no run leaves.
     """
-    tree = recorder.restore(context.archive, [problem.fingerprint() for problem in context.problems])
-    if tree is None:
-        return SearchState(champions=[None] * len(context.problems))
-    state = SearchState.of_tree(tree["loop"])
-    if tree["method"] is not None:
-        method.load_state_dict(tree["method"])
-    else:
+    try:
+        tree = recorder.restore(context.archive, [problem.fingerprint() for problem in context.problems])
+        if tree is None:
+            return SearchState(champions=[None] * len(context.problems))
+        check_tree(tree["loop"], [problem.space.initial for problem in context.problems])
+        state = SearchState.of_tree(tree["loop"])
+        if tree["method"] is not None:
+            if fault := unlike(method.state_dict(), tree["method"]):
+                raise ValueError(fault)
+            method.load_state_dict(tree["method"])
+    except (InputError, RunFailure):
+        raise
+    except IMPOSSIBLE as error:
+        raise InputError(
+            f"the checkpoint: expected what a run leaves, found other content: {error}"
+        ) from error
+    if tree["method"] is None:
         state.pending = replay(method, context)
     # What bringing it back took is not counted twice.
     context.model_use.calls, context.model_use.seconds = state.model_calls, state.model_seconds

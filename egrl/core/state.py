@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from egrl.core.alike import unlike
 from egrl.core.archive import Archive
 from egrl.core.method import Method
 from egrl.core.proposals import Proposals
@@ -56,6 +58,22 @@ class SearchState:
             float(tree.get("model_calls", 0.0)),
             float(tree.get("model_seconds", 0.0)),
         )
+
+
+def check_tree(tree: dict[str, Any], mappings: Sequence[NDArray[np.int16]]) -> None:
+    """Raise ValueError unless it is a tree of `to_tree`, of as many problems with mappings [N, H] like these."""
+    fault = unlike(SearchState().to_tree(), tree, "loop")
+    if fault is None and len(tree["champions"]) != len(mappings):
+        fault = f"loop.champions: expected {len(mappings)}, found {len(tree['champions'])}"
+    for number, (mapping, found) in enumerate(
+        zip(mappings, tree["champions"] if fault is None else (), strict=False)
+    ):
+        new = asdict(Champion(0.0, 0.0, 0.0, "", 0, mapping))
+        fault = fault or unlike(new, found, f"loop.champions[{number}]")
+        if fault is None and found is not None and found["mapping"].shape != mapping.shape:
+            fault = f"loop.champions[{number}].mapping: expected shape {mapping.shape}"
+    if fault is not None:
+        raise ValueError(fault)
 
 
 def crown(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:

@@ -1,4 +1,4 @@
-"""Stopping a run: the first Ctrl-C is a wish, the second one an end."""
+"""Stopping a run: the first Ctrl-C is a wish, the second one an end; SIGTERM and SIGHUP are as Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from typing import Any
 
 HINT = "stopping after what is being measured; Ctrl-C again stops at once"
 STDERR = 2
+ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""The signals that end a command: one line and exit code 130."""
+INTERRUPTED = 130
 
 
 class Interrupted(Exception):
@@ -48,12 +51,39 @@ class Interrupted(Exception):
 
 
 def leave_to_parent() -> None:
-    """Ignore Ctrl-C, which reaches all processes of a terminal: the first of them decides."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Ignore Ctrl-C and a closed terminal, which reach all its processes: the first of them decides."""
+    for number in set(ENDING) - {signal.SIGTERM}:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def end_at_once(number: int, frame: FrameType | None) -> None:
+    """The handler while a command starts and ends, when there is nothing to tidy up: says so, and exits."""
+    with contextlib.suppress(OSError):
+        os.write(STDERR, b"egrl: error: interrupted\n")
+    os._exit(INTERRUPTED)
+
+
+def take_over(handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
+    """Install the handler for the signals in `ENDING`; those that were there, by number.
+
+    A signal that is ignored (`nohup`, a shell's background) stays so, and one that a caller handles stays the caller's.
+    """
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in ENDING:
+            if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL, end_at_once):
+                before[number] = signal.signal(number, handler)
+    return before
+
+
+def give_back(before: dict[int, Any]) -> None:
+    """Install handlers again that `take_over` gave."""
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 class StopSignal:
-    """Turns the first Ctrl-C (or SIGTERM) into a wish to stop when what has begun is measured; the second ends at once.
+    """Turns the first signal of `ENDING` into a wish to stop when what has begun is measured; the second ends at once.
 
     `hint` is told the user when the first one comes ("": nothing is).
     """
@@ -65,8 +95,9 @@ class StopSignal:
 
     def __enter__(self) -> Callable[[], bool]:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._wish)
+            for number in ENDING:
+                if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._wish)
         return lambda: self._wished
 
     def _wish(self, number: int, frame: FrameType | None) -> None:
@@ -78,15 +109,14 @@ class StopSignal:
             os.write(STDERR, self._hint.encode())
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        give_back(self._before)
         if self._ended and isinstance(error, Exception):  # compiled code makes another error of an interrupt
             raise KeyboardInterrupt from error
 
 
 @contextlib.contextmanager
 def watch_interrupts() -> Iterator[Callable[[], bool]]:
-    """Gives a function that says whether Ctrl-C interrupted what runs within.
+    """Gives a function that says whether Ctrl-C, SIGTERM or SIGHUP interrupted what runs within.
 
     An interrupt that comes while numba compiles or calls machine code is swallowed or leaves it as another error.
     """
@@ -102,14 +132,11 @@ def watch_interrupts() -> Iterator[Callable[[], bool]]:
             before(told)
 
     before = sys.unraisablehook
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield lambda: interrupted
-        return
-    signal.signal(signal.SIGINT, interrupt)
-    sys.unraisablehook = unraisable
+    handlers = take_over(interrupt)
+    if handlers:
+        sys.unraisablehook = unraisable
     try:
         yield lambda: interrupted
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        give_back(handlers)
         sys.unraisablehook = before

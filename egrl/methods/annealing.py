@@ -173,6 +173,10 @@ class Annealing(Method):
         """The inverse of `state_dict`."""
         self._asked, self._told, self._accepted = state["asked"], state["told"], state["accepted"]
         for chain, saved in zip(self._chains, state["chains"], strict=True):
+            if saved["mapping"].shape != chain.mapping.shape:
+                raise ValueError(
+                    f"mapping: expected shape {chain.mapping.shape}, found {saved['mapping'].shape}"
+                )
             chain.rng.bit_generator.state = saved["rng"]
             chain.mapping, chain.energy, chain.steps = saved["mapping"], saved["energy"], saved["steps"]
             chain.weights, chain.tried = saved["weights"], saved["tried"]

@@ -51,9 +51,10 @@ def to_onnx(
     Returns the copy, and the names of the nodes that are in no op (views and constants: they move nothing).
     Raises InputError where the file is no such model or has other ops.
     """
-    from workloads.files import read_bytes
+    from workloads.files import MAX_BYTES, read_bytes
     from workloads.importers import onnx_file
-    from workloads.importers.read import read, unpack
+    from workloads.importers.read import read
+    from workloads.packed import unpack
 
     imported = read(file, dimensions, None, fuse)
     ops = tuple(op.name for op in imported.workload)
@@ -63,7 +64,7 @@ def to_onnx(
             f"--model {file}: expected the model that the run's workload was made of, {len(problem.space.nodes)} ops;"
             f" found {len(ops)}" + ("" if other is None else f", the first other one {other!r}")
         )
-    model = onnx_file.parse(unpack(read_bytes(file, "a model (.onnx, .onnx.gz)"), file), file)
+    model = onnx_file.parse(unpack(read_bytes(file, "a model (.onnx, .onnx.gz)"), file, MAX_BYTES), file)
     where = {name: op for op, names in imported.nodes.items() for name in names}
     places: dict[str, dict[str, str]] = {}
     for row in rows(problem, mapping):

@@ -37,9 +37,17 @@ def orders(first: Ints, end: Ints, size: Ints) -> Iterator[Ints]:
 def place_in_order(first: Ints, end: Ints, size: Ints, order: Ints, best_gap: bool) -> Ints:
     """Offsets int64 [M], each buffer at the bottom of the lowest gap that holds it, or of the smallest one."""
     offset = np.zeros(len(size), np.int64)
-    for count, i in enumerate(order):
-        before = order[:count]
-        near = before[(first[before] < end[i]) & (first[i] < end[before])]
+    # In the order in which they begin, those that live with a buffer are between two places: from the first that ends
+    # after it begins, to the last that begins before it ends.
+    by_first = np.argsort(first, kind="stable")
+    ends, placed = end[by_first], np.zeros(len(size), np.bool_)
+    rank = np.argsort(by_first)
+    begin_at = np.searchsorted(np.maximum.accumulate(ends), first, side="right")
+    end_at = np.searchsorted(first[by_first], end, side="left")
+    for i in order:
+        window = slice(begin_at[i], end_at[i])
+        near = by_first[window][placed[window] & (ends[window] > first[i])]
+        placed[rank[i]] = True
         bottoms = offset[near]
         by_bottom = np.argsort(bottoms, kind="stable")
         bottoms = bottoms[by_bottom]

@@ -6,9 +6,8 @@ within the capacity; two buffers that live at a common step share no byte.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-
-import numpy as np
 
 from hwsim.problem import Violation
 
@@ -40,14 +39,43 @@ def judge(
             violations.append(Violation("offset not aligned", name, offset, align_bytes, "bytes"))
         if size > 0 and offset + size > capacity_bytes:
             violations.append(Violation("buffer sticks out", name, offset + size, capacity_bytes, "bytes"))
-    numbers = [
-        (first, end, at, at + size) for (_, size, first, end), at in zip(buffers, offsets, strict=True)
-    ]
-    born, dead, low, high = np.array(numbers, np.int64).reshape(-1, 4).T
-    for one in range(len(buffers)):
-        steps = np.minimum(dead[one], dead[:one]) - np.maximum(born[one], born[:one])
-        shared = np.minimum(high[one], high[:one]) - np.maximum(low[one], low[:one])
-        for other in np.flatnonzero((steps > 0) & (shared > 0)).tolist():
-            where = f"{buffers[other][0]} and {buffers[one][0]}"
-            violations.append(Violation("buffers overlap", where, int(shared[other]), 0, "bytes"))
+    pairs = _overlaps(
+        [(first, end) for _, _, first, end in buffers], [size for _, size, _, _ in buffers], offsets
+    )
+    for one, other, shared in pairs:
+        violations.append(
+            Violation("buffers overlap", f"{buffers[other][0]} and {buffers[one][0]}", shared, 0, "bytes")
+        )
     return violations
+
+
+def _overlaps(
+    lives: Sequence[tuple[int, int]], sizes: Sequence[int], offsets: Sequence[int]
+) -> list[tuple[int, int, int]]:
+    """(one, an earlier other, bytes that they share at a common step), in that order.
+
+    Step by step, with the buffers that live then in the order of their offsets. As long as no two of them share a
+    byte, one that begins to live can only meet its neighbours.
+    """
+    begun = sorted((first, one) for one, (first, end) in enumerate(lives) if first < end and sizes[one] > 0)
+    ending = sorted((lives[one][1], one) for _, one in begun)
+    live: list[tuple[int, int]] = []  # (offset, buffer)
+    found: list[tuple[int, int, int]] = []
+    gone = 0
+    for first, one in begun:
+        while ending[gone][0] <= first:
+            dead = ending[gone][1]
+            del live[bisect_left(live, (offsets[dead], dead))]
+            gone += 1
+        low, high = offsets[one], offsets[one] + sizes[one]
+        at = bisect_left(live, (low, one))
+        above = at
+        while above < len(live) and live[above][0] < high:
+            above += 1
+        below = 0 if found else max(at - 1, 0)
+        for offset, other in live[below:above]:
+            shared = min(high, offset + sizes[other]) - max(low, offset)
+            if shared > 0:
+                found.append((max(one, other), min(one, other), shared))
+        live.insert(at, (low, one))
+    return sorted(found)

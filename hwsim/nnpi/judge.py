@@ -45,14 +45,23 @@ def judge(
     weight_scale = Fraction(weight_element_bytes) / Fraction(workload.element_bytes.weight)
     activation_scale = Fraction(activation_element_bytes) / Fraction(workload.element_bytes.activation)
 
-    violations: list[Violation] = []
-    held = []  # (memory, bytes, first step, last step)
+    last_reader = {op.name: step for step, op in enumerate(workload.ops)}
     for step, op in enumerate(workload.ops):
-        readers = [s for s, other in enumerate(workload.ops) for e in other.inputs if e.source == op.name]
-        last_reader = max([step, *readers])
+        for edge in op.inputs:
+            last_reader[edge.source] = max(last_reader[edge.source], step)
+
+    last_reader = {op.name: step for step, op in enumerate(workload.ops)}
+    for step, op in enumerate(workload.ops):
+        for edge in op.inputs:
+            last_reader[edge.source] = max(last_reader[edge.source], step)
+
+    violations: list[Violation] = []
+    # What each memory begins to hold at a step, less what it held until the step before.
+    change = [[0] * (len(workload.ops) + 1) for _ in memories]
+    for step, op in enumerate(workload.ops):
         tensors = (
             ("weight", ceil(op.weight_bytes * weight_scale), 0, len(workload.ops) - 1),
-            ("activation", ceil(op.output_bytes * activation_scale), step, last_reader),
+            ("activation", ceil(op.output_bytes * activation_scale), step, last_reader[op.name]),
         )
         for column, (kind, size, first, last) in enumerate(tensors):
             choice = int(mapping[step, column])
@@ -65,13 +74,21 @@ def judge(
             elif choice >= len(memories):
                 violations.append(Violation("no such memory", where, choice, len(memories) - 1, "choice"))
             else:
-                held.append((choice, size, first, last))
+                change[choice][first] += size
+                change[choice][last + 1] -= size
+    return violations + _overflows(workload, memories, change)
 
-    for number, (name, capacity) in enumerate(memories):
+
+def _overflows(
+    workload: Workload, memories: Sequence[tuple[str, int]], change: Sequence[Sequence[int]]
+) -> list[Violation]:
+    """A violation a memory and step that holds more than the capacity: sums of the changes up to the step."""
+    found = []
+    for (name, capacity), changes in zip(memories, change, strict=True):
+        demanded = 0
         for step, op in enumerate(workload.ops):
-            demanded = sum(s for memory, s, first, last in held if memory == number and first <= step <= last)
+            demanded += changes[step]
             if demanded > capacity:
-                violations.append(
-                    Violation(f"{name} overflows", f"step {step} ({op.name})", demanded, capacity, "bytes")
-                )
-    return violations
+                where = f"step {step} ({op.name})"
+                found.append(Violation(f"{name} overflows", where, demanded, capacity, "bytes"))
+    return found

@@ -41,17 +41,18 @@ def _bytes_held(tables: Tables, mapping: Mapping16, usage: NDArray[np.int64]) ->
     """
     ops, levels = len(mapping), len(tables.capacity_bytes)
     usage[:] = 0
-    # Weights are held at every step: sum them up in step 0, then copy the sum.
+    # First what begins at a step less what ended before it, then sums of that; a weight begins at step 0.
     for i in range(ops):
         if mapping[i, 0] > 0:
             usage[mapping[i, 0], 0] += tables.weight_bytes[i]
-    for m in range(levels):
-        usage[m, 1:] = usage[m, 0]
-    for i in range(ops):
         m = mapping[i, 1]
         if m > 0:
-            for step in range(i, tables.last_use[i] + 1):
-                usage[m, step] += tables.activation_bytes[i]
+            usage[m, i] += tables.activation_bytes[i]
+            if tables.last_use[i] + 1 < ops:
+                usage[m, tables.last_use[i] + 1] -= tables.activation_bytes[i]
+    for m in range(levels):
+        for step in range(1, ops):
+            usage[m, step] += usage[m, step - 1]
 
 
 @kernel

@@ -27,8 +27,8 @@ HOT = 2e-3
 COLD = 2e-6
 """Shares of the cost: temperatures at the beginning and at the end of an annealing."""
 
-SLICE = 20_000
-"""Steps between two looks at the clock."""
+SLICE, OPS_A_SLICE = 20_000, 10_000_000
+"""Steps between two looks at the clock, and how many ops these may measure together."""
 
 _RESTART = 0x9E3779B97F4A7C15
 
@@ -111,15 +111,15 @@ def polish(
     if not len(tensors):
         return best[0], best_s
     untraced = Trace.empty(0, len(tables.capacity_bytes))
-    each = max(steps // restarts, 1)
+    each, length = max(steps // restarts, 1), min(SLICE, max(OPS_A_SLICE // len(mapping), 1))
     for run in range(restarts):
         state = best
         stream = np.uint64((key + run * _RESTART) % 2**64)
         warm = max(hot * 0.5**run, COLD)
-        for begin in range(0, each, SLICE):
+        for begin in range(0, each, length):
             if time.monotonic() >= until:
                 return best[0], best_s
-            limits = (begin, min(begin + SLICE, each), each)
+            limits = (begin, min(begin + length, each), each)
             found, found_s, state, _ = _anneal(tables, state, tensors, untraced, limits, (warm, COLD), stream)
             if found_s < best_s:
                 best, best_s = found, found_s

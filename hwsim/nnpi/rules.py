@@ -154,18 +154,27 @@ def tensors(tables: Tables) -> list[Tensor]:
 def compile_map(tables: Tables, rule: Rule) -> Mapping16:
     """The valid canonical map int16 [N, 2] that a rule makes."""
     ops, levels = len(tables.weight_bytes), len(tables.capacity_bytes)
-    used: NDArray[np.int64] = np.zeros((levels, ops), np.int64)
+    # A weight is held at every step, so its bytes are one number a memory, and it meets the activations' fullest step.
+    live: NDArray[np.int64] = np.zeros((levels, ops), np.int64)
+    pinned, fullest = [0] * levels, [0] * levels
     budget = tables.capacity_bytes.astype(np.float64)
     budget[tables.into] *= 1.0 - rule.free_share
     mapping = np.full((ops, 2), -1, np.int16)
     for tensor in sorted(tensors(tables), key=rule.order):
-        steps = slice(tensor.first, tensor.last + 1)
+        steps, is_weight = slice(tensor.first, tensor.last + 1), tensor.head == WEIGHT
         level = levels - 1
         while level > 0 and (
             tensor.size_bytes > rule.largest_share * tables.capacity_bytes[level]
-            or used[level, steps].max() + tensor.size_bytes > budget[level]
+            or pinned[level]
+            + (fullest[level] if is_weight else int(live[level, steps].max()))
+            + tensor.size_bytes
+            > budget[level]
         ):
             level -= 1
-        used[level, steps] += tensor.size_bytes
+        if is_weight:
+            pinned[level] += tensor.size_bytes
+        else:
+            live[level, steps] += tensor.size_bytes
+            fullest[level] = max(fullest[level], int(live[level, steps].max()))
         mapping[tensor.op, tensor.head] = level
     return mapping

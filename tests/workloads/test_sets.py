@@ -12,6 +12,7 @@ from workloads.load import all_names, load, names
 from workloads.load_partition import load_partition
 from workloads.load_program import load_program
 from workloads.sets import is_set, members
+from workloads.zoo.decoder import DECODERS
 from workloads.zoo.mcm87 import MCM87, SIZES, split
 
 PAPER = {"training": 66, "validation": 5, "test": 16}
@@ -85,7 +86,7 @@ def test_only_the_name_of_a_set_is_one():
 
 
 def test_every_name_of_zoo_and_set_is_listed_once():
-    assert len(all_names()) == len(set(all_names())) == len({*names(), *MCM87})
+    assert len(all_names()) == len(set(all_names())) == len({*names(), *DECODERS, *MCM87})
 
 
 def test_a_name_of_the_set_takes_other_sizes_and_tells_them():

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import zlib
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from workloads.errors import InputError
 from workloads.files import MAX_BYTES, read_bytes
 from workloads.importers.convert import Imported, convert
 from workloads.importers.dimensions import Dimensions
+from workloads.packed import unpack
 
 SUFFIXES = (".onnx", ".onnx.gz", ".pt2")
 
@@ -44,7 +41,7 @@ def read(
     else:
         from workloads.importers import onnx_file
 
-        graph = onnx_file.read(unpack(data, file), file, wanted)
+        graph = onnx_file.read(unpack(data, file, MAX_BYTES), file, wanted)
     return convert(graph, stem(file), PurePath(file).name, element_bytes, fuse)
 
 
@@ -53,17 +50,3 @@ def stem(file: str) -> str:
     name = PurePath(file).name
     ending = max((s for s in SUFFIXES if name.lower().endswith(s)), key=len, default="")
     return name[: len(name) - len(ending)]
-
-
-def unpack(data: bytes, file: str) -> bytes:
-    """The content of a file, out of its gzip where the name ends in .gz. InputError where that is damaged."""
-    if not file.lower().endswith(".gz"):
-        return data
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
-            plain = stream.read(MAX_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{file}: expected gzip, found: {error}") from None
-    if len(plain) > MAX_BYTES:
-        raise InputError(f"{file}: expected at most {MAX_BYTES} bytes when unpacked, found more")
-    return plain

@@ -1,7 +1,7 @@
 """Networks by name. Each is built when it is asked for; builders take parameters for other sizes.
 
-`ZOO` are the networks that have certificates and bounds; `MCM87` (`mcm87.py`) is a data set of further ones, whose
-modules are imported when they are built.
+`ZOO` are the networks that have certificates and bounds; `DECODERS` are large language models; `MCM87` (`mcm87.py`) is
+a data set of further ones, whose modules are imported when they are built.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import partial
 from workloads.workload import Workload
 from workloads.zoo.bert_large import bert_large
 from workloads.zoo.cnn import alexnet, mobilenet_v2, resnet, vgg16
+from workloads.zoo.decoder import DECODERS
 from workloads.zoo.mcm87 import MCM87
 from workloads.zoo.transformer import bert, gpt2
 from workloads.zoo.unet import unet
@@ -34,14 +35,15 @@ ZOO: dict[str, Callable[..., Workload]] = {
 
 
 def canonical_name(name: str) -> str | None:
-    """The name in `ZOO` or `MCM87` that is meant ("ResNet-50" is resnet50); None where there is none."""
+    """The name in one of the three that is meant ("ResNet-50" is resnet50); None where there is none."""
     wanted = _bare(name)
-    return next((known for known in (*ZOO, *MCM87) if _bare(known) == wanted), None)
+    return next((known for known in (*ZOO, *DECODERS, *MCM87) if _bare(known) == wanted), None)
 
 
 def builder(name: str) -> Callable[..., Workload]:
-    """What builds the network of that name in `ZOO` or `MCM87`; KeyError where there is none."""
-    return ZOO[name] if name in ZOO else MCM87[name].builder(name)
+    """What builds the network of that name in `ZOO`, `DECODERS` or `MCM87`; KeyError where there is none."""
+    found = ZOO.get(name) or DECODERS.get(name)
+    return MCM87[name].builder(name) if found is None else found
 
 
 def _bare(name: str) -> str:
@@ -49,6 +51,7 @@ def _bare(name: str) -> str:
 
 
 __all__ = [
+    "DECODERS",
     "MCM87",
     "ZOO",
     "alexnet",

@@ -25,6 +25,8 @@ VECTOR_OPS = MappingProxyType(
         "lstm": 24,
         "softmax": 5,
         "layernorm": 8,
+        "rmsnorm": 4,
+        "rotary": 3,
         "gelu": 8,
         "": 0,
     }
@@ -32,7 +34,8 @@ VECTOR_OPS = MappingProxyType(
 """Element operations of the vector unit for each output element. *Assumption*: nobody publishes these counts.
 
 They stand for the passes of a plain implementation: softmax = maximum, subtract, exponential, sum, divide;
-layer normalisation = two sums, subtract, square, two scalings, shift and a shared root; GELU (tanh form) = a
+layer normalisation = two sums, subtract, square, two scalings, shift and a shared root; RMS normalisation = square, sum
+and two scalings; rotary embedding = two products and an add; GELU (tanh form) = a
 cubic, a tanh and a product; swish = a sigmoid and a product; batchnorm = one that stands before its convolution
 and cannot be folded, with its relu; gate (WaveNet) = a tanh, a sigmoid and a product. An
 element of an LSTM's state takes three sigmoids, two tanhs, three products and an add, one of a GRU's update a sigmoid,

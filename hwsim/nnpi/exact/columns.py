@@ -157,6 +157,28 @@ def columns(tables: Tables, of: Scope) -> Columns:
     )
 
 
+class ColumnsOf:
+    """`columns` of the ops of one problem, worked out once for all ops that are alike; layers repeat."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._found: dict[tuple[object, ...], Columns] = {}
+
+    def __call__(self, of: Scope) -> Columns:
+        """All columns of an op; read only, since other ops may share them."""
+        tables, i = self._tables, of.op
+        own = (tables.weight_bytes, tables.weight_read_bytes, tables.passes, tables.activation_bytes)
+        about = (tables.external_bytes, tables.is_output, tables.rearranges, tables.compute_s)
+        alike = (
+            *(table[i] for table in (*own, *about)),
+            *((op == i, head, tables.activation_bytes[op]) for op, head in of.tensors),
+            of.read_bytes.tobytes(),
+        )
+        if alike not in self._found:
+            self._found[alike] = columns(tables, of)
+        return self._found[alike]
+
+
 def _room(tables: Tables, of: Scope, place: Places) -> Floats:
     """float64 [C]: bytes of `into` that the op's own tensors leave, none of which is its weight."""
     sizes = np.array([0 if head == WEIGHT else tables.activation_bytes[op] for op, head in of.tensors])

@@ -11,6 +11,7 @@ Units inside: seconds times `scale`, bytes as shares of the capacity of the memo
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,13 +22,14 @@ from hwsim.nnpi.exact.columns import (
     ACTIVATION,
     WEIGHT,
     Columns,
+    ColumnsOf,
     Scope,
-    columns,
     scope,
     slope,
     streams,
     watched,
 )
+from hwsim.nnpi.exact.liveness import largest, live_sets
 from hwsim.nnpi.tables import Tables
 from hwsim.problem import Floats, Mapping16
 
@@ -59,8 +61,15 @@ class Model:
         return out
 
 
-def build(tables: Tables, *, scale: float, tabulated: NDArray[np.bool_], reached_s: float) -> Model:
-    """The relaxation of the problem of `tables`.
+def build(
+    tables: Tables,
+    *,
+    scale: float,
+    tabulated: NDArray[np.bool_],
+    reached_s: float,
+    until: float = INFINITY,
+) -> Model | None:
+    """The relaxation of the problem of `tables`; None where it was not written down in time.
 
     Args:
         tables: the workload on the chip.
@@ -68,8 +77,9 @@ def build(tables: Tables, *, scale: float, tabulated: NDArray[np.bool_], reached
         tabulated: bool [N], ops that get columns; the others get linear rows.
         reached_s: latency of some valid mapping. What only slower mappings would do is written down coarsely, so
             that no number is far larger than those that matter: the program bounds min(latency, reached_s).
+        until: when to give up, by `time.monotonic`.
     """
-    return _Writer(tables, scale, reached_s).write(tabulated)
+    return _Writer(tables, scale, reached_s).write(tabulated, until)
 
 
 class _Writer:
@@ -86,13 +96,16 @@ class _Writer:
         self.fluid = any(streams(tables, i) for i in range(self.ops))
         self.buffer, self.fetch = -1, -1
         self.used: list[Terms] = []
+        self.columns = ColumnsOf(tables)
 
-    def write(self, tabulated: NDArray[np.bool_]) -> Model:
+    def write(self, tabulated: NDArray[np.bool_], until: float) -> Model | None:
         self._add_placements()
         if self.fluid:
             self.buffer = self.draft.add(np.ones(self.ops))
             self.fetch = self.draft.add(np.ones(self.ops))
         for i in range(self.ops):
+            if time.monotonic() > until:
+                return None
             of = scope(self.tables, i)
             self.used.append(self._add_columns(of) if tabulated[i] else self._add_roofline(of))
         if self.fluid:
@@ -110,7 +123,7 @@ class _Writer:
 
     def _add_columns(self, of: Scope) -> Terms:
         """Columns of one op, tied to the placements of its tensors; the bytes it needs prefetched."""
-        table = self._possible(of, columns(self.tables, of))
+        table = self._possible(of, self.columns(of))
         n = len(table.duration_s)
         longest_s = table.duration_s.min() + self.slack_s
         at = self.draft.add(np.ones(n), np.minimum(table.duration_s, longest_s) * self.scale)
@@ -246,8 +259,8 @@ class _Writer:
     def _add_capacities(self) -> None:
         """At every step what is pinned, live and buffered in a memory fits; steps that add nothing are left out."""
         tables = self.tables
-        live = _live_sets(tables)
-        tight = _largest(live)
+        live = live_sets(tables)
+        tight = largest(live)
         weights = np.nonzero(tables.weight_bytes)[0]
         for m in range(1, self.levels):
             capacity = float(tables.capacity_bytes[m])
@@ -266,29 +279,3 @@ class _Writer:
                 if buffered:
                     row = {**row, self.buffer + i: 1.0, **self.used[i]}
                 self.draft.row(row, -INFINITY, 1.0)
-
-
-def _live_sets(tables: Tables) -> list[list[int]]:
-    """For each step the activations held in it."""
-    live: list[list[int]] = []
-    held: set[int] = set()
-    for i in range(len(tables.weight_bytes)):
-        if tables.activation_bytes[i] > 0:
-            held.add(i)
-        live.append(sorted(held))
-        held.difference_update(
-            int(j) for j in tables.free_op[tables.free_start[i] : tables.free_start[i + 1]]
-        )
-    return live
-
-
-def _largest(live: list[list[int]]) -> list[bool]:
-    """Whether a step's live set is in none of its neighbours' (one of several equal ones stays)."""
-    out = []
-    for i, held in enumerate(live):
-        mine = set(held)
-        after = set(live[i + 1]) if i + 1 < len(live) else None
-        before = set(live[i - 1]) if i else None
-        inside = (after is not None and mine <= after) or (before is not None and mine < before)
-        out.append(not inside)
-    return out

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from hwsim.linear_program import linear_bound
-from hwsim.nnpi.exact.columns import columns, scope
+from hwsim.nnpi.exact.columns import scope
 from hwsim.nnpi.exact.model import Model, build
+from hwsim.nnpi.exact.trivial import MAX_PLACEMENTS, ROUNDING, trivial_bound
 from hwsim.nnpi.latency import trace_latency
 from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
@@ -35,12 +36,6 @@ OBJECTIVE = 1e4
 
 DUAL_TOLERANCE = 1e-7
 """Of HiGHS: a reduced cost may have the wrong sign by this many units."""
-
-ROUNDING = 1e-9
-"""Relative allowance for float rounding in tables, columns and sums."""
-
-MAX_PLACEMENTS = 4096
-"""An op with more joint placements of its tensors gets linear rows."""
 
 BYTES_AN_ENTRY = 400
 """Memory that HiGHS takes, a nonzero of the program."""
@@ -62,6 +57,9 @@ QUICK = 0.05
 
 INFEASIBLE = 2
 """`scipy.optimize.milp`: status of a program without solutions."""
+
+TRIVIAL_S = 1.0
+"""Seconds that the trivial bound has at least; it has half of the time."""
 
 FIRST_RULES = (DEFAULT_RULE, "execution-order", "traffic-density")
 
@@ -129,7 +127,10 @@ def solve(
     if memory_bytes <= 0:
         raise ValueError(f"memory_bytes: expected a positive number, received {memory_bytes!r}")
     begun = time.monotonic()
-    trivial_s = trivial_bound(tables, max_placements=max_placements)
+    until = begun + time_limit_s
+    trivial_s = trivial_bound(
+        tables, max_placements=max_placements, until=begun + max(time_limit_s / 2, TRIVIAL_S)
+    )
     tabulated, entries = tabulate(tables, memory_bytes // BYTES_AN_ENTRY, max_placements=max_placements)
     if entries * BYTES_AN_ENTRY > memory_bytes:
         proof = (
@@ -138,21 +139,13 @@ def solve(
         )
         return _without_solution(trivial_s, TOO_LARGE, begun, proof, entries)
     reached_s = reached(tables)
-    model = build(tables, scale=OBJECTIVE / trivial_s, tabulated=tabulated, reached_s=reached_s)
-    return _run_solver(tables, model, trivial_s, reached_s, gap, begun, begun + time_limit_s, entries)
-
-
-def trivial_bound(tables: Tables, *, max_placements: int = MAX_PLACEMENTS) -> float:
-    """Seconds: every op by itself at its fastest placement (its compute time, where there are too many)."""
-    levels = len(tables.capacity_bytes)
-    total = 0.0
-    for i in range(len(tables.weight_bytes)):
-        of = scope(tables, i)
-        if levels ** len(of.tensors) <= max_placements:
-            total += float(columns(tables, of).duration_s.min())
-        else:
-            total += tables.launch_s + float(tables.compute_s[i])
-    return total * (1.0 - ROUNDING)
+    model = build(tables, scale=OBJECTIVE / trivial_s, tabulated=tabulated, reached_s=reached_s, until=until)
+    if model is None:
+        proof = (
+            f"each op by itself at its best; the program (about {entries:,} nonzeros) was not written in time"
+        )
+        return _without_solution(trivial_s, TIME_LIMIT, begun, proof, entries)
+    return _run_solver(tables, model, trivial_s, reached_s, gap, begun, until, entries)
 
 
 def reached(tables: Tables) -> float:
@@ -174,10 +167,12 @@ def tabulate(tables: Tables, most_entries: int, *, max_placements: int) -> tuple
     held = np.arange(ops)
     live = float((tables.last_use - held + 1).sum() + 4 * ops) * levels
     chosen = placements <= max_placements
-    for i in np.argsort(-as_table, kind="stable"):
-        if np.where(chosen, as_table, as_rows).sum() + live <= most_entries:
-            break
-        chosen[i] = False
+    order = np.argsort(-as_table, kind="stable")
+    # What the estimate is once the first of `order` have lost their columns: none, one, two …
+    saved = np.where(chosen, as_table - as_rows, 0.0)[order]
+    estimates = np.where(chosen, as_table, as_rows).sum() + live - np.concatenate([[0.0], np.cumsum(saved)])
+    enough = np.flatnonzero(estimates <= most_entries)
+    chosen[order[: enough[0] if len(enough) else ops]] = False
     return chosen, int(np.where(chosen, as_table, as_rows).sum() + live)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from egrl.cli import main as cli
-from egrl.core.stopping import StopSignal, watch_interrupts
+from egrl.core.stopping import ENDING, StopSignal, watch_interrupts
 
 
 @pytest.fixture(autouse=True)
@@ -91,3 +93,50 @@ def test_commands_interrupted_in_machine_code_end_in_one_line(stopped, code, mon
     else:
         assert cli.main([]) == code
         assert capsys.readouterr().err == "egrl: error: interrupted\n"
+
+
+@pytest.mark.parametrize("number", ENDING, ids=lambda number: signal.Signals(number).name)
+def test_every_signal_that_ends_a_command_is_a_wish_first_and_then_an_interrupt(number):
+    before = signal.getsignal(number)
+    with watch_interrupts() as interrupted:
+        with StopSignal() as stop:
+            os.kill(os.getpid(), number)
+            assert stop()
+            assert not interrupted()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+        assert interrupted()
+    assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_is_ignored_stays_so():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with watch_interrupts() as interrupted, StopSignal() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop()
+            assert not interrupted()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", ENDING, ids=lambda number: signal.Signals(number).name)
+def test_a_command_that_is_ended_while_it_starts_says_so_in_one_line(number):
+    """The signal comes with the first import of the command line, long before a command begins."""
+    code = (
+        "import os, sys, importlib.abc\n"
+        "class Ending(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        f"        if name == 'egrl.cli.main': os.kill(os.getpid(), {int(number)})\n"
+        "sys.meta_path.insert(0, Ending())\n"
+        "from egrl.__main__ import entry\n"
+        "entry()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "egrl: error: interrupted\n")

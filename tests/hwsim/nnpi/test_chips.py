@@ -28,6 +28,7 @@ def test_the_chips_that_ship_have_two_three_and_four_memories():
         "tpuv4i": 2,
         "edge": 2,
         "quad": 4,
+        "h100": 3,
     }
     assert load_chip("tpuv4i").memories[1].capacity_bytes == 128 << 20
     assert load_chip("edge").memories[1].capacity_bytes == 1 << 20
@@ -37,6 +38,15 @@ def test_a_tpuv4i_has_its_published_rate():
     compute = load_chip("tpuv4i").compute
     macs = compute.ices * compute.mac_rows * compute.mac_cols * compute.mac_depth
     assert 2 * macs * compute.clock_Hz == pytest.approx(138e12, rel=0.01)
+
+
+def test_an_h100_has_its_published_rate_and_holds_the_largest_decoder():
+    chip = load_chip("h100")
+    macs = chip.compute.ices * chip.compute.mac_rows * chip.compute.mac_cols * chip.compute.mac_depth
+    assert 2 * macs * chip.compute.clock_Hz == pytest.approx(1979e12, rel=0.01)
+    problem = NnpiProblem(load("llama3_70b:decode=1:length=8192"), chip)
+    # A step reads 70 GB of weights at 3.35 TB/s.
+    assert 0.020 < problem.baseline.cost < 0.030
 
 
 @pytest.mark.parametrize("chip", [*map(load_chip, chip_names()), eight()], ids=lambda chip: chip.name)

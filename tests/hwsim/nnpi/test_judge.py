@@ -78,6 +78,32 @@ def test_sizes_are_rescaled_to_the_chips_element_widths_and_rounded_up():
     assert [v.demanded for v in found] == [4]
 
 
+def test_what_overflows_is_what_counting_every_tensor_at_every_step_finds():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        ops = []
+        for i in range(12):
+            sources = rng.choice(i, size=min(i, 2), replace=False).tolist()
+            sizes = [int(size) for size in rng.integers(0, 40, 2)]
+            inputs = tuple(Edge(f"op{j}", 0) for j in sources)
+            ops.append(Op(f"op{i}", "conv", inputs, (1, 1, 1), (1, 1, 1), sizes[0], weight_bytes=sizes[1]))
+        sizes = np.array([[op.weight_bytes, op.output_bytes] for op in ops])
+        mapping = np.where(sizes > 0, rng.integers(0, 3, sizes.shape), -1).astype(np.int16)
+        expected = []
+        for memory, capacity in enumerate((10_000, 120, 90)):
+            for step in range(12):
+                held = sum(sizes[i, 0] for i in range(12) if mapping[i, 0] == memory)
+                for i in range(step + 1):
+                    read_later = any(e.source == f"op{i}" for op in ops[step:] for e in op.inputs)
+                    if mapping[i, 1] == memory and (i == step or read_later):
+                        held += sizes[i, 1]
+                if held > capacity:
+                    expected.append((memory, step, held))
+        found = judge(Workload("net", tuple(ops)), [("0", 10_000), ("1", 120), ("2", 90)], 1.0, 1.0, mapping)
+        steps = [(int(v.what.split()[0]), int(v.where.split()[1]), v.demanded) for v in found]
+        assert steps == expected
+
+
 def test_a_mapping_of_the_wrong_shape_is_a_programming_error():
     with pytest.raises(ValueError, match=r"mapping: expected shape \(3, 2\), received \(2, 2\)"):
         verdict([[0, 0], [0, 0]])

@@ -10,10 +10,10 @@ from pathlib import PurePath
 
 from workloads.endings import HLO
 from workloads.errors import InputError
-from workloads.files import read_bytes
+from workloads.files import MAX_BYTES, read_bytes
 from workloads.importers.hlo.lower import Imported, lower
 from workloads.importers.hlo.parse import parse
-from workloads.importers.read import unpack
+from workloads.packed import unpack
 
 
 def read(file: str, boundary_aliases: bool = False) -> Imported:
@@ -22,7 +22,7 @@ def read(file: str, boundary_aliases: bool = False) -> Imported:
     Raises:
         InputError: not such a file, not scheduled, cut off or damaged; one line.
     """
-    data = unpack(read_bytes(file, "HLO text (.hlo, .hlo.gz or .txt)"), file)
+    data = unpack(read_bytes(file, "HLO text (.hlo, .hlo.gz or .txt)"), file, MAX_BYTES)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

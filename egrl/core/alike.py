@@ -1,0 +1,50 @@
+"""Whether the state of a method that comes from a file is one that the method could have left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def unlike(new: Any, found: Any, where: str = "method") -> str | None:
+    """The first place at which a state differs in kind from that of a method that is new, in words; None: nowhere.
+
+    The kinds of values and the shapes of arrays must be the same. What a new method has none of (None, no such key, no
+    rows in an array) may be anything; tables, lists and the first axis of arrays may have grown.
+    """
+    if new is None or found is None:
+        return None
+    if isinstance(new, Mapping):
+        if not isinstance(found, Mapping) or not set(new) <= set(found):
+            return f"{where}: expected a table with the keys {', '.join(map(str, new))}"
+        pairs = [(f"{where}.{key}", value, found[key]) for key, value in new.items()]
+        return next((fault for at, a, b in pairs if (fault := unlike(a, b, at))), None)
+    if isinstance(new, list | tuple):
+        if not isinstance(found, list | tuple):
+            return f"{where}: expected a list"
+        if len(new) != len(found):
+            return None
+        parts = enumerate(zip(new, found, strict=True))
+        return next((fault for i, (a, b) in parts if (fault := unlike(a, b, f"{where}[{i}]"))), None)
+    if hasattr(new, "shape"):
+        return _unlike_array(new, found, where)
+    if _kind(new) is not _kind(found):
+        return f"{where}: expected {_kind(new).__name__}, found {_kind(found).__name__}"
+    return None
+
+
+def _unlike_array(new: Any, found: Any, where: str) -> str | None:
+    shape, given = tuple(new.shape), tuple(getattr(found, "shape", ()))
+    if not hasattr(found, "shape") or len(given) != len(shape) or given[1:] != shape[1:] or given < shape:
+        return f"{where}: expected an array of shape {shape}, found {given or type(found).__name__}"
+    kinds = [np.asarray(part).dtype.kind for part in (new, found)]
+    if kinds[0] != kinds[1]:
+        return f"{where}: expected an array of kind {kinds[0]}, found {kinds[1]}"
+    return None
+
+
+def _kind(value: object) -> type:
+    """Numbers are of one kind, whole or not."""
+    return float if isinstance(value, bool | int | float | np.number) else type(value)
