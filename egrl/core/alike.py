@@ -28,7 +28,7 @@ def unlike(new: Any, found: Any, where: str = "method") -> str | None:
             return None
         parts = enumerate(zip(new, found, strict=True))
         return next((fault for i, (a, b) in parts if (fault := unlike(a, b, f"{where}[{i}]"))), None)
-    if hasattr(new, "shape"):
+    if getattr(new, "shape", ()):
         return _unlike_array(new, found, where)
     if _kind(new) is not _kind(found):
         return f"{where}: expected {_kind(new).__name__}, found {_kind(found).__name__}"
@@ -47,4 +47,5 @@ def _unlike_array(new: Any, found: Any, where: str) -> str | None:
 
 def _kind(value: object) -> type:
     """Numbers are of one kind, whole or not."""
-    return float if isinstance(value, bool | int | float | np.number) else type(value)
+    number = isinstance(value, bool | int | float | np.generic) or getattr(value, "shape", None) == ()
+    return float if number else type(value)

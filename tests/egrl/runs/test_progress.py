@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from egrl import api
-from egrl.runs import progress
+from egrl import api, subjects
+from egrl.runs import begin, prepare, progress
 
 LINE = "egrl: compiling kernels (once after installing) …\n"
 
@@ -43,13 +43,14 @@ def test_a_line_says_that_kernels_are_compiled_unless_quiet_is_wanted(tmp_path, 
 
 @pytest.mark.parametrize("quiet", [False, True])
 def test_a_search_says_it_before_its_progress(tmp_path, capsys, monkeypatch, quiet):
-    real, answer = api.build_problem, fresh_kernel(tmp_path)
+    real, answer = prepare.build_problem, fresh_kernel(tmp_path)
 
     def build(*given):
         assert answer(1) == 2
         return real(*given)
 
-    monkeypatch.setattr(api, "build_problem", build)
+    for room in (subjects, begin):
+        monkeypatch.setattr(room, "build_problem", build)
     out = tmp_path / "run"
     for how in ({"workload": "alexnet", "out": out, "method": "random"}, {"resume": out}):
         api.search(**how, evals=10 if "out" in how else 20, quiet=quiet)
