@@ -79,7 +79,7 @@ def test_other_runs_are_called_by_what_differs(runs):
     assert called(runs, "a0", "penalise") == ["annealing, invalid=repair", "annealing, invalid=penalise"]
     hot, both = called(runs, "hot", "penalise")
     assert hot == "annealing, t0=0.9, invalid=repair"
-    assert both == "annealing, t0=0.02, invalid=penalise"
+    assert both == "annealing, t0=0.005, invalid=penalise"
 
 
 def test_start_files_count_by_their_content(runs):
