@@ -56,7 +56,7 @@ class TwinConfig:
         Doc("mappings measured first, at least: the rules, what the nominal model likes, changes of those"),
     ] = 20
     steps: Annotated[int, Ge(1), Doc("steps of a local search on a model")] = 6000
-    candidates: Annotated[int, Ge(1), Doc("changes of the best mappings that a batch chooses from")] = 300
+    candidates: Annotated[int, Ge(1), Doc("changes of the best mappings that a batch chooses from")] = 1500
     most: Annotated[int, Ge(16), Doc("measurements that the inference looks at; of more, a choice")] = 400
     reach: Annotated[float, Gt(0), Doc("mean rank of the measured mapping that a local search begins at")] = (
         2.0
