@@ -21,6 +21,11 @@ _EFFECTS = {
     "noise": "measurements vary by noise.sigma",
 }
 
+_FACTORS = {
+    "compute": "On the compute time of every op of a kind; 1 where a kind is not named.",
+    "traffic": "On the bytes that reads and writes of its tensors move; what they hold of a memory stays.",
+}
+
 
 def template(chip: Chip, name: str) -> str:
     """TOML text with the chip's values under another name, a comment on each; `parse_chip` reads it back."""
@@ -65,6 +70,11 @@ def template(chip: Chip, name: str) -> str:
         "[effects]",
     ]
     lines += [_line(key, str(getattr(chip.effects, key)).lower(), why) for key, why in _EFFECTS.items()]
+    for table, why in _FACTORS.items():
+        factors = getattr(chip.factors, table)
+        if factors:
+            lines += ["", f"# {why}", f"[factors.{table}]"]
+            lines += [f"{kind} = {factor!r}" for kind, factor in factors.items()]
     return "\n".join(lines) + "\n"
 
 
