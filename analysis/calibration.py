@@ -51,7 +51,7 @@ def calibration_figure(
     """
     if not panels:
         raise ValueError("panels: expected at least one, received none")
-    figure = new_figure(3.4 * len(panels) + 0.2, 3.9)
+    figure = new_figure(3.4 * len(panels) + 0.2, 4.4)
     grid = figure.subplots(1, len(panels), squeeze=False, sharex=True, sharey=True)[0]
     everything = 1e6 * np.concatenate([part for p in panels for part in (p.measured_s, p.predicted_s)])
     low, high = everything.min() / 1.08, everything.max() * 1.08

@@ -46,10 +46,10 @@ def drawn(problem: NnpiProblem, count: int, seed: int) -> np.ndarray:
     return np.unique(problem.rectify(changed.astype(np.int16)), axis=0)
 
 
-def measure(folder: Path, name: str, evals: int) -> Path:
+def measure(folder: Path, name: str, evals: int, chip: str = "") -> Path:
     """A run on the board, told."""
     problem, rng = problem_of(name), np.random.default_rng(3)
-    with egrl.Search(name, method="random", seed=1, out=folder / name) as search:
+    with egrl.Search(name, method="random", seed=1, chip=chip, out=folder / name) as search:
         while search.evaluations < evals:
             batch = search.ask(limit=evals - search.evaluations)
             exact = seconds(problem, batch.mapping)
@@ -189,6 +189,11 @@ def test_from_runs_to_a_chip_file_that_serves_everywhere(measured, tmp_path, mon
         "--quiet",
     ]
     assert main([*run, "--out", "again", "--set", "method.seconds=5"]) == 0
+    more = str(measure(tmp_path, "alexnet", 20, "mine.toml"))
+    capsys.readouterr()
+    assert main(["calibrate", more, "-o", "better.toml", "--folds", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rms_log_error"]["nominal"] < 0.3 * error["nominal"]
+    refuse(capsys, ["calibrate", *runs, more, "-o", "x.toml"], "expected runs with one chip file")
     assert main(["chip", "new", "more.toml", "--like", "mine.toml"]) == 0
     assert load_chip("more.toml").factors == load_chip("mine.toml").factors
     capsys.readouterr()
