@@ -49,7 +49,7 @@ def command(
     from egrl.runs.past import PastRun
 
     path = output_file(output, ".toml")
-    picture = None if figure is None else output_file(figure, *style.FORMATS)
+    picture = None if figure is None else output_file(figure, *style.FORMATS, flag="--figure")
     if folds == 1 or not 0 <= folds <= MOST_FOLDS or seed < 0:
         raise InputError(
             f"--folds, --seed: expected 0 or 2 to {MOST_FOLDS} parts and a number not below 0, found {folds} and {seed}"

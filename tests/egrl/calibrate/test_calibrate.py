@@ -217,6 +217,7 @@ def test_what_cannot_be_calibrated_is_refused_in_one_line(measured, tmp_path, mo
     refuse(capsys, ["calibrate", few, "-o", "x.toml"], "at least 10 different mappings", "found 3")
     refuse(capsys, ["calibrate", run, "-o", "x.json"], "expected a file ending in .toml")
     refuse(capsys, ["calibrate", run, "-o", "x.toml", "--folds", "1"], "--folds", "found 1")
+    refuse(capsys, ["calibrate", run, "-o", "x.toml", "--figure", "x.bmp"], "--figure x.bmp", ".png")
     refuse(capsys, ["calibrate", run, "-o", "my chip.toml"], "name", "my chip")
     refuse(capsys, ["calibrate", "nowhere", "-o", "x.toml"], "found no such folder")
     assert not list(tmp_path.glob("*.csv"))
