@@ -80,12 +80,20 @@ class ChipFiles(Generic[C]):
             raise InputError(f"{where}: {_first(error, table, self._chip)}") from error
 
     def text_of(self, chip: C) -> str:
-        """The TOML text of a chip, from which `parse` makes an equal one."""
-        values = asdict(cast(Any, chip))  # any dataclass
+        """The TOML text of a chip, from which `parse` makes an equal one; tables without a value are left out."""
+        values = _without_empty(asdict(cast(Any, chip)))  # any dataclass
         return tomli_w.dumps({"kind": self.kind, "version": self.version, **values})
 
     def _packaged(self, name: str) -> str:
         return (self._folder / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def _without_empty(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table without the tables in it that hold no value."""
+    inner = {
+        key: _without_empty(value) if isinstance(value, Mapping) else value for key, value in table.items()
+    }
+    return {key: value for key, value in inner.items() if value != {}}
 
 
 def capacity(size_bytes: int) -> str:

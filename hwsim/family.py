@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from hwsim.problem import Floats, Mapping16
+from hwsim.problem import Floats, Mapping16, Problem
 
 Effects = frozenset[str]
 
@@ -30,6 +30,7 @@ class Parameter:
         unit: of the nominal value ("B/s", "s", "" for a factor).
         effect: the effect that it belongs to; it does not matter while that is off ("": it always matters).
         own: it belongs to one node alone. How far these spread is learned, for all together.
+        shared: it means the same for every network on the board.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Parameter:
     unit: str = ""
     effect: str = ""
     own: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,18 @@ class Model:
     residual: Floats | None = field(default=None)
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """What measurements say of one parameter: its factor on what the description says, and its 90 % interval."""
+
+    factor: float
+    low: float
+    high: float
+
+
 @runtime_checkable
-class Family(Protocol):
-    """Models that may describe a board, of a problem with mappings [N, H].
+class Learnable(Protocol):
+    """Models that may describe a board, as far as inference needs them, of mappings [N, H].
 
     Attributes:
         parameters: P of them.
@@ -74,9 +85,6 @@ class Family(Protocol):
     @property
     def nominal(self) -> Effects: ...
 
-    def predict(self, model: Model, mapping: Mapping16) -> Floats:
-        """Costs float64 [B] of valid mappings int16 [B, N, H]."""
-
     def gradient(self, model: Model, mapping: Mapping16) -> tuple[Floats, Floats]:
         """Costs float64 [B] without the residual, and d log cost / d theta, float64 [B, P]."""
 
@@ -88,6 +96,14 @@ class Family(Protocol):
 
     def distance(self, one: Mapping16, other: Mapping16) -> Floats:
         """float64 [A, B]: how different mappings [A, N, H] and [B, N, H] are, 0..1, heavy decisions counting more."""
+
+
+@runtime_checkable
+class Family(Learnable, Protocol):
+    """Models that may describe a board, of a problem with mappings [N, H]."""
+
+    def predict(self, model: Model, mapping: Mapping16) -> Floats:
+        """Costs float64 [B] of valid mappings int16 [B, N, H]."""
 
     def improve(self, model: Model, start: Mapping16, *, steps: int, hot: float, key: int) -> Mapping16:
         """A valid mapping [N, H] that the model likes at least as much as `start`: local search of so many steps.
@@ -105,3 +121,29 @@ class HasFamily(Protocol):
 
     @property
     def family(self) -> Family: ...
+
+
+@runtime_checkable
+class CanDescribe(Protocol):
+    """A problem whose description of the board can say what was learned, all but what belongs to single nodes.
+
+    Attributes:
+        describable: the effects that a description can have.
+    """
+
+    @property
+    def describable(self) -> Sequence[str]: ...
+
+    def described(
+        self, estimates: Mapping[str, Estimate], effects: Effects, name: str
+    ) -> tuple[Problem, str]:
+        """The same problem on a board so described, and the text of the description.
+
+        Args:
+            estimates: of parameters by name; one that the description has no place for is left out.
+            effects: those that are on, all of them `describable`.
+            name: of the board.
+
+        Raises:
+            InputError: the name is none.
+        """

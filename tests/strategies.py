@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from hwsim.nnpi.chip import Chip, Compute, Effects, ElementWidths, Memory, Noise, Overhead, Prefetch
+from hwsim.nnpi.chip import Chip, Compute, Effects, ElementWidths, Factors, Memory, Noise, Overhead, Prefetch
 from hwsim.problem import Mapping16
 from workloads.workload import KINDS, Edge, ElementBytes, Gemm, Op, Workload
 
@@ -85,6 +85,14 @@ def chips(draw: st.DrawFn, switches: st.SearchStrategy[Effects] | None = None) -
         prefetch=Prefetch(draw(faster), draw(faster)),
         noise=Noise(draw(st.floats(1e-3, 0.5))),
         effects=draw(switches if switches is not None else effects()),
+        factors=draw(st.just(Factors()) | st.builds(Factors, by_kind(), by_kind())),
+    )
+
+
+def by_kind() -> st.SearchStrategy[dict[str, float]]:
+    """Factors of some kinds of op."""
+    return st.dictionaries(
+        st.sampled_from(KINDS), st.sampled_from((0.5, 0.9, 1.3)) | st.floats(0.1, 10.0), max_size=8
     )
 
 

@@ -31,6 +31,7 @@ COMMANDS: dict[str, str] = {
     "evaluate": "score and explain one mapping",
     "export": "the best mapping of a run as a table, or in a copy of the ONNX file",
     "allocate": "an address for each tensor of a mapping",
+    "calibrate": "a chip file fitted to what runs measured on a board",
     "plot": "draw figures from run folders",
     "reproduce": "a paper's experiments again, published numbers beside ours",
     "chip": "make a chip file of your own",

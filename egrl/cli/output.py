@@ -30,17 +30,16 @@ def interrupted(quiet: bool, what: object = "interrupted; the same command goes 
     return 130
 
 
-def output_file(output: str, *endings: str) -> Path:
-    """The path of `--output`. InputError where it ends in none of `endings`, or lies in no folder that exists: before
-    any work is done.
+def output_file(output: str, *endings: str, flag: str = "--output") -> Path:
+    """The path of `--output`, or of another `flag`.
+
+    InputError where it ends in none of `endings`, or lies in no folder that exists: before any work is done.
     """
     path = Path(output)
     if endings and not path.name.lower().endswith(endings):
-        raise InputError(f"--output {output}: expected a file ending in {', '.join(endings)}")
+        raise InputError(f"{flag} {output}: expected a file ending in {', '.join(endings)}")
     if not path.parent.is_dir():
-        raise InputError(
-            f"--output {output}: expected a file in a folder that exists, found no {path.parent}"
-        )
+        raise InputError(f"{flag} {output}: expected a file in a folder that exists, found no {path.parent}")
     if path.is_dir():
-        raise InputError(f"--output {output}: expected a file, found a folder")
+        raise InputError(f"{flag} {output}: expected a file, found a folder")
     return path

@@ -5,18 +5,23 @@ A chip file is TOML with the tables of `Chip`'s fields; `chips/nnpi.toml` is the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
 from typing import Annotated
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from hwsim.chip_file import ChipFiles, Count, Name, Rate, capacity
+from workloads.nearest import one_of
+from workloads.workload import KINDS
 
 KIND, VERSION = "chip", 1
 
 Seconds = Annotated[float, Field(strict=True, gt=0, le=1e3, allow_inf_nan=False)]
 Width = Annotated[float, Field(strict=True, ge=1 / 64, le=64, allow_inf_nan=False)]
 Sigma = Annotated[float, Field(strict=True, gt=0, le=2, allow_inf_nan=False)]
+Factor = Annotated[float, Field(strict=True, ge=1 / 64, le=64, allow_inf_nan=False)]
 Switch = Annotated[bool, Field(strict=True)]
 
 _CONFIG = ConfigDict(extra="forbid")
@@ -90,6 +95,28 @@ class Effects:
 
 
 @dataclass(frozen=True, config=_CONFIG)
+class Factors:
+    """What measurements say of whole kinds of op: kind -> factor; 1 where none is given.
+
+    Attributes:
+        compute: on the compute time, where the workload has no measured latency of the op.
+        traffic: on the bytes that the reads of its weight, and the writes and reads of its activation, move. What a
+            tensor holds of a memory stays.
+    """
+
+    compute: Mapping[str, Factor] = field(default_factory=dict)
+    traffic: Mapping[str, Factor] = field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _of_kinds(self) -> Factors:
+        for table, factors in (("compute", self.compute), ("traffic", self.traffic)):
+            for kind in factors:
+                if kind not in KINDS:
+                    raise ValueError(f"factors.{table}: {one_of(kind, KINDS)}")
+        return self
+
+
+@dataclass(frozen=True, config=_CONFIG)
 class Chip:
     """A chip. `memories` are 2 to 8, slowest first; choice number m of a mapping is memories[m]."""
 
@@ -101,6 +128,7 @@ class Chip:
     prefetch: Prefetch
     noise: Noise
     effects: Effects
+    factors: Factors = field(default_factory=Factors)
 
     @model_validator(mode="after")
     def _consistent(self) -> Chip:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hwsim.nnpi.chip import Chip
 
 _COMPUTE = {
@@ -21,51 +23,84 @@ _EFFECTS = {
     "noise": "measurements vary by noise.sigma",
 }
 
+_FACTORS = {
+    "compute": "On the compute time of every op of a kind; 1 where a kind is not named.",
+    "traffic": "On the bytes that reads and writes of its tensors move; what they hold of a memory stays.",
+}
 
-def template(chip: Chip, name: str) -> str:
-    """TOML text with the chip's values under another name, a comment on each; `parse_chip` reads it back."""
+
+def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> str:
+    """TOML text with the chip's values under another name, a comment on each; `parse_chip` reads it back.
+
+    `notes` are other comments, by where the value stands: "memories.dram.bandwidth_Bps", "factors.compute.conv".
+    """
+    told = notes or {}
+
+    def line(where: str, value: str, why: str) -> str:
+        return _line(where.rsplit(".", 1)[-1], value, told.get(where, why))
+
     lines = [
-        f"# A chip like {chip.name}: change what is different. docs/nnpi.md has the equations.",
+        told.get("", f"# A chip like {chip.name}: change what is different. docs/nnpi.md has the equations."),
         'kind = "chip"',
         "version = 1",
-        _line("name", f'"{name}"', "summaries, tables and figures tell chips apart by it"),
+        line("name", f'"{name}"', "summaries, tables and figures tell chips apart by it"),
         "",
         "# 2 to 8 memories, the slowest (and largest) first. Choice 0 of a mapping is the first one.",
     ]
     for memory in chip.memories:
+        of = f"memories.{memory.name}"
+        rate = _rate(memory.bandwidth_Bps)
         lines += [
             "[[memories]]",
             f'name = "{memory.name}"',
-            _line("capacity_bytes", f"{memory.capacity_bytes:_}", "bytes that tensors may take"),
-            _line("bandwidth_Bps", _rate(memory.bandwidth_Bps), "bytes a second, reads and writes together"),
+            line(f"{of}.capacity_bytes", f"{memory.capacity_bytes:_}", "bytes that tensors may take"),
+            line(f"{of}.bandwidth_Bps", rate, "bytes a second, reads and writes together"),
             "",
         ]
     lines += ["[compute]"]
     for key, why in _COMPUTE.items():
         value = getattr(chip.compute, key)
-        lines.append(_line(key, _rate(value) if key == "clock_Hz" else str(value), why))
+        lines.append(line(f"compute.{key}", _rate(value) if key == "clock_Hz" else str(value), why))
+    widths, prefetch = chip.element_bytes, chip.prefetch
     lines += [
         "",
         "[overhead]",
-        _line("launch_s", repr(chip.overhead.launch_s), "seconds every op costs whatever it does"),
+        line("overhead.launch_s", repr(chip.overhead.launch_s), "seconds every op costs whatever it does"),
         "",
         "[element_bytes]",
-        _line("weight", repr(chip.element_bytes.weight), "bytes an element: 1 is int8, 2 bfloat16, 0.5 int4"),
-        _line("activation", repr(chip.element_bytes.activation), "likewise"),
+        line("weight", repr(widths.weight), "bytes an element: 1 is int8, 2 bfloat16, 0.5 int4"),
+        line("activation", repr(widths.activation), "likewise"),
         "",
         "# Both name memories above, any but the first; with two memories both are the second.",
         "[prefetch]",
-        _line("into", f'"{chip.prefetch.into}"', "where weights of the slowest memory are fetched to"),
-        _line("via", f'"{chip.prefetch.via}"', "what all traffic of the slowest memory crosses"),
+        line("into", f'"{prefetch.into}"', "where weights of the slowest memory are fetched to"),
+        line("via", f'"{prefetch.via}"', "what all traffic of the slowest memory crosses"),
         "",
         "[noise]",
-        _line("sigma", repr(chip.noise.sigma), "of the logarithm of a measured latency"),
+        line("noise.sigma", repr(chip.noise.sigma), "of the logarithm of a measured latency"),
         "",
         "# What the simulation counts.",
         "[effects]",
     ]
-    lines += [_line(key, str(getattr(chip.effects, key)).lower(), why) for key, why in _EFFECTS.items()]
+    lines += [
+        line(f"effects.{key}", str(getattr(chip.effects, key)).lower(), why) for key, why in _EFFECTS.items()
+    ]
+    lines += _factors(chip, told)
     return "\n".join(lines) + "\n"
+
+
+def _factors(chip: Chip, notes: Mapping[str, str]) -> list[str]:
+    """The tables of factors that the chip has."""
+    lines = []
+    for table, why in _FACTORS.items():
+        factors = getattr(chip.factors, table)
+        if factors:
+            lines += ["", f"# {why}", f"[factors.{table}]"]
+            lines += [
+                _line(kind, repr(factor), notes.get(f"factors.{table}.{kind}", ""))
+                for kind, factor in factors.items()
+            ]
+    return lines
 
 
 def _rate(value: float) -> str:
@@ -75,4 +110,4 @@ def _rate(value: float) -> str:
 
 
 def _line(key: str, value: str, why: str) -> str:
-    return f"{key} = {value}".ljust(36) + f" # {why}"
+    return f"{key} = {value}".ljust(36) + f" # {why}" if why else f"{key} = {value}"

@@ -17,7 +17,7 @@ def explain(
     start_s = 0.0
     seconds: dict[str, float] = {}
     for i, name in enumerate(nodes):
-        traffic = [int(b) for b in trace.traffic_bytes[i]]
+        traffic: list[float] = trace.traffic_bytes[i].tolist()
         op = OpTime(
             name=name,
             weight=_memory(memories, int(mapping[i, 0])),
@@ -25,7 +25,7 @@ def explain(
             start_s=start_s,
             duration_s=float(trace.duration_s[i]),
             bound_by=_bound_by(tables, i, traffic, memories),
-            traffic_bytes=dict(zip(memories, traffic, strict=True)),
+            traffic_bytes={m: round(moved) for m, moved in zip(memories, traffic, strict=True)},
             prefetched_bytes=int(trace.prefetched_bytes[i]),
             fetched_bytes=int(trace.fetched_bytes[i]),
         )
@@ -45,7 +45,7 @@ def _memory(memories: tuple[str, ...], choice: int) -> str | None:
     return memories[choice] if choice >= 0 else None
 
 
-def _bound_by(tables: Tables, i: int, traffic: list[int], memories: tuple[str, ...]) -> str:
+def _bound_by(tables: Tables, i: int, traffic: list[float], memories: tuple[str, ...]) -> str:
     """The largest term of the op's roofline; of equal ones compute, then the slower memory."""
     if tables.measured[i]:
         terms = {"measured": float(tables.compute_s[i])}

@@ -33,13 +33,13 @@ class Trace(NamedTuple):
 
     Attributes:
         duration_s: float64 [N].
-        traffic_bytes: int64 [N, L], on each memory, crossing traffic included.
+        traffic_bytes: float64 [N, L], on each memory, crossing traffic included; whole where no factor is on traffic.
         prefetched_bytes: int64 [N], bytes of the op's weight that the DMA had fetched before it began.
         fetched_bytes: int64 [N], bytes that the DMA fetched while the op ran.
     """
 
     duration_s: Floats
-    traffic_bytes: NDArray[np.int64]
+    traffic_bytes: Floats
     prefetched_bytes: NDArray[np.int64]
     fetched_bytes: NDArray[np.int64]
 
@@ -47,7 +47,7 @@ class Trace(NamedTuple):
     def empty(ops: int, memories: int) -> Trace:
         """Room for `ops` ops."""
         n = np.zeros
-        return Trace(n(ops), n((ops, memories), np.int64), n(ops, np.int64), n(ops, np.int64))
+        return Trace(n(ops), n((ops, memories)), n(ops, np.int64), n(ops, np.int64))
 
 
 @kernel
@@ -67,7 +67,7 @@ def _allot(
 
 
 @kernel
-def _longest(compute_s: float, traffic: NDArray[np.int64], inverse_bandwidth: Floats) -> float:
+def _longest(compute_s: float, traffic: Floats, inverse_bandwidth: Floats) -> float:
     """The roofline: seconds of the busiest among the compute units and the memories."""
     longest_s = compute_s
     for m in range(len(traffic)):
@@ -76,8 +76,8 @@ def _longest(compute_s: float, traffic: NDArray[np.int64], inverse_bandwidth: Fl
 
 
 @kernel
-def inference_seconds(tables: Tables, mapping: Mapping16, traffic: NDArray[np.int64], trace: Trace) -> float:
-    """Seconds of a valid mapping int16 [N, 2]; `traffic` [L] is scratch; fills `trace` if it has rows.
+def inference_seconds(tables: Tables, mapping: Mapping16, traffic: Floats, trace: Trace) -> float:
+    """Seconds of a valid mapping int16 [N, 2]; `traffic` float64 [L] is scratch; fills `trace` if it has rows.
 
     The stream's bytes position .. fetched are in the buffer, where `position` is where the weights of this and later
     ops begin. Invariant at every op: position <= fetched <= position + free.
@@ -92,7 +92,7 @@ def inference_seconds(tables: Tables, mapping: Mapping16, traffic: NDArray[np.in
     position = 0
     fetched = 0
     for i in range(len(mapping)):
-        traffic[:] = 0
+        traffic[:] = 0.0
         weight, home = mapping[i, 0], mapping[i, 1]
 
         # The op's output takes its room before the op runs. What no longer fits in the buffer is dropped from its end,
@@ -103,13 +103,13 @@ def inference_seconds(tables: Tables, mapping: Mapping16, traffic: NDArray[np.in
 
         buffered = 0
         if weight >= 0:
-            from_home = tables.weight_read_bytes[i]
+            from_home = float(tables.weight_read_bytes[i])
             if weight == 0 and tables.passes[i] > 0:
                 # The op's weight is the head of the stream: every pass reads its buffered part from `into`. It leaves
                 # the stream, fetched or not.
                 buffered = min(weight_bytes[i], fetched - position)
-                traffic[into] += buffered * tables.passes[i]
-                from_home -= buffered * tables.passes[i]
+                traffic[into] += buffered * tables.pass_bytes[i]
+                from_home -= buffered * tables.pass_bytes[i]
                 position += weight_bytes[i]
                 fetched = max(position, fetched)
             traffic[weight] += from_home
@@ -125,12 +125,12 @@ def inference_seconds(tables: Tables, mapping: Mapping16, traffic: NDArray[np.in
                 traffic[source] += tables.edge_bytes[e]
         if home >= 0:
             # More may stay than the op writes: it may drop bytes, or read one input twice.
-            traffic[home] += max(activation_bytes[i] - stays, 0)
+            traffic[home] += max(tables.written_bytes[i] - stays, 0)
         if tables.moves:
             # The network's inputs come from the slowest memory, and its outputs end there.
             traffic[0] += tables.external_bytes[i]
             if tables.is_output[i] and home > 0:
-                traffic[0] += activation_bytes[i]
+                traffic[0] += tables.written_bytes[i]
         # Only now is traffic[0] complete, and all of it crosses the memory `via`.
         if tables.cross:
             traffic[via] += traffic[0]
@@ -168,7 +168,7 @@ def inference_seconds(tables: Tables, mapping: Mapping16, traffic: NDArray[np.in
 @kernel
 def _latencies(tables: Tables, mapping: Mapping16, normals: Floats, trace: Trace) -> Floats:
     out = np.empty(len(mapping), np.float64)
-    traffic = np.zeros(len(tables.capacity_bytes), np.int64)
+    traffic = np.zeros(len(tables.capacity_bytes))
     sigma = tables.sigma
     for b in range(len(mapping)):
         out[b] = inference_seconds(tables, mapping[b], traffic, trace)

@@ -45,7 +45,7 @@ def _anneal(
 ) -> tuple[Mapping16, float, Mapping16, float]:
     """Steps steps[0] .. steps[1] - 1 of an annealing of steps[2]; the best map, its cost, the last map, its cost."""
     levels, ops = len(tables.capacity_bytes), start.shape[1]
-    traffic = np.zeros(levels, np.int64)
+    traffic = np.zeros(levels)
     usage = np.zeros((levels, ops), np.int64)
     weight_ops = tensors[np.nonzero(tensors[:, 1] == 0)[0], 0]
     current = start.copy()

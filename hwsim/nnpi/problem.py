@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Annotated, Literal
@@ -21,7 +22,7 @@ from typing_extensions import Doc
 
 from hwsim.capabilities import Lifetime, Occupancy, Solution
 from hwsim.explanation import Explanation
-from hwsim.family import Family
+from hwsim.family import Effects, Estimate, Family
 from hwsim.keys import derive, normals
 from hwsim.nnpi.chip import Chip, chip_file
 from hwsim.nnpi.explain import explain
@@ -230,6 +231,22 @@ class NnpiProblem:
         from hwsim.nnpi.family.family import NnpiFamily
 
         return NnpiFamily(self._noise_free(), self._workload, self._chip.memory_names)
+
+    @property
+    def describable(self) -> Sequence[str]:
+        """The effects that a chip file can have."""
+        from hwsim.nnpi.family.fitted import DESCRIBABLE
+
+        return DESCRIBABLE
+
+    def described(
+        self, estimates: Mapping[str, Estimate], effects: Effects, name: str
+    ) -> tuple[NnpiProblem, str]:
+        """See `hwsim.family.CanDescribe`; the text is a chip file."""
+        from hwsim.nnpi.family.fitted import fitted
+
+        chip, text = fitted(self._chip, estimates, effects, name)
+        return NnpiProblem(self._workload, chip, self.config), text
 
     def fingerprint(self) -> str:
         """Hex digest of simulator version, chip, workload and settings."""

@@ -146,7 +146,7 @@ def tensors(tables: Tables) -> list[Tensor]:
         if weight:
             found.append(Tensor(i, WEIGHT, weight, 0, ops - 1, int(tables.weight_read_bytes[i])))
         if activation:
-            moved = activation + int(reads[i])
+            moved = int(tables.written_bytes[i] + reads[i])
             found.append(Tensor(i, ACTIVATION, activation, i, int(tables.last_use[i]), moved))
     return found
 

@@ -35,11 +35,13 @@ class Tables(NamedTuple):
 
     Attributes:
         weight_bytes, activation_bytes: int64 [N], held; 0 = dead decision.
-        weight_read_bytes, external_bytes: int64 [N], moved an inference.
+        weight_read_bytes, written_bytes, external_bytes: int64 [N], moved an inference: the chip's traffic factors on
+            all but the last.
         passes: int64 [N], how many whole times an inference reads the weight; 0 where only rows are gathered.
+        pass_bytes: float64 [N], bytes that those passes move for each byte of the weight: passes * traffic factor.
         is_output, rearranges: bool [N].
         edge_start: int64 [N + 1]; the inputs of op i are edges edge_start[i] .. edge_start[i + 1] - 1.
-        edge_source, edge_bytes: int64 [E].
+        edge_source, edge_bytes: int64 [E]; bytes with the producer's traffic factor.
         last_use: int64 [N], last op that reads the activation (the op itself where none does).
         free_start, free_op: int64 [N + 1] and [<= N]: activations that die with op i, as edge_start does it.
         mac_s, dsp_s: float64 [N]; compute_s: float64 [N], their maximum, or the measured time instead.
@@ -53,8 +55,10 @@ class Tables(NamedTuple):
     weight_bytes: Ints
     activation_bytes: Ints
     weight_read_bytes: Ints
+    written_bytes: Ints
     external_bytes: Ints
     passes: Ints
+    pass_bytes: Floats
     is_output: Bools
     rearranges: Bools
     edge_start: Ints
@@ -101,27 +105,32 @@ def build_tables(workload: Workload, chip: Chip) -> Tables:
     weight_scale = _scale(chip.element_bytes.weight, workload.element_bytes.weight)
     activation_scale = _scale(chip.element_bytes.activation, workload.element_bytes.activation)
     held = _rescale([op.weight_bytes for op in workload], weight_scale)
-    read = _rescale([op.weight_read_bytes if op.weight_bytes else 0 for op in workload], weight_scale)
+    read = [op.weight_read_bytes if op.weight_bytes else 0 for op in workload]
+    passes = _rescale(read, weight_scale) // np.maximum(held, 1)
+    of_traffic = [chip.factors.traffic.get(op.kind, 1.0) for op in workload]
     edges = workload.edges()
     last_use = last_consumer(workload)
     activation = _rescale([op.output_bytes for op in workload], activation_scale)
     dying = np.array([i for i in np.argsort(last_use, kind="stable") if activation[i] > 0], np.int64)
     steps = np.arange(len(workload) + 1)
-    mac_s = np.array([mac_seconds(op.gemm, chip.compute) if op.gemm else 0.0 for op in workload], np.float64)
-    dsp_s = np.array([dsp_seconds(op.vector_ops, chip.compute) for op in workload], np.float64)
+    mac_s, dsp_s = _engine_seconds(workload, chip)
     bandwidth = np.array([memory.bandwidth_Bps for memory in chip.memories], np.float64)
     names, effects = chip.memory_names, chip.effects
     tables = Tables(
         weight_bytes=held,
         activation_bytes=activation,
-        weight_read_bytes=read,
+        weight_read_bytes=_rescale(read, weight_scale, of_traffic),
+        written_bytes=_rescale([op.output_bytes for op in workload], activation_scale, of_traffic),
         external_bytes=_rescale([op.external_bytes for op in workload], activation_scale),
-        passes=read // np.maximum(held, 1),
+        passes=passes,
+        pass_bytes=np.multiply(passes, of_traffic, dtype=np.float64),
         is_output=np.array([op.is_output for op in workload], np.bool_),
         rearranges=np.array([op.kind in REARRANGING for op in workload], np.bool_),
         edge_start=np.searchsorted([consumer for _, consumer, _ in edges], steps).astype(np.int64),
         edge_source=np.array([source for source, _, _ in edges], np.int64),
-        edge_bytes=_rescale([read_bytes for _, _, read_bytes in edges], activation_scale),
+        edge_bytes=_rescale(
+            [size for _, _, size in edges], activation_scale, [of_traffic[source] for source, _, _ in edges]
+        ),
         last_use=last_use,
         free_start=np.searchsorted(last_use[dying], steps).astype(np.int64),
         free_op=dying,
@@ -169,6 +178,14 @@ def slowest_demand_bytes(tables: Tables) -> int:
     return int(tables.weight_bytes.sum() + (usage - before).max(initial=0))
 
 
+def _engine_seconds(workload: Workload, chip: Chip) -> tuple[Floats, Floats]:
+    """Seconds float64 [N] of the multiply-accumulate grids, and of the vector units, the chip's factors counted."""
+    factor = np.array([chip.factors.compute.get(op.kind, 1.0) for op in workload], np.float64)
+    mac_s = [mac_seconds(op.gemm, chip.compute) if op.gemm else 0.0 for op in workload]
+    dsp_s = [dsp_seconds(op.vector_ops, chip.compute) for op in workload]
+    return np.multiply(mac_s, factor), np.multiply(dsp_s, factor)
+
+
 def _compute(op: Op, mac_s: float, dsp_s: float) -> float:
     return max(mac_s, dsp_s) if op.latency_s is None else op.latency_s
 
@@ -177,9 +194,10 @@ def _scale(chip: float, workload: float) -> Fraction:
     return Fraction(chip) / Fraction(workload)
 
 
-def _rescale(sizes: list[int], scale: Fraction) -> Ints:
-    """Sizes at the chip's width, rounded up. InputError where sums of them could overflow."""
-    found = [ceil(size * scale) for size in sizes]
+def _rescale(sizes: list[int], scale: Fraction, factors: list[float] | None = None) -> Ints:
+    """Sizes at the chip's width times their factors, rounded up. InputError where sums of them could overflow."""
+    scales = [scale] * len(sizes) if factors is None else [scale * Fraction(factor) for factor in factors]
+    found = [ceil(size * by) for size, by in zip(sizes, scales, strict=True)]
     if sum(found) >= MOST_BYTES:
         raise InputError(
             f"element_bytes: expected tensors of less than {MOST_BYTES:,} bytes in all at the chip's widths,"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwsim.family import Family
+from hwsim.family import Learnable
 from hwsim.problem import Floats, Mapping16
 
 MOST = 400
@@ -22,7 +22,7 @@ class Data:
     Attributes:
         mapping: int16 [M, N, H].
         log_cost: float64 [M].
-        places: float64 [M, F], `Family.places` as shares of the cost.
+        places: float64 [M, F], `Learnable.places` as shares of the cost.
         residual_gram: float64 [M, M], covariance of a residual of size 1.
         distance_gram: float64 [M, M], covariance of what depends on the distance, of size 1.
     """
@@ -37,7 +37,7 @@ class Data:
         return len(self.log_cost)
 
 
-def gather(family: Family, mapping: Mapping16, cost: Floats, most: int = MOST) -> Data:
+def gather(family: Learnable, mapping: Mapping16, cost: Floats, most: int = MOST) -> Data:
     """Data of different mappings [M, N, H] with costs [M], all finite and positive; thinned out beyond `most`."""
     if len(cost) > most:
         kept = thin(cost, most)

@@ -29,7 +29,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from egrl.methods.twin.data import Data
-from hwsim.family import Effects, Family, Model
+from hwsim.family import Effects, Learnable, Model
 from hwsim.problem import Floats
 
 LEAST_LOG = -8.0
@@ -45,7 +45,7 @@ class Scales:
     Attributes:
         noise: standard deviation of a measurement's logarithm.
         own: multiple of the prior spreads of parameters of single nodes.
-        residual: multiple of `Family.places`.
+        residual: multiple of `Learnable.places`.
         discrepancy: standard deviation of what depends on the distance.
     """
 
@@ -105,7 +105,7 @@ class Linear:
 class Inference:
     """One set of data under one family."""
 
-    def __init__(self, family: Family, data: Data) -> None:
+    def __init__(self, family: Learnable, data: Data) -> None:
         self.family, self.data = family, data
         self.single: NDArray[np.bool_] = np.array([p.own for p in family.parameters])
 

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from egrl.methods.twin.data import Data, closeness
 from egrl.methods.twin.inference import PRIOR, Inference, Linear, Scales
-from hwsim.family import Effects, Family, Model
+from hwsim.family import Effects, Learnable, Model
 from hwsim.problem import Floats, Mapping16
 
 FLIP_COST = 1.5
@@ -77,6 +78,19 @@ class Posterior:
         residual = self.scales.residual**2 * (self._inference.data.places.T @ self._weights)
         return replace(self.near.model, residual=residual)
 
+    def doubt(self) -> Floats:
+        """float64 [P]: standard deviations of theta, the family taken as linear near the mode."""
+        variance = self._inference.spread(self.scales) ** 2
+        to_data = self.near.slope * variance
+        known = np.einsum("mp,mp->p", to_data, cho_solve(self._root, to_data))
+        return np.sqrt(np.maximum(variance - known, 0.0))
+
+    def covariance(self, columns: NDArray[np.int64]) -> Floats:
+        """float64 [K, K]: of parameters int64 [K] of theta, as `doubt` has their standard deviations."""
+        variance = self._inference.spread(self.scales)[columns] ** 2
+        to_data = self.near.slope[:, columns] * variance
+        return np.asarray(np.diag(variance) - to_data.T @ cho_solve(self._root, to_data))
+
     def sample(self, rng: np.random.Generator) -> Model:
         """A model drawn from the posterior, the family taken as linear near the mode of its effects."""
         inference, scales, data = self._inference, self.scales, self._inference.data
@@ -112,13 +126,13 @@ class Posterior:
         return np.asarray(mean), np.sqrt(np.maximum(prior - known, 0.0))
 
 
-def fit(family: Family, data: Data, beliefs: Beliefs) -> Iterator[Posterior | None]:
+def fit(family: Learnable, data: Data, beliefs: Beliefs) -> Iterator[Posterior | None]:
     """The posterior, at the end; None in between, now and then, so that a caller can look at the clock.
 
     `beliefs` are where it begins, and are brought up to date.
     """
     inference = Inference(family, data)
-    near = _structure(inference, beliefs, beliefs.likely[0]).near
+    near = structure(inference, beliefs, beliefs.likely[0]).near
     yield None
     beliefs.scales = inference.tune(near, beliefs.scales)
     if len(data) >= SEARCH_GROWTH * beliefs.searched:
@@ -126,13 +140,14 @@ def fit(family: Family, data: Data, beliefs: Beliefs) -> Iterator[Posterior | No
     structures = []
     for effects in beliefs.likely:
         yield None
-        structures.append(_structure(inference, beliefs, effects))
+        structures.append(structure(inference, beliefs, effects))
     structures.sort(key=lambda structure: -structure.evidence)
     beliefs.likely = tuple(structure.near.model.effects for structure in structures)
     yield Posterior(inference, beliefs.scales, structures)
 
 
-def _structure(inference: Inference, beliefs: Beliefs, effects: Effects) -> Structure:
+def structure(inference: Inference, beliefs: Beliefs, effects: Effects) -> Structure:
+    """A set of effects at its mode, searched from where `beliefs` have it; they are brought up to date."""
     start = beliefs.theta.get(effects)
     if start is None:
         start = np.zeros(len(inference.single))
@@ -145,7 +160,7 @@ def _structure(inference: Inference, beliefs: Beliefs, effects: Effects) -> Stru
 def _search(inference: Inference, beliefs: Beliefs) -> Iterator[None]:
     """Flip one effect after the other as long as that raises the evidence; then learn the scales again."""
     at = beliefs.likely[0]
-    seen = {at: _structure(inference, beliefs, at)}
+    seen = {at: structure(inference, beliefs, at)}
     improved = True
     while improved:
         improved = False
@@ -154,7 +169,7 @@ def _search(inference: Inference, beliefs: Beliefs) -> Iterator[None]:
             if effects in seen:
                 continue
             yield None
-            seen[effects] = _structure(inference, beliefs, effects)
+            seen[effects] = structure(inference, beliefs, effects)
             if seen[effects].evidence > seen[at].evidence:
                 at, improved = effects, True
     yield None

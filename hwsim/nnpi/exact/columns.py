@@ -96,13 +96,13 @@ def traffic(tables: Tables, of: Scope, place: Places) -> NDArray[np.int64]:
             out[rows, place[:, k]] += np.where(in_place, 0, size)
             stays += np.where(in_place, size, 0)
     if own is not None:
-        out[rows, home] += np.maximum(tables.activation_bytes[i] - stays, 0)
+        out[rows, home] += np.maximum(tables.written_bytes[i] - stays, 0)
     if weight is not None:
         out[rows, place[:, weight]] += tables.weight_read_bytes[i]
     if tables.moves:
         out[:, 0] += tables.external_bytes[i]
         if tables.is_output[i] and own is not None:
-            out[:, 0] += np.where(home > 0, tables.activation_bytes[i], 0)
+            out[:, 0] += np.where(home > 0, tables.written_bytes[i], 0)
     if tables.cross:
         out[:, tables.via] += out[:, 0]
     return out
@@ -111,10 +111,10 @@ def traffic(tables: Tables, of: Scope, place: Places) -> NDArray[np.int64]:
 def slope(tables: Tables, op: int) -> Floats:
     """float64 [L]: how the op's traffic changes with each byte of its weight that was prefetched."""
     change: Floats = np.zeros(len(tables.capacity_bytes), np.float64)
-    change[0] -= tables.passes[op]
-    change[tables.into] += tables.passes[op]
+    change[0] -= tables.pass_bytes[op]
+    change[tables.into] += tables.pass_bytes[op]
     if tables.cross:
-        change[tables.via] -= tables.passes[op]
+        change[tables.via] -= tables.pass_bytes[op]
     return change
 
 

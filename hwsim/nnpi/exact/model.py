@@ -213,7 +213,7 @@ class _Writer:
         has_output = of.column(i, ACTIVATION) is not None
         home = int(self.first[i, ACTIVATION]) + m
         read: Terms = {}
-        written: Terms = {home: float(tables.activation_bytes[i])} if has_output else {}
+        written: Terms = {home: float(tables.written_bytes[i])} if has_output else {}
         for (op, head), size in zip(of.tensors, of.read_bytes, strict=True):
             if not size:
                 continue
@@ -227,7 +227,7 @@ class _Writer:
                 read[stays] = written[stays] = -float(size)
         if len(written) > 1:  # bytes written are never negative, however much of them stays
             write = self.draft.add(1.0)
-            whole = float(tables.activation_bytes[i])
+            whole = float(tables.written_bytes[i])
             row = {v: c / whole for v, c in written.items()}
             self.draft.row({**row, write: -1.0}, -INFINITY, 0.0)
             written = {write: whole}
@@ -241,7 +241,7 @@ class _Writer:
         const = float(tables.external_bytes[i])
         if tables.is_output[i] and of.column(i, ACTIVATION) is not None:
             # An output that already lies there is not written again: size * (1 - "it lies there").
-            size, home = float(tables.activation_bytes[i]), int(self.first[i, ACTIVATION])
+            size, home = float(tables.written_bytes[i]), int(self.first[i, ACTIVATION])
             slowest = {**slowest, home: slowest.get(home, 0.0) - size}
             const += size
         return slowest, const

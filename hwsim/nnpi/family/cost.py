@@ -142,8 +142,8 @@ def seconds(
             from_home = float(tables.weight_read_bytes[i])
             if weight == 0 and passes[i] > 0:
                 buffered = min(float(weight_bytes[i]), fetched - position)
-                traffic[into] += buffered * passes[i] * weight_factor[i]
-                from_home -= buffered * passes[i]
+                traffic[into] += buffered * tables.pass_bytes[i] * weight_factor[i]
+                from_home -= buffered * tables.pass_bytes[i]
                 position += weight_bytes[i]
                 fetched = max(position, fetched)
             traffic[weight] += from_home * weight_factor[i]
@@ -161,7 +161,7 @@ def seconds(
                 traffic[source] += moved
                 accesses[source] += 1
         if home >= 0:
-            written = activation_bytes[i] * activation_factor[i]
+            written = tables.written_bytes[i] * activation_factor[i]
             traffic[home] += max(written - stays, 0.0)
             accesses[home] += 1
             total_s += residual_s[i, 1, home]

@@ -29,7 +29,7 @@ class NnpiFamily:
         self._layout = Layout(tables, workload, memories)
         sizes = np.stack([tables.weight_bytes, tables.activation_bytes], axis=1)
         self._tensors: NDArray[np.int64] = np.argwhere(sizes > 0)
-        moved = np.stack([tables.weight_read_bytes, tables.activation_bytes], axis=1).astype(np.float64)
+        moved = np.stack([tables.weight_read_bytes, tables.written_bytes], axis=1).astype(np.float64)
         np.add.at(moved[:, 1], tables.edge_source, tables.edge_bytes)
         access_s = ACCESS_SHARE * (tables.launch_s or LAUNCH_S)
         there_s = moved[:, :, None] * tables.inverse_bandwidth + 2.0 * access_s

@@ -67,7 +67,7 @@ def _backwards(tables: Tables, terms: Terms, mapping: Mapping16, tape: Tape, slo
             by_traffic[0] += by_traffic[via]
         written, stays = 0.0, 0.0
         if home >= 0:
-            written = tables.activation_bytes[i] * terms.activation_factor[i]
+            written = tables.written_bytes[i] * terms.activation_factor[i]
             if terms.moves and tables.is_output[i] and home > 0:
                 slope[at_activation + i] += by_traffic[0] * written
         for e in range(tables.edge_start[i], tables.edge_start[i + 1]):
@@ -87,7 +87,7 @@ def _backwards(tables: Tables, terms: Terms, mapping: Mapping16, tape: Tape, slo
                         moved = tables.edge_bytes[e] * terms.activation_factor[producer]
                         slope[at_activation + producer] -= by_traffic[home] * moved
         if weight >= 0:
-            factor, passes = terms.weight_factor[i], tables.passes[i]
+            factor, passes = terms.weight_factor[i], tables.pass_bytes[i]
             from_home = tables.weight_read_bytes[i] - tape.buffered[i] * passes
             slope[at_weight + i] += (
                 by_traffic[weight] * from_home + by_traffic[into] * tape.buffered[i] * passes
@@ -95,7 +95,7 @@ def _backwards(tables: Tables, terms: Terms, mapping: Mapping16, tape: Tape, slo
             by_buffered += (by_traffic[into] - by_traffic[weight]) * passes * factor
 
             # What of its weight had been fetched.
-            if weight == 0 and passes > 0:
+            if weight == 0 and tables.passes[i] > 0:
                 if tape.kept[i] <= tape.position[i] + tables.weight_bytes[i]:
                     by_fetched = 0.0
                 if tape.kept[i] - tape.position[i] < tables.weight_bytes[i]:

@@ -72,23 +72,27 @@ class Layout:
         levels, launch_s = self._levels, self._launch_s
         for m, name in enumerate(memories):
             bandwidth = float(self._tables.bandwidth_Bps[m])
-            self._add([m], Parameter(f"bandwidth {name}", CONSTANT, bandwidth, "B/s"))
+            self._add([m], Parameter(f"bandwidth {name}", CONSTANT, bandwidth, "B/s", shared=True))
         for m, name in enumerate(memories):
-            latency = Parameter(f"access {name}", GENERIC_SPREAD, ACCESS_SHARE * launch_s, "s", "access")
+            latency = Parameter(
+                f"access {name}", GENERIC_SPREAD, ACCESS_SHARE * launch_s, "s", "access", shared=True
+            )
             self._add([levels + m], latency)
-        self._add([2 * levels], Parameter("launch", CONSTANT, launch_s, "s", "overhead"))
-        self._add([2 * levels + 1], Parameter("serial", GENERIC_SPREAD, WAITING, "", "serial"))
-        self._add([2 * levels + 2], Parameter("shared", GENERIC_SPREAD, WAITING, "", "shared"))
-        self._add(self._compute, Parameter("compute", CONSTANT, 1.0))
+        self._add([2 * levels], Parameter("launch", CONSTANT, launch_s, "s", "overhead", shared=True))
+        for at, name in enumerate(("serial", "shared"), 2 * levels + 1):
+            self._add([at], Parameter(name, GENERIC_SPREAD, WAITING, "", name, shared=True))
+        self._add(self._compute, Parameter("compute", CONSTANT, 1.0, shared=True))
 
     def _add_kinds(self, workload: Workload) -> None:
         """Of ops of one kind, and of ops that are equal (a network repeats its layers)."""
         kinds = np.array([op.kind for op in workload])
         for kind in sorted(set(kinds.tolist())):
-            self._add(self._compute[kinds == kind], Parameter(f"compute of {kind} ops", KIND, 1.0))
+            self._add(
+                self._compute[kinds == kind], Parameter(f"compute of {kind} ops", KIND, 1.0, shared=True)
+            )
         for kind in sorted(set(kinds.tolist())):
             both = np.concatenate([self._compute[kinds == kind] + k * self._ops for k in (1, 2)])
-            self._add(both, Parameter(f"traffic of {kind} ops", KIND_TRAFFIC, 1.0))
+            self._add(both, Parameter(f"traffic of {kind} ops", KIND_TRAFFIC, 1.0, shared=True))
         equal: dict[object, list[int]] = {}
         for i, op in enumerate(workload):
             equal.setdefault((op.kind, op.gemm, op.vector_ops), []).append(i)

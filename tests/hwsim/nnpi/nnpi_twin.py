@@ -68,6 +68,19 @@ class Twin:
         )
         return math.ceil(size * ratio)
 
+    def traffic_factor(self, op: Op) -> Fraction:
+        return Fraction(self.chip.factors.traffic.get(op.kind, 1.0))
+
+    def read_size(self, op: Op) -> int:
+        ratio = Fraction(self.chip.element_bytes.weight) / Fraction(self.workload.element_bytes.weight)
+        return math.ceil(op.weight_read_bytes * ratio * self.traffic_factor(op))
+
+    def moved_activation(self, producer: Op, size: int) -> int:
+        ratio = Fraction(self.chip.element_bytes.activation) / Fraction(
+            self.workload.element_bytes.activation
+        )
+        return math.ceil(size * ratio * self.traffic_factor(producer))
+
     def canonical(self, mapping: list[list[int]]) -> list[list[int]]:
         return [
             [w if self.weights[i].size else -1, a if self.activations[i].size else -1]
@@ -107,7 +120,8 @@ class Twin:
             g = op.gemm
             tiles = g.groups * math.ceil(g.rows / c.mac_rows) * math.ceil(g.cols / c.mac_cols)
             mac = math.ceil(tiles / c.ices) * math.ceil(g.reduction / c.mac_depth) / c.clock_Hz
-        return max(mac, op.vector_ops / (c.ices * c.dsp_lanes * c.clock_Hz))
+        factor = self.chip.factors.compute.get(op.kind, 1.0)
+        return max(mac * factor, op.vector_ops / (c.ices * c.dsp_lanes * c.clock_Hz) * factor)
 
     def streams(self, mapping: list[list[int]], i: int) -> bool:
         """The DMA can fetch this weight: it lies in the slowest memory and is read whole."""
@@ -140,18 +154,19 @@ class Twin:
                 if buffer[-1][1] == 0:
                     buffer.pop()
 
-            traffic = [0 for _ in levels]
+            traffic = [0.0 for _ in levels]
             weight, home = mapping[i]
             ready = sum(b for j, b in buffer if j == i)
             if weight >= 0:
-                read = self.weight_size(op.weight_read_bytes)
-                from_buffer = ready * (read // self.weights[i].size)
+                passes = self.weight_size(op.weight_read_bytes) // self.weights[i].size
+                from_buffer = ready * (passes * float(self.traffic_factor(op)))
                 traffic[into] += from_buffer
-                traffic[weight] += read - from_buffer
-            write = self.activations[i].size
+                traffic[weight] += self.read_size(op) - from_buffer
+            write = self.moved_activation(op, op.output_bytes)
             for e in op.inputs:
-                source = mapping[self.position[e.source]][1]
-                size = self.activation_size(e.read_bytes)
+                producer = self.position[e.source]
+                source = mapping[producer][1]
+                size = self.moved_activation(self.workload.ops[producer], e.read_bytes)
                 if effects.moves and op.kind in ("reshape", "concat", "split") and source == home:
                     write -= size
                 elif source >= 0:
@@ -161,7 +176,7 @@ class Twin:
             if effects.moves:
                 traffic[0] += self.activation_size(op.external_bytes)
                 if op.is_output and home > 0:
-                    traffic[0] += self.activations[i].size
+                    traffic[0] += self.moved_activation(op, op.output_bytes)
             if effects.cross:
                 traffic[via] += traffic[0]
 

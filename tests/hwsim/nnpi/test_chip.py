@@ -9,7 +9,8 @@ import pytest
 import tomli_w
 from hypothesis import given, settings
 
-from hwsim.nnpi.chip import Chip, chip_file, chip_names, describe, load_chip, parse_chip
+from hwsim.nnpi.chip import Chip, Factors, chip_file, chip_names, describe, load_chip, parse_chip
+from hwsim.nnpi.chip_template import template
 from strategies import chips
 from workloads.errors import InputError
 
@@ -31,6 +32,12 @@ def test_nnpi_has_the_published_memories_and_peak():
     peak = 2 * c.ices * c.mac_rows * c.mac_cols * c.mac_depth * c.clock_Hz
     assert peak == pytest.approx(92e12, rel=0.01)
     assert "nnpi" in chip_names()
+
+
+def test_a_chip_without_factors_has_no_table_of_them_and_a_template_keeps_them():
+    assert "factors" not in TEXT
+    chip = replace(load_chip("nnpi"), name="mine", factors=Factors({"conv": 1.25}, {"matmul": 0.5}))
+    assert parse_chip(template(chip, "mine"), "x.toml") == chip
 
 
 def test_every_packaged_chip_loads():
@@ -68,6 +75,16 @@ def test_a_chip_loads_from_a_file(tmp_path):
         ("bandwidth_Bps = 680000000000.0", "bandwidth_Bps = 1.0", "memories.*does not fall.*dram.*llc"),
         ('name = "sram"', 'name = "llc"', "memories: expected different names"),
         ('into = "llc"', 'into = "cache"', "prefetch.into: expected.*llc, sram.*found 'cache'"),
+        (
+            "[effects]",
+            "[factors.traffic]\ncnv = 1.1\n[effects]",
+            r"factors.traffic: expected one of conv, .*found 'cnv'; did you mean conv\?",
+        ),
+        (
+            "[effects]",
+            "[factors.compute]\nconv = 0.0\n[effects]",
+            r"factors.compute.conv: expected .*found 0.0",
+        ),
         ('via = "llc"', 'via = "dram"', "prefetch.via: expected.*found 'dram'"),
     ],
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hwsim.family import HasFamily, Model
-from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.chip import Factors, load_chip
 from hwsim.nnpi.family.family import NnpiFamily
 from hwsim.nnpi.latency import latencies
 from hwsim.nnpi.problem import NnpiProblem
@@ -43,6 +43,23 @@ def test_at_the_chip_file_it_is_the_simulator_but_for_whole_bytes(name):
     simulated = latencies(problem.tables, rows, np.zeros(len(rows)))
     np.testing.assert_allclose(family.predict(nominal(family), rows), simulated, rtol=1e-5)
     np.testing.assert_allclose(family.gradient(nominal(family), rows)[0], simulated, rtol=1e-5)
+
+
+def test_factors_of_the_chip_file_are_the_familys_parameters():
+    workload, chip = load("resnet50"), load_chip("nnpi")
+    kinds = sorted({op.kind for op in workload})
+    rng = np.random.default_rng(5)
+    compute, traffic = ({kind: float(np.exp(0.3 * rng.normal())) for kind in kinds} for _ in range(2))
+    problem = NnpiProblem(workload, replace(chip, factors=Factors(compute, traffic)))
+    rows = mappings(problem, 20)
+    simulated = latencies(problem.tables, rows, np.zeros(len(rows)))
+    np.testing.assert_allclose(problem.family.predict(nominal(problem.family), rows), simulated, rtol=1e-5)
+
+    family = NnpiProblem(workload, chip).family
+    logs = {f"compute of {kind} ops": np.log(factor) for kind, factor in compute.items()}
+    logs |= {f"traffic of {kind} ops": np.log(factor) for kind, factor in traffic.items()}
+    theta = np.array([logs.get(p.name, 0.0) / p.spread for p in family.parameters])
+    np.testing.assert_allclose(family.predict(Model(family.nominal, theta), rows), simulated, rtol=1e-5)
 
 
 @pytest.mark.parametrize("effect", ["cross", "prefetch", "contention", "moves", "overhead"])

@@ -1,0 +1,148 @@
+"""All that a calibration says: the description fitted, what was learned, what was not, and how well it predicts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from egrl.calibrate import fit
+from egrl.calibrate.measured import Network
+from hwsim.family import Estimate, Parameter
+from hwsim.problem import Floats
+
+KIND, VERSION = "calibration", 1
+MOST_LOG = 50.0
+"""Log odds beyond it are told as this."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What came of it.
+
+    Attributes:
+        text: the fitted description.
+        single: as CSV: a factor for what belongs to one node, or to nodes that are equal.
+        document: all else, as JSON can hold it.
+        measured: float64 [M], log costs, network by network.
+        predicted: float64 [M] each, by the description as it was (`nominal`), and, held out, by the description
+            fitted (`fitted`) and by all that was learned (`posterior`); the last two only where there are folds.
+    """
+
+    text: str
+    single: str
+    document: dict[str, Any]
+    measured: Floats
+    predicted: dict[str, Floats]
+
+
+def calibrate(networks: Sequence[Network], name: str, folds: int, seed: int) -> Calibration:
+    """Fit the description of the board of some networks.
+
+    Args:
+        networks: what was measured, see `egrl.calibrate.measured`.
+        name: of the board in the description.
+        folds: of the cross-validation; 0: none.
+        seed: of the folds.
+
+    Raises:
+        InputError: the name is none for a board.
+    """
+    sayable = fit.describable(networks)
+    fit.check_name(networks, name)
+    by_all = fit.fit_of(networks, None)
+    within = by_all.posterior.effects <= frozenset(sayable)
+    by_file = by_all if within else fit.fit_of(networks, sayable)
+    measured = np.log(np.concatenate([network.cost for network in networks]))
+    predicted = {"nominal": np.concatenate(fit.nominal(networks))}
+    fitted, text = fit.described(networks, by_file, name)
+    if folds:
+        predicted |= fit.held_out(networks, folds, seed, by_file, by_all)
+    constants = fit.shared(by_file)
+    effects, share = fit.beyond(by_all, sayable)
+    document = {
+        "kind": KIND,
+        "version": VERSION,
+        "networks": [{"workload": network.name, "measurements": len(network.cost)} for network in networks],
+        "constants": [_row(p, constants[p.name]) for p in by_file.stack.parameters if p.name in constants],
+        "effects": _effects(by_all, sayable),
+        "beyond": {
+            "effects": sorted(effects),
+            "share_of_cost": share,
+            "terms": [
+                _row(p, estimate)
+                for p, estimate in zip(by_all.stack.parameters, by_all.estimates(), strict=True)
+                if p.effect in effects
+            ],
+        },
+        "not_learned": _not_learned(by_file),
+        "own_not_learned": _own_not_learned(by_file),
+        "unexplained": math.hypot(by_all.posterior.scales.noise, by_all.posterior.scales.discrepancy),
+        "folds": folds,
+        "rms_log_error": {
+            **{key: _rms(values - measured) for key, values in predicted.items()},
+            "fitted_seen": _rms(np.concatenate(fitted) - measured),
+        },
+    }
+    return Calibration(text, _single(networks, by_file), document, measured, predicted)
+
+
+def _rms(error: Floats) -> float:
+    return float(np.sqrt(np.mean(error**2)))
+
+
+def _row(parameter: Parameter, estimate: Estimate) -> dict[str, Any]:
+    before = None if math.isnan(parameter.nominal) else parameter.nominal
+    return {
+        "name": parameter.name,
+        "unit": parameter.unit,
+        "before": before,
+        "factor": estimate.factor,
+        "interval": [estimate.low, estimate.high],
+    }
+
+
+def _effects(found: fit.Fit, sayable: Sequence[str]) -> list[dict[str, Any]]:
+    """Of each effect whether it is there, whether it was before, and the odds for that."""
+    return [
+        {
+            "name": effect,
+            "on": effect in found.posterior.effects,
+            "before": effect in found.stack.nominal if effect in sayable else None,
+            "log_odds": float(np.clip(odds, -MOST_LOG, MOST_LOG)),
+        }
+        for effect, odds in found.odds().items()
+    ]
+
+
+def _not_learned(found: fit.Fit) -> list[str]:
+    """Parameters of the board about which the measurements say next to nothing."""
+    return [
+        p.name
+        for p, share in zip(found.stack.parameters, found.learned(), strict=True)
+        if p.shared and share > fit.LEARNED and p.effect in ("", *found.posterior.effects)
+    ]
+
+
+def _own_not_learned(found: fit.Fit) -> dict[str, int]:
+    """How many parameters of single nodes there are, and of how many the measurements say next to nothing."""
+    own = np.array([not p.shared for p in found.stack.parameters])
+    return {"of": int(own.sum()), "count": int((own & (found.learned() > fit.LEARNED)).sum())}
+
+
+def _single(networks: Sequence[Network], found: fit.Fit) -> str:
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(["workload", "parameter", "factor", "low", "high", "spread_left"])
+    for p, number, estimate, left in zip(
+        found.stack.parameters, found.stack.network.tolist(), found.estimates(), found.learned(), strict=True
+    ):
+        if number >= 0:
+            figures = (estimate.factor, estimate.low, estimate.high, left)
+            rows.writerow([networks[number].name, p.name, *(f"{figure:.4g}" for figure in figures)])
+    return out.getvalue()

@@ -1,0 +1,220 @@
+"""A description of a board fitted to measurements, and how well it and the whole posterior predict held-out ones.
+
+Two posteriors (`egrl.methods.twin.posterior`): one of everything that the family knows, and one of the effects that a
+description can have, so that what it cannot say is taken up as well as may be by what it can. The fitted description
+is near the mode of the second (`shared`), without what belongs to single nodes.
+
+Source: see `egrl.methods.twin.inference`; intervals are those of the posterior with the family taken as linear near
+its mode; cross-validation draws its folds over all mappings of all networks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egrl.calibrate.measured import Network
+from egrl.calibrate.stack import Stack
+from egrl.methods.twin.data import Data, gather
+from egrl.methods.twin.inference import Inference
+from egrl.methods.twin.posterior import Beliefs, Posterior, fit, structure
+from hwsim.family import CanDescribe, Effects, Estimate, Family, HasFamily, Model
+from hwsim.problem import Floats, Mapping16
+
+Z90 = 1.645
+STEPS, LEAST_STEP, JITTER = 12, 0.05, 1e-9
+LEARNED = 0.8
+"""A parameter whose posterior spread is a larger share of its prior's has not been learned."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A posterior and what it is of.
+
+    Attributes:
+        stack: the networks' families as one.
+        data: all measurements.
+        beliefs: where the inference came to.
+        posterior: what it says.
+    """
+
+    stack: Stack
+    data: Data
+    beliefs: Beliefs
+    posterior: Posterior
+
+    def spread(self) -> Floats:
+        """float64 [P]: prior standard deviations of the parameters' logarithms, those of single nodes as learned."""
+        own = np.array([self.posterior.scales.own if p.own else 1.0 for p in self.stack.parameters])
+        return np.array([p.spread for p in self.stack.parameters]) * own
+
+    def estimates(self) -> list[Estimate]:
+        """Of every parameter."""
+        unit = np.array([p.spread for p in self.stack.parameters])
+        middle, doubt = self.posterior.near.model.theta * unit, self.posterior.doubt() * unit
+        return [
+            Estimate(*np.exp([m, m - Z90 * d, m + Z90 * d]).tolist())
+            for m, d in zip(middle, doubt, strict=True)
+        ]
+
+    def learned(self) -> Floats:
+        """float64 [P]: posterior spread of each parameter as a share of its prior's."""
+        unit = np.array([p.spread for p in self.stack.parameters])
+        return np.asarray(self.posterior.doubt() * unit / self.spread())
+
+    def odds(self) -> dict[str, float]:
+        """Of each effect, the log odds that it is there rather than not, the others as at the mode."""
+        inference, at = Inference(self.stack, self.data), self.posterior.effects
+        here = structure(inference, self.beliefs, at).evidence
+        found = {}
+        for effect in self.stack.effects:
+            gain = here - structure(inference, self.beliefs, at ^ {effect}).evidence
+            found[effect] = gain if effect in at else -gain
+        return found
+
+
+def fit_of(networks: Sequence[Network], effects: Sequence[str] | None, like: Fit | None = None) -> Fit:
+    """The posterior of some networks' measurements, of `effects` [all that the family knows].
+
+    Where it is to be `like` another, the effects that are on are the other's, and are not searched again.
+    """
+    shapes = [network.mapping.shape[1:] for network in networks]
+    stack = Stack([network.family for network in networks], shapes, effects)
+    rows = stack.rows([network.mapping for network in networks])
+    cost = np.concatenate([network.cost for network in networks])
+    data, beliefs = gather(stack, rows, cost, len(cost)), Beliefs((stack.nominal,))
+    if like is not None:
+        beliefs = Beliefs((like.posterior.effects,), searched=len(cost))
+    *_, posterior = fit(stack, data, beliefs)
+    assert posterior is not None
+    return Fit(stack, data, beliefs, posterior)
+
+
+def describable(networks: Sequence[Network]) -> Sequence[str]:
+    """The effects that a description can have."""
+    problem = networks[0].problem
+    assert isinstance(problem, CanDescribe)
+    return problem.describable
+
+
+def shared(found: Fit) -> dict[str, Estimate]:
+    """Estimates of the board's own parameters by name, those of effects that are off left out.
+
+    The intervals are the posterior's. The factors are those within them with which the board's parameters alone
+    predict the measurements best: what single nodes have of their own is missing in a description, and what all of them
+    have in common is better said by a constant than not at all.
+    """
+    columns = np.array(
+        [
+            k
+            for k, p in enumerate(found.stack.parameters)
+            if p.shared and p.effect in ("", *found.posterior.effects)
+        ]
+    )
+    theta, estimates = _projected(found, columns), found.estimates()
+    return {
+        found.stack.parameters[k].name: replace(
+            estimates[k], factor=float(np.exp(found.stack.parameters[k].spread * theta[k]))
+        )
+        for k in columns.tolist()
+    }
+
+
+def _projected(found: Fit, columns: NDArray[np.int64]) -> Floats:
+    """float64 [P], 0 but for `columns`: Gauss-Newton for the misfit of the data, with the posterior as the prior.
+
+    Source: the projection of a posterior on a smaller model (Piironen, Paasiniemi and Vehtari, Electronic J. Statistics
+    14, 2020); here the misfit is taken as independent, of a size that is estimated along.
+    """
+    inference, mean = Inference(found.stack, found.data), found.posterior.near.model.theta[columns]
+    within = Z90 * found.posterior.doubt()[columns]
+    precision = np.linalg.inv(found.posterior.covariance(columns) + JITTER * np.eye(len(columns)))
+    theta = np.zeros(len(found.stack.parameters))
+    theta[columns] = mean
+    near = inference.linear(found.posterior.effects, theta)
+    for _ in range(STEPS):
+        left, away = found.data.log_cost - near.predicted, near.model.theta[columns] - mean
+        size = max(float(np.mean(left**2)), found.posterior.scales.noise**2)
+        slope = near.slope[:, columns]
+        toward = np.linalg.solve(slope.T @ slope / size + precision, slope.T @ left / size - precision @ away)
+        lowest, step = left @ left / size + away @ precision @ away, 1.0
+        while step >= LEAST_STEP:
+            trial = near.model.theta.copy()
+            trial[columns] = np.clip(trial[columns] + step * toward, mean - within, mean + within)
+            next_ = inference.linear(found.posterior.effects, trial)
+            left, away = found.data.log_cost - next_.predicted, trial[columns] - mean
+            if left @ left / size + away @ precision @ away < lowest:
+                break
+            step /= 2
+        else:
+            break
+        near = next_
+    return near.model.theta
+
+
+def described(networks: Sequence[Network], found: Fit, name: str) -> tuple[list[Floats], str]:
+    """What the description fitted predicts: log costs float64 [M] of each network's mappings; and its text."""
+    predicted, text = [], ""
+    estimates, effects = shared(found), found.posterior.effects
+    for network in networks:
+        assert isinstance(network.problem, CanDescribe)
+        problem, text = network.problem.described(estimates, effects, name)
+        assert isinstance(problem, HasFamily)
+        predicted.append(_simulated(problem.family, network.mapping))
+    return predicted, text
+
+
+def check_name(networks: Sequence[Network], name: str) -> None:
+    """InputError where a description cannot have that name."""
+    problem = networks[0].problem
+    assert isinstance(problem, CanDescribe)
+    problem.described({}, networks[0].family.nominal, name)
+
+
+def nominal(networks: Sequence[Network]) -> list[Floats]:
+    """Log costs float64 [M] of each network's mappings by the description as it was."""
+    return [_simulated(network.family, network.mapping) for network in networks]
+
+
+def _simulated(family: Family, mapping: Mapping16) -> Floats:
+    model = Model(family.nominal, np.zeros(len(family.parameters)))
+    return np.asarray(np.log(family.predict(model, mapping)))
+
+
+def held_out(
+    networks: Sequence[Network], folds: int, seed: int, by_file: Fit, by_all: Fit
+) -> Mapping[str, Floats]:
+    """Log costs float64 [M] of all mappings, network by network, each predicted by fits that have not seen it.
+
+    The keys are `fitted`, by the description as the simulator reads it, and `posterior`, by all that was learned. The
+    effects are those of the fits to everything, `by_file` and `by_all`; all else is fitted anew.
+    """
+    sizes = [len(network.cost) for network in networks]
+    fold = np.random.default_rng(seed).permutation(np.arange(sum(sizes)) % folds)
+    parts = np.split(fold, np.cumsum(sizes)[:-1])
+    found = {name: np.empty(sum(sizes)) for name in ("fitted", "posterior")}
+    for number in range(folds):
+        train = [_some(network, part != number) for network, part in zip(networks, parts, strict=True)]
+        test = [_some(network, part == number) for network, part in zip(networks, parts, strict=True)]
+        file = fit_of(train, describable(networks), by_file)
+        found["fitted"][fold == number] = np.concatenate(described(test, file, "fold")[0])
+        rest = file if by_all is by_file else fit_of(train, None, by_all)
+        rows = rest.stack.rows([network.mapping for network in test])
+        found["posterior"][fold == number] = rest.posterior.predict(rows)[0]
+    return found
+
+
+def _some(network: Network, chosen: NDArray[np.bool_]) -> Network:
+    return replace(network, mapping=network.mapping[chosen], cost=network.cost[chosen])
+
+
+def beyond(found: Fit, sayable: Sequence[str]) -> tuple[Effects, float]:
+    """Effects that were found and no description can say, and the share of the costs that they account for."""
+    effects = found.posterior.effects - frozenset(sayable)
+    model = found.posterior.near.model
+    with_them = found.stack.gradient(model, found.data.mapping)[0]
+    without = found.stack.gradient(Model(model.effects - effects, model.theta), found.data.mapping)[0]
+    return effects, float(np.mean(1.0 - without / with_them))

@@ -1,0 +1,91 @@
+"""What runs measured on one board, network by network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from egrl.methods.twin.data import MOST, thin
+from egrl.problems import find_problem
+from egrl.runs.past import PastRun
+from hwsim.capabilities import HasFiles
+from hwsim.family import CanDescribe, Family, HasFamily
+from hwsim.problem import Floats, Mapping16, Problem
+from workloads.errors import InputError
+
+LEAST = 10
+"""Different mappings that must have been measured in all."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """What was measured of one network.
+
+    Attributes:
+        name: the workload's.
+        problem: it on the board as described.
+        family: the problem's.
+        mapping: int16 [M, N, H], different ones.
+        cost: float64 [M], geometric means where one was measured several times.
+    """
+
+    name: str
+    problem: Problem
+    family: Family
+    mapping: Mapping16
+    cost: Floats
+
+
+def networks(runs: Sequence[PastRun]) -> list[Network]:
+    """The measurements of some runs, those of one network together; of many, the best half and an even choice.
+
+    InputError where a run's costs were not measured, its problem has no family, the boards are described differently,
+    or too little was measured.
+    """
+    problems: dict[str, Problem] = {}
+    rows: dict[str, list[tuple[Mapping16, Floats]]] = {}
+    described = ""
+    for run in runs:
+        if not run.options.evaluator:
+            raise InputError(
+                f"{run.path}: expected a run whose costs were measured, by --evaluator or told, found the model's own"
+            )
+        problem = run.problem
+        if not isinstance(problem, HasFamily) or not isinstance(problem, CanDescribe):
+            raise InputError(
+                f"{run.path}: expected a problem with a family of models (nnpi), found {problem.about.name!r}"
+            )
+        assert isinstance(problem, HasFiles)
+        files = dict(problem.files())
+        workload = files.pop(find_problem(run.options.problem).workload_file)
+        described = described or str(files)
+        if str(files) != described:
+            raise InputError(
+                f"{run.path}: expected runs with one chip file, found another than {runs[0].path} has"
+            )
+        problems.setdefault(workload, problem)
+        found = run.evaluations()
+        ran = np.isfinite(found.cost) & (found.cost > 0)
+        rows.setdefault(workload, []).append((found.mapping[ran], found.cost[ran]))
+    made = [_network(problems[key], parts, MOST // len(rows)) for key, parts in rows.items()]
+    count = sum(len(network.cost) for network in made)
+    if count < LEAST:
+        raise InputError(
+            f"RUN: expected at least {LEAST} different mappings that were measured, found {count}"
+        )
+    return [network for network in made if len(network.cost)]
+
+
+def _network(problem: Problem, parts: Sequence[tuple[Mapping16, Floats]], most: int) -> Network:
+    assert isinstance(problem, HasFamily)
+    mapping = np.concatenate([part for part, _ in parts])
+    log_cost = np.log(np.concatenate([cost for _, cost in parts]))
+    flat = mapping.reshape(len(mapping), -1)
+    _, first, number = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+    cost = np.exp(np.bincount(number, log_cost) / np.bincount(number)) if len(flat) else np.zeros(0)
+    if len(cost) > most:
+        kept = thin(cost, most)
+        first, cost = first[kept], cost[kept]
+    return Network(problem.about.workload, problem, problem.family, mapping[first], cost)

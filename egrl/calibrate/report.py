@@ -1,0 +1,72 @@
+"""What a calibration says, for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+NAMED = 12
+"""What was not learned is named up to so many."""
+
+
+def text_of(report: Mapping[str, Any]) -> str:
+    """A calibration's document as lines."""
+    networks = ", ".join(f"{each['workload']} {each['measurements']}" for each in report["networks"])
+    lines = [f"measured mappings: {networks}; not explained: {report['unexplained']:.2%}", ""]
+    lines += [f"{'constant':<32}{'before':>12}{'fitted':>12}   90 % interval"]
+    lines += [_constant(row) for row in report["constants"]]
+    lines += ["", f"{'effect':<14}{'before':<8}{'found':<8}odds"]
+    lines += [_effect(row) for row in report["effects"]]
+    lines += ["", *_beyond(report["beyond"]), *_not_learned(report), "", *_errors(report)]
+    return "\n".join(lines)
+
+
+def _constant(row: Mapping[str, Any]) -> str:
+    before, (low, high) = row["before"], row["interval"]
+    unit = f" {row['unit']}" if row["unit"] else ""
+    interval = f"{before * low:.4g} to {before * high:.4g}{unit}"
+    return f"{row['name']:<32}{before:>12.4g}{before * row['factor']:>12.4g}   {interval}"
+
+
+def _effect(row: Mapping[str, Any]) -> str:
+    before = {True: "on", False: "off", None: "-"}[row["before"]]
+    odds = abs(row["log_odds"])
+    told = f"{math.exp(odds):.3g} : 1" if odds < math.log(1e4) else "over 10000 : 1"
+    sure = "" if (row["log_odds"] > 0) == row["on"] else " against"
+    return f"{row['name']:<14}{before:<8}{'on' if row['on'] else 'off':<8}{told}{sure}"
+
+
+def _beyond(beyond: Mapping[str, Any]) -> list[str]:
+    if not beyond["effects"]:
+        return ["nothing was found that a chip file has no place for, but for single ops"]
+    lines = [
+        f"found, but no chip file can say it: {', '.join(beyond['effects'])},"
+        f" {beyond['share_of_cost']:.1%} of the cost on average"
+    ]
+    return lines + [f"  {_constant(row)}" for row in beyond["terms"]]
+
+
+def _not_learned(report: Mapping[str, Any]) -> list[str]:
+    names, own = report["not_learned"], report["own_not_learned"]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    told = f"{', '.join(names[:NAMED])}{more}" if names else "no constant"
+    return [
+        "what the measurements cannot tell (more than 80 % of the prior's spread is left):",
+        f"  {told}; {own['count']} of {own['of']} factors of single ops, tensors and shapes",
+    ]
+
+
+def _errors(report: Mapping[str, Any]) -> list[str]:
+    error = report["rms_log_error"]
+    lines = [
+        "error of predictions (root mean square of the logarithm):",
+        f"  {'the chip file before':<40}{error['nominal']:.2%}",
+        f"  {'the fitted file, on what it has seen':<40}{error['fitted_seen']:.2%}",
+    ]
+    if report["folds"]:
+        lines += [
+            f"  {'the fitted file, held out':<40}{error['fitted']:.2%}",
+            f"  {'all that was learned, held out':<40}{error['posterior']:.2%}",
+        ]
+    return lines

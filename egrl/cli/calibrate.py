@@ -1,0 +1,67 @@
+"""egrl calibrate: a chip file fitted to what runs measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from egrl.cli.output import output_file
+from workloads.errors import InputError
+
+MOST_FOLDS = 20
+
+
+@click.command(name="calibrate", short_help="a chip file fitted to what runs measured on a board")
+@click.argument("runs", nargs=-1, required=True)
+@click.option(
+    "-o", "--output", required=True, help="the fitted chip file to write (.toml); it names the chip"
+)
+@click.option("--folds", type=int, default=5, help="parts of the cross-validation; 0: none [5]")
+@click.option("--seed", type=int, default=0, help="of the cross-validation [0]")
+@click.option("--figure", help="also draw predicted against measured: .png, .svg or .pdf")
+@click.option("--problem", default="", help="the runs' problem, where it is MODULE:NAME")
+@click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
+def command(
+    runs: tuple[str, ...],
+    output: str,
+    folds: int,
+    seed: int,
+    figure: str | None,
+    problem: str,
+    as_json: bool,
+) -> int:
+    """Fit the chip file of one or more runs on a board to what they measured, and say how well it predicts.
+
+    \b
+    egrl calibrate runs/resnet50-twin-s0-1 runs/bert-twin-s0-1 -o mine.toml
+    egrl run --workload gpt2 --chip mine.toml
+
+    Factors of single ops go into a file beside it, mine.ops.csv.
+    """
+    from analysis import style
+    from egrl.calibrate.calibration import calibrate
+    from egrl.calibrate.measured import networks
+    from egrl.calibrate.report import text_of
+    from egrl.core import atomic
+    from egrl.figures.calibration import drawing
+    from egrl.runs.past import PastRun
+
+    path = output_file(output, ".toml")
+    picture = None if figure is None else output_file(figure, *style.FORMATS, flag="--figure")
+    if folds == 1 or not 0 <= folds <= MOST_FOLDS or seed < 0:
+        raise InputError(
+            f"--folds, --seed: expected 0 or 2 to {MOST_FOLDS} parts and a number not below 0, found {folds} and {seed}"
+        )
+    measured = networks([PastRun.read(Path(run), problem) for run in runs])
+    found = calibrate(measured, path.stem, folds, seed)
+    single = path.with_suffix(".ops.csv")
+    atomic.write(path, found.text)
+    atomic.write(single, found.single)
+    if picture is not None:
+        style.save(drawing(measured, found).figure, picture)
+    report = {**found.document, "chip_file": str(path), "ops_file": str(single)}
+    wrote = f"written: {path}, {single}" + ("" if picture is None else f", {picture}")
+    click.echo(json.dumps(report, allow_nan=False) if as_json else f"{text_of(report)}\n\n{wrote}")
+    return 0
