@@ -108,6 +108,7 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "program.json",
         "chip.toml",
         _mmap,
+        "revise",
     ),
     "mcm": ProblemEntry(
         "a network split over the chips of a multi-chip module, in seconds a sample",

@@ -104,6 +104,14 @@ class Revisable(Protocol):
         """
 
 
+@runtime_checkable
+class HasGreedy(Protocol):
+    """A problem whose game has a player that looks no further than the next move."""
+
+    def greedy(self) -> tuple[Mapping16, int]:
+        """(int16 [N, H], the best game of that player; how many games it played to find it)."""
+
+
 class Derivation(Protocol):
     """A problem as a directed acyclic graph of partial plans (equal = the same vertex)."""
 

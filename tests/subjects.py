@@ -82,6 +82,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "learner.epochs": 1,
         "learner.minibatches": 1,
     },
+    "revise": {"moves": 50},
     "muzero": {
         "slots": 8,
         "imitations": 1,
@@ -110,7 +111,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "network.support": 5.0,
     },
 }
-"""Settings that make the learning methods small enough for tests."""
+"""Settings that make the methods that learn, or work long between evaluations, small enough for tests."""
 
 EXHAUSTIBLE = ("fft", "toy-grammar")
 """Problems with so few plans that methods which measure none twice end before the suite's budgets."""

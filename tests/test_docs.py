@@ -120,7 +120,7 @@ def shortened(argv: list[str]) -> list[str]:
         return short
     if not set(least) & set(short):
         short += ["--gens", "1"]
-    return short if "--method" in short or "fft" in short else [*short, *SMALL]
+    return short if {"--method", "fft", "mmap"} & set(short) else [*short, *SMALL]
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,10 @@ METHODS: dict[str, MethodEntry] = {
     "muzero": MethodEntry(
         "egrl.methods.muzero.method", "MuZero: plays the problem's game, planning in a model that it learns"
     ),
+    "revise": MethodEntry(
+        "egrl.methods.revise.method",
+        "the problem's game played again with some moves changed, by its own rules",
+    ),
     "tag": MethodEntry(
         "egrl.methods.graph_search.tag",
         "threshold ascent on graphs: bandits on partial plans, such as those of an FFT",

@@ -19,6 +19,7 @@ from hwsim.mmap.heuristic.assignment import heuristic_layout
 from hwsim.mmap.judge.legality import Rates, judge
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.observation import SCHEMA_VERSION, edges, features
+from hwsim.mmap.players import COPY_PRICES, ROOM_PRICES, best_greedy
 from hwsim.mmap.tables import build_tables
 from hwsim.observe import choice_columns
 from hwsim.problem import (
@@ -196,6 +197,12 @@ class MmapProblem:
             )
         found = self._proved[time_limit_s]
         return found if self.config.reward == "return" else replace(found, reward=math.inf)
+
+    def greedy(self) -> tuple[Mapping16, int]:
+        """The game int16 [N, 1] with the best return of those that the greedy player plays at all prices of its grid,
+        and how many prices there are; -1 where a game was lost.
+        """
+        return best_greedy(self.game)[:, None], len(ROOM_PRICES) * len(COPY_PRICES)
 
     @property
     def heuristic_return(self) -> float:

@@ -93,6 +93,15 @@ def test_methods_that_learn_play_it(method, tmp_path):
     assert summary["best"]["source"] in ("gnn", "boltzmann", "learner", "es")
 
 
+def test_it_is_searched_by_revisions_where_no_method_is_named(tmp_path):
+    argv = ["run", "--problem", "mmap", "--workload", "alexnet:backward=1", "--evals", "3", "--quiet"]
+    argv += ["--bound-seconds", "0", "--set", "method.moves=1000"]
+    assert main([*argv, "--out", str(tmp_path / "run")]) == 0
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (summary["method"], summary["evaluations"]) == ("revise", 3)
+    assert summary["model_calls"] > 52
+
+
 def test_what_does_not_fit_the_game_is_refused(run, capsys, tmp_path):
     game = ["--problem", "mmap", "--workload", "alexnet"]
     refuse(capsys, ["run", *game, "--method", "exact"], "exact", "mmap", "no model")

@@ -38,6 +38,7 @@ from hwsim.stepwise import (
     HasDerivation,
     HasDomains,
     HasGame,
+    HasGreedy,
     HasSubproblems,
     HasView,
     Revisable,
@@ -298,6 +299,18 @@ def test_a_revised_game_is_no_worse_than_its_best(problem):
     assert found.returned >= found.present_returned
     assert found.tried > 0
     assert found.moves >= found.tried
+
+
+def test_greedy_play_is_a_game_of_choices_that_exist_and_plays_again_as_it_was(problem):
+    if not isinstance(problem, HasGreedy):
+        return
+    mapping, games = problem.greedy()
+    assert mapping.shape == problem.space.shape
+    assert mapping.dtype == np.int16
+    assert games > 0
+    np.testing.assert_array_equal(mapping, problem.greedy()[0])
+    if (mapping[problem.space.live] >= 0).all():
+        np.testing.assert_array_equal(problem.evaluate(mapping[None], keys(1)).repaired[0], mapping)
 
 
 def test_what_its_memories_hold_under_what_ran_is_never_more_than_they_can(problem):

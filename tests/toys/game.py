@@ -168,6 +168,10 @@ class ToyCoins(ToyGame):
         super().__init__()
         self.game = CoinTable()
 
+    def greedy(self) -> tuple[Mapping16, int]:
+        """A coin at every move, while there is one."""
+        return played(self.game, np.full((1, 6, 1), 1, np.int16))[0][0], 1
+
     def bound(self, time_limit_s: float) -> Bound:
         """By trying all games; at once, by the game that could pay for the dearest action at every move."""
         every = np.stack(np.meshgrid(*[np.arange(4, dtype=np.int16)] * 6), axis=-1).reshape(-1, 6, 1)

@@ -13,7 +13,7 @@ Both halves of a slice begin with the same networks and know nothing of each oth
 (`--threads 2`) or one after the other, for the same result.
 
 Deviations:
-- The best games are revised by the rules (`egrl.methods.muzero.reviser`); some slots imitate the best one
+- The best games are revised by the rules (`egrl.methods.revise.reviser`); some slots imitate the best one
   (`egrl.methods.muzero.shown`).
 - Rewards and values are relative to a potential (`egrl.methods.muzero.potential`), which makes the penalty of a
   backup local.
@@ -39,15 +39,16 @@ from egrl.core.method import Context
 from egrl.core.model_use import ModelUse
 from egrl.methods.muzero.chooser import Chooser
 from egrl.methods.muzero.config import PlayConfig
-from egrl.methods.muzero.elites import Elites
 from egrl.methods.muzero.fitting import shapes
 from egrl.methods.muzero.learner import MuZeroLearner
 from egrl.methods.muzero.potential import Potential
-from egrl.methods.muzero.reviser import NO_SLOT, Reviser
 from egrl.methods.muzero.ring import Ring, Window
 from egrl.methods.muzero.shown import Shown
-from egrl.methods.muzero.table import Finished, Table
+from egrl.methods.muzero.table import Table
 from egrl.methods.muzero.trainer import Trainer
+from egrl.methods.revise.elites import Elites
+from egrl.methods.revise.games import Finished
+from egrl.methods.revise.reviser import NO_SLOT, Reviser
 from hwsim.problem import Mapping16
 from hwsim.stepwise import Game
 from policies.muzero import MuZeroNet
@@ -260,9 +261,7 @@ class Agent:
             "sums": self._sums,
             "slice": [self._step, *self._window],
             "played": self.played,
-            "finished": [
-                {**vars(game), "actions": np.array(game.actions, np.int16)} for game in self.finished
-            ],
+            "finished": [game.state() for game in self.finished],
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -285,6 +284,4 @@ class Agent:
         self._metrics, self.played = dict(state["metrics"]), int(state["played"])
         self._sums, (self._step, *window) = dict(state["sums"]), state["slice"]
         self._window = Window(*window)
-        self.finished = [
-            Finished(**{**game, "actions": tuple(game["actions"].tolist())}) for game in state["finished"]
-        ]
+        self.finished = [Finished.of(game) for game in state["finished"]]

@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from typing_extensions import Doc
 
 from egrl.methods.muzero.learner import MuZeroLearnerConfig
-from egrl.methods.muzero.reviser import ReviseConfig
+from egrl.methods.revise.reviser import ReviseConfig
 from hwsim.mmap.view.parts import View
 from policies.muzero import MuZeroConfig
 
@@ -114,7 +114,7 @@ class PlayConfig:
     imitations: Annotated[
         int, Ge(0), Le(65536), Doc("slots a problem that play the best game so far again; they teach")
     ] = 4
-    revise: Annotated[ReviseConfig, Doc("how the best games are revised (`egrl.methods.muzero.reviser`)")] = (
+    revise: Annotated[ReviseConfig, Doc("how the best games are revised (`egrl.methods.revise.reviser`)")] = (
         field(default_factory=ReviseConfig)
     )
     potential_rate: Annotated[

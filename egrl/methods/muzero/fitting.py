@@ -11,7 +11,7 @@ from egrl.core import typed_tables
 from egrl.methods.muzero.config import PlayConfig
 from egrl.methods.muzero.table import Seen
 from hwsim.mmap.view.parts import SCHEMA_VERSION
-from hwsim.problem import Mapping16, Problem
+from hwsim.problem import Problem
 from hwsim.stepwise import Game, HasGame, HasView
 from policies.muzero import MuZeroNet, Shapes
 from policies.store import StoredPolicy, vector_of
@@ -52,11 +52,6 @@ def game_of(problem: Problem, config: PlayConfig) -> Game:
     assert isinstance(problem, HasGame)
     game = problem.game
     return game.seen_by(config.view) if isinstance(game, HasView) else game
-
-
-def whole(mapping: Mapping16, problem: Problem) -> Mapping16:
-    """Mappings [..., N, H] in which decisions that a lost game never came to have their first choice."""
-    return np.where((mapping < 0) & problem.space.live, 0, mapping).astype(np.int16)
 
 
 def demands(config: PlayConfig) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from egrl.methods.revise.games import order
 from hwsim.problem import Floats
 from hwsim.stepwise import Game
 
@@ -80,12 +81,3 @@ class Potential:
             np.array(state[n], np.float64) for n in ("expected", "seen", "value")
         )
         self.discount = float(state["discount"])
-
-
-def order(game: Game) -> NDArray[np.int64]:
-    """The places from the first decision to the last, without the end."""
-    found, place, end = [], game.first_place, len(game.following) - 1
-    while place != end:
-        found.append(place)
-        place = int(game.following[place])
-    return np.array(found, np.int64)

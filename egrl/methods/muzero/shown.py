@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.methods.muzero.elites import Elites
+from egrl.methods.revise.elites import Elites
 from hwsim.problem import Mapping16
 
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from egrl.core.model_use import ModelUse
 from egrl.mcts.embeddings import map_leaves
-from egrl.methods.muzero.potential import order
-from hwsim.problem import Floats, Mapping16
+from egrl.methods.revise.games import Finished, order
+from hwsim.problem import Floats
 from hwsim.stepwise import Advancing, Game
 
 Seen = dict[str, NDArray[Any]]
@@ -41,17 +41,6 @@ class Record:
     def end(self) -> int:
         """The time after its last move so far."""
         return self.since + len(self.actions) - self.given
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A game that is over: which problem's, in which slot, what was decided (int16 [N, H]), and how."""
-
-    problem: int
-    slot: int
-    mapping: Mapping16
-    returned: float
-    actions: tuple[int, ...]
 
 
 @dataclass(frozen=True)

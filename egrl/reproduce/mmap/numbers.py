@@ -11,7 +11,7 @@ import numpy as np
 
 from egrl.problems import find_problem
 from egrl.reproduce.folder import save_figure
-from egrl.reproduce.mmap.plan import ABLATIONS, AGENT, FULL, UNREVISED, Plan, folder_of
+from egrl.reproduce.mmap.plan import ABLATIONS, AGENT, FULL, REVISE, UNREVISED, Plan, folder_of
 from egrl.runs.past import PastRun
 from workloads.load_program import describe
 
@@ -46,10 +46,9 @@ def summed(given: Sequence[PastRun]) -> dict[str, list[Any]]:
     best = [summary["best"] for summary in summaries]
     found = {name: [entry[name] for entry in best] for name in ("reward", "cost", "speedup", "source")}
     found["evaluations"] = [summary["evaluations"] for summary in summaries]
-    if summaries[0]["method"] == AGENT:
-        for name in PLAYED:
-            ends = [run.metrics(name)[0][-1] for run in given]
-            found[name] = [float(end) if np.isfinite(end) else None for end in ends]
+    for name in {AGENT: PLAYED, REVISE: ("revisions",)}.get(summaries[0]["method"], ()):
+        ends = [run.metrics(name)[0][-1] for run in given]
+        found[name] = [float(end) if np.isfinite(end) else None for end in ends]
     return found
 
 

@@ -7,7 +7,7 @@ from statistics import fmean, geometric_mean
 from typing import Any
 
 from egrl.reproduce.mmap import sections
-from egrl.reproduce.mmap.plan import AGENT, UNREVISED
+from egrl.reproduce.mmap.plan import AGENT, REVISE, UNREVISED
 from egrl.reproduce.mmap.published import TABLE2
 from egrl.reproduce.mmap.sections import plus_minus as _mean
 
@@ -53,6 +53,9 @@ def _head(results: Results) -> str:
     fewer = ""
     if plan["unrevised_seeds"] != plan["seeds"]:
         fewer = f" (*{UNREVISED}*: {plan['unrevised_seeds']} a program, but for `{plan['ablated']}`)"
+    alone = ""
+    if REVISE in plan["methods"]:
+        alone = f" `{REVISE}`, which the paper does not have, revises games\nfrom greedy play, and does nothing else."
     return f"""# The MMapGame reproduced
 
 *Optimizing memory mapping using deep reinforcement learning* (MMapGame, MMap-MuZero): Tables 2 to 5, Figures 5 to 8
@@ -72,7 +75,7 @@ with 400, a potential, a discount that grows, a coarser map, tensors that are he
 **The rivals.** `random` wishes for each buffer what it likes and plays what is legal in its place, which earns a little
 more than the paper's even draws of legal moves. `es` perturbs the weights of one graph network that decides for all
 buffers; of the paper's evolution strategies it is known that they search the space of actions and make local changes,
-which on large programs should be a weaker rival.
+which on large programs should be a weaker rival.{alone}
 
 **What can be compared.** The paper's programs are not public: those here have their names and about their numbers of
 buffers, and are otherwise this package's own. Its rewards are normalised in a way that it does not state, its times

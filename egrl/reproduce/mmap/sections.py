@@ -41,10 +41,9 @@ def verdict(ours: Sequence[float], theirs: Sequence[float]) -> str:
 
 
 def games(found: Mapping[str, Any]) -> str:
-    """How many games a method's runs measured, or the agent's played and revised, on average."""
-    if "games" not in found:
-        return f"{fmean(found['evaluations']):,.0f}"
-    played, revised = (fmean(value or 0 for value in found[name]) for name in ("games", "revisions"))
+    """How many games a method's runs measured, or the agent's played, and how many were revised, on average."""
+    played = fmean(value or 0 for value in found.get("games", found["evaluations"]))
+    revised = fmean(value or 0 for value in found.get("revisions", (0,)))
     return f"{played:,.0f}" + (f", {revised:,.0f} revised" if revised else "")
 
 

@@ -44,6 +44,7 @@ CASES += [("uct-decisions", "mcm"), ("random-plans", "toy-grammar")]
 CASES += [(variant, "mmap-literal") for variant in ("annealing", "greedy-dp", "muzero")]
 CASES += [(variant, "toy-game") for variant in VARIANTS if variant.startswith("muzero-")]
 CASES += [(variant, "mcm") for variant in ("annealing", "annealing-distributions", "egrl", "random")]
+CASES += [("revise", name) for name in ("toy-coins", "mmap", "mmap-literal", "mmap-lost")]
 CASES += [("ea", "mcm-device"), ("ppo", "mcm")]
 
 
@@ -316,7 +317,7 @@ def test_its_state_survives_a_checkpoint(case):
 def test_it_serves_two_problems(variant, problems, tmp_path, monkeypatch):
     name = next(
         name
-        for name in ("toy-ragged", "toy-game", "toy-grammar-large", "fft-64", "nnpi")
+        for name in ("toy-ragged", "toy-game", "toy-grammar-large", "fft-64", "nnpi", "toy-coins")
         if (variant, name) in CASES
     )
     if variant.startswith("muzero"):

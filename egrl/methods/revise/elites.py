@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from egrl.methods.muzero.table import Finished
+from egrl.methods.revise.games import Finished
 from hwsim.problem import Mapping16
 
 

@@ -21,15 +21,13 @@ import numpy as np
 from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
-from egrl.core.keys import run_keys
 from egrl.core.method import Context
-from egrl.methods.muzero.elites import Elites
-from egrl.methods.muzero.potential import order
-from egrl.methods.muzero.table import Finished
+from egrl.methods.revise.elites import Elites
+from egrl.methods.revise.games import Finished, order
 from hwsim.problem import Mapping16
 from hwsim.stepwise import Game, Revisable, Revised
 
-FIRST, COOL = 1 / 16, 1 / 5
+COOL = 1 / 5
 REVISE = 15
 """Stream of keys."""
 NO_SLOT = -1
@@ -48,10 +46,11 @@ class ReviseConfig:
         Gt(0),
         Le(1e6),
         Doc(
-            "games begun in a round, for each decision; in the first one `FIRST` of it, then twice as"
+            "games begun in a round, for each decision; in the first one `first` of it, then twice as"
             " many each time"
         ),
     ] = 32.0
+    first: Annotated[float, Gt(0), Le(1), Doc("share of `round` that the first round has")] = 1 / 16
     hot: Annotated[
         float,
         Ge(0),
@@ -98,7 +97,7 @@ class Reviser:
         self._games, self._config, self._context = list(games), config, context
         self._orders = [order(game) for game in games]
         self._walks = [_Walk() for _ in games]
-        self._rng = context.generator("muzero revisions")
+        self._rng = context.generator("revisions")
         self.tried = 0
 
     def note(self, game: Finished) -> None:
@@ -140,12 +139,12 @@ class Reviser:
         """Go on with a round for so many moves, or to its end."""
         config, walk, decisions = self._config, self._walks[g], len(self._orders[g])
         assert walk.wish is not None
-        length = config.round * decisions * min(1.0, FIRST * 2.0 ** min(walk.rounds - 1, 60))
+        length = config.round * decisions * min(1.0, config.first * 2.0 ** min(walk.rounds - 1, 60))
         moves = math.ceil((length - walk.done) / walk.rate)
         ends = length if moves <= quota else walk.done + quota * walk.rate
         first = config.hot / decisions * (COOL if walk.rounds % 2 else 1.0)
         hot, cold = (first * (1 - done / length) for done in (walk.done, ends))
-        key = run_keys(self._context.seed, np.array([walk.number * len(self._games) + g]), REVISE)[0]
+        key = self._context.keys(REVISE, walk.number * len(self._games) + g, 1)[0]
         use = self._context.model_use
         with use.timed():
             found = game.revised(walk.wish, key, min(moves, quota), hot, cold)
