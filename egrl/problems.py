@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from egrl.core import plugins
-from egrl.core.registry import ProblemDefinition, ProblemEntry
+from egrl.core.registry import Choice, ProblemDefinition, ProblemEntry
 from hwsim.problem import Problem
 from workloads.errors import InputError
 
@@ -101,7 +101,12 @@ def _fft() -> ProblemDefinition:
 
 PROBLEMS: dict[str, ProblemEntry] = {
     "nnpi": ProblemEntry(
-        "memory placement on the NNP-I, in seconds an inference", "workload.json", "chip.toml", _nnpi
+        "memory placement on the NNP-I, in seconds an inference",
+        "workload.json",
+        "chip.toml",
+        _nnpi,
+        modelled=Choice("exact", "costs are the chip file's own, and it can be solved"),
+        measured=Choice("twin", "a board is measured, and the chip file's errors can be learned"),
     ),
     "mmap": ProblemEntry(
         "the MMapGame: a program's buffers in fast memory (CMEM), in simulated seconds a run",

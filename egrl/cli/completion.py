@@ -94,7 +94,7 @@ NAMES: dict[str, Names] = {
     "--workload": _workloads,
     "--workloads": _workloads,
     "--validation": _workloads,
-    "--method": _methods,
+    "--method": lambda given: ["auto", *_methods(given)],
     "--methods": _methods,
     "--problem": _problems,
     "--chip": _chips,

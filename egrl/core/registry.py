@@ -94,9 +94,18 @@ class ProblemDefinition:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """What `--method auto` takes where it has a better idea than the problem's own method, and why, for people."""
+
+    method: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class ProblemEntry:
     """A problem in the registry: one line about it, its files in a run folder, how to import it, the method
-    that searches it where none is named, and what --workload takes.
+    that searches it where none is named, and what --workload takes. `modelled` and `measured` are what `--method auto`
+    takes where costs are the problem's own and where an evaluator measures them (None: the problem's own method).
 
     A run that goes on reads workload and chip from those files; where the name of one is "", it takes what the user
     named.
@@ -108,3 +117,10 @@ class ProblemEntry:
     load: Callable[[], ProblemDefinition]
     method: str = "egrl"
     workloads: str = "a name or a file; `egrl list workloads` shows the names"
+    modelled: Choice | None = None
+    measured: Choice | None = None
+
+    def choose(self, on_board: bool) -> Choice:
+        """What `--method auto` takes."""
+        better = self.measured if on_board else self.modelled
+        return better or Choice(self.method, "the problem's own method")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +17,12 @@ from egrl.runs import config
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.resume import check_code, larger
-from workloads.errors import InputError
+from workloads.errors import InputError, Notice
 from workloads.files import read_text
 
 DEFAULT_METHOD = "egrl"
+AUTO = "auto"
+"""The method that is chosen by what is searched."""
 
 
 def resolve(
@@ -34,7 +37,10 @@ def resolve(
     `definition` is the method, where it is no registered one. `built`: the problem is an object, and has its settings.
     """
     entry = None if built else find_problem(options.problem)
-    options = replace(options, method=options.method or (entry.method if entry else DEFAULT_METHOD))
+    taken = entry.choose(bool(options.evaluator)) if entry and options.method == AUTO else None
+    if taken or options.method in ("", AUTO):
+        own = taken.method if taken else entry.method if entry else DEFAULT_METHOD
+        options = replace(options, method=own)
     method = definition or find_method(options.method)
     problem = entry.load() if entry else None
     if preset not in ("", "paper"):
@@ -51,7 +57,7 @@ def resolve(
         raise InputError("--set problem: expected no settings of a problem that is an object, found some")
     if not options.start:
         options = replace(options, start="cold" if paper else "compiler")
-    return RunConfig(
+    resolved = RunConfig(
         config.check_options(options),
         problem
         and typed_tables.build(
@@ -62,6 +68,9 @@ def resolve(
         ),
         typed_tables.build(EvaluatorConfig, tables["evaluator"], "--set evaluator"),
     )
+    if taken:
+        warnings.warn(Notice(f"--method auto: {taken.method}, since {taken.reason}"), stacklevel=2)
+    return resolved
 
 
 def resolve_again(folder: Path, given: Mapping[str, Any], told: bool = False) -> tuple[RunOptions, RunConfig]:
