@@ -14,12 +14,19 @@ from egrl.cli import main as cli
 from egrl.core.stopping import ENDING, StopSignal, watch_interrupts
 
 
+def defaults() -> None:
+    """Let every signal do what it does by default: a shell or nohup may have started the tests with some ignored."""
+    for number in ENDING:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
 @pytest.fixture(autouse=True)
 def interruptible() -> Iterator[None]:
-    """A shell starts what runs behind it with interrupts ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = {number: signal.getsignal(number) for number in ENDING}
+    defaults()
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def interrupt() -> None:
@@ -137,6 +144,6 @@ def test_a_command_that_is_ended_while_it_starts_says_so_in_one_line(number):
         capture_output=True,
         text=True,
         check=False,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=defaults,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "egrl: error: interrupted\n")
