@@ -223,7 +223,7 @@ def test_what_a_board_says_instead_of_a_first_answer_is_shown_while_it_is_waited
         pytest.warns(Notice, match=r"no answer such as .* waiting up to \d+ s more; it said: hello"),
         pytest.raises(BoardSilent, match="it said: hello"),
     ):
-        board.measure(REQUEST, 2.0)
+        board.measure(REQUEST, 5.0)
 
 
 def test_last_words_on_stdout_are_quoted_where_stderr_has_none():
