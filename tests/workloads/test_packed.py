@@ -13,6 +13,7 @@ from workloads.errors import InputError
 from workloads.importers.read import read
 from workloads.load_partition import load_partition
 from workloads.load_program import load_program
+from workloads.load_sharding import load_sharding
 from workloads.packed import ALWAYS_BYTES, ALWAYS_VALUES, check_values, unpack
 
 MOST_MEMORY = 100 << 20
@@ -32,11 +33,22 @@ PACKED_ZEROS = gzip.compress(ZEROS) * 128
         ("a.json.gz", PACKED_ZEROS, load_partition),
         ("a.json.gz", gzip.compress(LISTS), load_partition),
         ("a.json.gz", gzip.compress(LISTS * 8), load_partition),
+        ("a.json.gz", gzip.compress(LISTS), load_sharding),
         ("a.json.xz", lzma.compress(ZEROS * 6), load_program),
         ("a.json.xz", lzma.compress(PROGRAM + b"[]," * 1_300_000 + b"[]]}"), load_program),
         ("a.json.xz", lzma.compress(PROGRAM + b"[" * 2_000_000), load_program),
     ],
-    ids=["onnx", "hlo", "zeros as json", "lists", "many lists", "zeros in xz", "lists in xz", "nested in xz"],
+    ids=[
+        "onnx",
+        "hlo",
+        "zeros as json",
+        "lists",
+        "many lists",
+        "sharding",
+        "zeros in xz",
+        "lists in xz",
+        "nested in xz",
+    ],
 )
 def test_a_small_file_of_a_large_one_is_refused_in_a_line_and_little_memory(tmp_path, name, content, load):
     assert len(content) < 3 << 20
