@@ -99,6 +99,21 @@ def _fft() -> ProblemDefinition:
     return ProblemDefinition(FftConfig, build, lambda: ["host"], described, {})
 
 
+def _shard() -> ProblemDefinition:
+    from hwsim.shard.problem import MESH, Shard, ShardConfig
+    from workloads.load_sharding import load_sharding
+
+    def build(workload: Any, chip: Any, config: Any) -> Problem:
+        if chip != MESH:
+            raise InputError(f"--chip: expected none, since the instance has the limit, found {chip!r}")
+        return Shard(_given(workload, load_sharding), config)
+
+    def described(name: str) -> dict[str, Any]:
+        return {"summary": "problem shard: accelerators of which the instance knows the costs and the limit"}
+
+    return ProblemDefinition(ShardConfig, build, lambda: [MESH], described, {})
+
+
 PROBLEMS: dict[str, ProblemEntry] = {
     "nnpi": ProblemEntry(
         "memory placement on the NNP-I, in seconds an inference",
@@ -128,6 +143,14 @@ PROBLEMS: dict[str, ProblemEntry] = {
         _fft,
         "tag",
         "dft-N, a DFT of N points (dft-4096)",
+    ),
+    "shard": ProblemEntry(
+        "how every op of a model is split over accelerators, in cost units of an instance (.json, .json.gz)",
+        "",
+        "",
+        _shard,
+        "exact",
+        "a sharding instance (.json or .json.gz), in the format of the ASPLOS / EuroSys 2025 contest",
     ),
 }
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.explanation import Explanation, Partition
+from hwsim.explanation import Breakdown, Explanation, Partition
 from hwsim.problem import (
     Bound,
     Floats,
@@ -86,6 +86,40 @@ class HasModel(Protocol):
         """The noise-free cost of what runs for one mapping [N, H]."""
 
 
+class Solving(Protocol):
+    """A solve of a problem's model that goes on when it is told to: its best only improves, its bound only rises."""
+
+    def work(self, seconds: float) -> None:
+        """Go on for about that many seconds, unless it is done."""
+
+    @property
+    def best(self) -> Mapping16 | None:
+        """The best mapping [N, H] so far."""
+
+    @property
+    def cost(self) -> float:
+        """Its modelled cost; infinite where there is none."""
+
+    @property
+    def bound(self) -> Bound:
+        """What is proved so far."""
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do."""
+
+
+@runtime_checkable
+class HasSolving(HasModel, Protocol):
+    """A problem whose model is solved little by little, so that there is something to tell at any time."""
+
+    def solving(self, seed: int, threads: int, start: Mapping16 | None) -> Solving:
+        """A solve at its beginning, which knows the mapping `start` [N, H]."""
+
+    def prove(self, bound: Bound) -> None:
+        """Remember what a solve has proved, so that `bound` need not prove it again."""
+
+
 @runtime_checkable
 class HasBestKnown(Protocol):
     """A problem that ships with the best mappings known, or remembers them."""
@@ -111,6 +145,14 @@ class HasExplanation(Protocol):
 
     def explain(self, mapping: Mapping16) -> Explanation:
         """The noise-free run of what runs for one mapping; ValueError as of `evaluate`."""
+
+
+@runtime_checkable
+class HasBreakdown(Protocol):
+    """A problem of nodes and edges that can say who pays and who is in memory under a mapping [N, H]."""
+
+    def breakdown(self, mapping: Mapping16) -> Breakdown:
+        """Of what is judged for one mapping; ValueError as of `evaluate`."""
 
 
 @runtime_checkable

@@ -84,3 +84,51 @@ class Partition:
     bottleneck: str
     capacity_bytes: int
     stages: int
+
+
+@dataclass(frozen=True)
+class Payer:
+    """A node that much of a cost is paid for.
+
+    Attributes:
+        node, choice: names.
+        own_cost: of the choice by itself.
+        edge_cost: of the edges at the node, each of which another node shares.
+    """
+
+    node: str
+    choice: str
+    own_cost: int
+    edge_cost: float
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A node that is in memory at the fullest time: its choice, what it uses, and from when until when (half-open)."""
+
+    node: str
+    choice: str
+    used: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """Where the cost of a choice goes, and its memory at the fullest time; whole numbers, as the workload has them.
+
+    Attributes:
+        cost: exact.
+        parts: of the cost, by name; they add up to it.
+        payers: the nodes that most is paid for, an edge counting half to either end; dearest first.
+        limit, peak: of memory, and the most that is used, at `peak_time`.
+        holders: who uses the most then; largest first.
+    """
+
+    cost: int
+    parts: dict[str, int]
+    payers: tuple[Payer, ...]
+    limit: int
+    peak: int
+    peak_time: int
+    holders: tuple[Holder, ...]

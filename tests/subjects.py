@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,9 +18,16 @@ from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Problem
-from toys import ABLE, TOYS, ToyGrammar
+from hwsim.shard.problem import Shard, ShardConfig
+from hwsim.shard.solving import SOLVER
+from make_sharding import make
+from toys import ABLE, TOYS, ToyGrammar, solver
 from workloads.load import load
 from workloads.load_program import load_program
+from workloads.load_sharding import parse
+
+if importlib.util.find_spec(SOLVER.rpartition(".")[0]) is None:
+    sys.modules[SOLVER] = solver  # a stand-in for what the package does not have yet
 
 
 def _noisy() -> Problem:
@@ -39,6 +48,10 @@ def _mcm(config: McmConfig) -> Problem:
     return McmProblem(load("mobilenet_v2"), load_package("edge4"), config)
 
 
+def _shard(config: ShardConfig) -> Problem:
+    return Shard(parse(make(5, nodes=7), "made", "made"), config)
+
+
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     "nnpi": lambda: NnpiProblem(load("alexnet"), load_chip("nnpi"), NnpiConfig()),
     "nnpi-penalise": lambda: NnpiProblem(load("resnet18"), load_chip("nnpi"), NnpiConfig(invalid="penalise")),
@@ -54,6 +67,8 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "mcm-free": lambda: _mcm(McmConfig(solver=False)),
     "fft": lambda: FftProblem(8, FftConfig(cost="model")),
     "fft-64": lambda: FftProblem(64, FftConfig(cost="model")),
+    "shard": lambda: _shard(ShardConfig()),
+    "shard-penalise": lambda: _shard(ShardConfig(invalid="penalise")),
     "toy-grammar-large": lambda: ToyGrammar(45),
     **{f"toy-{name}": toy for name, toy in (TOYS | ABLE).items()},
 }

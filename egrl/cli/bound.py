@@ -181,10 +181,10 @@ def _cost(problem: Problem, mapping: Mapping16) -> float:
 def text_of(report: dict[str, Any], rival: str) -> str:
     """The certificate for people; `rival` is what speedups are over: "the compiler"."""
     from egrl.runs.summary import OPTIMAL, percent_up
-    from egrl.runs.units import cost_text
+    from egrl.runs.units import better, cost_text
 
     best, baseline, unit = report["best_known"], report["baseline"], report["unit"]
-    faster = f"{best['speedup']:.4f}x {rival}"
+    subject, faster = f"{report['workload']} on {report['chip']}", f"{best['speedup']:.4f}x {rival}"
     above = f"{report['baseline_gap']:.2%} above the bound"
     took = f", {report['seconds']:.1f} s" if report["seconds"] > 0 else ""
     if abs(report["gap"]) <= OPTIMAL:
@@ -192,7 +192,7 @@ def text_of(report: dict[str, Any], rival: str) -> str:
     else:
         gap = f"{percent_up(report['gap'])}: the best known is at most this far above the best possible"
     lines = [
-        f"{report['workload']} on {report['chip']}: no mapping is faster than {cost_text(report['bound'], unit)}",
+        f"{subject}: no mapping is {better(unit)} than {cost_text(report['bound'], unit)}",
         f"  proof       {report['proof']}{took}",
         f"  best known  {cost_text(best['cost'], unit)} ({best['source']}), {faster}",
         f"  {rival.removeprefix('the '):<12}{cost_text(baseline['cost'], unit)}, {above} ({baseline['rule']})",

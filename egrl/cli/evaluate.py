@@ -12,11 +12,15 @@ from typing import Any
 import click
 import numpy as np
 
-from hwsim.capabilities import HasBestKnown, HasBound, HasExplanation, HasPartition
-from hwsim.explanation import Explanation, Partition
+from egrl.cli.explanations import lines_of
+from hwsim.capabilities import HasBestKnown, HasBound, HasBreakdown, HasExplanation, HasPartition
+from hwsim.explanation import Breakdown, Explanation, Partition
 from hwsim.problem import Mapping16, Problem, Status
 from workloads.errors import InputError
 from workloads.nearest import hint
+
+MOST_VIOLATIONS = 20
+"""Shown to people."""
 
 
 @click.command(name="evaluate", short_help="score and explain one mapping, op by op")
@@ -43,7 +47,8 @@ def command(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Score a run's best mapping, or another one, and say where its time goes: op by op (nnpi) or chip by chip (mcm).
+    """Score a run's best mapping, or another one, and say where its cost goes: op by op (nnpi), chip by chip (mcm), or
+    to the nodes that cost the most and fill the memory (shard).
 
     \b
     egrl evaluate runs/bert-egrl-s0-1
@@ -136,11 +141,13 @@ def evaluation_report(problem: Problem, mapping: Mapping16, name: str) -> dict[s
     """What one mapping [N, H] costs, what it breaks as given, and where the cost of what runs comes from."""
     found = problem.evaluate(mapping[None], np.zeros(1, np.uint64))
     ran = found.status[0] == Status.OK
-    explanation: Explanation | Partition | None = None
+    explanation: Explanation | Partition | Breakdown | None = None
     if isinstance(problem, HasExplanation):
         explanation = problem.explain(mapping)
     elif isinstance(problem, HasPartition):
         explanation = problem.partition(mapping)
+    elif isinstance(problem, HasBreakdown):
+        explanation = problem.breakdown(mapping)
     return {
         "kind": "evaluation",
         "version": 1,
@@ -165,23 +172,12 @@ def text_of(report: Mapping[str, Any], rival: str, rewarded: bool = False) -> st
     reward where that is no matter of the cost alone."""
     from egrl.runs.units import cost_text
 
-    lines: list[str] = []
-    explanation, unit = report["explanation"], report["unit"]
-    if explanation is not None and "chips" in explanation:
-        lines += _chips(explanation, unit)
-    elif explanation is not None:
-        lines += [*_table([_op_row(op) for op in explanation["ops"]]), ""]
-        parts = sorted(explanation["seconds_bound_by"].items(), key=lambda part: (-part[1], part[0]))
-        total = sum(seconds for _, seconds in parts)
-        lines += _table(
-            [
-                {"bound by": name, "us": f"{s * 1e6:.2f}", "share": f"{s / total:.1%}" if total else "-"}
-                for name, s in parts
-            ]
-        )
-        lines.append("")
-    for violation in report["violations"]:
-        lines.append(f"not valid as given: {violation}")
+    unit = report["unit"]
+    lines = [] if report["explanation"] is None else lines_of(report["explanation"], unit)
+    broken = report["violations"]
+    lines += [f"not valid as given: {violation}" for violation in broken[:MOST_VIOLATIONS]]
+    if len(broken) > MOST_VIOLATIONS:
+        lines.append(f"not valid as given: {len(broken) - MOST_VIOLATIONS} violations more (--json has all)")
     cost = "did not run" if report["cost"] is None else cost_text(report["cost"], unit)
     lines.append(
         f"{report['workload']} on {report['chip']}, {report['mapping']}: {cost}, {report['speedup']:.4f}x"
@@ -195,58 +191,3 @@ def text_of(report: Mapping[str, Any], rival: str, rewarded: bool = False) -> st
             f" {measured['speedup']:.4f}x, by {measured['by']}"
         )
     return "\n".join(lines)
-
-
-def _chips(partition: Mapping[str, Any], unit: str) -> list[str]:
-    """The chips in use, and what takes the time."""
-    from egrl.runs.units import scaled, shown
-
-    rows = [
-        {
-            "chip": chip["name"],
-            "nodes": f"{chip['nodes']}",
-            f"busy {shown(unit)}": f"{scaled(chip['busy_s'], unit):.2f}",
-            "weights KiB": f"{chip['weight_bytes'] / 1024:.1f}",
-            "peak KiB": f"{chip['peak_bytes'] / 1024:.1f}",
-            f"link {shown(unit)}": f"{scaled(chip['link_s'], unit):.2f}",
-            "link KiB": f"{chip['link_bytes'] / 1024:.1f}",
-        }
-        for chip in partition["chips"]
-        if chip["nodes"] or chip["link_bytes"]
-    ]
-    unused = len(partition["chips"]) - sum(chip["nodes"] > 0 for chip in partition["chips"])
-    return [
-        *_table(rows),
-        "",
-        f"slowest: {partition['bottleneck']}; {partition['stages']} stages, {unused} chips unused,"
-        f" {partition['capacity_bytes'] / 1024:.0f} KiB a chip; a link leads to the next chip",
-        "",
-    ]
-
-
-def _op_row(op: Mapping[str, Any]) -> dict[str, str]:
-    row = {
-        "op": op["name"],
-        "weight": op["weight"] or "-",
-        "activation": op["activation"] or "-",
-        "start us": f"{op['start_s'] * 1e6:.2f}",
-        "us": f"{op['duration_s'] * 1e6:.2f}",
-        "bound by": op["bound_by"],
-    }
-    row |= {f"{memory} KiB": f"{size / 1024:.1f}" for memory, size in op["traffic_bytes"].items()}
-    return row | {"prefetched KiB": f"{op['prefetched_bytes'] / 1024:.1f}"}
-
-
-def _table(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """Lines of aligned columns; numbers to the right."""
-    names = list(rows[0])
-    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in names]
-    words = {"op", "weight", "activation", "bound by"}
-    lines = []
-    for row in [dict(zip(names, names, strict=True)), *rows]:
-        cells = [
-            row[name].ljust(width) if name in words else row[name].rjust(width)
-            for name, width in zip(names, widths, strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines

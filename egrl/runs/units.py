@@ -15,7 +15,12 @@ def shown(unit: str) -> str:
     return "us" if unit == SECONDS else unit
 
 
+def better(unit: str) -> str:
+    """What a mapping of a lower cost is called."""
+    return "faster" if unit == SECONDS else "cheaper"
+
+
 def cost_text(cost: float, unit: str, digits: int = 2) -> str:
-    """A cost with its unit; costs that are no seconds with two digits more."""
-    places = digits if unit == SECONDS else digits + 2
+    """A cost with its unit; costs that are no seconds with two digits more, or as whole numbers where they are."""
+    places = digits if unit == SECONDS else 0 if cost.is_integer() else digits + 2
     return f"{scaled(cost, unit):.{places}f} {shown(unit)}"

@@ -17,6 +17,7 @@ from hwsim.capabilities import (
     CanRepair,
     CanSample,
     HasBestKnown,
+    HasBreakdown,
     HasExplanation,
     HasLifetimes,
     HasModel,
@@ -27,6 +28,7 @@ from hwsim.capabilities import (
     HasPlacement,
     HasPlanText,
     HasRace,
+    HasSolving,
 )
 from hwsim.mappings import repair, sample, sample_uniformly
 from hwsim.problem import Mapping16, Problem, Status
@@ -124,6 +126,34 @@ def test_its_model_is_solved_by_a_valid_mapping_between_bound_and_baseline(probl
     assert problem.model_cost(solved.mapping) == pytest.approx(solved.cost)
     assert 0 <= solved.bound.cost <= solved.cost * (1 + 1e-9)
     assert solved.cost <= problem.baseline.cost * (1 + 1e-9)
+
+
+def test_its_solve_only_improves_and_its_bound_only_rises(problem):
+    if not isinstance(problem, HasSolving):
+        return
+    solving = problem.solving(0, 1, problem.baseline.mapping)
+    before, proved = math.inf, 0.0
+    for _ in range(5):
+        solving.work(0.1)
+        if solving.best is not None:
+            assert problem.judge(solving.best) == []
+            assert problem.model_cost(solving.best) == pytest.approx(solving.cost)
+        assert proved <= solving.bound.cost <= solving.cost * (1 + 1e-9)
+        assert solving.cost <= before
+        before, proved = solving.cost, solving.bound.cost
+    problem.prove(solving.bound)
+    assert problem.bound(0).cost >= proved
+
+
+def test_its_breakdown_adds_up(problem):
+    if not isinstance(problem, HasBreakdown):
+        return
+    for mapping in ran(problem, 3):
+        found = problem.breakdown(mapping)
+        assert sum(found.parts.values()) == found.cost
+        assert {payer.node for payer in found.payers} <= set(problem.space.nodes)
+        assert sum(holder.used for holder in found.holders) <= found.peak <= found.limit
+        assert json.loads(json.dumps(dataclasses.asdict(found)))["cost"] == found.cost
 
 
 def test_the_best_known_mapping_is_valid(problem):

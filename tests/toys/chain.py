@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hwsim.capabilities import Solution
 from hwsim.draws import independent_sample
-from hwsim.explanation import ChipUse, Partition
+from hwsim.explanation import Breakdown, ChipUse, Holder, Partition, Payer
 from hwsim.observe import choice_columns
 from hwsim.problem import (
     UNPROVED,
@@ -70,6 +70,33 @@ def _chips(vertex: Hashable) -> tuple[int, ...]:
     return vertex
 
 
+class Trying:
+    """A solve that tries every mapping, one a call of `work`, the dearest first."""
+
+    def __init__(self, every: Mapping16, costs: Floats) -> None:
+        self._every, self._costs, self._tried = every, costs, 0
+
+    def work(self, seconds: float) -> None:
+        self._tried = min(self._tried + 1, len(self._every))
+
+    @property
+    def best(self) -> Mapping16 | None:
+        return self._every[-self._tried :][0] if self._tried else None
+
+    @property
+    def cost(self) -> float:
+        return float(self._costs[-self._tried]) if self._tried else float("inf")
+
+    @property
+    def bound(self) -> Bound:
+        share = self._tried / len(self._every)
+        return Bound(share * float(self._costs[0]), np.inf, "a share of the least cost", 0.0)
+
+    @property
+    def done(self) -> bool:
+        return self._tried == len(self._every)
+
+
 class ToyChain:
     """A cost of the busiest chip's load, and a little for each chip in use; a chip that falls is raised."""
 
@@ -85,6 +112,7 @@ class ToyChain:
         self.domains = Rising()
         first = self.space.initial
         self.baseline = Baseline(first, float(self._costs(first[None])[0]), "one chip")
+        self._proved = UNPROVED
 
     def _costs(self, mapping: Mapping16) -> Floats:
         busy = (self.load[:, None] * (mapping == np.arange(CHIPS))).sum(axis=1)
@@ -115,6 +143,21 @@ class ToyChain:
         slowest = f"chip {int(np.argmax(busy))}"
         return Partition(tuple(chips), max(busy), slowest, 0, len(set(place.tolist())))
 
+    def breakdown(self, mapping: Mapping16) -> Breakdown:
+        place = self.repair(mapping[None], np.zeros(1, np.uint64))[0, :, 0].tolist()
+        payers = tuple(Payer(f"n{n}", str(c), int(self.load[n]), 0.0) for n, c in enumerate(place))
+        held = tuple(Holder(f"n{n}", str(c), 1, 0, 1) for n, c in enumerate(place))
+        total = int(self.load.sum())
+        return Breakdown(total, {"loads": total}, payers, NODES, NODES, 0, held)
+
+    def solving(self, seed: int, threads: int, start: Mapping16 | None) -> Trying:
+        every, costs = self._all()
+        order = np.argsort(costs, kind="stable")
+        return Trying(every[order], costs[order])
+
+    def prove(self, bound: Bound) -> None:
+        self._proved = bound
+
     def solve(self, time_limit_s: float, seed: int) -> Solution:
         best, cost = self._best()
         return Solution(best, cost, self.bound(time_limit_s))
@@ -126,12 +169,15 @@ class ToyChain:
         return self._best()[0], "the best of all"
 
     def bound(self, time_limit_s: float) -> Bound:
-        return Bound(self._best()[1], np.inf, "all were tried", 0.0) if time_limit_s > 0 else UNPROVED
+        return Bound(self._best()[1], np.inf, "all were tried", 0.0) if time_limit_s > 0 else self._proved
 
     def _best(self) -> tuple[Mapping16, float]:
-        every = np.array(list(combinations_with_replacement(range(CHIPS), NODES)), np.int16)[:, :, None]
-        costs = self._costs(every)
+        every, costs = self._all()
         return every[costs.argmin()], float(costs.min())
+
+    def _all(self) -> tuple[Mapping16, Floats]:
+        every = np.array(list(combinations_with_replacement(range(CHIPS), NODES)), np.int16)[:, :, None]
+        return every, self._costs(every)
 
     def files(self) -> Mapping[str, str]:
         return {"workload.json": str(self.load.tolist())}

@@ -46,6 +46,7 @@ CASES += [(variant, "toy-game") for variant in VARIANTS if variant.startswith("m
 CASES += [(variant, "mcm") for variant in ("annealing", "annealing-distributions", "egrl", "random")]
 CASES += [("revise", name) for name in ("toy-coins", "mmap", "mmap-literal", "mmap-lost")]
 CASES += [("ea", "mcm-device"), ("ppo", "mcm")]
+CASES += [(variant, "shard") for variant in ("annealing", "ea", "random", "tag")]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,176 @@
+"""Choices made valid: forbidden pairs first, then memory; what is left gives way to the baseline.
+
+Mending ends, since each change of a strategy leaves fewer forbidden costs, or as many and less usage. Giving way ends
+with a valid choice if the baseline is one: nodes only ever go to the baseline's strategies; while a cost is forbidden
+one of its nodes does, and while a point of time is above the limit a node in use there that uses more than in the
+baseline.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.jit import kernel
+from hwsim.shard.cost import cost_of, pair_at, totals
+from hwsim.shard.tables import Tables
+from hwsim.shard.usage import add, most, usage_of
+from workloads.sharding import FORBIDDEN_FROM
+
+
+@kernel
+def _in_conflict(t: Tables, choice: NDArray[np.int16], node: int) -> bool:
+    """Whether a node's strategy, or a pair that it is in, is forbidden."""
+    if t.cost[t.first[node] + choice[node]] >= FORBIDDEN_FROM:
+        return True
+    for k in range(t.near_first[node], t.near_first[node + 1]):
+        at, _ = pair_at(t, t.near[k], node, choice[node], choice)
+        if t.edge_cost[at] >= FORBIDDEN_FROM:
+            return True
+    return False
+
+
+@kernel
+def _settle(t: Tables, choice: NDArray[np.int16], tree: tuple[NDArray[np.int64], NDArray[np.int64]]) -> bool:
+    """Give nodes in conflict, in order, the strategy with the fewest forbidden costs (of equal ones the cheapest)
+    that fits the limit or uses no more than now; whether any was changed."""
+    changed = False
+    for n in range(len(choice)):
+        if not _in_conflict(t, choice, n):
+            continue
+        lower, upper, first = t.lower[n], t.upper[n], t.first[n]
+        held = t.usage[first + choice[n]]
+        room = max(held, t.limit - most(tree, lower, upper) + held)
+        lowest, fewest = cost_of(t, choice, n, choice[n])
+        best = choice[n]
+        for s in range(t.first[n + 1] - first):
+            if upper > lower and t.usage[first + s] > room:
+                continue
+            cost, forbidden = cost_of(t, choice, n, s)
+            # Of as many forbidden costs as now no strategy is taken: that could go on for ever.
+            if forbidden < fewest or (forbidden == fewest and best != choice[n] and cost < lowest):
+                best, lowest, fewest = s, cost, forbidden
+        if best != choice[n]:
+            add(tree, lower, upper, t.usage[first + best] - held)
+            choice[n] = best
+            changed = True
+    return changed
+
+
+@kernel
+def _cheapest_relief(t: Tables, choice: NDArray[np.int16], n: int, over: int) -> tuple[float, int]:
+    """What a unit of usage less at a point above the limit costs at least, and by which strategy; -1: by none.
+
+    `over` is how many such points the node is in use at.
+    """
+    first = t.first[n]
+    held = t.usage[first + choice[n]]
+    now, forbidden_now = cost_of(t, choice, n, choice[n])
+    cheapest, best = np.inf, -1
+    for s in range(t.first[n + 1] - first):
+        less = held - t.usage[first + s]
+        if less <= 0:
+            continue
+        cost, forbidden = cost_of(t, choice, n, s)
+        price = (np.float64(cost) - np.float64(now)) / (np.float64(less) * over)
+        if forbidden <= forbidden_now and price < cheapest:
+            cheapest, best = price, s
+    return cheapest, best
+
+
+@kernel
+def _relieve(t: Tables, choice: NDArray[np.int16], tree: tuple[NDArray[np.int64], NDArray[np.int64]]) -> bool:
+    """Give nodes in use where the limit is broken a strategy that uses less, where that is cheapest first, until it is
+    kept; whether any was changed."""
+    nodes = len(choice)
+    above = np.zeros(t.points + 1, np.int64)  # how many points before each are above the limit
+    for point in range(t.points):
+        above[point + 1] = above[point] + (most(tree, point, point + 1) > t.limit)
+    if above[t.points] == 0:
+        return False
+    price, to = np.full(nodes, np.inf), np.full(nodes, -1, np.int64)
+    for n in range(nodes):
+        over = above[t.upper[n]] - above[t.lower[n]]
+        if over > 0:
+            price[n], to[n] = _cheapest_relief(t, choice, n, over)
+    changed = False
+    for n in np.argsort(price, kind="mergesort"):
+        if to[n] < 0:
+            break
+        if most(tree, t.lower[n], t.upper[n]) <= t.limit:
+            continue
+        # Neighbours have changed since it was priced: it must still forbid no more than what it has.
+        _, forbidden = cost_of(t, choice, n, to[n])
+        _, forbidden_now = cost_of(t, choice, n, choice[n])
+        if forbidden <= forbidden_now:
+            less = t.usage[t.first[n] + choice[n]] - t.usage[t.first[n] + to[n]]
+            add(tree, t.lower[n], t.upper[n], -less)
+            choice[n] = to[n]
+            changed = True
+    return changed
+
+
+@kernel
+def _mend(t: Tables, choice: NDArray[np.int16], tree: tuple[NDArray[np.int64], NDArray[np.int64]]) -> None:
+    """Settle and relieve in place until neither changes anything; what is valid stays as it is."""
+    changes = True
+    while changes:
+        settled = _settle(t, choice, tree)
+        changes = _relieve(t, choice, tree) or settled
+
+
+@kernel
+def _yield_pairs(
+    t: Tables,
+    choice: NDArray[np.int16],
+    to: NDArray[np.int16],
+    tree: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> bool:
+    """Set nodes in conflict, in order, to the strategies of `to`; whether any was."""
+    changed = False
+    for n in range(len(choice)):
+        if choice[n] != to[n] and _in_conflict(t, choice, n):
+            less = t.usage[t.first[n] + choice[n]] - t.usage[t.first[n] + to[n]]
+            add(tree, t.lower[n], t.upper[n], -less)
+            choice[n] = to[n]
+            changed = True
+    return changed
+
+
+@kernel
+def _yield_memory(
+    t: Tables,
+    choice: NDArray[np.int16],
+    to: NDArray[np.int16],
+    tree: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> bool:
+    """Set nodes that use more than in `to` where the limit is broken to its strategies; whether any was."""
+    changed = False
+    for n in range(len(choice)):
+        less = t.usage[t.first[n] + choice[n]] - t.usage[t.first[n] + to[n]]
+        if less > 0 and most(tree, t.lower[n], t.upper[n]) > t.limit:
+            add(tree, t.lower[n], t.upper[n], -less)
+            choice[n] = to[n]
+            changed = True
+    return changed
+
+
+@kernel
+def repaired(
+    t: Tables, choice: NDArray[np.int16], baseline: NDArray[np.int16], gives_way: bool
+) -> NDArray[np.int16]:
+    """Choices int16 [B, N] made valid; those that are stay as they are.
+
+    Where `gives_way` is true the baseline int16 [N] is valid, and so is whatever is returned; else it may not be.
+    """
+    out = choice.copy()
+    for b in range(len(out)):
+        _, forbidden, peak = totals(t, out[b : b + 1])
+        if forbidden[0] == 0 and peak[0] <= t.limit:
+            continue
+        row = out[b]
+        tree = usage_of(t, row)
+        _mend(t, row, tree)
+        while gives_way and (_yield_pairs(t, row, baseline, tree) or _yield_memory(t, row, baseline, tree)):
+            pass
+    return out

@@ -1,0 +1,69 @@
+"""The exact solver as a problem's own: what it has found and proved so far, in a problem's terms."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import time
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.problem import Bound, Mapping16
+from workloads.sharding import Sharding
+
+SOLVER = "hwsim.shard.exact.solve"
+"""Imported when it is used: it compiles kernels of its own."""
+
+
+class Solver(Protocol):
+    """What works on an instance; `best` int16 [N] and `best_cost` only improve, and `bound` only rises."""
+
+    best: NDArray[np.int16] | None
+    best_cost: int | None
+    bound: float
+    proof: str
+    done: bool
+
+    def work(self, seconds: float) -> None:
+        """Go on for about that many seconds."""
+
+
+class ShardSolving:
+    """A solve that goes on when it is told to (`hwsim.capabilities.Solving`)."""
+
+    def __init__(self, sharding: Sharding, seed: int, threads: int, start: NDArray[np.int16] | None) -> None:
+        begun = time.perf_counter()
+        make = importlib.import_module(SOLVER).Solver
+        self._solver: Solver = make(sharding, seed, threads, start)
+        self._seconds = time.perf_counter() - begun
+
+    def work(self, seconds: float) -> None:
+        """Go on for about that many seconds, unless it is done."""
+        begun = time.perf_counter()
+        if not self._solver.done:
+            self._solver.work(seconds)
+        self._seconds += time.perf_counter() - begun
+
+    @property
+    def best(self) -> Mapping16 | None:
+        """The best mapping so far, int16 [N, 1]."""
+        best = self._solver.best
+        return None if best is None else best.astype(np.int16)[:, None].copy()
+
+    @property
+    def cost(self) -> float:
+        """Its cost; infinite where there is none."""
+        cost = self._solver.best_cost
+        return math.inf if cost is None else float(max(cost, 1))
+
+    @property
+    def bound(self) -> Bound:
+        """What is proved so far."""
+        return Bound(max(0.0, self._solver.bound), math.inf, self._solver.proof, self._seconds)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do: the best is proved to be the best possible."""
+        return self._solver.done
