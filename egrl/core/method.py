@@ -98,6 +98,8 @@ class Context:
         generation_evals: evaluations a generation; a good batch for a method that has no reason for another.
         number: of the first of `problems` in the run.
         model_use: counts what a method computes with the simulator beside its evaluations.
+        seconds: how long the run may take, where its budget is in seconds. For a solver's time limit only: what is
+            proposed never depends on the budget otherwise.
     """
 
     problems: Sequence[Problem]
@@ -110,6 +112,7 @@ class Context:
     generation_evals: int = GENERATION
     number: int = 0
     model_use: ModelUse = field(default_factory=ModelUse)
+    seconds: float | None = None
 
     def generator(self, stream: str) -> np.random.Generator:
         """A generator of its own for each named stream of the run's seed."""

@@ -1,24 +1,38 @@
 """Exact: the solution of the problem's own model, as a method.
 
-It proposes the model's solution; then it has nothing more to say. What the solution is measured to cost may differ from
-what the model says (noise, a board that the model does not fit).
+A problem that solves its model in one piece has one solution to propose; then there is nothing more to say. A model
+that is solved little by little is worked on for about a second at a time: each better mapping is proposed as it is
+found, and again when the bound has risen by `RISE`, so that a row of metrics says so. That ends with the proof that
+the mapping is the best possible, or with the time limit.
+
+What a solution is measured to cost may differ from what the model says (noise, a board that the model does not fit).
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from annotated_types import Gt, Le
+from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
 from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition
-from hwsim.capabilities import HasModel
-from hwsim.problem import Problem
+from hwsim.capabilities import HasModel, HasSolving, Solving
+from hwsim.problem import Bound, Mapping16, Problem
+
+SECONDS = 60.0
+"""Time limit where neither the settings nor the run have one."""
+STEP_S = 1.0
+"""How long a solve works between two looks at the clock and at Ctrl-C."""
+RISE = 1e-3
+"""By what share of itself a bound must have risen to be told with no better mapping."""
+SOURCE = "exact"
 
 
 @dataclass(frozen=True)
@@ -26,16 +40,24 @@ class ExactConfig:
     """Settings of the solve."""
 
     seconds: Annotated[
-        float, Gt(0), Le(1e6), Doc("time limit of the solve; the bound reached by then counts")
-    ] = 60.0
+        float | None,
+        Gt(0),
+        Le(1e6),
+        Doc(
+            "time limit of the solve; the bound reached by then counts. Default: 60, or the run's --seconds"
+            " where the model is solved little by little"
+        ),
+    ] = None
+    threads: Annotated[int, Ge(1), Le(1024), Doc("threads of a solve that goes on little by little")] = 2
 
 
 class Exact(Method):
-    """See the module."""
+    """The solution of a model that is solved in one piece."""
 
     def __init__(self, context: Context, config: ExactConfig) -> None:
-        self._context, self._config = context, config
-        self.phase = f"solving the model, {config.seconds:g} s at most"
+        self._context = context
+        self._limit_s = config.seconds or SECONDS
+        self.phase = f"solving the model, {self._limit_s:g} s at most"
         self._metrics: dict[str, float] | None = None
 
     def ask(self) -> Proposals | None:
@@ -45,10 +67,10 @@ class Exact(Method):
         problem = self._context.problems[0]
         assert isinstance(problem, HasModel)
         with self._context.model_use.timed():
-            solution = problem.solve(self._config.seconds, self._context.seed)
+            solution = problem.solve(self._limit_s, self._context.seed)
         self.phase = ""
         self._metrics = {"model_bound": solution.bound.cost, "model_cost": solution.cost}
-        return proposals(solution.mapping[None], "exact")
+        return proposals(solution.mapping[None], SOURCE)
 
     def metrics(self) -> Mapping[str, float]:
         """Bound and cost that the model gave."""
@@ -63,9 +85,101 @@ class Exact(Method):
         self._metrics = state["metrics"]
 
 
+@dataclass
+class _Reached:
+    """How far a solve has come: its best, its bound and the one that was told last, and the seconds it worked."""
+
+    best: Mapping16 | None = None
+    cost: float = math.inf
+    bound: float = 0.0
+    proof: str = ""
+    seconds: float = 0.0
+    told_bound: float = 0.0
+    done: bool = False
+
+
+class Anytime(Method):
+    """What is found and proved of a model that is solved little by little."""
+
+    def __init__(self, context: Context, config: ExactConfig) -> None:
+        self._context, self._config = context, config
+        problem = context.problems[0]
+        assert isinstance(problem, HasSolving)
+        self._problem: HasSolving = problem
+        self._limit_s = config.seconds or context.seconds or SECONDS
+        self._solving: Solving | None = None
+        self._at = _Reached()
+        start = context.start[0]
+        if start is not None and (cost := problem.model_cost(start)) < math.inf:
+            self._at = _Reached(start, cost)
+
+    @property
+    def _finished(self) -> bool:
+        return self._at.done or self._at.seconds >= self._limit_s
+
+    def ask(self) -> Proposals | None:
+        """The best mapping if it is better than the last, or the bound higher; nothing where neither is."""
+        at = self._at
+        if self._finished:
+            return None
+        before = at.cost
+        self._work()
+        assert self._solving is not None
+        best = self._solving.best
+        if best is not None and self._solving.cost < at.cost:
+            at.best, at.cost = best, self._solving.cost
+        at.done = self._solving.done
+        risen = at.bound > at.told_bound * (1 + (0 if self._finished else RISE))
+        if at.best is None or not (at.cost < before or risen):
+            return proposals(np.empty((0, *self._context.problems[0].space.shape), np.int16), SOURCE)
+        at.told_bound = at.bound
+        return proposals(at.best[None], SOURCE)
+
+    def _work(self) -> None:
+        """Solve for about a second, from the best so far on where this is the first time."""
+        begun, at = time.perf_counter(), self._at
+        with self._context.model_use.timed():
+            if self._solving is None:
+                self._solving = self._problem.solving(self._context.seed, self._config.threads, at.best)
+            left_s = self._limit_s - at.seconds - (time.perf_counter() - begun)
+            if left_s > 0:
+                self._solving.work(min(STEP_S, left_s))
+        at.seconds += time.perf_counter() - begun
+        proved = self._solving.bound
+        if proved.cost > at.bound:  # a run that goes on knows a higher one at first
+            at.bound, at.proof = proved.cost, proved.proof
+        self._problem.prove(Bound(at.bound, math.inf, at.proof, at.seconds))
+        self.phase = f"solving the model, {at.seconds:.0f} s, bound {at.bound:.6g}"
+
+    def metrics(self) -> Mapping[str, float]:
+        """Bound and cost so far."""
+        at = self._at
+        return {
+            "model_bound": at.bound if at.bound > 0 else np.nan,
+            "model_cost": at.cost if at.best is not None else np.nan,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """How far it has come; a solve begins anew from the best mapping."""
+        return dict(vars(self._at))
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._at = _Reached(**state)
+        best, shape = self._at.best, self._context.problems[0].space.shape
+        if best is not None and best.shape != shape:
+            raise ValueError(f"best: expected shape {shape}, found {best.shape}")
+
+
+def build(context: Context, config: ExactConfig) -> Method:
+    """The method for one problem, as its model is solved."""
+    little = isinstance(context.problems[0], HasSolving)
+    return Anytime(context, config) if little else Exact(context, config)
+
+
 def serves(problem: Problem) -> str | None:
     """Only problems that can solve a model of themselves."""
     return None if isinstance(problem, HasModel) else "the problem has no model that can be solved"
 
 
-DEFINITION = MethodDefinition(ExactConfig, Exact, serves, {})
+DEFINITION = MethodDefinition(ExactConfig, build, serves, {})

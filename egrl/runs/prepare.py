@@ -82,6 +82,7 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
         check_device(resolved.run.device),
         resolved.run.generation_evals,
         model_use=use,
+        seconds=resolved.run.seconds,
     )
     return Prepared(definition.build(context, resolved.method), context)
 

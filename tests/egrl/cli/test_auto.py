@@ -20,6 +20,7 @@ TAKEN = [
     ("mmap", True, "revise"),
     ("mcm", False, "egrl"),
     ("fft", False, "tag"),
+    ("shard", False, "exact"),
 ]
 
 
