@@ -59,6 +59,14 @@ class CanRepair(Protocol):
 
 
 @runtime_checkable
+class CanMove(Protocol):
+    """A problem that knows how one decision changes well: which others change with it."""
+
+    def move(self, mapping: Mapping16, key: np.uint64) -> Mapping16:
+        """One mapping [N, H] after a random change that follows from the key; it need not be one that runs."""
+
+
+@runtime_checkable
 class HasFiles(Protocol):
     """A problem with inputs that must be kept beside a run so that it can be repeated."""
 

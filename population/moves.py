@@ -10,13 +10,15 @@ moves the choices of a run along it. A *repack* exchanges one tensor with severa
 about its bytes. Kin swaps, shifts and repacks leave the bytes in each memory about as they were: in a full memory,
 other moves mostly end with the compiler's throwing something out.
 
-Where choices are stages of a pipeline most moves are those of `population.stage_moves`.
+Where choices are stages of a pipeline most moves are those of `population.stage_moves`. Where a problem has a move of
+its own (a change that others follow, say) most are that.
 
 Decisions with a single choice never move.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -58,6 +60,7 @@ class MovesConfig:
         float, Doc("share of the moves of `population.stage_moves` where choices are stages")
     ] = 0.9
     hot: Annotated[float, Doc("share of those that take a decision out of one of the fullest stages")] = 0.5
+    own: Annotated[float, Doc("share of the problem's own moves, where it has some")] = 0.9
 
     @property
     def shares(self) -> dict[str, float]:
@@ -67,8 +70,10 @@ class MovesConfig:
     def __post_init__(self) -> None:
         if min(self.shares.values()) < 0 or not 0 < sum(self.shares.values()) < np.inf:
             raise ValueError(f"{', '.join(KINDS)}: expected frequencies >= 0 that are not all 0")
-        if not 0 <= self.staged <= 1 or not 0 <= self.hot <= 1:
-            raise ValueError(f"moves: expected staged and hot in 0..1, received {self.staged} and {self.hot}")
+        if not all(0 <= share <= 1 for share in (self.staged, self.hot, self.own)):
+            raise ValueError(
+                f"moves: expected staged, hot and own in 0..1, received {self.staged}, {self.hot}, {self.own}"
+            )
         if not 0 <= self.near <= 1 or not self.length >= 1 or not 0 <= self.extra <= 100:
             raise ValueError("moves: expected near in 0..1, length >= 1 and extra in 0..100")
 
@@ -83,14 +88,16 @@ class Moves:
         config: MovesConfig | None = None,
         size_bytes: NDArray[np.int64] | None = None,
         pipeline: Pipeline | None = None,
+        own: Callable[[Mapping16, np.uint64], Mapping16] | None = None,
     ) -> None:
         """For decisions int16 [N, H], which exist, bool [N, H], and their sizes int64 [N, H] (None: all equal).
 
-        `pipeline` is that whose stages the choices are, if they are.
+        `pipeline` is that whose stages the choices are, if they are; `own` the problem's own move, if it has one: of a
+        mapping [N, H] and a random number.
         """
         self.config = config or MovesConfig()
         free = live & (num_choices > 1)
-        self._num_choices, self._free, self._pipeline = num_choices, free, pipeline
+        self._num_choices, self._free, self._pipeline, self._own = num_choices, free, pipeline, own
         self._size = np.ones(free.shape, np.int64) if size_bytes is None else size_bytes
         heads = range(free.shape[1])
         self._peers: list[NDArray[np.int64]] = [np.flatnonzero(free[:, h]) for h in heads]
@@ -119,6 +126,10 @@ class Moves:
 
     def _move(self, mapping: Mapping16, rng: np.random.Generator) -> bool:
         """One move in place; False where it would change nothing or is not possible."""
+        if self._own is not None and rng.random() < self.config.own:
+            before = mapping.copy()
+            mapping[:] = self._own(before, rng.integers(2**64, dtype=np.uint64))
+            return bool((mapping != before).any())
         if self._pipeline is not None and rng.random() < self.config.staged:
             return self._move_stages(mapping, self._any(rng)[1], rng)
         draw = rng.random()

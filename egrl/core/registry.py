@@ -10,10 +10,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from egrl.core.method import Context, Method
 from egrl.core.several import Several
 from hwsim.capabilities import HasObservation
 from hwsim.problem import Problem
+
+MOST_PROBABILITIES = 2**21
+"""Of one mapping: a population keeps some twenty such tables, and a batch that is drawn another in float64."""
+MOST_PAIRS = 2**27
+"""Ways from a node to a node by one between them, along edges either way: `ea` took 2 GB with 94 million of them."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +75,28 @@ def serves_all(problem: Problem) -> str | None:
     return None
 
 
+def needs_probabilities(problem: Problem) -> str | None:
+    """For methods that keep a probability for each choice of each decision."""
+    (nodes, heads), choices = problem.space.shape, problem.space.most_choices
+    if nodes * heads * choices <= MOST_PROBABILITIES:
+        return None
+    return (
+        f"it keeps a probability a choice, and {nodes} nodes x {heads} heads x {choices} choices are more than"
+        f" {MOST_PROBABILITIES}"
+    )
+
+
 def needs_graph(problem: Problem) -> str | None:
     """For methods whose policies look at a graph."""
-    return None if isinstance(problem, HasObservation) else "the problem has no graph to observe"
+    if not isinstance(problem, HasObservation):
+        return "the problem has no graph to observe"
+    degree = np.bincount(problem.observation.edge_index.ravel(), minlength=problem.space.shape[0])
+    pairs = int((degree * degree).sum())
+    if pairs > MOST_PAIRS:
+        return (
+            f"its networks join neighbours of neighbours, and {pairs} such pairs are more than {MOST_PAIRS}"
+        )
+    return needs_probabilities(problem)
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from hwsim.shard import judge
 from hwsim.shard.baseline import RULE, choose, is_valid
 from hwsim.shard.cost import totals
 from hwsim.shard.explain import explain
+from hwsim.shard.moves import moved
 from hwsim.shard.observation import SCHEMA_VERSION, edge_index, features
 from hwsim.shard.repair import repaired
 from hwsim.shard.solving import ShardSolving
@@ -157,6 +158,10 @@ class Shard:
         if self.config.invalid == "penalise":
             return mapping.copy()
         return self._repaired(np.ascontiguousarray(mapping[:, :, 0]))[:, :, None]
+
+    def move(self, mapping: Mapping16, key: np.uint64) -> Mapping16:
+        """One mapping int16 [N, 1] after a node took another strategy and its neighbours answered."""
+        return moved(self.tables, np.ascontiguousarray(mapping[:, 0]), key)[:, None]
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """Every rule that one mapping [N, 1] breaks, by code that shares nothing with the kernels."""

@@ -31,27 +31,35 @@ def _in_conflict(t: Tables, choice: NDArray[np.int16], node: int) -> bool:
 
 
 @kernel
+def best_answer(
+    t: Tables, choice: NDArray[np.int16], tree: tuple[NDArray[np.int64], NDArray[np.int64]], n: int
+) -> tuple[int, bool]:
+    """The strategy of a node with the fewest forbidden costs, of equal ones the cheapest, while the others keep theirs;
+    and whether it has fewer than now. It fits the limit or uses no more than now; ties are left as they are."""
+    lower, upper, first = t.lower[n], t.upper[n], t.first[n]
+    held = t.usage[first + choice[n]]
+    room = max(held, t.limit - most(tree, lower, upper) + held)
+    lowest, now = cost_of(t, choice, n, choice[n])
+    best, fewest = int(choice[n]), now
+    for s in range(t.first[n + 1] - first):
+        if upper > lower and t.usage[first + s] > room:
+            continue
+        cost, forbidden = cost_of(t, choice, n, s)
+        if forbidden < fewest or (forbidden == fewest and cost < lowest):
+            best, lowest, fewest = s, cost, forbidden
+    return best, fewest < now
+
+
+@kernel
 def _settle(t: Tables, choice: NDArray[np.int16], tree: tuple[NDArray[np.int64], NDArray[np.int64]]) -> bool:
-    """Give nodes in conflict, in order, the strategy with the fewest forbidden costs (of equal ones the cheapest)
-    that fits the limit or uses no more than now; whether any was changed."""
+    """Give nodes in conflict, in order, their best answers, where fewer costs are forbidden then; whether any was."""
     changed = False
     for n in range(len(choice)):
         if not _in_conflict(t, choice, n):
             continue
-        lower, upper, first = t.lower[n], t.upper[n], t.first[n]
-        held = t.usage[first + choice[n]]
-        room = max(held, t.limit - most(tree, lower, upper) + held)
-        lowest, fewest = cost_of(t, choice, n, choice[n])
-        best = choice[n]
-        for s in range(t.first[n + 1] - first):
-            if upper > lower and t.usage[first + s] > room:
-                continue
-            cost, forbidden = cost_of(t, choice, n, s)
-            # Of as many forbidden costs as now no strategy is taken: that could go on for ever.
-            if forbidden < fewest or (forbidden == fewest and best != choice[n] and cost < lowest):
-                best, lowest, fewest = s, cost, forbidden
-        if best != choice[n]:
-            add(tree, lower, upper, t.usage[first + best] - held)
+        best, fewer = best_answer(t, choice, tree, n)
+        if fewer:  # of as many forbidden costs as now none is taken: that could go on for ever
+            add(tree, t.lower[n], t.upper[n], t.usage[t.first[n] + best] - t.usage[t.first[n] + choice[n]])
             choice[n] = best
             changed = True
     return changed

@@ -14,6 +14,7 @@ import pytest
 
 from hwsim import capabilities, stepwise
 from hwsim.capabilities import (
+    CanMove,
     CanRepair,
     CanSample,
     HasBestKnown,
@@ -116,6 +117,17 @@ def test_its_own_repair_leaves_what_ran_alone(problem):
         mapping = ran(problem, 8)
         np.testing.assert_array_equal(problem.repair(mapping, keys(len(mapping))), mapping)
         np.testing.assert_array_equal(repair(problem, mapping, keys(len(mapping))), mapping)
+
+
+def test_its_own_move_follows_from_the_key_and_changes_something_now_and_then(problem):
+    if not isinstance(problem, CanMove):
+        return
+    mapping = problem.baseline.mapping
+    moved = [problem.move(mapping, key) for key in keys(20)]
+    for key, after in zip(keys(20), moved, strict=True):
+        np.testing.assert_array_equal(problem.move(mapping, key), after)
+        problem.space.check(after[None], key[None])
+    assert any((after != mapping).any() for after in moved)
 
 
 def test_its_model_is_solved_by_a_valid_mapping_between_bound_and_baseline(problem):

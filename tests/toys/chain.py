@@ -130,6 +130,11 @@ class ToyChain:
         self.space.check(mapping, key)
         return np.maximum.accumulate(mapping, axis=1)
 
+    def move(self, mapping: Mapping16, key: np.uint64) -> Mapping16:
+        changed = mapping.copy()
+        changed[int(key) % NODES, 0] = int(key) // NODES % CHIPS
+        return changed
+
     def judge(self, mapping: Mapping16) -> list[Violation]:
         falls = [n for n in range(1, NODES) if mapping[n, 0] < mapping[n - 1, 0]]
         return [

@@ -23,7 +23,7 @@ from typing_extensions import Doc
 
 from egrl.core.keys import REPAIR
 from egrl.core.method import Context
-from egrl.core.registry import MethodDefinition, serves_all
+from egrl.core.registry import MethodDefinition, needs_probabilities
 from egrl.methods.graph_search import choose
 from egrl.methods.graph_search.decisions import Decisions
 from egrl.methods.graph_search.descent import GraphSearch
@@ -104,4 +104,4 @@ def build(context: Context, config: TagConfig) -> GraphSearch:
     )
 
 
-DEFINITION = MethodDefinition(TagConfig, build, serves_all, {"s": 100, "completions": "uniform"})
+DEFINITION = MethodDefinition(TagConfig, build, needs_probabilities, {"s": 100, "completions": "uniform"})

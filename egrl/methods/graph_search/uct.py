@@ -16,7 +16,7 @@ from annotated_types import Ge, Le
 from typing_extensions import Doc
 
 from egrl.core.method import Context
-from egrl.core.registry import MethodDefinition, serves_all
+from egrl.core.registry import MethodDefinition, needs_probabilities
 from egrl.methods.graph_search import choose
 from egrl.methods.graph_search.descent import GraphSearch
 from egrl.methods.graph_search.learned import LearnedConfig, completions
@@ -56,4 +56,4 @@ def build(context: Context, config: UctConfig) -> GraphSearch:
     )
 
 
-DEFINITION = MethodDefinition(UctConfig, build, serves_all, {"completions": "uniform"})
+DEFINITION = MethodDefinition(UctConfig, build, needs_probabilities, {"completions": "uniform"})

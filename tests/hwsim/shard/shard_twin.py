@@ -113,24 +113,21 @@ class Twin:
         _, forbidden, peak = self.totals(choice)
         return forbidden == 0 and peak <= self.limit
 
+    def answer(self, choice: Choice, n: int) -> int:
+        """As `best_answer`."""
+        held = self.usage[n][choice[n]]
+        room = max(held, self.limit - self.most(choice, n) + held)
+        idle = self.spans[n][0] == self.spans[n][1]
+        fitting = [s for s in range(len(self.cost[n])) if idle or self.usage[n][s] <= room]
+        return min(fitting, key=lambda s: (*self.near(choice, n, s)[::-1], s != choice[n], s))
+
     def settle(self, choice: Choice) -> bool:
         """As `_settle`."""
         changed = False
         for n in self.nodes:
-            lowest, fewest = self.near(choice, n, choice[n])
-            if not fewest:
-                continue
-            held, now = self.usage[n][choice[n]], choice[n]
-            room = max(held, self.limit - self.most(choice, n) + held)
-            best = now
-            for s in range(len(self.cost[n])):
-                if self.spans[n][0] < self.spans[n][1] and self.usage[n][s] > room:
-                    continue
-                cost, forbidden = self.near(choice, n, s)
-                if forbidden < fewest or (forbidden == fewest and best != now and cost < lowest):
-                    best, lowest, fewest = s, cost, forbidden
-            choice[n] = best
-            changed |= best != now
+            best = self.answer(choice, n)
+            if self.near(choice, n, best)[1] < self.near(choice, n, choice[n])[1]:
+                choice[n], changed = best, True
         return changed
 
     def relieve(self, choice: Choice, points: list[int]) -> bool:

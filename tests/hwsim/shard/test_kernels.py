@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shard_twin import Twin
 
+from hwsim import keys
 from hwsim.shard.baseline import choose, is_valid
 from hwsim.shard.cost import cost_of, totals
 from hwsim.shard.greedy import greedy
 from hwsim.shard.judge import exact_cost, judge
-from hwsim.shard.repair import repaired
+from hwsim.shard.moves import FOLLOWERS, SWEEPS, TRIES, moved
+from hwsim.shard.repair import best_answer, repaired
 from hwsim.shard.tables import binding_points, build_tables
 from hwsim.shard.usage import add, most, usage_of
 from make_sharding import make
@@ -93,6 +95,33 @@ def test_repair_is_its_twin_and_valid_where_the_baseline_is(seed, gives_way):
         assert row == twin.repaired(before, baseline.tolist(), gives_way and valid, points)
         assert not (gives_way and valid) or judge(sharding, row) == []
     np.testing.assert_array_equal(repaired(tables, found, baseline, gives_way and valid), found)
+
+
+@given(SEEDS)
+@settings(max_examples=40, deadline=None)
+def test_a_best_answer_is_the_twins_and_fits(seed):
+    sharding = instance(seed, nodes=8, forbidden=0.3)
+    tables, twin, choice = build_tables(sharding), Twin(sharding), drawn(sharding, 1)[0]
+    tree, row = usage_of(tables, choice), choice.tolist()
+    for n in range(len(row)):
+        answer, fewer = best_answer(tables, choice, tree, n)
+        assert answer == twin.answer(row, n)
+        assert fewer == (twin.near(row, n, answer)[1] < twin.near(row, n, row[n])[1])
+
+
+@given(SEEDS, st.integers(0, 2**64 - 1))
+@settings(max_examples=40, deadline=None)
+def test_a_move_changes_one_node_and_others_that_answer(seed, number):
+    sharding = instance(seed, nodes=12)
+    tables, choice, key = build_tables(sharding), drawn(sharding, 1)[0], np.uint64(number)
+    after = moved(tables, choice, key)
+    np.testing.assert_array_equal(after, moved(tables, choice, key))
+    assert ((after >= 0) & (after < sharding.strategies)).all()
+    assert (after != choice).sum() <= FOLLOWERS
+    if keys.uniform(key, np.uint64(2 * TRIES + 1)) < SWEEPS:
+        cost, forbidden, peak = (pair.tolist() for pair in totals(tables, np.stack([choice, after])))
+        assert (forbidden[1], cost[1]) <= (forbidden[0], cost[0])
+        assert peak[1] <= max(peak[0], tables.limit)
 
 
 def test_the_baseline_is_valid_and_no_cheaper_than_the_best_of_all_choices():
