@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from egrl.cli import flags
 from egrl.cli.names import OneOf
 from egrl.cli.output import interrupted, sayer
 from egrl.reproduce import REPORTS
+from workloads.errors import InputError
 
 
 @click.command(name="reproduce", short_help="a paper's experiments again, published numbers beside ours")
@@ -21,11 +23,23 @@ from egrl.reproduce import REPORTS
     "--out",
     help="folder of runs, figures and report; goes on where it is [reproduce-PAPER[-quick]]",
 )
+@click.option(
+    "--instances",
+    metavar="FOLDER",
+    help="where the instances of shard are (.json, .json.gz); needed for it alone",
+)
 @flags.jobs()
 @flags.workers()
 @flags.output("the plan and its results as one JSON document")
 def command(
-    paper: str, quick: bool, out: str | None, jobs: int, workers: int, quiet: bool, as_json: bool
+    paper: str,
+    quick: bool,
+    out: str | None,
+    instances: str | None,
+    jobs: int,
+    workers: int,
+    quiet: bool,
+    as_json: bool,
 ) -> int:
     """Run a paper's experiments and write OUT/report.md with figures, published numbers beside ours.
 
@@ -35,6 +49,11 @@ def command(
 
     module = importlib.import_module(REPORTS[paper][1])
     plan = module.Plan.quick() if quick else module.Plan()
+    if hasattr(plan, "instances") != (instances is not None):
+        wanted = "a folder of instances" if instances is None else f"none for {paper}"
+        raise InputError(f"--instances: expected {wanted}, found {instances or 'none'}")
+    if instances is not None:
+        plan = replace(plan, instances=instances)
     folder = Path(out or f"reproduce-{paper}{'-quick' if quick else ''}")
 
     say = sayer("reproduce", quiet)

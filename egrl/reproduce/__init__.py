@@ -13,5 +13,9 @@ REPORTS: dict[str, tuple[str, str]] = {
     ),
     "tag": ("search time and quality of TAG on FFT plans, beside its rivals", "egrl.reproduce.tag.run"),
     "egrl": ("Figures 3 to 6 and F.2 of EGRL, and pre-training", "egrl.reproduce.egrl.run"),
+    "shard": (
+        "the sharding contest of ASPLOS / EuroSys 2025 on the instances of a folder",
+        "egrl.reproduce.shard.run",
+    ),
 }
 """Name -> what is reproduced, in one line, and the module whose `reproduce` does it."""
