@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from analysis.style import COLOURS, legend_below
@@ -17,6 +17,8 @@ from analysis.style import COLOURS, legend_below
 COLUMNS = 2
 ABOVE = 10.0
 """Costs that many times the best are above the frame, and so are bounds below a tenth below it."""
+NARROW = 3.0
+"""Frames that span no more than so many times have a linear axis, whose labels can be read."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def least_cost(panel: Panel) -> float:
 
 
 def progress_figure(panels: Sequence[Panel]) -> Figure:
-    """Costs and bounds over the lowest cost of a panel, each run a line, on logarithmic axes.
+    """Costs and bounds over the lowest cost of a panel, each run a line; time is logarithmic.
 
     Raises:
         ValueError: there is no panel.
@@ -94,11 +96,15 @@ def _draw(axes: Axes, panel: Panel, labels: Sequence[str]) -> None:
     for value in panel.levels.values():
         axes.axhline(value / unit, color="0.35", linestyle=":", linewidth=1.0)
     axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_ylim(0.98 * max(lowest, 1 / ABOVE), 1.02 * min(highest, ABOVE))
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_formatter(NullFormatter())
+    bottom, top = max(lowest, 1 / ABOVE), min(highest, ABOVE)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    if top > NARROW * bottom:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    margin = 0.04 * max(top - bottom, 0.01)
+    axes.set_ylim(bottom - margin * bottom, top + margin)
     axes.set_title(panel.title, parse_math=False, fontsize=9)
     axes.tick_params(labelsize=8)
     axes.grid(color="0.9")

@@ -49,7 +49,7 @@ def _mcm(config: McmConfig) -> Problem:
 
 
 def _shard(config: ShardConfig) -> Problem:
-    return Shard(parse(make(5, nodes=7), "made", "made"), config)
+    return Shard(parse(make(7, nodes=7), "made", "made"), config)
 
 
 PROBLEMS: dict[str, Callable[[], Problem]] = {

@@ -148,6 +148,9 @@ def bound_report(
             known["package"] = best_known
     costs = {name: _cost(problem, mapping) for name, mapping in known.items()}
     source = min(costs, key=lambda name: math.inf if math.isnan(costs[name]) else costs[name])
+    if not math.isfinite(costs[source]) or bound.cost <= 0:
+        what = "no valid mapping was found" if bound.cost > 0 else "nothing could be proved"
+        raise InputError(f"--problem {problem.about.name}: expected more time, since {what}")
     report = {
         "kind": "bound",
         "version": 1,

@@ -63,7 +63,11 @@ def plan(
         _settings_of(methods, methods[0], setting)
     subjects: list[Subject] = []
     for workload in workloads:
-        name = Path(workload).stem if "/" in workload or Path(workload).is_file() else workload
+        name = (
+            Path(workload.removesuffix(".gz")).stem
+            if "/" in workload or Path(workload).is_file()
+            else workload
+        )
         jobs, problem, start = list[Job](), None, ""
         if any(subject.name == name for subject in subjects):
             raise InputError(f"--workload: expected workloads of different names, found {name!r} twice")

@@ -66,7 +66,7 @@ def test_the_tree_of_usage_knows_the_most_of_every_range(seed):
     for _ in range(20):
         a, b = sorted(rng.integers(0, len(times) + 1, 2).tolist())
         assert most(tree, a, b) == held[a:b].max(initial=0)
-        amount = int(rng.integers(-20, 50))
+        amount = int(rng.integers(-held[a:b].min(initial=0), 50))  # what is used is never less than 0
         add(tree, a, b, amount)
         held[a:b] += amount
     for n in range(len(sharding)):
