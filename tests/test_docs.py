@@ -176,7 +176,7 @@ def test_every_command_parses_and_its_settings_exist(document):
     for argv in commands(document.read_text(encoding="utf-8")):
         context = parse(argv)
         workload = context.params.get("workload")
-        if workload and not workload.endswith((".json", ".onnx", ".pt2")):
+        if workload and not workload.endswith((".json", ".json.gz", ".onnx", ".pt2")):
             read = READERS.get(context.params.get("problem"), load)
             assert len(read(workload)) > 0
         if context.command.name == "run" and not (context.params["resume"] or context.params["config_file"]):

@@ -49,7 +49,8 @@ class RunOptions:
     problem: str = _flag("nnpi", "what a mapping costs; see `egrl list problems`, or MODULE:NAME")
     method: str = _flag(
         "",
-        "how to search: auto, MODULE:NAME, or of `egrl list methods` [the problem's own: egrl; mmap: revise; fft: tag]",
+        "how to search: auto, MODULE:NAME, or of `egrl list methods` [the problem's own: egrl; mmap: revise; fft: tag;"
+        " shard: exact]",
     )
     chip: str = _flag("", "a chip of `egrl list chips`, or a chip file (.toml); default: the problem's own")
     gens: int | None = _flag(None, f"{BUDGET_HELP['gens']} (default {DEFAULT_GENERATIONS})")
