@@ -61,10 +61,12 @@ class Reduced:
 
 def reduce(sharding: Sharding) -> Reduced:
     """Reduce an instance."""
-    draft = _draft(sharding)
+    draft = draft_of(sharding)
     graph, nodes = draft.pack()
     possible = True
     for _ in range(MOST_ROUNDS):
+        if not nodes:
+            break
         before = len(graph.cost), len(graph.table)
         possible = _clean(draft, graph, nodes)
         if not possible:
@@ -80,7 +82,8 @@ def reduce(sharding: Sharding) -> Reduced:
     return Reduced(graph, draft.constant, rounding, possible and fits, draft, nodes)
 
 
-def _draft(sharding: Sharding) -> Draft:
+def draft_of(sharding: Sharding) -> Draft:
+    """An instance as it is, parallel edges added up."""
     first = sharding.first
     counts = np.diff(first)
     points, low, high = first_points(sharding.start, sharding.end)
@@ -112,7 +115,7 @@ def _clean(draft: Draft, graph: Graph, nodes: list[int]) -> bool:
         if not np.logical_or.reduceat(alive, graph.first[:-1]).all():
             return False
         gone += dominated(graph, alive, free)
-        if gone < 0.01 * len(alive):
+        if gone <= 0.01 * len(alive):
             break
     for i in np.flatnonzero(~np.logical_and.reduceat(alive, graph.first[:-1])).tolist():
         draft.keep(nodes[i], alive[graph.first[i] : graph.first[i + 1]])

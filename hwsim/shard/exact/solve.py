@@ -17,8 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.shard.exact.listing import best_of_all, few
 from hwsim.shard.exact.prover import Prover
-from hwsim.shard.exact.reduce import reduce
+from hwsim.shard.exact.reduce import Reduced, reduce
 from hwsim.shard.exact.searcher import Searcher
 from hwsim.shard.exact.solution import Common, Solution
 from workloads.sharding import Sharding
@@ -42,9 +43,8 @@ class Solver:
         self._searchers: list[Searcher] = []
         if not reduced.possible:
             self._common.prove(math.inf, "the reductions leave no valid mapping")
-        elif reduced.graph.nodes == 0:
-            self._common.offer(Solution(reduced, np.zeros(0, np.int32)))
-            self._common.prove(float(self._common.best_cost or 0), "the reductions leave one mapping")
+        elif few(reduced.graph):
+            self._list(reduced)
         else:
             self._prover = Prover(self._common)
             first = None if start is None else Solution(reduced, reduced.lower(start))
@@ -53,6 +53,17 @@ class Solver:
                 Searcher(self._common, rng, first if worker + 1 == threads else None)
                 for worker, rng in enumerate(rngs)
             ]
+
+    def _list(self, reduced: Reduced) -> None:
+        """Solve what is left by trying all."""
+        self._possible, choice = best_of_all(reduced.graph)
+        if self._possible:
+            self._common.offer(Solution(reduced, choice))
+            self._common.prove(
+                float(self._common.best_cost or 0), "reductions, then all that is left was tried"
+            )
+        else:
+            self._common.prove(math.inf, "no mapping is valid: all that the reductions leave were tried")
 
     @property
     def best(self) -> NDArray[np.int16] | None:
