@@ -80,11 +80,11 @@ def tree_memory(graph: Graph) -> Tree:
 
 
 @kernel
-def neighbours_inside(graph: Graph, tree: Tree, v: int) -> int:
-    """How many neighbours of v are in the tree; more than one is 2."""
+def neighbours_inside(place: Int32s, near_node: Int32s, begin: int, end: int) -> int:
+    """How many of the neighbours near_node[begin:end] are in the tree; more than one is 2."""
     inside = 0
-    for q in range(graph.near_at[v], graph.near_at[v + 1]):
-        if tree.place[graph.near_node[q]] >= 0:
+    for q in range(begin, end):
+        if place[near_node[q]] >= 0:
             inside += 1
             if inside > 1:
                 break
@@ -109,7 +109,7 @@ def grow(graph: Graph, tree: Tree, start: int, most: int, rng: np.random.Generat
             beside = graph.near_at[w + 1] - graph.near_at[w]
             if beside > HUB and rng.random() * beside > HUB:
                 continue
-            if neighbours_inside(graph, tree, w) == 1:
+            if neighbours_inside(tree.place, graph.near_node, graph.near_at[w], graph.near_at[w + 1]) == 1:
                 tree.place[w] = count
                 tree.node[count], tree.parent[count], tree.edge[count] = w, head, graph.near_edge[q]
                 count += 1
@@ -155,27 +155,33 @@ def fill_base(graph: Graph, tree: Tree, count: int, choice: Int32s) -> None:
 
 
 @kernel
-def pass_up(graph: Graph, tree: Tree, i: int) -> None:
-    """Add to each choice of the i-th node's parent the least that the node costs with it."""
-    p = tree.parent[i]
-    own, up = tree.value[tree.row[i] : tree.row[i + 1]], tree.value[tree.row[p] : tree.row[p + 1]]
-    argument = tree.argument[tree.argument_at[i] : tree.argument_at[i + 1]]
-    table = graph.table[graph.at[tree.edge[i]] : graph.at[tree.edge[i] + 1]]
-    rows, columns = len(up), len(own)
-    if tree.node[p] < tree.node[i]:
-        to_next_row, to_next_column = columns, 1
-    else:
-        to_next_row, to_next_column = 1, rows
+def pass_up(
+    table: Floats,
+    at: int,
+    to_next_row: int,
+    to_next_column: int,
+    value: Floats,
+    up: int,
+    rows: int,
+    own: int,
+    columns: int,
+    argument: Int32s,
+    arguments: int,
+) -> None:
+    """Add to value[up:up+rows] of a parent the least that its child costs with it, value[own:own+columns] and the table.
+
+    Which choice of the child that is goes to argument[arguments:]. A kernel takes arrays faster than a tuple of them.
+    """
     for y in range(rows):
         least, best = np.inf, 0
-        at = y * to_next_row
+        entry = at + y * to_next_row
         for x in range(columns):
-            cost = own[x] + table[at]
-            at += to_next_column
+            cost = value[own + x] + table[entry]
+            entry += to_next_column
             if cost < least:
                 least, best = cost, x
-        up[y] += least
-        argument[y] = best
+        value[up + y] += least
+        argument[arguments + y] = best
 
 
 @kernel
@@ -190,7 +196,38 @@ def solve_tree(graph: Graph, tree: Tree, count: int, pieces: int) -> None:
         for x in range(tree.row[i + 1] - own):
             tree.value[own + x] = tree.base[own + x] + byte * graph.usage[at + x]
     for i in range(count - 1, 0, -1):
-        pass_up(graph, tree, i)
+        p = tree.parent[i]
+        own, up = tree.row[i], tree.row[p]
+        rows, columns = tree.row[p + 1] - up, tree.row[i + 1] - own
+        at = graph.at[tree.edge[i]]
+        if tree.node[p] < tree.node[i]:
+            pass_up(
+                graph.table,
+                at,
+                columns,
+                1,
+                tree.value,
+                up,
+                rows,
+                own,
+                columns,
+                tree.argument,
+                tree.argument_at[i],
+            )
+        else:
+            pass_up(
+                graph.table,
+                at,
+                1,
+                rows,
+                tree.value,
+                up,
+                rows,
+                own,
+                columns,
+                tree.argument,
+                tree.argument_at[i],
+            )
     tree.solved[0] = tree.value[: tree.row[1]].argmin()
     for i in range(1, count):
         tree.solved[i] = tree.argument[tree.argument_at[i] + tree.solved[tree.parent[i]]]
