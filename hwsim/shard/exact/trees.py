@@ -168,7 +168,7 @@ def pass_up(
     argument: Int32s,
     arguments: int,
 ) -> None:
-    """Add to value[up:up+rows] of a parent the least that its child costs with it, value[own:own+columns] and the table.
+    """Add to value[up:up+rows] of a parent the least of its child, value[own:own+columns], with the table between them.
 
     Which choice of the child that is goes to argument[arguments:]. A kernel takes arrays faster than a tuple of them.
     """
