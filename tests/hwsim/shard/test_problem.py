@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from egrl.runs import mapping_file
 from hwsim.problem import Bound, Status
 from hwsim.shard.judge import exact_cost
 from hwsim.shard.problem import Shard, ShardConfig
+from hwsim.shard.solving import SOLVER
 from make_sharding import FORBIDDEN, make
 from workloads.errors import InputError
 from workloads.load_sharding import parse
@@ -114,6 +117,27 @@ def test_the_highest_bound_that_was_proved_is_remembered():
     for cost in (5.0, 3.0):
         problem.prove(Bound(cost, math.inf, "said", 0.0))
     assert problem.bound(0).cost == problem.bound(10.0).cost == 5.0
+
+
+class Hopeless:
+    """A solver that proves, in its second call, that nothing is valid."""
+
+    best, best_cost, proof, done = None, None, "said", False
+
+    def __init__(self, sharding: Sharding, seed: int, threads: int, start: object) -> None:
+        self.bound = 1.0
+
+    def work(self, seconds: float) -> None:
+        self.bound, self.done = math.inf, True
+
+
+def test_an_instance_without_a_valid_choice_is_the_users_mistake(monkeypatch):
+    monkeypatch.setitem(sys.modules, SOLVER, SimpleNamespace(Solver=Hopeless))
+    solving = Shard(instance()).solving(0)
+    with pytest.raises(
+        InputError, match="workload made: expected an instance with a valid choice, found none: said"
+    ):
+        solving.work(1.0)
 
 
 def test_another_instance_has_another_fingerprint():
