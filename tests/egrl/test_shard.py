@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,10 +49,16 @@ def test_annealing_finds_the_best_of_a_small_instance(run, instance):
     assert summary["best"]["speedup"] == 323 / 291
 
 
-def test_a_run_goes_on_with_the_file_that_it_was_given(run, instance, capsys):
-    assert main(["run", "--resume", str(run), "--evals", "231", "--quiet"]) == 0
-    assert json.loads((run / "summary.json").read_text())["evaluations"] == 231
-    assert not list(run.glob("*.json.gz"))
+def test_a_run_keeps_a_copy_with_which_it_goes_on(run, instance, tmp_path):
+    moved = shutil.copytree(run, tmp_path / "moved")
+    away = instance.rename(instance.with_name("away"))
+    try:
+        assert main(["run", "--resume", str(moved), "--evals", "231", "--quiet"]) == 0
+        assert main(["evaluate", str(moved), "--json"]) == 0
+    finally:
+        away.rename(instance)
+    summary = json.loads((moved / "summary.json").read_text())
+    assert (summary["workload"], summary["evaluations"]) == ("made", 231)
 
 
 def test_evaluating_says_in_whole_numbers_who_pays_and_who_is_in_memory(run, capsys):
