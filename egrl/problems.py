@@ -146,7 +146,7 @@ PROBLEMS: dict[str, ProblemEntry] = {
     ),
     "shard": ProblemEntry(
         "how every op of a model is split over accelerators, in cost units of an instance (.json, .json.gz)",
-        "",
+        "workload.json.gz",
         "",
         _shard,
         "exact",

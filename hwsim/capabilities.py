@@ -70,8 +70,8 @@ class CanMove(Protocol):
 class HasFiles(Protocol):
     """A problem with inputs that must be kept beside a run so that it can be repeated."""
 
-    def files(self) -> Mapping[str, str]:
-        """File name -> text."""
+    def files(self) -> Mapping[str, str | bytes]:
+        """File name -> text, or the bytes of a packed file."""
 
 
 @dataclass(frozen=True)

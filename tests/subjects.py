@@ -16,7 +16,7 @@ from hwsim.mmap.problem import MmapConfig, MmapProblem
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Problem
-from hwsim.shard.problem import Shard, ShardConfig
+from hwsim.shard.problem import Shard
 from make_sharding import make
 from toys import ABLE, TOYS, ToyGrammar
 from workloads.load import load
@@ -42,10 +42,6 @@ def _mcm(config: McmConfig) -> Problem:
     return McmProblem(load("mobilenet_v2"), load_package("edge4"), config)
 
 
-def _shard(config: ShardConfig) -> Problem:
-    return Shard(parse(make(7, nodes=7), "made", "made"), config)
-
-
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     "nnpi": lambda: NnpiProblem(load("alexnet"), load_chip("nnpi"), NnpiConfig()),
     "nnpi-penalise": lambda: NnpiProblem(load("resnet18"), load_chip("nnpi"), NnpiConfig(invalid="penalise")),
@@ -61,8 +57,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "mcm-free": lambda: _mcm(McmConfig(solver=False)),
     "fft": lambda: FftProblem(8, FftConfig(cost="model")),
     "fft-64": lambda: FftProblem(64, FftConfig(cost="model")),
-    "shard": lambda: _shard(ShardConfig()),
-    "shard-penalise": lambda: _shard(ShardConfig(invalid="penalise")),
+    "shard": lambda: Shard(parse(make(7, nodes=7), "made", "made")),
     "toy-grammar-large": lambda: ToyGrammar(45),
     **{f"toy-{name}": toy for name, toy in (TOYS | ABLE).items()},
 }

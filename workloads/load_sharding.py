@@ -5,10 +5,13 @@
                  "edges": {"nodes": [[a, b], …], "costs": [[…], …]}}}
 
 Costs of an edge are row by row, strategy of a, then strategy of b. All numbers are whole, from 0, and fit in 64 bits.
+An instance is called by its file's name; a copy that a run keeps has what it was called beside `problem`, as `called`.
 """
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import PurePath
@@ -20,7 +23,7 @@ from numpy.typing import NDArray
 from workloads.errors import InputError
 from workloads.files import read_bytes
 from workloads.json_text import describe, parse_object
-from workloads.names import as_file_name
+from workloads.names import FILE_NAME, as_file_name, is_file_name
 from workloads.packed import check_values, unpack
 from workloads.sharding import MOST_STRATEGIES, Sharding, check
 
@@ -29,6 +32,8 @@ MAX_FILE_BYTES = 1 << 29
 """Largest file, unpacked; the largest of the ten published instances has 93 MB."""
 ENDINGS = (".json", ".json.gz")
 MOST_NUMBER = 2**63 - 1
+LEVEL = 1
+"""Of packing a copy: some 4 s for the largest instances, and a third more than the highest level leaves."""
 
 
 def load_sharding(name_or_file: str) -> Sharding:
@@ -54,8 +59,30 @@ def load_sharding(name_or_file: str) -> Sharding:
             f"{file}: expected JSON in UTF-8, found other bytes at offset {error.start}"
         ) from None
     del packed, data
+    document = parse_object(text, file, KIND)
     name = PurePath(file).name.removesuffix(".gz").removesuffix(".json")
-    return parse(parse_object(text, file, KIND), as_file_name(name, "instance"), file)
+    called = document.get("called", as_file_name(name, "instance"))
+    if not is_file_name(called):
+        raise InputError(f"{file}: called: expected {FILE_NAME}, found {describe(called)}")
+    return parse(document, called, file)
+
+
+def packed(sharding: Sharding) -> bytes:
+    """The instance as a .json.gz file that `load_sharding` reads as an equal one, its name included."""
+    rows = [
+        [part.tolist() for part in np.split(numbers, first[1:-1])] if len(first) > 1 else []
+        for numbers, first in (
+            (sharding.cost, sharding.first),
+            (sharding.usage, sharding.first),
+            (sharding.edge_cost, sharding.edge_first),
+        )
+    ]
+    spans = np.stack([sharding.start, sharding.end], axis=1).tolist()
+    nodes = {"intervals": spans, "costs": rows[0], "usages": rows[1]}
+    edges = {"nodes": sharding.edge_nodes.tolist(), "costs": rows[2]}
+    problem = {"name": sharding.name, "usage_limit": sharding.limit, "nodes": nodes, "edges": edges}
+    document = {"called": sharding.name, "problem": problem}
+    return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), LEVEL, mtime=0)
 
 
 def parse(document: dict[str, Any], name: str, where: str) -> Sharding:

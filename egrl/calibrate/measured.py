@@ -44,8 +44,8 @@ def networks(runs: Sequence[PastRun]) -> list[Network]:
     InputError where a run's costs were not measured, its problem has no family, the boards are described differently,
     or too little was measured.
     """
-    problems: dict[str, Problem] = {}
-    rows: dict[str, list[tuple[Mapping16, Floats]]] = {}
+    problems: dict[str | bytes, Problem] = {}
+    rows: dict[str | bytes, list[tuple[Mapping16, Floats]]] = {}
     described = ""
     for run in runs:
         if not run.options.evaluator:

@@ -128,8 +128,8 @@ class RunFolder:
             folder = self.path if len(problems) == 1 else self.path / "inputs" / str(number)
             atomic.make_folder(folder)
             files = problem.files() if isinstance(problem, HasFiles) else {}
-            for name, text in files.items():
-                atomic.write(folder / name, text)
+            for name, file in files.items():
+                atomic.write(folder / name, file)
 
     @property
     def begun(self) -> bool:

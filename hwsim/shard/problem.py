@@ -46,6 +46,7 @@ from hwsim.shard.solving import ShardSolving
 from hwsim.shard.tables import build_tables
 from hwsim.space import Space
 from workloads.errors import InputError
+from workloads.load_sharding import packed
 from workloads.sharding import Sharding, held_over_time
 
 SIMULATOR_VERSION = 1
@@ -243,6 +244,10 @@ class Shard:
         if time_limit_s > 0 and self._proved.cost <= 0:
             self.solve(time_limit_s, 0)
         return self._proved
+
+    def files(self) -> dict[str, bytes]:
+        """The instance, packed."""
+        return {"workload.json.gz": packed(self.sharding)}
 
     def fingerprint(self) -> str:
         """Hex digest of simulator version, instance and settings."""

@@ -90,12 +90,12 @@ def _cheapest_relief(t: Tables, choice: NDArray[np.int16], n: int, over: int) ->
 def _relieve(t: Tables, choice: NDArray[np.int16], tree: tuple[NDArray[np.int64], NDArray[np.int64]]) -> bool:
     """Give nodes in use where the limit is broken a strategy that uses less, where that is cheapest first, until it is
     kept; whether any was changed."""
+    if most(tree, 0, t.points) <= t.limit:
+        return False
     nodes = len(choice)
     above = np.zeros(t.points + 1, np.int64)  # how many points before each are above the limit
     for point in range(t.points):
         above[point + 1] = above[point] + (most(tree, point, point + 1) > t.limit)
-    if above[t.points] == 0:
-        return False
     price, to = np.full(nodes, np.inf), np.full(nodes, -1, np.int64)
     for n in range(nodes):
         over = above[t.upper[n]] - above[t.lower[n]]

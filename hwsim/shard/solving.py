@@ -10,23 +10,36 @@ from numpy.typing import NDArray
 
 from hwsim.problem import Bound, Mapping16
 from hwsim.shard.exact.solve import Solver
+from workloads.errors import InputError
 from workloads.sharding import Sharding
 
 
 class ShardSolving:
-    """A solve that goes on when it is told to (`hwsim.capabilities.Solving`)."""
+    """A solve that goes on when it is told to (`hwsim.capabilities.Solving`).
+
+    It raises InputError as soon as it is proved that no choice is valid.
+    """
 
     def __init__(self, sharding: Sharding, seed: int, threads: int, start: NDArray[np.int16] | None) -> None:
         begun = time.perf_counter()
+        self._name = sharding.name
         self._solver = Solver(sharding, seed, threads, start)
         self._seconds = time.perf_counter() - begun
+        self._check_possible()
 
     def work(self, seconds: float) -> None:
-        """Go on for about that many seconds, unless it is done."""
+        """Go on for about that many seconds, unless it is done. InputError where no choice is valid."""
         begun = time.perf_counter()
         if not self._solver.done:
             self._solver.work(seconds)
+            self._check_possible()
         self._seconds += time.perf_counter() - begun
+
+    def _check_possible(self) -> None:
+        if math.isinf(self._solver.bound):
+            raise InputError(
+                f"workload {self._name}: expected an instance with a valid choice, found none: {self._solver.proof}"
+            )
 
     @property
     def best(self) -> Mapping16 | None:

@@ -199,5 +199,5 @@ def test_a_mapping_file_of_another_workload_is_refused(problem):
 def test_it_names_its_inputs(problem):
     if isinstance(problem, HasFiles):
         assert problem.files()
-        assert all(isinstance(text, str) for text in problem.files().values())
+        assert all(isinstance(content, str | bytes) and content for content in problem.files().values())
     assert len(problem.fingerprint()) == 64

@@ -14,7 +14,7 @@ import pytest
 
 from make_sharding import FORBIDDEN, make
 from workloads.errors import InputError
-from workloads.load_sharding import load_sharding, parse
+from workloads.load_sharding import load_sharding, packed, parse
 
 EXAMPLE: dict[str, Any] = {
     "problem": {
@@ -59,6 +59,25 @@ def test_an_instance_is_read_as_it_stands(tmp_path, name):
         np.int64
     ] * 5
     assert found.edge_nodes.dtype == np.int32
+
+
+@pytest.mark.parametrize("edges", [True, False])
+def test_a_packed_copy_is_read_as_the_same_by_the_same_name(tmp_path, edges):
+    document = copy.deepcopy(EXAMPLE)
+    if not edges:
+        document["problem"]["edges"] = {"nodes": [], "costs": []}
+    first = load_sharding(written(tmp_path, document))
+    file = tmp_path / "workload.json.gz"
+    file.write_bytes(packed(first))
+    again = load_sharding(str(file))
+    for name, value in vars(first).items():
+        np.testing.assert_array_equal(getattr(again, name), value, err_msg=name)
+    assert packed(again) == packed(first)
+
+
+def test_a_copy_with_an_impossible_name_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"a\.json: called: expected a printable name"):
+        load_sharding(written(tmp_path, {**EXAMPLE, "called": "../x"}))
 
 
 def test_an_instance_without_edges_is_one(tmp_path):

@@ -256,7 +256,7 @@ MISTAKES = [
     (
         "reproduce egr",
         "'egr'",
-        "PAPER: expected one of mmap, mcm, tag, egrl, found 'egr'; did you mean egrl?",
+        "PAPER: expected one of mmap, mcm, tag, egrl, shard, found 'egr'; did you mean egrl?",
     ),
     ("chip nwe mine.toml", "'nwe'", "egrl chip: expected one of new, found 'nwe'; did you mean new?"),
     ("chip new other.toml --like ndge", "ndge", "found 'ndge'; did you mean edge?"),

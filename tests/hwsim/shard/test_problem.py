@@ -116,6 +116,27 @@ def test_the_highest_bound_that_was_proved_is_remembered():
     assert problem.bound(0).cost == problem.bound(10.0).cost == 5.0
 
 
+class Hopeless:
+    """A solver that proves, in its second call, that nothing is valid."""
+
+    best, best_cost, proof, done = None, None, "said", False
+
+    def __init__(self, sharding: Sharding, seed: int, threads: int, start: object) -> None:
+        self.bound = 1.0
+
+    def work(self, seconds: float) -> None:
+        self.bound, self.done = math.inf, True
+
+
+def test_an_instance_without_a_valid_choice_is_the_users_mistake(monkeypatch):
+    monkeypatch.setattr("hwsim.shard.solving.Solver", Hopeless)
+    solving = Shard(instance()).solving(0)
+    with pytest.raises(
+        InputError, match="workload made: expected an instance with a valid choice, found none: said"
+    ):
+        solving.work(1.0)
+
+
 def test_another_instance_has_another_fingerprint():
     digests = {Shard(instance(seed)).fingerprint() for seed in range(4)}
     assert len(digests | {Shard(instance(0), ShardConfig(invalid="penalise")).fingerprint()}) == 5
