@@ -83,6 +83,18 @@ class Method(ABC):
         raise NotImplementedError("load_state_dict: expected of a method that has a state_dict")
 
 
+@dataclass
+class Costs:
+    """Where the costs of a run come from; it goes with the run's context.
+
+    Attributes:
+        measured: they are seconds that somebody measures, not a model's. A search whose caller measures knows it only
+            when the first seconds are told, before the first `ask`.
+    """
+
+    measured: bool = False
+
+
 @dataclass(frozen=True)
 class Context:
     """What every method is built from.
@@ -98,6 +110,7 @@ class Context:
         generation_evals: evaluations a generation; a good batch for a method that has no reason for another.
         number: of the first of `problems` in the run.
         model_use: counts what a method computes with the simulator beside its evaluations.
+        costs: where costs come from.
     """
 
     problems: Sequence[Problem]
@@ -110,6 +123,7 @@ class Context:
     generation_evals: int = GENERATION
     number: int = 0
     model_use: ModelUse = field(default_factory=ModelUse)
+    costs: Costs = field(default_factory=Costs)
 
     def generator(self, stream: str) -> np.random.Generator:
         """A generator of its own for each named stream of the run's seed."""
