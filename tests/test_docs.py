@@ -55,6 +55,7 @@ GIVEN_ONLY = {
     "init_policy.safetensors",
     "finetune/",
     "measurements.jsonl",
+    "calibration/*-*-p*.npz",
     "evaluator.log",
 }
 """Files of a run folder that are there only where a flag asks for them."""
