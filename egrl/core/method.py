@@ -50,9 +50,13 @@ class Method(ABC):
         and at Ctrl-C. A method that thinks for longer than a second gives one about every second.
         """
 
-    def learn(self) -> None:
-        """Train on what has been told: called after each `ask`, while the batch is being measured."""
-        return
+    def learn(self) -> bool | None:
+        """Train on what has been told: called after each `ask`, while the batch is being measured.
+
+        True: there is more to do. Then it is called again, unless the results come first; what is proposed must not
+        depend on how often.
+        """
+        return None
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Take the results of a batch, in the order of its rows; `proposals` has their tickets."""

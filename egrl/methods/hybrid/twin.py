@@ -27,8 +27,8 @@ EVERYBODY = "everybody"
 KINDS = {TWIN: TWIN, "gnn": EVERYBODY, "boltzmann": EVERYBODY, "learner": EVERYBODY}
 """Whose round a source belongs to."""
 SETTINGS = TwinConfig()
-PAUSE_S, LEARN_S = 1.0, 5.0
-"""How long it thinks at a time: between rounds, and while one is measured."""
+PAUSE_S = 1.0
+"""How long it thinks at a time."""
 
 
 class TwinMember:
@@ -69,11 +69,12 @@ class TwinMember:
     def _share(self, rows: int) -> None:
         self._due += rows * float(self._credit.shares()[1])
 
-    def learn(self) -> None:
-        """Think about what has been told, where its turn is next."""
-        if self.its_turn:
-            self._surrogate.begin()
-            self._surrogate.advance(time.monotonic() + LEARN_S)
+    def learn(self) -> bool:
+        """Think about what has been told, where its turn is next; whether there is more to think."""
+        if not self.its_turn:
+            return False
+        self._surrogate.begin()
+        return not self._surrogate.advance(time.monotonic() + PAUSE_S)
 
     def tell(self, told: Proposals) -> None:
         """Its own batch, or anybody's."""

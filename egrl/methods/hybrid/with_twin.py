@@ -64,11 +64,10 @@ class WithTwin(Method):
         if self._twin is not None:
             self._twin.tell(proposals)
 
-    def learn(self) -> None:
+    def learn(self) -> bool:
         """Gradient steps that are due, then the twin's thoughts."""
         self._hybrid.learn()
-        if self._twin is not None:
-            self._twin.learn()
+        return self._twin is not None and self._twin.learn()
 
     def metrics(self) -> Mapping[str, float]:
         """The hybrid's, and the twin's where it takes turns."""

@@ -98,8 +98,8 @@ class Watched(Method):
         self.told += len(proposals)
         self.method.tell(proposals, evaluation)
 
-    def learn(self) -> None:
-        self.method.learn()
+    def learn(self) -> bool | None:
+        return self.method.learn()
 
     def metrics(self) -> Mapping[str, float]:
         return self.method.metrics()

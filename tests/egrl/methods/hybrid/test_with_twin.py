@@ -162,7 +162,6 @@ def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monke
     given = {"method": "egrl", "seed": 4, "settings": [*TABLE, "evaluator.contenders=0"]}
     egrl.search("alexnet", evaluator=board, evals=75, out=tmp_path / "whole", workers=3, **given)
     monkeypatch.setattr(twin, "PAUSE_S", 0.0)
-    monkeypatch.setattr(twin, "LEARN_S", 0.0)
     thoughts: list[int] = []
     advance = twin.Surrogate.advance
 
