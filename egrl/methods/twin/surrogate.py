@@ -169,6 +169,8 @@ class Surrogate:
         """Changes of what the description likes and of the best so far, until so many are measured."""
         count = max(VARIANTS, most - sum(map(len, waiting)))
         both = waiting[-1][-1:] if waiting else mapping[:1]
+        if not len(both):  # nothing has run
+            both = self._problem.baseline.mapping[None]
         best = mapping[np.argsort(cost, kind="stable")[:1]] if len(cost) else both
         rows = self._proposer.variants(np.concatenate([both, best]), count, self._rng)
         return rows, ["variant"] * len(rows)

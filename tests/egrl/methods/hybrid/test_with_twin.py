@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from commands import metrics
 
 import egrl
+from egrl.core import typed_tables
 from egrl.core.archive import Archive
+from egrl.core.budget import Budget
+from egrl.core.loop import search
 from egrl.core.method import Context, Costs
-from egrl.core.proposals import proposals
+from egrl.core.proposals import Proposals, proposals
+from egrl.core.recorder import Memory
 from egrl.core.stopping import Interrupted
+from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.methods.hybrid import twin
 from egrl.methods.hybrid.egrl import EgrlConfig, build
@@ -20,6 +26,7 @@ from egrl.methods.hybrid.twin import TwinMember
 from egrl.methods.hybrid.with_twin import WithTwin
 from egrl.methods.twin.proposer import TwinConfig
 from egrl.methods.twin.surrogate import Judged
+from egrl.runs.progress import Silent
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.problem import Status
@@ -71,13 +78,13 @@ def test_a_problem_without_a_family_is_searched_without_it_and_refused_where_it_
 
 @pytest.mark.parametrize("in_seconds", [True, False])
 def test_a_search_whose_caller_measures_has_the_twin_from_the_first_seconds_on(in_seconds):
-    search, seen = egrl.Search("alexnet", method="egrl", settings=TABLE), []
-    while search.evaluations < 30:
-        batch = search.ask(limit=30 - search.evaluations)
+    told, seen = egrl.Search("alexnet", method="egrl", settings=TABLE), []
+    while told.evaluations < 30:
+        batch = told.ask(limit=30 - told.evaluations)
         assert batch is not None
         seen += batch.source
-        modelled = search.problem.evaluate(batch.proposals.mapping, batch.key)
-        search.tell(batch, [board(rows) for rows in batch.names] if in_seconds else modelled)
+        modelled = told.problem.evaluate(batch.proposals.mapping, batch.key)
+        told.tell(batch, [board(rows) for rows in batch.names] if in_seconds else modelled)
     assert ("twin" in seen) == in_seconds
     assert seen[0] == "start"
 
@@ -156,6 +163,27 @@ def test_rounds_are_shared_out_by_what_they_earn_and_nobody_starves(best, low, h
         archive.append(batch, problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64)))
         rows[str(batch.source[0])] += len(batch)
     assert low < rows["twin"] / rows.total() < high
+
+
+class Dead(InProcess):
+    """A board on which everything fails."""
+
+    def submit(self, proposals: Proposals, key: np.ndarray) -> None:
+        super().submit(proposals, key)
+        part, evaluation = self._done.pop()
+        nothing = np.full(len(part), np.nan)
+        status = np.full(len(part), Status.FAILED, np.int8)
+        self._done.append((part, replace(evaluation, reward=nothing, cost=nothing, status=status)))
+
+
+def test_it_lives_with_a_board_on_which_everything_fails():
+    problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
+    context = Context([problem], Archive([problem]), 0, [None], costs=Costs(True))
+    definition = find_method("egrl")
+    method = definition.build(context, typed_tables.build(EgrlConfig, SMALL["egrl"], "test"))
+    search(method, context, Dead([problem]), Budget(100, None), Memory(), observer=Silent())
+    assert set(context.archive.column("source")) == {"twin", "gnn", "boltzmann", "learner"}
+    assert method.champion(0) is None
 
 
 def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monkeypatch):
