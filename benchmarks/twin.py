@@ -1,12 +1,12 @@
 """How many measurements of a board each method needs: the twin, its rivals, and what can be reached at all.
 
     python -m benchmarks.twin -o FILE [--workloads resnet101,bert] [--kinds a,b,c,d,queues,droop] [--boards 10]
-                              [--methods twin,ea,annealing,rules,exact] [--requests 2100] [--twin-requests 400]
+                              [--methods twin,ea,egrl,annealing,rules,exact] [--requests 2100] [--twin-requests 400]
 
 Each line of FILE is one method on one board; what is there is not run again, and the table of all is printed at the
 end. Every measurement is counted: rules, baseline, and the confirmations with which each method chooses its champion
 at each mark (its best few measured again, in the same way for all). Champions are judged without noise. `reachable` is
-a long search on the noise-free board itself.
+a long search on the noise-free board itself, `egrl-alone` is `egrl` without the twin.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ from workloads.load import load
 MARKS = (50, 100, 200, 400, 1050, 2100)
 CONTENDERS, AGAIN = 5, 3
 """Mappings that are measured again at a mark, and how often."""
+METHODS = {"egrl-alone": ("egrl", ["method.twin=off"])}
+"""Methods with settings: name -> method, settings."""
+FEW = ("twin", "egrl", "egrl-alone")
+"""Methods that are given `--twin-requests`."""
 FAMILIAR_STEPS, FOREIGN_STEPS = 300_000, 150_000
 
 
@@ -79,7 +83,8 @@ def run(bench: Bench, method: str, requests: int, seed: int) -> dict[str, Any]:
         bench.search(bench.problem.baseline.mapping)
         bench.search(bench.problem.solve(20.0, seed).mapping)
         return {"marks": {"50": bench.champion(50)}, "think_s": 0.0}
-    search = egrl.Search(bench.problem, method=method, seed=seed)
+    name, settings = METHODS.get(method, (method, []))
+    search = egrl.Search(bench.problem, method=name, settings=settings, seed=seed)
     begun, measuring = time.monotonic(), 0.0
     while search.evaluations < requests:
         batch = search.ask(limit=requests - search.evaluations)
@@ -162,7 +167,7 @@ def main() -> None:
                         value = reachable(problem, kind, number, board(problem, kind, number))
                         found = {"marks": {"2100": value}, "think_s": 0.0}
                     else:
-                        requests = options.twin_requests if method == "twin" else options.requests
+                        requests = options.twin_requests if method in FEW else options.requests
                         found = run(Bench(problem, kind, number), method, requests, number)
                     line = {"workload": name, "kind": kind, "board": number, "method": method, **found}
                     with options.out.open("a") as file:

@@ -249,6 +249,7 @@ class Search:
 
     def _say_told(self) -> None:
         """Say in the config that the caller measures, so that the model's costs are never mixed with these."""
+        self._context.costs.measured = True
         before = self._resolved.run.evaluator
         if before != TOLD:
             self._resolved = replace(self._resolved, run=replace(self._resolved.run, evaluator=TOLD))

@@ -87,6 +87,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "learner.minibatches": 1,
     },
     "revise": {"moves": 50},
+    "twin": {"steps": 100, "candidates": 50},
     "muzero": {
         "slots": 8,
         "imitations": 1,
@@ -134,6 +135,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "annealing-chains": ("annealing", {"chains": 4}),
     "annealing-distributions": ("annealing", {"space": "distributions"}),
     "egrl-episodes": ("egrl", {**SMALL["egrl"], "steps_per_episode": 3}),
+    "egrl-twin": ("egrl", {**SMALL["egrl"], "twin": "on"}),
     "egrl-ragged-rounds": ("egrl", {**SMALL["egrl"], "evolution.population": 7, "learner.rollouts": 2}),
     "es-ragged-rounds": ("es", {**SMALL["es"], "pairs": 3, "readout": "sample"}),
     "ppo-literal": (

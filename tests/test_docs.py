@@ -55,6 +55,7 @@ GIVEN_ONLY = {
     "init_policy.safetensors",
     "finetune/",
     "measurements.jsonl",
+    "calibration/*-*-p*.npz",
     "evaluator.log",
 }
 """Files of a run folder that are there only where a flag asks for them."""
@@ -171,6 +172,7 @@ def test_the_tables_of_a_run_folder_name_what_a_run_leaves(story, text, heading)
 @pytest.mark.parametrize(
     "document", [path for path in DOCUMENTS if path.name not in OWN_CODE], ids=lambda path: path.name
 )
+@pytest.mark.filterwarnings("ignore::workloads.errors.Notice")
 def test_every_command_parses_and_its_settings_exist(document):
     options = set(RunOptions.__dataclass_fields__)
     for argv in commands(document.read_text(encoding="utf-8")):
@@ -199,6 +201,22 @@ def test_the_readme_shows_every_command_and_every_kind_of_list():
 
 def test_the_readme_lists_every_method():
     assert [row[0].strip("`") for row in table(README, "method")] == list(METHODS)
+
+
+def test_the_way_from_a_rough_chip_file_to_a_mapping_runs_in_its_order(tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "twin.md").read_text(encoding="utf-8")
+    steps = commands(page[page.index("## From a rough chip file") : page.index("## What it measures")])
+    assert [argv[0] for argv in steps] == ["run", "calibrate", "evaluate", "bound"]
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    for argv in steps:
+        assert main([word.replace("resnet101", "alexnet") for word in argv]) == 0
+    assert (tmp_path / "fitted.ops.csv").exists()
+    evaluator = summary.read_summary(tmp_path / "runs" / "fifty")["evaluator"]
+    assert evaluator["failures"] == 0
+    assert 40 <= evaluator["requests"] <= 50
+    assert "gap" in capsys.readouterr().out
 
 
 def test_every_flag_that_the_readme_names_exists():

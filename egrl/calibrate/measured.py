@@ -15,6 +15,8 @@ from hwsim.family import CanDescribe, Family, HasFamily
 from hwsim.problem import Floats, Mapping16, Problem
 from workloads.errors import InputError
 
+MEASURED_FOR_IT = "calibration"
+"""The folder of a run that has what calibrations measured."""
 LEAST = 10
 """Different mappings that must have been measured in all."""
 
@@ -66,9 +68,9 @@ def networks(runs: Sequence[PastRun]) -> list[Network]:
                 f"{run.path}: expected runs with one chip file, found another than {runs[0].path} has"
             )
         problems.setdefault(workload, problem)
-        found = run.evaluations()
-        ran = np.isfinite(found.cost) & (found.cost > 0)
-        rows.setdefault(workload, []).append((found.mapping[ran], found.cost[ran]))
+        for found in (run.evaluations(), run.evaluations(MEASURED_FOR_IT)):
+            ran = np.isfinite(found.cost) & (found.cost > 0)
+            rows.setdefault(workload, []).append((found.mapping[ran], found.cost[ran]))
     made = [_network(problems[key], parts, MOST // len(rows)) for key, parts in rows.items()]
     count = sum(len(network.cost) for network in made)
     if count < LEAST:

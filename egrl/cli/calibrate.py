@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from egrl.cli.output import output_file
+from egrl.runs.config import MOST_WORKERS
 from workloads.errors import InputError
 
 MOST_FOLDS = 20
@@ -18,14 +19,22 @@ MOST_FOLDS = 20
 @click.option(
     "-o", "--output", required=True, help="the fitted chip file to write (.toml); it names the chip"
 )
+@click.option(
+    "--measure", type=int, default=0, help="first measure so many mappings more, those that say most [0]"
+)
+@click.option("--evaluator", default="", help="with --measure: the command that measures, as of `egrl run`")
+@click.option("--workers", type=int, default=1, help="with --measure: boards [1]")
 @click.option("--folds", type=int, default=5, help="parts of the cross-validation; 0: none [5]")
-@click.option("--seed", type=int, default=0, help="of the cross-validation [0]")
+@click.option("--seed", type=int, default=0, help="of the cross-validation, and of what is measured [0]")
 @click.option("--figure", help="also draw predicted against measured: .png, .svg or .pdf")
 @click.option("--problem", default="", help="the runs' problem, where it is MODULE:NAME")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
 def command(
     runs: tuple[str, ...],
     output: str,
+    measure: int,
+    evaluator: str,
+    workers: int,
     folds: int,
     seed: int,
     figure: str | None,
@@ -37,12 +46,14 @@ def command(
     \b
     egrl calibrate runs/resnet50-twin-s0-1 runs/bert-twin-s0-1 -o mine.toml
     egrl run --workload gpt2 --chip mine.toml
+    egrl calibrate runs/bert-twin-s0-1 -o mine.toml --measure 20 --evaluator "python board.py"
 
     Factors of single ops go into a file beside it, mine.ops.csv.
     """
     from analysis import style
     from egrl.calibrate.calibration import calibrate
     from egrl.calibrate.measured import networks
+    from egrl.calibrate.measuring import measure_some
     from egrl.calibrate.report import text_of
     from egrl.core import atomic
     from egrl.figures.calibration import drawing
@@ -54,7 +65,16 @@ def command(
         raise InputError(
             f"--folds, --seed: expected 0 or 2 to {MOST_FOLDS} parts and a number not below 0, found {folds} and {seed}"
         )
-    measured = networks([PastRun.read(Path(run), problem) for run in runs])
+    past = [PastRun.read(Path(run), problem) for run in runs]
+    if (measure > 0) != bool(evaluator) or measure < 0 or not 1 <= workers <= MOST_WORKERS:
+        raise InputError(
+            f"--measure, --evaluator: expected a number of mappings and a command, or neither, and 1 to {MOST_WORKERS}"
+            f" --workers, found {measure}, {evaluator!r} and {workers}"
+        )
+    measured = networks(past)
+    if measure:
+        measure_some(past, measured, measure, evaluator, workers, seed)
+        measured = networks(past)
     found = calibrate(measured, path.stem, folds, seed)
     single = path.with_suffix(".ops.csv")
     atomic.write(path, found.text)

@@ -12,6 +12,8 @@ GENERATION = 21
 """Evaluations a generation, unless a run says otherwise: a population of 20 and one rollout of the learner."""
 DEFAULT_GENERATIONS = 200
 BUDGETS = ("gens", "evals", "seconds")
+REQUESTS = "requests"
+"""A limit that is made one of evaluations before a run begins."""
 
 
 @dataclass(frozen=True)

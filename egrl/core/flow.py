@@ -93,6 +93,7 @@ class Flow:
         self._under_way = 0
         self.finished = self.halted = False
         self._all_come_back, self._heard = True, True
+        self._learning = False
         for tree in pending:
             self._reopen(tree)
         for start in self._starts[self._asked :]:
@@ -140,7 +141,10 @@ class Flow:
         """
         asked = self._ask() if self.due else None
         wait = asked is None and self._under_way > 0
-        results = self._executor.ready(WAIT_S if wait else 0.0)
+        learning = wait and self._learning and not self.halted
+        results = self._executor.ready(WAIT_S if wait and not learning else 0.0)
+        if learning and not results:
+            self._learning = bool(self._method.learn())
         self._heard = bool(results)
         for part, evaluation in results:
             self._measured[int(part.tickets[0])] = (part, evaluation)
@@ -171,7 +175,7 @@ class Flow:
         elif len(batch):
             known = self._open[0].first if self._open else self._asked
             self._begin(batch.numbered(self._asked, known))
-            self._method.learn()
+            self._learning = bool(self._method.learn())
         return batch
 
     def _begin(self, batch: Proposals) -> None:

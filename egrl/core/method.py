@@ -50,9 +50,13 @@ class Method(ABC):
         and at Ctrl-C. A method that thinks for longer than a second gives one about every second.
         """
 
-    def learn(self) -> None:
-        """Train on what has been told: called after each `ask`, while the batch is being measured."""
-        return
+    def learn(self) -> bool | None:
+        """Train on what has been told: called after each `ask`, while the batch is being measured.
+
+        True: there is more to do. Then it is called again, unless the results come first; what is proposed must not
+        depend on how often.
+        """
+        return None
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Take the results of a batch, in the order of its rows; `proposals` has their tickets."""
@@ -83,6 +87,18 @@ class Method(ABC):
         raise NotImplementedError("load_state_dict: expected of a method that has a state_dict")
 
 
+@dataclass
+class Costs:
+    """Where the costs of a run come from; it goes with the run's context.
+
+    Attributes:
+        measured: they are seconds that somebody measures, not a model's. A search whose caller measures knows it only
+            when the first seconds are told, before the first `ask`.
+    """
+
+    measured: bool = False
+
+
 @dataclass(frozen=True)
 class Context:
     """What every method is built from.
@@ -100,6 +116,7 @@ class Context:
         model_use: counts what a method computes with the simulator beside its evaluations.
         seconds: how long the run may take, where its budget is in seconds. For a solver's time limit only: what is
             proposed never depends on the budget otherwise.
+        costs: where costs come from.
     """
 
     problems: Sequence[Problem]
@@ -113,6 +130,7 @@ class Context:
     number: int = 0
     model_use: ModelUse = field(default_factory=ModelUse)
     seconds: float | None = None
+    costs: Costs = field(default_factory=Costs)
 
     def generator(self, stream: str) -> np.random.Generator:
         """A generator of its own for each named stream of the run's seed."""

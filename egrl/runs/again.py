@@ -8,11 +8,11 @@ from dataclasses import asdict
 from typing import Any
 
 from egrl.core import typed_tables
-from egrl.core.budget import BUDGETS
+from egrl.core.budget import BUDGETS, REQUESTS
 from egrl.measure.config import EvaluatorConfig
 from egrl.methods import find_method
 from egrl.problems import find_problem
-from egrl.runs import config
+from egrl.runs import config, requests
 from egrl.runs.config import RunOptions
 from egrl.runs.resume import check_named
 from workloads.files import read_text
@@ -29,7 +29,7 @@ def options_of_file(
     tables = config.read_toml(read_text(file, "a config file (config.toml of a run)"), file)
     old = typed_tables.build(RunOptions, tables["run"], f"{file}: run")
     options = {key: value for key, value in asdict(old).items() if value is not None}
-    if any(key in given for key in BUDGETS):
+    if any(key in given for key in (*BUDGETS, REQUESTS)):
         options = {key: value for key, value in options.items() if key not in BUDGETS}
     if given.get("executor") == "local":  # the address was the old executor's
         options["ray_address"] = ""
@@ -50,6 +50,8 @@ def options_of_file(
         if used:
             built: Any = typed_tables.build(kind, tables[name], f"{file}: {name}")
             values = typed_tables.dotted_keys(typed_tables.plain_table(built))
+            if name == "evaluator" and REQUESTS in given:
+                values = {key: value for key, value in values.items() if key not in requests.COUNTED}
             kept += [f"{name}.{key}={_toml(value)}" for key, value in values.items()]
     return {key: value for key, value in options.items() if value != ""}, [*kept, *settings]
 

@@ -31,6 +31,8 @@ BUDGET_HELP = {
     "gens": "stop after this many generations",
     "evals": "stop after exactly this many evaluations",
     "seconds": "start no measurement after this many seconds of searching",
+    "requests": "ask --evaluator at most so often, the baseline and naming the best included: --evals and settings"
+    " of the evaluator that fit",
 }
 """What limits a search, for people."""
 
@@ -41,7 +43,10 @@ def _flag(default: Any, help_: str) -> Any:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What to run. At most one of gens, evals and seconds; none: 200 generations."""
+    """What to run. At most one of gens, evals, seconds and requests; none: 200 generations.
+
+    A resolved run has evals instead of requests.
+    """
 
     workload: str = _flag(
         "", "a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2; programs: .hlo, .json.xz)"
@@ -56,6 +61,7 @@ class RunOptions:
     gens: int | None = _flag(None, f"{BUDGET_HELP['gens']} (default {DEFAULT_GENERATIONS})")
     evals: int | None = _flag(None, BUDGET_HELP["evals"])
     seconds: float | None = _flag(None, BUDGET_HELP["seconds"])
+    requests: int | None = _flag(None, BUDGET_HELP["requests"])
     generation_evals: int = _flag(GENERATION, "evaluations a generation: how often metrics are written")
     seed: int = _flag(0, "seed of everything random")
     workers: int = _flag(1, "processes that measure; never changes a result")
@@ -105,6 +111,7 @@ class Options(SearchOptions, total=False):
     gens: int | None
     evals: int | None
     seconds: float | None
+    requests: int | None
     workers: int | None
     executor: str | None
     ray_address: str | None

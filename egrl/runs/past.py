@@ -135,9 +135,9 @@ class PastRun:
             raise InputError(f"{self.path}: expected a run with a valid mapping, found none yet")
         return mapping_file.read(str(path), self.problem)
 
-    def evaluations(self) -> Evaluations:
-        """All that are kept. InputError where a chunk is damaged or does not fit the problem."""
-        folder = self.path / "mappings"
+    def evaluations(self, name: str = "mappings") -> Evaluations:
+        """All that a folder of the run keeps. InputError where a chunk is damaged or does not fit the problem."""
+        folder = self.path / name
         columns = chunks.read([chunk.path for chunk in chunks.listing(folder)])
         shape = self.problem.space.shape
         odd = [mapping.shape for mapping in columns["mapping"] if mapping.shape != shape]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from egrl.core.archive import Archive
-from egrl.core.method import Context, Method
+from egrl.core.method import Context, Costs, Method
 from egrl.core.model_use import ModelUse
 from egrl.core.registry import MethodDefinition
 from egrl.measure import executors
@@ -83,6 +83,7 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
         resolved.run.generation_evals,
         model_use=use,
         seconds=resolved.run.seconds,
+        costs=Costs(bool(resolved.run.evaluator) or problem.about.measured),
     )
     return Prepared(definition.build(context, resolved.method), context)
 

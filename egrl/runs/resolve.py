@@ -13,7 +13,7 @@ from egrl.core.registry import MethodDefinition
 from egrl.measure.config import EvaluatorConfig
 from egrl.methods import find_method
 from egrl.problems import find_problem
-from egrl.runs import config
+from egrl.runs import config, requests
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.resume import check_code, larger
@@ -50,6 +50,15 @@ def resolve(
         raise InputError(
             f"--set evaluator.{next(iter(tables['evaluator']))}: expected --evaluator, found none"
         )
+    evaluator = typed_tables.build(
+        EvaluatorConfig,
+        {
+            **(requests.settings(options.requests) if options.requests is not None else {}),
+            **tables["evaluator"],
+        },
+        "--set evaluator",
+    )
+    options = _in_evaluations(options, evaluator)
     paper = preset == "paper"
     if not options.chip and problem is not None:
         options = replace(options, chip=problem.chips()[0])
@@ -66,11 +75,26 @@ def resolve(
         typed_tables.build(
             method.config, {**(method.paper if paper else {}), **tables["method"]}, "--set method"
         ),
-        typed_tables.build(EvaluatorConfig, tables["evaluator"], "--set evaluator"),
+        evaluator,
     )
     if taken:
         warnings.warn(Notice(f"--method auto: {taken.method}, since {taken.reason}"), stacklevel=2)
     return resolved
+
+
+def _in_evaluations(options: RunOptions, evaluator: EvaluatorConfig) -> RunOptions:
+    """A budget in requests as one in evaluations. InputError where it cannot be one."""
+    if options.requests is None:
+        return options
+    if not options.evaluator:
+        raise InputError(f"--requests {options.requests}: expected --evaluator, found none")
+    if limits := options.budget():
+        raise InputError(f"--requests: expected no other budget, found --{next(iter(limits))}")
+    evals = requests.evaluations(options.requests, evaluator)
+    others = options.requests - evals
+    said = f"{evals} evaluations; the baseline and naming the best take the other {others}, at most"
+    warnings.warn(Notice(f"--requests {options.requests}: {said}"), stacklevel=3)
+    return replace(options, evals=evals, requests=None)
 
 
 def resolve_again(folder: Path, given: Mapping[str, Any], told: bool = False) -> tuple[RunOptions, RunConfig]:

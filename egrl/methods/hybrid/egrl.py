@@ -7,18 +7,21 @@ Algorithm 2; see `egrl.methods.hybrid.method` for the engine and the deviations.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge
 from typing_extensions import Doc
 
-from egrl.core.method import Context
+from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods.hybrid.learner import PAPER_LEARNER, LearnerConfig
 from egrl.methods.hybrid.method import Hybrid
 from egrl.methods.hybrid.parts import PAPER_POPULATION, Parts
+from egrl.methods.hybrid.with_twin import WithTwin
+from hwsim.family import HasFamily
 from policies.graph_unet import GraphUNetConfig
 from population.evolve import EvolutionConfig
+from workloads.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -37,13 +40,30 @@ class EgrlConfig:
     steps_per_episode: Annotated[
         int, Ge(1), Doc("mappings a policy makes in turn, each seeing the last (Table 2: 1)")
     ] = 1
+    twin: Annotated[
+        Literal["auto", "on", "off"],
+        Doc(
+            "whether the twin takes turns with the population and the learner, see"
+            ' `egrl.methods.hybrid.with_twin`; "auto": where costs are measured and the problem has a family of models'
+        ),
+    ] = "auto"
 
 
-def build(context: Context, config: EgrlConfig) -> Hybrid:
-    """Population and learner."""
-    return Hybrid(context, Parts(config.network, config.evolution, config.learner, config.steps_per_episode))
+def build(context: Context, config: EgrlConfig) -> Method:
+    """Population and learner, and the twin where it serves. InputError where it is to be on and cannot."""
+    hybrid = Hybrid(
+        context, Parts(config.network, config.evolution, config.learner, config.steps_per_episode)
+    )
+    problem = context.problems[0]
+    if config.twin == "off":
+        return hybrid
+    if config.twin == "on" and not isinstance(problem, HasFamily):
+        raise InputError(
+            f"method.twin: expected auto or off, since the problem {problem.about.name} has no family of models,"
+            " found on"
+        )
+    return WithTwin(context, hybrid, always=config.twin == "on")
 
 
-DEFINITION = MethodDefinition(
-    EgrlConfig, build, needs_graph, PAPER_POPULATION | PAPER_LEARNER, takes_policy=True
-)
+PAPER: dict[str, Any] = {**PAPER_POPULATION, **PAPER_LEARNER, "twin": "off"}
+DEFINITION = MethodDefinition(EgrlConfig, build, needs_graph, PAPER, takes_policy=True)

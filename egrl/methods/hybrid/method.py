@@ -32,7 +32,7 @@ from egrl.core.proposals import Proposals, proposals
 from egrl.methods import policy_fit
 from egrl.methods.hybrid.learner import LEARNER_METRICS, Learner
 from egrl.methods.hybrid.parts import Parts, found_population
-from egrl.methods.hybrid.round import COMPILER, LEARNER, Round
+from egrl.methods.hybrid.round import COMPILER, LEARNER, TWIN, Round
 from hwsim.mappings import sample
 from hwsim.observe import observe
 from hwsim.problem import Evaluation, Mapping16, Observation
@@ -81,6 +81,16 @@ class Hybrid(Method):
         return proposals(
             self._current.mapping, [self._source(member) for member in self._current.member.tolist()]
         )
+
+    @property
+    def begun(self) -> bool:
+        """Whether a round was asked for."""
+        return self._current is not None
+
+    @property
+    def between_episodes(self) -> bool:
+        """Whether the next round begins an episode."""
+        return self._current is None or self._current.last
 
     def _source(self, member: int) -> str:
         if member == LEARNER:
@@ -177,16 +187,19 @@ class Hybrid(Method):
         )
 
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
-        """Its rows enter the replay buffer, and gradient steps become due. The start will join the population."""
-        current = self._current
+        """Its rows enter the replay buffer, and gradient steps become due.
+
+        What ran of the start's and of the twin's will join the population.
+        """
+        current = None if TWIN in proposals.source else self._current
         self._told += len(proposals)
         if self._learner is not None:
             states = np.full(len(proposals), -1) if current is None else current.state
             last = current is None or current.last
             self._learner.add(proposals.tickets, states, evaluation.usable, last)
         if current is None:
-            if evaluation.usable[0]:
-                self._guests.append(Guest(evaluation.repaired[0], float(evaluation.reward[0])))
+            ran = np.flatnonzero(evaluation.usable)
+            self._guests += [Guest(evaluation.repaired[row], float(evaluation.reward[row])) for row in ran]
             return
         current.take(proposals.tickets, evaluation)
         self._note(current)

@@ -12,6 +12,9 @@ from hwsim.problem import Evaluation, Mapping16
 LEARNER, COMPILER = -1, -2
 """Who made a row that no member of the population made."""
 
+TWIN = "twin"
+"""The source of batches that are the twin's alone."""
+
 
 @dataclass
 class Round:

@@ -125,6 +125,18 @@ class Posterior:
         known = np.einsum("bm,mb->b", to_data, cho_solve(self._root, to_data.T))
         return np.asarray(mean), np.sqrt(np.maximum(prior - known, 0.0))
 
+    def joint(self, mapping: Mapping16) -> Floats:
+        """Covariance of the log costs of mappings [B, N, H], without noise: float64 [B, B]."""
+        inference, scales, data, near = self._inference, self.scales, self._inference.data, self.near
+        cost, slope = inference.family.gradient(near.model, mapping)
+        places = inference.family.places(mapping) / cost[:, None]
+        to_theta, distance = slope * inference.spread(scales) ** 2, inference.family.distance
+        prior = to_theta @ slope.T + scales.residual**2 * (places @ places.T)
+        prior += scales.discrepancy**2 * closeness(distance(mapping, mapping))
+        to_data = to_theta @ near.slope.T + scales.residual**2 * (places @ data.places.T)
+        to_data += scales.discrepancy**2 * closeness(distance(mapping, data.mapping))
+        return np.asarray(prior - to_data @ cho_solve(self._root, to_data.T))
+
 
 def fit(family: Learnable, data: Data, beliefs: Beliefs) -> Iterator[Posterior | None]:
     """The posterior, at the end; None in between, now and then, so that a caller can look at the clock.

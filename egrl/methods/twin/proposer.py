@@ -65,18 +65,19 @@ class TwinConfig:
 
 @dataclass
 class Credit:
-    """What the sources earned: successes and tries, both fading, float64 [3]."""
+    """What K sources earned: successes and tries, both fading, float64 [K]."""
 
+    sources: tuple[str, ...]
     success: Floats
     tries: Floats
 
     @staticmethod
-    def fresh() -> Credit:
+    def fresh(sources: tuple[str, ...]) -> Credit:
         """Before anything was tried."""
-        return Credit(np.ones(len(SOURCES)), np.full(len(SOURCES), 2.0))
+        return Credit(sources, np.ones(len(sources)), np.full(len(sources), 2.0))
 
     def shares(self) -> Floats:
-        """float64 [3], sum 1."""
+        """float64 [K], sum 1."""
         rate = self.success / self.tries
         share = LEAST_SHARE + rate / rate.sum()
         return np.asarray(share / share.sum())
@@ -85,9 +86,9 @@ class Credit:
         """Take in how a batch did."""
         self.success, self.tries = self.success * FADE, self.tries * FADE
         for source, good in zip(sources, success, strict=True):
-            if source in SOURCES:
-                self.tries[SOURCES.index(source)] += 1
-                self.success[SOURCES.index(source)] += good
+            if source in self.sources:
+                self.tries[self.sources.index(source)] += 1
+                self.success[self.sources.index(source)] += good
 
 
 class Proposer:
@@ -96,7 +97,7 @@ class Proposer:
     def __init__(self, problem: Problem, family: Family, config: TwinConfig, moves: Moves) -> None:
         self._problem, self._family, self._config, self._moves = problem, family, config, moves
         self.beliefs = Beliefs((family.nominal,))
-        self.credit = Credit.fresh()
+        self.credit = Credit.fresh(SOURCES)
         self.posterior: Posterior | None = None
 
     def nominal(self) -> Model:
@@ -244,7 +245,7 @@ class Proposer:
             {frozenset(entry["effects"]): entry["mode"] for entry in state["theta"]},
             state["searched"],
         )
-        self.credit = Credit(state["success"], state["tries"])
+        self.credit = Credit(SOURCES, state["success"], state["tries"])
 
 
 def unique_rows(mapping: Mapping16) -> NDArray[np.int64]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +15,13 @@ import pytest
 from commands import refuse
 
 import egrl
-from egrl.calibrate import fit
+from egrl.calibrate import design, fit
 from egrl.calibrate.measured import Network
+from egrl.calibrate.measured import networks as networks_of
+from egrl.calibrate.measuring import measure_some
 from egrl.calibrate.stack import Stack
 from egrl.cli.main import main
+from egrl.runs.past import PastRun
 from hwsim.family import Estimate, Model
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
@@ -208,6 +214,68 @@ def test_the_report_is_for_people(measured, tmp_path, monkeypatch, capsys):
     assert re.search(r"contention +on +(on|off) +\S.*: 1", said)
     assert "what the measurements cannot tell" in said
     assert "held out" not in said
+
+
+BOARD = f"{sys.executable} -m benchmarks.foreign.boards a 1 alexnet"
+
+
+def test_mappings_that_say_most_are_measured_first_and_kept_with_the_run(
+    measured, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "run"
+    shutil.copytree(measured["alexnet"], run)
+    paid = len((run / "measurements.jsonl").read_text().splitlines())
+
+    def known() -> list[Network]:
+        return networks_of([PastRun.read(run)])
+
+    before = len(known()[0].cost)
+    more = ["--measure", "6", "--evaluator", BOARD, "--workers", "2", "--folds", "0", "--json"]
+    assert main(["calibrate", str(run), "-o", "mine.toml", *more]) == 0
+    assert json.loads(capsys.readouterr().out)["networks"][0]["measurements"] == before + 6
+    assert len((run / "measurements.jsonl").read_text().splitlines()) == paid + 6
+    assert len(known()[0].cost) == before + 6, "a later calibration has them, too"
+    measure_some([PastRun.read(run)], known(), 2, BOARD, 1, 0)
+    assert len(known()[0].cost) == before + 8, "and measures others"
+    assert sorted(path.name for path in (run / "calibration").iterdir()) == [
+        "000000000-000000006-p0.npz",
+        "000000006-000000008-p0.npz",
+    ]
+    with egrl.Search(resume=run) as search:
+        assert search.evaluations == 50, "the run itself goes on as it was"
+    refuse(capsys, ["calibrate", str(run), "-o", "x.toml", "--measure", "3"], "--evaluator")
+    refuse(capsys, ["calibrate", str(run), "-o", "x.toml", "--evaluator", BOARD], "--measure")
+
+
+def test_a_design_lowers_the_variance_most_step_by_step_and_is_new(networks):
+    few = [replace(network, mapping=network.mapping[:12], cost=network.cost[:12]) for network in networks]
+    found = fit.fit_of(few, ())
+    rows = found.stack.rows([drawn(problem_of(name), 15, 8) for name in NETWORKS])
+    covariance, noise = found.posterior.joint(rows), found.posterior.scales.noise
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), found.posterior.predict(rows)[1], rtol=1e-6)
+
+    def left(chosen: list[int]) -> float:
+        part = covariance[np.ix_(chosen, chosen)] + noise**2 * np.eye(len(chosen))
+        to = covariance[:, chosen]
+        return float(np.trace(covariance - to @ np.linalg.solve(part, to.T)))
+
+    order = design.greedy(covariance, noise, 5).tolist()
+    assert len(set(order)) == 5
+    assert left(order[:1]) == pytest.approx(min(left([k]) for k in range(len(rows))))
+    second = [left([order[0], k]) for k in range(len(rows)) if k != order[0]]
+    assert left(order[:2]) == pytest.approx(min(second))
+
+    apart = np.array([[1.5, 0.0, 0.0], [0.0, 1.0, 0.95], [0.0, 0.95, 1.0]])
+    assert design.greedy(apart, 0.1, 2).tolist() == [1, 0], (
+        "one of two that are alike says more than one alone"
+    )
+    chosen = design.choose(few, 9, 0)
+    assert sum(map(len, chosen)) == 9
+    for network, new in zip(few, chosen, strict=True):
+        assert not {row.tobytes() for row in new} & {row.tobytes() for row in network.mapping}
+        assert np.isfinite(network.problem.evaluate(new, np.zeros(len(new), np.uint64)).cost).all()
 
 
 def test_what_cannot_be_calibrated_is_refused_in_one_line(measured, tmp_path, monkeypatch, capsys):

@@ -16,6 +16,7 @@ from egrl.core.flow import replay
 from egrl.core.loop import search
 from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
+from egrl.core.recorder import Memory
 from egrl.core.state import SearchState
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
@@ -121,6 +122,44 @@ def test_the_start_is_told_first_and_batches_are_told_whole_one_ask_later(tmp_pa
     assert told == 9  # of the tenth batch three rows are measured
     assert len(context.archive) == 40
     assert state.champions[0].ticket == method.ticket
+
+
+class Learner(Climber):
+    """Has three things to learn of each batch."""
+
+    ahead = 0
+    left = 0
+
+    def ask(self) -> Proposals:
+        self.left = 3
+        return super().ask()
+
+    def learn(self) -> bool:
+        self.left -= 1
+        self.calls.append("learn")
+        return self.left > 0
+
+
+class Slow(InProcess):
+    """Has results every fifth time."""
+
+    times = 0
+
+    def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
+        self.times += 1
+        return super().ready(timeout_s) if self.times % 5 == 0 else []
+
+
+@pytest.mark.parametrize(("executor", "lessons"), [(InProcess, 1), (Slow, 3)])
+def test_a_method_learns_on_while_results_do_not_come_and_until_it_has_no_more(executor, lessons):
+    context = toy()
+    method = Learner(context)
+    recorder = Memory()
+    search(method, context, executor(context.problems), Budget(16, None), recorder, observer=Silent())
+    told = [i for i, call in enumerate(method.calls) if call.startswith("tell")]
+    assert len(told) == 4
+    parts = [method.calls[a:b] for a, b in zip([0, *told], told, strict=False)]
+    assert [part.count("learn") for part in parts] == [lessons] * 4
 
 
 def test_a_method_outside_the_package_goes_on_within_a_batch_without_a_state_of_its_own(tmp_path):

@@ -18,12 +18,14 @@ from egrl.core.proposals import START, Proposals, proposals
 from egrl.core.state import SearchState
 from egrl.measure.local import InProcess
 from egrl.methods import METHODS, find_method
+from egrl.methods.hybrid import twin
+from egrl.methods.twin.proposer import TwinConfig
 from egrl.runs import checkpoint
 from egrl.runs.folder import RunFolder
 from egrl.runs.progress import Silent
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.problem import Evaluation, Keys, Problem, Status
-from subjects import EXHAUSTIBLE, NEVER_TWICE, ONE_SHOT, PROBLEMS, VARIANTS, served
+from subjects import EXHAUSTIBLE, NEVER_TWICE, ONE_SHOT, PROBLEMS, SMALL, VARIANTS, served
 
 EVERYWHERE = ("nnpi", "nnpi-penalise", "toy-ragged", "toy-game", "toy-grammar", "fft")
 PENALISED = ("egrl", "pg", "es", "annealing", "greedy-dp", "random")
@@ -36,7 +38,9 @@ CASES = [
     and (name != "nnpi-penalise" or variant in PENALISED)
     and not (variant in NEVER_TWICE and name in EXHAUSTIBLE)
     and (variant, name) != ("greedy-dp", "fft")
+    and (variant, name) != ("egrl-twin", "toy-ragged")
 ]
+CASES += [("egrl-twin", "nnpi")]
 CASES += [(variant, "toy-grammar-large") for variant in NEVER_TWICE]
 CASES += [(variant, "fft-64") for variant in ("tag", "uct", "tag-parallel", "greedy-dp", "random-plans")]
 CASES += [(variant, name) for variant in ("tag", "uct") for name in ("mcm", "mmap")]
@@ -52,6 +56,11 @@ CASES += [(variant, "shard") for variant in ("annealing", "ea", "random", "tag")
 @pytest.fixture(scope="module")
 def problems() -> dict[str, Problem]:
     return {name: build() for name, build in PROBLEMS.items()}
+
+
+@pytest.fixture(autouse=True)
+def _the_twin_thinks_quickly(monkeypatch):
+    monkeypatch.setattr(twin, "SETTINGS", TwinConfig(**SMALL["twin"]))
 
 
 @pytest.fixture(params=CASES, ids=lambda case: "-".join(case))
@@ -90,8 +99,8 @@ class Watched(Method):
         self.told += len(proposals)
         self.method.tell(proposals, evaluation)
 
-    def learn(self) -> None:
-        self.method.learn()
+    def learn(self) -> bool | None:
+        return self.method.learn()
 
     def metrics(self) -> Mapping[str, float]:
         return self.method.metrics()

@@ -135,7 +135,7 @@ def test_thinning_keeps_the_best_half_and_an_even_choice_of_the_rest():
 
 
 def test_credit_follows_success_and_starves_nobody():
-    credit = Credit.fresh()
+    credit = Credit.fresh(SOURCES)
     for _ in range(50):
         credit.count(["near", "mode", "sample", "rule"], [True, False, False, True])
     shares = credit.shares()

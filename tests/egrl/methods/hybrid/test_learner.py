@@ -23,7 +23,7 @@ def test_the_elite_is_the_shares_of_choices_among_the_best_distinct_mappings_tha
     problem = ToyRagged()
     archive = Archive([problem])
     definition = find_method("egrl")
-    settings = {**SMALL["egrl"], "learner.elites": 2}
+    settings = {**SMALL["egrl"], "learner.elites": 2, "twin": "off"}
     method = definition.build(
         Context([problem], archive, 0, [None], None), typed_tables.build(definition.config, settings, "test")
     )

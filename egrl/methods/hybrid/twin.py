@@ -1,0 +1,104 @@
+"""The twin as a third kind of member beside GNNs and chromosomes: model-based learning over the same archive.
+
+A round is everybody's (the population's and the learner's) or a batch of the twin's alone. It learns from whatever ran,
+and what ran of its own joins the population and the replay buffer. Rounds are shared out by what both earn: how often
+their mappings are among the best of all, by the twin's own posterior, which trusts what was measured near it. Each
+keeps a share, so that a family that does not fit the board costs little, and neither does a population that finds
+nothing. The twin begins, with the rules that the problem knows.
+
+It thinks in `learn`, while a round is measured, about the rounds before that one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from egrl.core.method import Context
+from egrl.core.proposals import Proposals, proposals
+from egrl.methods.hybrid.round import TWIN
+from egrl.methods.twin.proposer import Credit, TwinConfig
+from egrl.methods.twin.surrogate import Surrogate
+
+EVERYBODY = "everybody"
+KINDS = {TWIN: TWIN, "gnn": EVERYBODY, "boltzmann": EVERYBODY, "learner": EVERYBODY}
+"""Whose round a source belongs to."""
+SETTINGS = TwinConfig()
+PAUSE_S = 1.0
+"""How long it thinks at a time."""
+
+
+class TwinMember:
+    """See the module.
+
+    Attributes:
+        its_turn: whether the next round is its own.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context, self._shape = context, context.problems[0].space.shape
+        self._surrogate = Surrogate(context, SETTINGS)
+        self._credit = Credit.fresh((TWIN, EVERYBODY))
+        self._due = -float(SETTINGS.first)
+
+    @property
+    def its_turn(self) -> bool:
+        """Unless more rows are due to everybody than their share of what was asked for."""
+        return self._due <= 0
+
+    def ask(self) -> Proposals:
+        """Its batch; no rows after about a second of thought."""
+        self._surrogate.begin()
+        if not self._surrogate.advance(time.monotonic() + PAUSE_S):
+            return proposals(np.empty((0, *self._shape), np.int16), [])
+        mapping, _ = self._surrogate.take()
+        judged = self._surrogate.judged
+        sources = self._context.archive.column("source")[judged.tickets].tolist()
+        self._credit.count([KINDS.get(source, "") for source in sources], judged.good.tolist())
+        self._share(len(mapping))
+        return proposals(mapping, TWIN)
+
+    def wait(self, rows: int) -> None:
+        """It was everybody's turn, with so many rows."""
+        self._share(rows)
+        self._due -= rows
+
+    def _share(self, rows: int) -> None:
+        self._due += rows * float(self._credit.shares()[1])
+
+    def learn(self) -> bool:
+        """Think about what has been told, where its turn is next; whether there is more to think."""
+        if not self.its_turn:
+            return False
+        self._surrogate.begin()
+        return not self._surrogate.advance(time.monotonic() + PAUSE_S)
+
+    def tell(self, told: Proposals) -> None:
+        """Its own batch, or anybody's."""
+        self._surrogate.tell(int(told.tickets[-1]) + 1, TWIN in told.source)
+
+    def champion(self) -> int | None:
+        """As of `Surrogate`."""
+        return self._surrogate.champion()
+
+    def metrics(self) -> Mapping[str, float]:
+        """As of `Surrogate`, and its share of the rows."""
+        return {**self._surrogate.metrics(), "twin_share": float(self._credit.shares()[0])}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of it; while it thinks as it was before."""
+        return {
+            "surrogate": self._surrogate.state_dict(),
+            "success": self._credit.success,
+            "tries": self._credit.tries,
+            "due": self._due,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._surrogate.load_state_dict(state["surrogate"])
+        self._credit = Credit(self._credit.sources, state["success"], state["tries"])
+        self._due = state["due"]

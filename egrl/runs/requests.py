@@ -1,0 +1,58 @@
+"""A budget in requests to boards: how many mappings it is good for, and how often the best of them are asked again.
+
+    requests = the baseline, before anything else + a request an evaluation + naming the best, at the end
+
+Deviation from what boards are otherwise asked: no mapping is measured again during the search, and a fifth of the
+requests names the best. What fails and is tried again comes on top; what comes again is not asked again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from egrl.measure.config import EvaluatorConfig
+from egrl.measure.references import BASELINE_SAMPLES
+from workloads.errors import InputError
+
+NAMING = 0.2
+"""Share of the requests that may name the best; assumption: one in five keeps a champion from being luck."""
+MOST = EvaluatorConfig.contenders
+"""Contenders, and rounds, at most: as without a budget in requests."""
+COUNTED = ("repeats", "contenders", "rounds")
+"""Settings of an evaluator that follow from how many requests there are."""
+
+
+def settings(requests: int) -> dict[str, Any]:
+    """What an evaluator is told where nobody says otherwise: settings by name.
+
+    As many contenders as rounds of measuring them in turn, as many as the share for it allows.
+    """
+    fitting = [count for count in range(1, MOST + 1) if _naming(count, count) <= NAMING * requests]
+    return {
+        "repeats": 1,
+        "contenders": fitting[-1] if fitting else 0,
+        "rounds": fitting[-1] if fitting else 1,
+    }
+
+
+def _naming(contenders: int, rounds: int) -> int:
+    """Requests that name the best, at most: the contenders in turn, then the best of them and the baseline."""
+    return (contenders + 2) * rounds if contenders else 0
+
+
+def evaluations(requests: int, config: EvaluatorConfig) -> int:
+    """Evaluations that leave enough of so many requests for everything else.
+
+    InputError where there are none, or a mapping may be measured more than once.
+    """
+    if config.repeats != 1:
+        raise InputError(
+            f"--set evaluator.repeats: expected 1 with --requests, which counts them, found {config.repeats}"
+        )
+    others = config.warmup + BASELINE_SAMPLES + _naming(config.contenders, config.rounds)
+    if requests <= others:
+        raise InputError(
+            f"--requests: expected more than {others}, which the baseline and naming the best may need, found"
+            f" {requests}"
+        )
+    return requests - others

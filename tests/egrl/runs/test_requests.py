@@ -1,0 +1,78 @@
+"""A budget in requests: what a board is asked stays within it, and what it cannot be is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import egrl
+from egrl.measure.config import EvaluatorConfig
+from egrl.runs import requests
+from workloads.errors import InputError
+
+PAGE = (Path(__file__).parents[3] / "docs" / "evaluators.md").read_text(encoding="utf-8")
+
+
+class Noisy:
+    """A board that counts what it is asked."""
+
+    def __init__(self, noise: float) -> None:
+        self.noise, self.asked, self.rng = noise, 0, np.random.default_rng(0)
+
+    def __call__(self, rows) -> float:
+        self.asked += 1
+        sram = sum(row.get("activation") == "sram" for row in rows) / len(rows)
+        return float(1e-3 * (2.0 - sram) * np.exp(self.noise * self.rng.normal()))
+
+
+def search(board: Noisy, **options) -> egrl.Result:
+    return egrl.search("alexnet", **({"method": "annealing", "evaluator": board} | options))
+
+
+@pytest.mark.parametrize("count", [15, 50, 120])
+@pytest.mark.parametrize("noise", [0.0, 0.001, 0.05])
+def test_a_board_is_asked_no_more_often_than_the_budget_says(count, noise):
+    board = Noisy(noise)
+    with pytest.warns(UserWarning, match=f"--requests {count}"):
+        result = search(board, requests=count)
+    assert result.summary["evaluator"]["requests"] == board.asked <= count
+    assert result.summary["evaluations"] >= 0.6 * count - 6
+    if noise == 0.05 and count > 15:
+        assert result.summary["evaluator"]["contenders"] > 1
+
+
+def test_the_page_has_the_numbers_that_are_computed():
+    rows = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \|$", PAGE, flags=re.MULTILINE)
+    assert len(rows) == 5
+    for count, evals, contenders in (tuple(map(int, row)) for row in rows):
+        found = requests.settings(count)
+        assert found == {"repeats": 1, "contenders": contenders, "rounds": contenders}
+        assert requests.evaluations(count, EvaluatorConfig(**found)) == evals
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"evaluator": None}, "--evaluator"),
+        ({"evals": 10}, "--evals"),
+        ({"requests": 6}, "more than 6"),
+        ({"requests": 0}, "more than 6"),
+        ({"settings": ["evaluator.repeats=2"]}, "repeats"),
+        ({"settings": ["evaluator.contenders=20"]}, "naming the best"),
+    ],
+)
+def test_a_budget_that_cannot_be_is_refused(options, word):
+    with pytest.raises(InputError, match=word):
+        search(Noisy(0.0), **({"requests": 50} | options))
+
+
+def test_settings_that_are_given_hold_and_the_evaluations_follow(tmp_path):
+    with pytest.warns(UserWarning, match="44 evaluations"):
+        result = search(Noisy(0.05), requests=50, settings=["evaluator.contenders=0"], out=tmp_path / "r")
+    assert result.summary["evaluations"] == 44
+    config = (tmp_path / "r" / "config.toml").read_text()
+    assert "evals = 44" in config
+    assert "requests =" not in config
