@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -19,15 +17,11 @@ from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Problem
 from hwsim.shard.problem import Shard
-from hwsim.shard.solving import SOLVER
 from make_sharding import make
-from toys import ABLE, TOYS, ToyGrammar, solver
+from toys import ABLE, TOYS, ToyGrammar
 from workloads.load import load
 from workloads.load_program import load_program
 from workloads.load_sharding import parse
-
-if importlib.util.find_spec(SOLVER.rpartition(".")[0]) is None:
-    sys.modules[SOLVER] = solver  # a stand-in for what the package does not have yet
 
 
 def _noisy() -> Problem:

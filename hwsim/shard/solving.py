@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import time
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.problem import Bound, Mapping16
+from hwsim.shard.exact.solve import Solver
 from workloads.errors import InputError
 from workloads.sharding import Sharding
-
-SOLVER = "hwsim.shard.exact.solve"
-"""Imported when it is used: it compiles kernels of its own."""
-
-
-class Solver(Protocol):
-    """What works on an instance; `best` int16 [N] and `best_cost` only improve, and `bound` only rises (to infinity
-    where no choice is valid)."""
-
-    best: NDArray[np.int16] | None
-    best_cost: int | None
-    bound: float
-    proof: str
-    done: bool
-
-    def work(self, seconds: float) -> None:
-        """Go on for about that many seconds."""
 
 
 class ShardSolving:
@@ -40,9 +22,8 @@ class ShardSolving:
 
     def __init__(self, sharding: Sharding, seed: int, threads: int, start: NDArray[np.int16] | None) -> None:
         begun = time.perf_counter()
-        make = importlib.import_module(SOLVER).Solver
         self._name = sharding.name
-        self._solver: Solver = make(sharding, seed, threads, start)
+        self._solver = Solver(sharding, seed, threads, start)
         self._seconds = time.perf_counter() - begun
         self._check_possible()
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +18,10 @@ from egrl.methods import find_method
 from egrl.methods.exact import Anytime, ExactConfig
 from hwsim.problem import Bound
 from hwsim.shard.problem import Shard
-from hwsim.shard.solving import SOLVER
 from make_sharding import make
 from subjects import PROBLEMS
-from toys import solver
 
 GENERATIONS = ["--generation-evals", "1", "--quiet"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_solver() -> Iterator[None]:
-    """A solver that tries everything, and so is done with what is small."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, SOLVER, solver)
-        yield
 
 
 def method(config: ExactConfig | None = None, problem: Any = None, **given: Any) -> Anytime:

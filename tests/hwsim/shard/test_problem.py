@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from egrl.runs import mapping_file
 from hwsim.problem import Bound, Status
+from hwsim.shard import solving
 from hwsim.shard.judge import exact_cost
 from hwsim.shard.problem import Shard, ShardConfig
-from hwsim.shard.solving import SOLVER
 from make_sharding import FORBIDDEN, make
 from workloads.errors import InputError
 from workloads.load_sharding import parse
@@ -132,12 +130,12 @@ class Hopeless:
 
 
 def test_an_instance_without_a_valid_choice_is_the_users_mistake(monkeypatch):
-    monkeypatch.setitem(sys.modules, SOLVER, SimpleNamespace(Solver=Hopeless))
-    solving = Shard(instance()).solving(0)
+    monkeypatch.setattr(solving, "Solver", Hopeless)
+    begun = Shard(instance()).solving(0)
     with pytest.raises(
         InputError, match="workload made: expected an instance with a valid choice, found none: said"
     ):
-        solving.work(1.0)
+        begun.work(1.0)
 
 
 def test_another_instance_has_another_fingerprint():

@@ -1,0 +1,91 @@
+"""What the kernels of the solver read: nodes with choices, edges with tables of costs, memory over time.
+
+n nodes, E edges, T points of time, S choices of all nodes in a row.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.jit import kernel
+
+Floats = NDArray[np.float64]
+Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+
+FORBIDDEN = 1e18
+"""A cost that no solution may have. Sums of it stay finite."""
+ALLOWED = 1e17
+"""Costs below this are costs; those above are forbidden."""
+
+
+class Graph(NamedTuple):
+    """A pairwise model with limits on memory.
+
+    Attributes:
+        first: int64 [n + 1], the choices of node v are first[v] .. first[v+1]-1 of the rows below.
+        cost: float64 [S].
+        usage: float64 [S], what a choice uses above the least of its node.
+        low, high: int64 [n], the points at which a node uses memory: low .. high-1.
+        room: float64 [T], the limit less the least usages.
+        a, b: int32 [E], the nodes of an edge, a < b; edges are sorted, no pair comes twice.
+        at: int64 [E + 1], where an edge's table begins.
+        table: float64 [at[E]], row-major: choice of a, choice of b.
+        near_at: int64 [n + 1]; near_edge, near_node: int32 [2 E], each node's edges and neighbours, by neighbour.
+    """
+
+    first: Int64s
+    cost: Floats
+    usage: Floats
+    low: Int64s
+    high: Int64s
+    room: Floats
+    a: Int32s
+    b: Int32s
+    at: Int64s
+    table: Floats
+    near_at: Int64s
+    near_edge: Int32s
+    near_node: Int32s
+
+    @property
+    def nodes(self) -> int:
+        """n."""
+        return len(self.first) - 1
+
+
+def neighbours(nodes: int, a: Int32s, b: Int32s) -> tuple[Int64s, Int32s, Int32s]:
+    """near_at, near_edge and near_node of edges that are sorted by (a, b)."""
+    ends = np.concatenate([a, b])
+    others = np.concatenate([b, a])
+    order = np.lexsort((others, ends))
+    edge = np.tile(np.arange(len(a), dtype=np.int32), 2)[order]
+    at = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=nodes))]).astype(np.int64)
+    return at, edge, others[order].astype(np.int32)
+
+
+@kernel
+def total_cost(graph: Graph, choice: Int32s) -> float:
+    """The cost of choices int32 [n], memory not counted."""
+    total = 0.0
+    for v in range(len(graph.first) - 1):
+        total += graph.cost[graph.first[v] + choice[v]]
+    for e in range(len(graph.a)):
+        b = graph.b[e]
+        width = graph.first[b + 1] - graph.first[b]
+        total += graph.table[graph.at[e] + choice[graph.a[e]] * width + choice[b]]
+    return total
+
+
+@kernel
+def profile(graph: Graph, choice: Int32s) -> Floats:
+    """What choices int32 [n] use above the least, float64 [T]."""
+    steps = np.zeros(len(graph.room) + 1)
+    for v in range(len(graph.first) - 1):
+        used = graph.usage[graph.first[v] + choice[v]]
+        steps[graph.low[v]] += used
+        steps[graph.high[v]] -= used
+    return np.cumsum(steps)[:-1]
