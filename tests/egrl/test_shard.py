@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,15 +13,6 @@ from commands import refuse, run_here
 from egrl.cli.main import main
 from egrl.compare import runs as comparison_runs
 from make_sharding import make
-from toys import solver
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_solver() -> Iterator[None]:
-    """A solver that tries everything, and so is done with what is small."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hwsim.shard.solving.Solver", solver.Solver)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -162,7 +162,8 @@ def _figure() -> str:
 
 ![Cost and bound against seconds, a panel an instance](figures/progress.png)
 
-Each run is a line, costs solid and bounds dashed, over the lowest cost of the panel."""
+Each run is a line, costs solid and bounds dashed, over the lowest cost of the panel. What costs more than ten times
+that is above the frame."""
 
 
 def _refused(results: Results) -> str:

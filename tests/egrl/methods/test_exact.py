@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +20,8 @@ from hwsim.problem import Bound
 from hwsim.shard.problem import Shard
 from make_sharding import make
 from subjects import PROBLEMS
-from toys import solver
 
 GENERATIONS = ["--generation-evals", "1", "--quiet"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_solver() -> Iterator[None]:
-    """A solver that tries everything, and so is done with what is small."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hwsim.shard.solving.Solver", solver.Solver)
-        yield
 
 
 def method(config: ExactConfig | None = None, problem: Any = None, **given: Any) -> Anytime:

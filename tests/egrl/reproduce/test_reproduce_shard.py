@@ -20,16 +20,7 @@ from egrl.reproduce.shard.published import RESULTS
 from egrl.reproduce.shard.report import report, score
 from egrl.reproduce.shard.run import reproduce, seconds
 from make_sharding import make
-from toys import solver
 from workloads.errors import InputError
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_solver() -> Iterator[None]:
-    """A solver that tries everything, and so is done with what is small."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hwsim.shard.solving.Solver", solver.Solver)
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +34,7 @@ def instances(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_turn(calls: Sequence[Call], jobs: int) -> Iterator[tuple[str, str | None]]:
-    """`in_processes` in this one, which has the stand-in of the solver."""
+    """`in_processes` in this one."""
     for call in calls:
         call.function(*call.arguments)
         yield call.name, None

@@ -10,6 +10,7 @@ import pytest
 
 from egrl.runs import mapping_file
 from hwsim.problem import Bound, Status
+from hwsim.shard import solving
 from hwsim.shard.judge import exact_cost
 from hwsim.shard.problem import Shard, ShardConfig
 from make_sharding import FORBIDDEN, make
@@ -129,12 +130,12 @@ class Hopeless:
 
 
 def test_an_instance_without_a_valid_choice_is_the_users_mistake(monkeypatch):
-    monkeypatch.setattr("hwsim.shard.solving.Solver", Hopeless)
-    solving = Shard(instance()).solving(0)
+    monkeypatch.setattr(solving, "Solver", Hopeless)
+    begun = Shard(instance()).solving(0)
     with pytest.raises(
         InputError, match="workload made: expected an instance with a valid choice, found none: said"
     ):
-        solving.work(1.0)
+        begun.work(1.0)
 
 
 def test_another_instance_has_another_fingerprint():
