@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "allocate": "an address for each tensor of a mapping",
     "calibrate": "a chip file fitted to what runs measured on a board",
     "plot": "draw figures from run folders",
+    "report": "one page of a run, to open, send and print",
     "reproduce": "a paper's experiments again, published numbers beside ours",
     "chip": "make a chip file of your own",
     "import": "make a workload file of a model: ONNX, an exported PyTorch program, HLO",
