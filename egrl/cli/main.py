@@ -34,6 +34,7 @@ COMMANDS: dict[str, str] = {
     "calibrate": "a chip file fitted to what runs measured on a board",
     "plot": "draw figures from run folders",
     "report": "one page of a run, to open, send and print",
+    "trace": "a run's best mapping over time, for Perfetto",
     "reproduce": "a paper's experiments again, published numbers beside ours",
     "chip": "make a chip file of your own",
     "import": "make a workload file of a model: ONNX, an exported PyTorch program, HLO",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from egrl.figures.repetitions import check_comparable, labels, to_plot
 from egrl.report import searching
@@ -47,4 +48,5 @@ def compared(runs: Sequence[PastRun]) -> tuple[PastRun, str, list[Section]]:
         f" {min(speedups):.4f}x. What follows the comparison is the fastest."
     )
     table = Table("The runs", "", columns, rows)
-    return runs[best], sentence, [table, searching.curves(list(runs), names)]
+    curves = replace(searching.curves(list(runs), names), title="The searches")
+    return runs[best], sentence, [table, curves]
