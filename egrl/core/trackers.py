@@ -94,7 +94,7 @@ class _Lines(_Tracker):
 
 
 class _Mlflow(_Tracker):
-    """A run of MLflow, where MLFLOW_TRACKING_URI says; by default in the folder's `mlruns`."""
+    """A run of MLflow, where MLFLOW_TRACKING_URI says, else where MLflow itself keeps runs."""
 
     def __init__(self) -> None:
         super().__init__()
