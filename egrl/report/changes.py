@@ -54,7 +54,11 @@ def _causes(before: Explanation, after: Explanation, rival: str) -> Bars:
         if abs(gain := old - new) > 0
     ]
     total = cost_text(before.latency_s - after.latency_s, "s")
-    says = f"By the model the best mapping takes {total} less: {', '.join(shares)}." if shares else ""
+    says = (
+        f"By the model the best mapping takes {total} less: {', '.join(shares)}."
+        if shares
+        else "By the model both take equally long."
+    )
     gains = sum(part for part in change if part > 0)
     if named:
         says += f" The ops that gain most, of {cost_text(gains, 's')} in all: {named}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from egrl.report import render, story
 from egrl.report.changes import gained, nodes
@@ -11,10 +12,12 @@ from egrl.report.searching import searching, settings
 from egrl.report.several import compared
 from egrl.runs.past import PastRun
 from hwsim.capabilities import HasParts, HasPlacement, HasSections
-from hwsim.sections import Section
+from hwsim.sections import Bars, Section
 
 MOST_BYTES = 5_000_000
 """Of a page."""
+MODELLED = "A board measured this run; these seconds are the chip file's model, not the board's."
+"""What is said where a problem explains a cost that it did not give."""
 
 
 def page_of(runs: Sequence[PastRun]) -> str:
@@ -34,7 +37,10 @@ def sections(run: PastRun) -> list[Section]:
     found: list[Section] = []
     if run.summary["best"] is not None:
         problem, best = run.problem, run.best_mapping()
-        found += gained(problem, best)
+        changes = gained(problem, best)
+        if run.options.evaluator:
+            changes = [replace(s, says=f"{MODELLED} {s.says}") if isinstance(s, Bars) else s for s in changes]
+        found += changes
         if isinstance(problem, HasSections):
             found += problem.sections(best)
         found += memory(problem, best)

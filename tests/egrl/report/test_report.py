@@ -131,6 +131,31 @@ def test_the_sources_have_all_evaluations(runs):
     assert max(row[3] for row in table.rows) == pytest.approx(past.summary["best"]["speedup"], abs=1e-6)
 
 
+def test_a_board_is_never_mistaken_for_the_model(tmp_path):
+    board = f"{sys.executable} {ROOT / 'examples' / 'board.py'}"
+    argv = [
+        "run",
+        "--workload",
+        "alexnet",
+        "--method",
+        "random",
+        "--evals",
+        "4",
+        "--evaluator",
+        board,
+        "--quiet",
+    ]
+    assert main([*argv, "--out", str(tmp_path / "r")]) == 0
+    past = PastRun.read(tmp_path / "r")
+    found = {section.title: section for section in sections(past)}
+    assert "not the board's" in found["What gained the time"].says
+    measured = found["Predicted against measured"].lines[0]
+    evaluations = past.evaluations()
+    assert len(measured.x) == len(measured.y) == 4
+    assert list(measured.y) == evaluations.cost.tolist()
+    assert list(measured.x) == [past.problem.model_cost(mapping) for mapping in evaluations.mapping]
+
+
 def test_several_runs_are_compared_and_the_fastest_is_shown(runs, tmp_path, capsys):
     out = tmp_path / "both.html"
     assert main(["report", *map(str, runs), "-o", str(out)]) == 0
