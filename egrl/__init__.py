@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from egrl.ask_tell import Batch, Search
     from egrl.core.method import Context, Method
     from egrl.core.proposals import Proposals, proposals
+    from egrl.report.display import show, show_mapping
     from egrl.result import Result
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "__version__",
     "proposals",
     "search",
+    "show",
+    "show_mapping",
 ]
 
 _HOMES = {
@@ -40,6 +43,8 @@ _HOMES = {
     "Search": "egrl.ask_tell",
     "proposals": "egrl.core.proposals",
     "search": "egrl.api",
+    "show": "egrl.report.display",
+    "show_mapping": "egrl.report.display",
 }
 """Where the public names live: imported when they are used, so that `import egrl` takes no time."""
 

@@ -9,6 +9,7 @@ its arguments and the key: another key differs, the same key repeats.
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -175,6 +176,18 @@ class Bound:
     reward: float
     proof: str
     seconds: float
+
+    def _repr_html_(self) -> str:
+        """The bound as a table, for notebooks."""
+        rows = {"proof": self.proof, "time": f"{self.seconds:.1f} s"}
+        if math.isfinite(self.reward):
+            rows = {"no reward is above": f"{self.reward:.6g}", **rows}
+        if self.cost > 0:
+            rows = {"no cost is below": f"{self.cost:.6g}", **rows}
+        cells = "".join(
+            f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in rows.items()
+        )
+        return f"<table>{cells}</table>"
 
 
 UNPROVED = Bound(0.0, math.inf, "nothing is proved", 0.0)

@@ -48,7 +48,9 @@ def output(document: str) -> Decorator:
                 callback=_open_log,
                 expose_value=False,
                 metavar="FILE",
-                help="append generations, notes and warnings to this file, each line with its time",
+                multiple=True,
+                help="append generations, notes and warnings to this file, each line with its time; or generations as"
+                " metrics: json:FILE (JSON lines), mlflow, wandb",
             ),
             click.option("--json", "as_json", is_flag=True, help=f"print {document} on stdout"),
             click.option("--quiet", is_flag=True, help="print nothing but what --json asks for"),
@@ -59,8 +61,12 @@ def output(document: str) -> Decorator:
     return decorate
 
 
-def _open_log(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    if value is not None and not context.resilient_parsing:
-        from egrl.core import log
+def _open_log(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> None:
+    if value and not context.resilient_parsing:
+        from egrl.core import log, trackers
 
-        log.open_file(Path(value))
+        for name in value:
+            if trackers.is_tracker(name):
+                trackers.open_tracker(name)
+            else:
+                log.open_file(Path(name))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 COMMANDS: dict[str, str] = {
     "run": "search for the best mapping of a workload",
+    "watch": "how running searches go on, from another terminal",
     "compare": "compare methods: a table and curves over seeds",
     "transfer": "place a trained policy on other workloads, with no training",
     "pretrain": "train one policy on many workloads",
@@ -33,6 +34,8 @@ COMMANDS: dict[str, str] = {
     "allocate": "an address for each tensor of a mapping",
     "calibrate": "a chip file fitted to what runs measured on a board",
     "plot": "draw figures from run folders",
+    "report": "one page of a run, to open, send and print",
+    "trace": "a run's best mapping over time, for Perfetto",
     "reproduce": "a paper's experiments again, published numbers beside ours",
     "chip": "make a chip file of your own",
     "import": "make a workload file of a model: ONNX, an exported PyTorch program, HLO",

@@ -47,12 +47,14 @@ def command(figure: str, runs: tuple[str, ...], output: str | None, problem: str
     from analysis import style
     from egrl.figures import find_figure
     from egrl.figures.drawing import Drawing
+    from egrl.runs import progress
     from egrl.runs.past import PastRun
 
     path = None if output is None else output_file(output, *style.FORMATS)
     found = find_figure(figure)
     read = found.read or PastRun.read
-    drawing = found.draw([read(Path(run), problem) for run in runs])
+    with progress.compiling(quiet=False), progress.note_if_slow(f"drawing {figure}", quiet=False):
+        drawing = found.draw([read(Path(run), problem) for run in runs])
     if not isinstance(drawing, Drawing):
         raise InputError(f"plot {figure}: expected a Drawing of it, found {type(drawing).__name__}")
     if path is None:

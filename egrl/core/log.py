@@ -16,6 +16,8 @@ LOG = logging.getLogger("egrl")
 LOG.addHandler(
     logging.NullHandler()
 )  # else logging itself prints warnings to stderr, where they stand already
+ROW, NAMES = "egrl_row", "egrl_names"
+"""Attributes of a record of a generation: its row of metrics, and the workloads it is of."""
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 

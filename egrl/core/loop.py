@@ -17,7 +17,7 @@ from egrl.core.budget import Budget
 from egrl.core.executor import Executor
 from egrl.core.failure import RunFailure
 from egrl.core.flow import Flow, replay
-from egrl.core.log import LOG
+from egrl.core.log import LOG, NAMES, ROW
 from egrl.core.method import Context, Method
 from egrl.core.recorder import Observer, Recorder, policy_is_due
 from egrl.core.state import (
@@ -183,6 +183,7 @@ class Loop:
         LOG.info(
             "%s: generation %d, %d evaluations, %.1f s, best %.4fx",
             names, generation, row["evaluations"], row["seconds"], row["best_speedup"],
+            extra={ROW: row, NAMES: names},
         )  # fmt: skip
 
     def _write_policy(self, generation: int) -> None:

@@ -49,6 +49,7 @@ class Evaluations:
         mapping: int16 [M, N, H], what ran (or was judged).
         speedup, cost: float64 [M]; 0 and NaN where nothing ran.
         reward: float64 [M].
+        source: str [M], who proposed each.
     """
 
     ticket: NDArray[np.int64]
@@ -56,6 +57,7 @@ class Evaluations:
     speedup: NDArray[np.float64]
     cost: NDArray[np.float64]
     reward: NDArray[np.float64]
+    source: NDArray[np.str_]
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,7 @@ class PastRun:
             np.array(columns["speedup"], dtype=np.float64),
             np.array(columns["cost"], dtype=np.float64),
             np.array(columns["reward"], dtype=np.float64),
+            np.array(columns["source"], dtype=np.str_),
         )
 
     def policies(self) -> dict[int, Path]:

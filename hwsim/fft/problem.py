@@ -22,7 +22,9 @@ from hwsim.fft.grammar import Plan
 from hwsim.fft.judge import judge
 from hwsim.fft.notation import parse
 from hwsim.fft.race import PlanRace
+from hwsim.fft.tree import tree
 from hwsim.problem import About, Baseline, Evaluation, Keys, Mapping16, Status, Violation
+from hwsim.sections import Section, Trees
 from hwsim.space import Space, check_keys
 from workloads.errors import InputError
 
@@ -161,6 +163,13 @@ class FftProblem:
         if "?" in str(plan):
             raise InputError(f"{where}: expected a complete plan, found {text[:60]!r}")
         return self.derivation.encode(plan)
+
+    def sections(self, mapping: Mapping16) -> list[Section]:
+        """The default plan and the plan of one mapping int16 [N, 1], as trees."""
+        plans = {self.about.rival: self.baseline.mapping, "the best": mapping}
+        trees = {label: tree(self.derivation.decode(each)) for label, each in plans.items()}
+        says = "How each transform is made of smaller ones, from the whole down to what is compiled."
+        return [Trees("The plan", says, trees)]
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
         """Measure the plans of mappings int16 [B, N, 1]; keys uint64 [B].

@@ -20,6 +20,7 @@ from hwsim.mmap.judge.legality import Rates, judge
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.observation import SCHEMA_VERSION, edges, features
 from hwsim.mmap.players import COPY_PRICES, ROOM_PRICES, best_greedy
+from hwsim.mmap.sections import sections
 from hwsim.mmap.tables import build_tables
 from hwsim.observe import choice_columns
 from hwsim.problem import (
@@ -32,6 +33,7 @@ from hwsim.problem import (
     Observation,
     Violation,
 )
+from hwsim.sections import Section
 from hwsim.space import Space
 from workloads.errors import InputError
 from workloads.programs.json_file import to_json
@@ -183,6 +185,12 @@ class MmapProblem:
             {name: value for name, value in zip(columns, row, strict=True) if value >= 0} for row in rows
         ]
         return [place or None for place in places]
+
+    def sections(self, mapping: Mapping16) -> list[Section]:
+        """Fast memory, the buffers and what a latency consists of: of the heuristic's layout and of one mapping's."""
+        return sections(
+            self.program, self.tables, self.heuristic, self.layout(mapping), self.game.granule_bytes
+        )
 
     def bound(self, time_limit_s: float) -> Bound:
         """What no play costs less than or returns more than, by linear programming (docs/mmap.md, "Upper bound").

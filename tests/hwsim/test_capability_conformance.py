@@ -29,6 +29,7 @@ from hwsim.capabilities import (
     HasPlacement,
     HasPlanText,
     HasRace,
+    HasSections,
     HasSolving,
 )
 from hwsim.mappings import repair, sample, sample_uniformly
@@ -376,6 +377,19 @@ def test_its_places_are_json_a_node_each(problem):
         assert len(places) == len(problem.space.nodes)
         assert any(place is not None for place in places)
         assert json.loads(json.dumps(places)) == places
+
+
+def test_its_sections_are_data_that_can_be_told_apart(problem):
+    if not isinstance(problem, HasSections):
+        return
+    for mapping in ran(problem, 2)[:2]:
+        found = problem.sections(mapping)
+        titles = [section.title for section in found]
+        assert titles
+        assert len(set(titles)) == len(titles)
+        for section in found:
+            assert dataclasses.is_dataclass(section)
+            assert "<" not in section.title + section.says
 
 
 def test_its_game_is_pure_and_ends(problem):

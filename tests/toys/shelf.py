@@ -11,6 +11,7 @@ import numpy as np
 from hwsim.capabilities import Lifetime, Occupancy
 from hwsim.explanation import Explanation, OpTime
 from hwsim.problem import About, Baseline, Evaluation, Keys, Mapping16, Violation
+from hwsim.sections import Bars, Section
 from hwsim.space import Space
 
 MEMORIES = (("slow", 1000), ("fast", 50))
@@ -40,6 +41,11 @@ class ToyShelf:
         size, place = self.space.size_bytes[:, 0], mapping[:, 0]
         made = np.stack([np.where(place == level, size, 0) for level in range(2)], axis=1)
         return made + np.concatenate([np.zeros((1, 2), np.int64), made[:-1]])
+
+    def sections(self, mapping: Mapping16) -> list[Section]:
+        both = {"all slow": self.baseline.mapping, "the best": mapping}
+        held = {label: self._held(each)[:, 1].tolist() for label, each in both.items()}
+        return [Bars("Fast memory", "Bytes held at each op.", self.space.nodes, held, "B", MEMORIES[1][1])]
 
     def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
         self.space.check(mapping, key)

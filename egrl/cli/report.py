@@ -1,0 +1,37 @@
+"""egrl report: one HTML page of a run, or of several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from egrl.cli.output import output_file
+
+
+@click.command(name="report", short_help="one page of a run, to open, send and print")
+@click.argument("runs", nargs=-1, required=True)
+@click.option(
+    "-o", "--output", help="file to write [RUN/report.html; of several runs report.html in this folder]"
+)
+@click.option("--open", "shows", is_flag=True, help="open it in the browser")
+@click.option("--problem", default="", help="the runs' problem, where it is MODULE:NAME")
+def command(runs: tuple[str, ...], output: str | None, shows: bool, problem: str) -> int:
+    """Write one HTML page that needs no network: what the best mapping gains, and where, op by op.
+
+    \b
+    egrl report runs/bert-egrl-s0-1 --open
+    egrl report runs/bert-egrl-s0-1 runs/bert-ea-s0-1 -o compared.html
+    """
+    from egrl.core import atomic
+    from egrl.report.page import page_of
+    from egrl.runs.past import PastRun
+
+    path = (Path(runs[0]) if len(runs) == 1 else Path()) / "report.html"
+    if output is not None:
+        path = output_file(output, ".html")
+    atomic.write(path, page_of([PastRun.read(Path(run), problem) for run in runs]))
+    click.echo(str(path))
+    if shows:
+        click.launch(path.resolve().as_uri())
+    return 0

@@ -1,0 +1,30 @@
+"""egrl trace: a run's best mapping on a time axis, for Perfetto."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from egrl.cli.output import output_file
+
+
+@click.command(name="trace", short_help="a run's best mapping over time, for Perfetto")
+@click.argument("run")
+@click.option("-o", "--output", help="file to write [RUN/trace.json]")
+@click.option("--problem", default="", help="the run's problem, where it is MODULE:NAME")
+def command(run: str, output: str | None, problem: str) -> int:
+    """Write a Chrome trace: ops over time, a process a memory with its tensors, their addresses and copies.
+
+    \b
+    egrl trace runs/bert-egrl-s0-1 -o trace.json
+    """
+    from egrl.core import atomic
+    from egrl.report.trace import trace
+    from egrl.runs.past import PastRun
+
+    path = Path(run) / "trace.json" if output is None else output_file(output, ".json")
+    atomic.write(path, json.dumps(trace(PastRun.read(Path(run), problem)), allow_nan=False) + "\n")
+    click.echo(str(path))
+    return 0

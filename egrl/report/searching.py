@@ -1,0 +1,128 @@
+"""How the search went: curves, who found what, predictions against measurements, and what it was made with."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import shlex
+
+import numpy as np
+
+from egrl.core import typed_tables
+from egrl.core.version import VERSION
+from egrl.runs.past import Evaluations, PastRun, best_so_far
+from egrl.runs.words import about_of
+from hwsim.capabilities import HasModel
+from hwsim.sections import Cell, Line, Lines, Section, Table
+
+PREDICTED = 300
+"""Measured mappings that are predicted again, evenly over the run."""
+
+
+def searching(run: PastRun) -> list[Section]:
+    """The curve, the sources, and on a board what the chip file predicted. InputError where a file is damaged."""
+    found: list[Section] = [curves([run])]
+    evaluations = run.evaluations()
+    found.append(_sources(evaluations))
+    if run.options.evaluator and isinstance(run.problem, HasModel):
+        found.append(_predicted(run, run.problem, evaluations))
+    return found
+
+
+def curves(runs: list[PastRun], labels: list[str] | None = None) -> Lines:
+    """Best speedup against evaluations, with the bound; where the best was measured again, that, with its interval."""
+    lines: list[Line] = []
+    levels: dict[str, float] = {}
+    for number, run in enumerate(runs):
+        evaluations, best, policy = best_so_far(run.path)
+        label = labels[number] if labels else "best"
+        lines.append(Line(label, evaluations.tolist(), best.tolist()))
+        if policy is not None and len(runs) == 1:
+            lines.append(Line("the policy alone", evaluations.tolist(), policy.tolist()))
+        interval = (run.summary.get("evaluator") or {}).get("speedup_interval")
+        named = (run.summary["best"] or {}).get("speedup", best[-1])
+        if interval is not None or named != best[-1]:
+            low, high = ([], []) if interval is None else ([interval[0]], [interval[1]])
+            lines.append(Line(f"{label}, measured again", [int(evaluations[-1])], [named], True, low, high))
+        bound = run.summary.get("bound")
+        if bound is not None:
+            most = run.summary["baseline"]["cost"] / bound
+            levels["bound"] = min(most, levels.get("bound", most))
+    rival = about_of(runs[0].summary).rival
+    levels[rival] = 1.0
+    says = (
+        "The best speedup so far. No mapping can be above the bound."
+        if "bound" in levels
+        else "The best so far."
+    )
+    return Lines("The search", says, "evaluations", f"speedup over {rival}", lines, levels)
+
+
+def _sources(found: Evaluations) -> Table:
+    best, records = 0.0, np.zeros(len(found.ticket), np.bool_)
+    for row, speedup in enumerate(found.speedup.tolist()):
+        records[row] = speedup > best
+        best = max(best, speedup)
+    rows: list[list[Cell]] = []
+    for source in sorted(set(found.source.tolist())):
+        mine = found.source == source
+        ran = int((mine & (found.speedup > 0)).sum())
+        last = np.flatnonzero(mine & records)
+        rows.append(
+            [
+                source,
+                int(mine.sum()),
+                ran,
+                round(float(found.speedup[mine].max()), 6),
+                len(last),
+                int(found.ticket[last[-1]]) if len(last) else None,
+            ]
+        )
+    rows.sort(key=lambda row: -float(row[3] or 0))
+    columns = [
+        ("source", ""), ("evaluations", ""), ("valid", ""), ("best speedup", ""), ("new bests", ""),
+        ("last new best at evaluation", ""),
+    ]  # fmt: skip
+    kept = (
+        f" Of the first {found.ticket[0]:,} evaluations nothing is kept."
+        if len(found.ticket) and found.ticket[0]
+        else ""
+    )
+    return Table(
+        "Who found what", f"Each part of the method, and what its proposals were worth.{kept}", columns, rows
+    )
+
+
+def _predicted(run: PastRun, model: HasModel, found: Evaluations) -> Lines:
+    ran = np.flatnonzero(np.isfinite(found.cost) & (found.speedup > 0))
+    rows = ran[np.unique(np.linspace(0, max(len(ran) - 1, 0), PREDICTED).astype(int))] if len(ran) else ran
+    predicted = [model.model_cost(found.mapping[row]) for row in rows.tolist()]
+    measured = found.cost[rows].tolist()
+    ends = [min([*predicted, *measured], default=0.0), max([*predicted, *measured], default=1.0)]
+    error = np.median(np.abs(np.array(predicted) / np.array(measured) - 1)) if measured else 0.0
+    says = f"{len(measured)} measured mappings; the chip file is off by {error:.1%} in the median."
+    both = [Line("a mapping", predicted, measured, True), Line("equal", ends, ends)]
+    axes = ("the chip file's model", "the board")
+    return Lines("Predicted against measured", says, *axes, both, {}, ("s", "s"))
+
+
+def settings(run: PastRun) -> list[Section]:
+    """The command that repeats the run, its inputs' fingerprint, and every setting."""
+    command = ["egrl", "run", "--config", str(run.path / "config.toml")]
+    if run.options.evaluator:
+        command += ["--evaluator", run.options.evaluator]
+    about: list[list[Cell]] = [
+        ["the same again", shlex.join(command)],
+        ["run folder", str(run.path)],
+        ["seed", str(run.options.seed)],
+        ["fingerprint of problem, chip and workload", str(run.summary["fingerprint"])],
+        ["this page was made by", f"egrl {VERSION}, Python {platform.python_version()}, numpy {np.__version__}"],
+    ]  # fmt: skip
+    values = typed_tables.dotted_keys({"run": dataclasses.asdict(run.options), **run.settings})
+    rows: list[list[Cell]] = [
+        [key, "none" if value in (None, "") else str(value)] for key, value in values.items()
+    ]
+    return [
+        Table("How it was made", "What repeats this run.", [("what", ""), ("value", "")], about),
+        Table("Settings", "All of config.toml.", [("setting", ""), ("value", "")], rows),
+    ]

@@ -1,0 +1,153 @@
+"""How runs that may still be searching go on, from what their folders hold now."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from egrl.core import typed_tables
+from egrl.core.budget import Budget
+from egrl.core.plugins import check_given
+from egrl.measure import records
+from egrl.problems import KIND, find_problem
+from egrl.runs import config
+from egrl.runs import folder as run_folder
+from egrl.runs.config import RunOptions
+from egrl.runs.past import with_own_inputs
+from hwsim.capabilities import HasBound
+from workloads.errors import InputError
+from workloads.files import read_text
+
+COLUMNS = ("run", "evaluations", "best", "bound", "by", "boards busy", "left", "state")
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A run folder that is looked at again and again.
+
+    Attributes:
+        path: the folder.
+        options: its flags.
+        most: the highest speedup that a bound known at once leaves possible; NaN where none is known.
+    """
+
+    path: Path
+    options: RunOptions
+    most: float
+
+    @staticmethod
+    def read(path: Path) -> Watched:
+        """A run folder, finished or not. InputError where it is none, or its inputs are damaged."""
+        if not (path / run_folder.CONFIG).is_file():
+            raise InputError(f"{path}: expected a run folder with {run_folder.CONFIG}, found none")
+        where = str(path / run_folder.CONFIG)
+        tables = config.read_toml(read_text(where, "a config file"), where)
+        options = typed_tables.build(RunOptions, tables["run"], f"{where}: run")
+        return Watched(path, options, _most(path, options, tables["problem"]))
+
+    def row(self) -> tuple[str, ...]:
+        """A cell for each of `COLUMNS`."""
+        rows = _metrics(self.path / run_folder.METRICS)
+        if not rows:
+            return (self.path.name, "0", "–", self._bound(), "–", "–", "–", "begins")
+        last = rows[-1]
+        evaluations, seconds = int(last["evaluations"]), float(last["seconds"])
+        sources = Counter(row["champion_source"] for row in rows if row["champion_source"])
+        by = ", ".join(f"{name} {count / len(rows):.0%}" for name, count in sources.most_common(2))
+        finished = self._finished(evaluations)
+        left = "–" if finished else self._left(evaluations, seconds)
+        ago = time.time() - (self.path / run_folder.METRICS).stat().st_mtime
+        state = "finished" if finished else f"{_clock(ago)} since the last generation"
+        best = f"{float(last['best_speedup']):.4f}x"
+        return (
+            self.path.name,
+            str(evaluations),
+            best,
+            self._bound(),
+            by or "–",
+            self._busy(seconds),
+            left,
+            state,
+        )
+
+    def _bound(self) -> str:
+        return "–" if math.isnan(self.most) else f"{self.most:.4f}x"
+
+    def _finished(self, evaluations: int) -> bool:
+        """Whether there is a summary, and it is not of a run that has been gone on with since."""
+        try:
+            summary = json.loads((self.path / run_folder.SUMMARY).read_text(encoding="utf-8"))
+            return int(summary["evaluations"]) >= evaluations
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
+    def _left(self, evaluations: int, seconds: float) -> str:
+        """Of the budget, at the mean speed so far."""
+        budget = Budget.of(self.options.budget(), self.options.generation_evals)
+        if budget.seconds is not None:
+            return _clock(budget.seconds - seconds)
+        assert budget.evaluations is not None
+        return _clock((budget.evaluations - evaluations) * seconds / max(evaluations, 1))
+
+    def _busy(self, seconds: float) -> str:
+        """The share of the time that boards measured, all together."""
+        if not self.options.evaluator or seconds <= 0:
+            return "–"
+        spent = 0.0
+        try:
+            lines = (self.path / records.FILE).read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return "–"
+        for line in lines:
+            try:
+                spent += float(json.loads(line).get("request_s", 0.0))
+            except (ValueError, TypeError, AttributeError):  # a line that is being written
+                continue
+        return f"{min(spent / seconds / self.options.workers, 1.0):.0%}"
+
+
+def _most(path: Path, options: RunOptions, settings: dict[str, object]) -> float:
+    try:
+        check_given(str(path / run_folder.CONFIG), (KIND, options.problem, ""))
+        definition = find_problem(options.problem).load()
+        own = with_own_inputs(options, path)
+        given: Any = typed_tables.build(definition.config, settings, f"{path / run_folder.CONFIG}: problem")
+        problem = definition.build(own.workload, own.chip, given)
+    except InputError:  # code that was not given, or inputs that are not written yet
+        return math.nan
+    if options.evaluator or not isinstance(problem, HasBound):
+        return math.nan
+    bound = problem.bound(0.0).cost
+    return problem.baseline.cost / bound if bound > 0 else math.nan
+
+
+def _metrics(path: Path) -> list[dict[str, str]]:
+    """The rows that are whole: the last one may be being written."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError:
+        return []
+    rows = list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines()))
+    return [row for row in rows if None not in row.values()]
+
+
+def _clock(seconds: float) -> str:
+    whole = max(0, round(seconds))
+    return f"{whole} s" if whole < 120 else f"{whole // 60} min" if whole < 7200 else f"{whole / 3600:.1f} h"
+
+
+def table_of(runs: Sequence[Watched]) -> str:
+    """The runs as a table."""
+    cells = [COLUMNS, *(run.row() for run in runs)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(COLUMNS))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    )
