@@ -1,7 +1,8 @@
-"""Mappings in two dimensions by UMAP (`analysis/umap.py`): two groups, the compiler's (EGRL, Figure 5)."""
+"""Mappings in two dimensions by UMAP (McInnes, Healy, Melville 2018): two groups, the compiler's (EGRL, Figure 5)."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 
 from analysis.mapping_groups import BEST, COMPETITIVE, Distances
 from analysis.style import COLOURS, MARKERS, legend_below, new_figure
-from analysis.umap import umap
 
 NEIGHBOURS = 15
 """UMAP's own default; fewer where there are fewer mappings."""
@@ -29,7 +29,14 @@ def embed(
     count = len(distance)
     if count < FEWEST:
         raise ValueError(f"distance: expected at least {FEWEST} mappings, received {count}")
-    return umap(distance, min(neighbours, count - 1), seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import umap
+
+        reducer = umap.UMAP(
+            n_neighbors=min(neighbours, count - 1), metric="precomputed", random_state=seed, n_jobs=1
+        )
+        return np.asarray(reducer.fit_transform(distance), dtype=np.float64)
 
 
 def embedding_figure(

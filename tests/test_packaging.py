@@ -24,7 +24,7 @@ FOUND: dict[str, Any] = PYPROJECT["tool"]["setuptools"]["packages"]["find"]
 ROOMS = sorted({pattern.split(".")[0] for pattern in FOUND["include"]})
 NOT_PACKAGED = {"tests", "docs", "benchmarks", "examples", "tools", "build", "dist"}
 
-DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
+DISTRIBUTIONS = {"umap": "umap-learn", "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
 """Modules whose distribution has another name."""
 PART_OF = {"annotated_types": "pydantic", "pydantic_core": "pydantic"}
 """Modules of distributions that a declared one requires itself, and whose names are part of its interface."""
@@ -33,6 +33,7 @@ HEAVY = (
     "torch_geometric",
     "numba",
     "matplotlib",
+    "umap",
     "scipy",
     "deap",
     "pydantic",
@@ -50,6 +51,7 @@ HEAVY_IN_A_RUN = (
     "scipy.stats",
     "pandas",
     "matplotlib",
+    "umap",
     "ray",
     "gymnasium",
 )

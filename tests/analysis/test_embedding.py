@@ -39,26 +39,6 @@ def test_an_embedding_repeats_and_keeps_groups_together(mappings):
         assert nearer[-1] == 1
 
 
-def test_neighbours_stay_neighbours():
-    rng = np.random.default_rng(0)
-    turn = np.sort(rng.random(120)) * 2 * np.pi
-    ring = np.stack([np.cos(turn), np.sin(turn), np.zeros(120)], axis=1)
-    distance = np.linalg.norm(ring[:, None] - ring, axis=2)
-    points = embed(distance)
-    apart = np.linalg.norm(points[:, None] - points, axis=2)
-    near, drawn = (np.argsort(each, axis=1)[:, 1:11] for each in (distance, apart))
-    kept = np.mean([len(set(a) & set(b)) for a, b in zip(near.tolist(), drawn.tolist(), strict=True)]) / 10
-    assert kept > 0.7
-
-
-def test_equal_mappings_and_separate_groups_are_drawn_too():
-    distance = np.kron(1 - np.eye(2), np.ones((20, 20)))
-    points = embed(distance)
-    assert np.isfinite(points).all()
-    apart = np.linalg.norm(points[:20].mean(axis=0) - points[20:].mean(axis=0))
-    assert apart > points[:20].std(axis=0).max()
-
-
 def test_too_few_mappings_are_refused():
     with pytest.raises(ValueError, match=f"at least {FEWEST} mappings, received 3"):
         embed(np.zeros((3, 3)))
