@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -33,10 +34,23 @@ def embed(
         warnings.simplefilter("ignore")
         import umap
 
+        _keep_kernels()
         reducer = umap.UMAP(
             n_neighbors=min(neighbours, count - 1), metric="precomputed", random_state=seed, n_jobs=1
         )
         return np.asarray(reducer.fit_transform(distance), dtype=np.float64)
+
+
+def _keep_kernels() -> None:
+    """Keep the machine code of umap-learn's kernels on disk: it compiles them in each process, for 8 s or more."""
+    from numba.core.registry import CPUDispatcher
+    from umap import layouts, spectral, umap_, utils
+
+    for module in (layouts, spectral, umap_, utils):
+        for kernel in vars(module).values():
+            if isinstance(kernel, CPUDispatcher) and kernel.py_func.__module__.startswith("umap."):
+                with contextlib.suppress(RuntimeError):  # no place on disk that can be written
+                    kernel.enable_caching()
 
 
 def embedding_figure(
