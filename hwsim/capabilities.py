@@ -21,7 +21,6 @@ from hwsim.problem import (
     Observation,
     Problem,
 )
-from hwsim.sections import Section
 from hwsim.stages import Pipeline
 
 
@@ -249,14 +248,6 @@ class HasPlacement(Protocol):
 
     def placement(self, mapping: Mapping16) -> Sequence[Mapping[str, Any] | None]:
         """What one mapping [N, H] leads to, a JSON object a node (None where there is nothing to say)."""
-
-
-@runtime_checkable
-class HasSections(Protocol):
-    """A problem that shows people more of a mapping than its choices, beside its baseline."""
-
-    def sections(self, mapping: Mapping16) -> Sequence[Section]:
-        """What is to be shown of one mapping [N, H], as data; ValueError as of `evaluate`."""
 
 
 @runtime_checkable

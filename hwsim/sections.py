@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from hwsim.problem import Mapping16
 
 Cell = str | int | float | None
 """Of a table; None where there is nothing to say."""
@@ -130,3 +133,11 @@ class Lines:
 
 
 Section = Table | Bars | MemoryMaps | Trees | Lines
+
+
+@runtime_checkable
+class HasSections(Protocol):
+    """A problem that shows people more of a mapping than its choices, beside its baseline."""
+
+    def sections(self, mapping: Mapping16) -> Sequence[Section]:
+        """What is to be shown of one mapping [N, H], as data; ValueError as of `evaluate`."""

@@ -13,9 +13,8 @@ from egrl.report.changes import gained, nodes
 from egrl.report.memory import memory
 from egrl.report.page import page_of
 from egrl.runs.past import PastRun
-from hwsim.capabilities import HasSections
 from hwsim.problem import Mapping16, Problem
-from hwsim.sections import Section
+from hwsim.sections import HasSections, Section
 
 HEIGHT = "38rem"
 

@@ -11,8 +11,8 @@ from egrl.report.memory import memory
 from egrl.report.searching import searching, settings
 from egrl.report.several import compared
 from egrl.runs.past import PastRun
-from hwsim.capabilities import HasParts, HasPlacement, HasSections
-from hwsim.sections import Bars, Section
+from hwsim.capabilities import HasParts, HasPlacement
+from hwsim.sections import Bars, HasSections, Section
 
 MOST_BYTES = 5_000_000
 """Of a page."""

@@ -15,9 +15,9 @@ from typing import Any
 from egrl.report.changes import BEST
 from egrl.report.memory import memory
 from egrl.runs.past import PastRun
-from hwsim.capabilities import HasExplanation, HasSections
+from hwsim.capabilities import HasExplanation
 from hwsim.explanation import OpTime
-from hwsim.sections import Box, MemoryMap, MemoryMaps
+from hwsim.sections import Box, HasSections, MemoryMap, MemoryMaps
 from workloads.errors import InputError
 
 Event = dict[str, Any]

@@ -29,11 +29,11 @@ from hwsim.capabilities import (
     HasPlacement,
     HasPlanText,
     HasRace,
-    HasSections,
     HasSolving,
 )
 from hwsim.mappings import repair, sample, sample_uniformly
 from hwsim.problem import Mapping16, Problem, Status
+from hwsim.sections import HasSections
 from hwsim.stepwise import (
     Advancing,
     Derivation,

@@ -54,9 +54,9 @@ def metrics(path: Path) -> list[str]:
 
 
 def test_beyond_the_window_old_chunks_go_and_a_resumed_run_is_the_same(tmp_path):
-    whole, _ = go(tmp_path / "a", 130)
-    go(tmp_path / "b", 70)
-    parts, _ = go(tmp_path / "b", 130, resume=True)
+    whole, _ = go(tmp_path / "a", 56)
+    go(tmp_path / "b", 52)
+    parts, _ = go(tmp_path / "b", 56, resume=True)
     assert whole.window == 1024
     newest = np.arange(len(whole) - 1024, len(whole))
     np.testing.assert_array_equal(whole.mappings(newest), parts.mappings(newest))
@@ -67,24 +67,24 @@ def test_beyond_the_window_old_chunks_go_and_a_resumed_run_is_the_same(tmp_path)
 
 
 def test_the_checkpoint_before_stays_good_when_the_disk_fills_beyond_the_window(tmp_path, monkeypatch):
-    go(tmp_path / "r", 60)
+    go(tmp_path / "r", 52)
     before = metrics(tmp_path / "r")
     fill_disk(monkeypatch)
     with pytest.raises(RunFailure, match="No space left"):
-        go(tmp_path / "r", 200, resume=True, every=1e9)
+        go(tmp_path / "r", 110, resume=True, every=1e9)
     monkeypatch.undo()
-    go(tmp_path / "r", 61, resume=True)
+    go(tmp_path / "r", 53, resume=True)
     assert metrics(tmp_path / "r")[: len(before)] == before
-    go(tmp_path / "whole", 61)
+    go(tmp_path / "whole", 53)
     assert metrics(tmp_path / "r") == metrics(tmp_path / "whole")
 
 
 def test_each_kept_checkpoint_has_the_mappings_that_it_needs(tmp_path):
-    go(tmp_path / "r", 80)
+    go(tmp_path / "r", 53)
     newest = checkpoint.listing(tmp_path / "r" / "checkpoint")[-1][1]
     newest.unlink()
-    go(tmp_path / "r", 80, resume=True)
-    go(tmp_path / "whole", 80)
+    go(tmp_path / "r", 53, resume=True)
+    go(tmp_path / "whole", 53)
     assert metrics(tmp_path / "r") == metrics(tmp_path / "whole")
 
 
