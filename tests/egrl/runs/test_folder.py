@@ -29,9 +29,9 @@ PROBLEM = ToyRagged()
 
 
 def go(path: Path, gens: int, resume: bool = False, every: float = 0.0) -> tuple[Archive, SearchState]:
-    """Anneal on the toy with the smallest window of mappings that an archive can have."""
+    """Search the toy at random with the smallest window of mappings that an archive can have."""
     archive = Archive([PROBLEM], window_rows=1)
-    definition = find_method("annealing")
+    definition = find_method("random")
     context = Context([PROBLEM], archive, 0, [None])
     method = definition.build(context, typed_tables.build(definition.config, {}, "test"))
     folder = RunFolder.reopen(path) if resume else RunFolder.create(path)
