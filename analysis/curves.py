@@ -1,4 +1,8 @@
-"""Learning curves: best speedup so far, and the deployable policy's, against evaluations (EGRL, Figure 3)."""
+"""Learning curves: best speedup so far, and the deployable policy's, against evaluations (EGRL, Figure 3).
+
+Deviation: the band of several runs is between quantiles, not a standard deviation to each side, which may lie above
+what is proven, or below what every run began with.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,9 @@ from numpy.typing import NDArray
 
 from analysis.style import COLOURS, LINES, MARKERS, legend_below, new_figure
 
+QUANTILES = (0.1, 0.9)
+"""Of repetitions, the ends of their band."""
+BETWEEN = f"{QUANTILES[0]:.0%} to {QUANTILES[1]:.0%}"
 FEW = 3
 """Up to as many curves line styles are enough; more get markers, too."""
 
@@ -25,14 +32,18 @@ class Curve:
     Attributes:
         label: runs of equal label are repetitions of one another.
         evaluations: int64 [T], cumulative.
-        best: float64 [T], best speedup so far; 0 until something valid was found.
+        best: float64 [T], best speedup so far; 0 until something valid was found. Where it was measured afresh, what
+            holds of it, NaN before that is known.
         deployable: float64 [T] of the top-ranked policy, NaN where unknown; or None.
+        low, high: float64 [T], the 95% interval of what was measured afresh; None: nothing was.
     """
 
     label: str
     evaluations: NDArray[np.int64]
     best: NDArray[np.float64]
     deployable: NDArray[np.float64] | None = None
+    low: NDArray[np.float64] | None = None
+    high: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +54,9 @@ class Band:
         label: of the runs.
         runs: how many.
         evaluations: int64 [T], those that all runs have.
-        mean, deviation: float64 [T] of the best speedups; the sample's standard deviation, 0 for a single run.
+        mean: float64 [T] of the best speedups.
+        low, high: float64 [T], their quantiles `QUANTILES`; of a single run its own interval, None where it has none.
+        confirmed: whether all of them were measured afresh.
         deployable: float64 [T], mean of the deployable policies', NaN where unknown; or None.
     """
 
@@ -51,7 +64,9 @@ class Band:
     runs: int
     evaluations: NDArray[np.int64]
     mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
+    low: NDArray[np.float64] | None
+    high: NDArray[np.float64] | None
+    confirmed: bool
     deployable: NDArray[np.float64] | None
 
 
@@ -74,12 +89,13 @@ def bands(curves: Sequence[Curve]) -> list[Band]:
             common = np.array([max(run.evaluations[0] for run in runs)])
         rows = [np.searchsorted(run.evaluations, common, side="right") - 1 for run in runs]
         best = np.stack([run.best[row] for run, row in zip(runs, rows, strict=True)])
-        deviation = best.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(len(common))
+        low, high = (runs[0].low, runs[0].high) if len(runs) == 1 else np.quantile(best, QUANTILES, axis=0)
+        confirmed = all(run.low is not None for run in runs)
         policies = [
             run.deployable[row] for run, row in zip(runs, rows, strict=True) if run.deployable is not None
         ]
         deployable = np.mean(policies, axis=0) if len(policies) == len(runs) else None
-        found.append(Band(label, len(runs), common, best.mean(axis=0), deviation, deployable))
+        found.append(Band(label, len(runs), common, best.mean(axis=0), low, high, confirmed, deployable))
     return found
 
 
@@ -94,7 +110,7 @@ def learning_curves(
     rival: str = "the compiler",
     measured: str = "inferences",
 ) -> Figure:
-    """Best speedup so far (thick) and deployable policy (thin): means over runs of equal label, +- one deviation.
+    """Best speedup so far (thick) and deployable policy (thin): means over runs of equal label, in bands of quantiles.
 
     A policy that is as good as the best all along is not drawn; one that begins far below every best leaves the
     frame, so that the best can be told apart. `bound` is a speedup that no mapping can exceed, `rival` what
@@ -120,11 +136,10 @@ def learning_curves(
             marker=marker,
             markersize=5,
             markevery=(number * apart // len(found), apart),
-            label=band.label if band.runs == 1 else f"{band.label} (mean of {band.runs} runs ± s.d.)",
+            label=band.label if band.runs == 1 else f"{band.label} (mean of {band.runs} runs, {BETWEEN})",
         )
-        if band.runs > 1:
-            low, high = band.mean - band.deviation, band.mean + band.deviation
-            axes.fill_between(band.evaluations, low, high, color=colour, alpha=0.18, linewidth=0)
+        if band.low is not None and band.high is not None:
+            axes.fill_between(band.evaluations, band.low, band.high, color=colour, alpha=0.18, linewidth=0)
         if policy_is_worth_a_line(band):
             assert band.deployable is not None
             axes.plot(band.evaluations, band.deployable, color=colour, linewidth=0.7, alpha=0.7)
@@ -133,13 +148,14 @@ def learning_curves(
         handles.append(Line2D([], [], color="0.3", linewidth=0.7, label="deployable policy"))
     levels = {rival.removeprefix("the "): 1.0} | ({} if bound is None else {"proven bound": bound})
     drawn = np.concatenate([np.array(list(levels.values())), *(band.mean for band in found)])
-    lowest, highest = float(drawn.min()), float(drawn.max())
+    lowest, highest = float(np.nanmin(drawn)), float(np.nanmax(drawn))
     floor = lowest - POLICY_ROOM * (highest - lowest)
     if policies and highest > lowest and axes.get_ylim()[0] < floor:
         axes.set_ylim(floor, max(axes.get_ylim()[1], highest + 0.04 * (highest - lowest)))
     _levels(axes, levels)
     axes.set_xlabel(f"evaluations ({measured} measured)")
-    axes.set_ylabel(f"speedup over {rival}")
+    held = "confirmed speedup" if all(band.confirmed for band in found) else "speedup"
+    axes.set_ylabel(f"{held} over {rival}")
     axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
     axes.set_title(title, parse_math=False)
     axes.margins(x=0.01)

@@ -249,6 +249,9 @@ class HasPlacement(Protocol):
     def placement(self, mapping: Mapping16) -> Sequence[Mapping[str, Any] | None]:
         """What one mapping [N, H] leads to, a JSON object a node (None where there is nothing to say)."""
 
+    def baseline_placement(self) -> Sequence[Mapping[str, Any] | None] | None:
+        """The same of the baseline, where no mapping leads to it; None where `baseline.mapping` does."""
+
 
 @runtime_checkable
 class HasPlanText(Protocol):

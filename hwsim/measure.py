@@ -99,6 +99,13 @@ class Measurement:
         return (high - low) / 2 / self.value
 
 
+def speedup_interval(measured: Measurement, baseline: Measurement) -> tuple[float, float]:
+    """The 95% interval of the speedup over the baseline, as if both intervals were normal and independent."""
+    speedup = baseline.value / measured.value
+    half = speedup * math.hypot(measured.half_width, baseline.half_width)
+    return speedup - half, speedup + half
+
+
 def relative_noise(samples: Sequence[float]) -> float:
     """Standard deviation of samples as a share of their median; robust where there are enough; 0 below two samples."""
     if len(samples) < 2:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import click
@@ -31,6 +32,7 @@ DEFAULT_SECONDS = 60.0
     "--prove", is_flag=True, help="prove anew, even where bound and best mapping ship with the package"
 )
 @click.option("--mapping", "mappings", multiple=True, help="also consider this mapping file")
+@click.option("--run", "runs", multiple=True, help="also consider the best mapping of this run folder")
 @click.option("-o", "--output", help="write the best mapping known to this file")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="problem.KEY=VALUE")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
@@ -42,6 +44,7 @@ def command(
     seed: int | None,
     prove: bool,
     mappings: tuple[str, ...],
+    runs: tuple[str, ...],
     output: str | None,
     settings: tuple[str, ...],
     as_json: bool,
@@ -55,12 +58,14 @@ def command(
     \b
     egrl bound --workload bert
     egrl bound --workload bert --seconds 60
+    egrl bound --workload bert --run runs/bert-egrl-s0-1
     egrl bound --problem mmap --workload alexnet_train_batch_32
     """
     from egrl.core import atomic, typed_tables
     from egrl.problems import find_problem
     from egrl.runs import certificate as reward_certificate
     from egrl.runs import mapping_file
+    from egrl.runs.folder import BEST
 
     written = None if output is None else output_file(output)
     limit_s = DEFAULT_SECONDS if seconds is None else seconds
@@ -73,6 +78,7 @@ def command(
     settled: Any = typed_tables.build(definition.config, tables["problem"], "--set problem")
     subject = definition.build(workload, chip or definition.chips()[0], settled)
     given = {name: mapping_file.read(name, subject) for name in mappings}
+    given |= {name: mapping_file.read(str(Path(name) / BEST), subject) for name in runs}
     anew = prove or seconds is not None or seed is not None
     shipped = None if anew else shipped_bound(subject)
     if shipped is None and isinstance(subject, HasModel | HasBound):

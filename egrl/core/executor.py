@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
 
+from egrl.core.archive import Archive
 from egrl.core.proposals import Proposals
 from hwsim.problem import Evaluation, Keys
 
@@ -19,3 +21,15 @@ class Executor(Protocol):
         """Begin nothing more that was submitted; whether all of it comes back all the same, having begun."""
 
     def close(self) -> None: ...
+
+
+CONFIRMED = ("confirmed_speedup", "confirmed_low", "confirmed_high")
+"""Columns of metrics: the speedup over the baseline that holds, and its 95% interval; NaN before it is known."""
+
+
+@runtime_checkable
+class Confirms(Protocol):
+    """An executor that measures the best afresh while it is searched for."""
+
+    def confirm(self, generation: int, archive: Archive) -> Mapping[str, float]:
+        """At the end of a generation: the columns `CONFIRMED` of its row of metrics."""

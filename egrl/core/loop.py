@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from egrl.core.alike import unlike
 from egrl.core.budget import Budget
-from egrl.core.executor import Executor
+from egrl.core.executor import Confirms, Executor
 from egrl.core.failure import RunFailure
 from egrl.core.flow import Flow, replay
 from egrl.core.log import LOG, NAMES, ROW
@@ -82,7 +82,7 @@ class Loop:
         """As `search`."""
         self.state = state or SearchState(champions=[None] * len(context.problems))
         self._method, self._context, self._budget = method, context, budget
-        self._recorder, self._observer = recorder, observer
+        self._recorder, self._observer, self._executor = recorder, observer, executor
         self.flow = Flow(method, executor, context, budget.evaluations, self.state.pending)
         self._fingerprints = [problem.fingerprint() for problem in context.problems]
         self._before, self._started = self.state.seconds, time.monotonic()
@@ -177,6 +177,8 @@ class Loop:
         self.state.champions = self.champions()
         first = (generation - 1) * self._budget.generation_evals
         row = metrics_row(generation, self.state, archive, first, self._method)
+        if isinstance(self._executor, Confirms):
+            row |= self._executor.confirm(generation, archive)
         self._recorder.append_metrics(row)
         self._observer.generation(row)
         names = ", ".join(problem.about.workload for problem in self._context.problems)

@@ -8,8 +8,15 @@ from typing import Any
 
 from analysis.curves import Curve, bands, learning_curves
 from egrl.figures.drawing import Drawing, plain
-from egrl.figures.repetitions import check_comparable, common_start, distinct, labels, to_plot
-from egrl.runs.past import PastRun, best_so_far
+from egrl.figures.repetitions import (
+    PlottedRun,
+    check_comparable,
+    common_start,
+    distinct,
+    labels,
+    to_plot,
+)
+from egrl.runs.past import PastRun, course_of
 from egrl.runs.words import about_of, start_word
 from workloads.errors import InputError
 
@@ -24,6 +31,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     kept, remarks = distinct(given)
     curves = [read_curve(run.path, run.summary, label) for run, label in zip(kept, labels(kept), strict=True)]
     remarks += cut(curves, [run.path for run in kept])
+    remarks += unconfirmed(curves, kept)
     start = common_start(kept)
     title = f"{kept[0].summary['workload']} on {kept[0].summary['chip']}"
     bound = min((run.bound for run in kept if run.bound is not None), default=None)
@@ -50,11 +58,25 @@ def cut(curves: Sequence[Curve], paths: Sequence[Path]) -> list[str]:
     return found
 
 
-def read_curve(run: Path, summary: Mapping[str, Any], label: str | None = None) -> Curve:
-    """The learning curve in metrics.csv; InputError where it is missing or damaged.
+def unconfirmed(curves: Sequence[Curve], runs: Sequence[PlottedRun]) -> list[str]:
+    """A line about each run on a noisy board whose best was not measured afresh as it went."""
+    return [
+        f"{run.path}: the best as it was measured, its luck included: nothing was measured afresh"
+        for curve, run in zip(curves, runs, strict=True)
+        if curve.low is None and run.summary.get("evaluator", {}).get("noise", 0.0) > 0
+    ]
 
-    Its label is by default the method and the start.
+
+def read_curve(run: Path, summary: Mapping[str, Any], label: str | None = None) -> Curve:
+    """The learning curve in metrics.csv: of a run on a noisy board, what holds of the best, with its interval.
+
+    Its label is by default the method and the start. InputError where the file is missing or damaged.
     """
     if label is None:
         label = f"{summary['method']}, {start_word(about_of(summary), summary['start'])} start"
-    return Curve(label, *best_so_far(run))
+    course = course_of(run, summary)
+    if course.confirmed is None:
+        return Curve(label, course.evaluations, course.best, course.policy)
+    value, low, high = course.confirmed.T
+    # The policy's best is as it was measured: beside what holds, its luck would look like merit.
+    return Curve(label, course.evaluations, value, None, low, high)

@@ -19,7 +19,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from egrl.core.mapping_rows import rows_of
 from egrl.core.proposals import Proposals
 from egrl.measure.board import Board
 from egrl.measure.config import EvaluatorConfig
+from egrl.measure.job import Job, Usage
 from egrl.measure.keeper import GivenUp, Keeper
 from egrl.measure.records import EvaluatorLog, Measurements, Record, digest
 from egrl.measure.references import baseline_record, best_before, measured_row
@@ -40,34 +40,6 @@ from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
 CLOSE_S = 5.0
 
 
-@dataclass
-class _Job:
-    """One mapping to be measured, and the rows that wait for it; see `Keeper.measure`."""
-
-    key: str
-    request: dict[str, Any]
-    timeout_s: float
-    better_than: float
-    rows: list[tuple[Proposals, Evaluation]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What the boards did: for the summary of a run."""
-
-    boards: int
-    requests: int
-    failures: int
-    restarts: int
-    busy_s: float
-    elapsed_s: float
-
-    @property
-    def busy(self) -> float:
-        """Share of the time in which a board was measuring, 0..1."""
-        return min(1.0, self.busy_s / max(1e-9, self.elapsed_s * self.boards))
-
-
 class BoardExecutor:
     """An executor over boards; see the module. `measure_baseline` comes first.
 
@@ -75,6 +47,7 @@ class BoardExecutor:
         keepers: a board each; `living` are those that have not been given up.
         baseline: int16 [N, H], what runs of the problem's baseline; `baseline_cost` is what it was measured to take, s.
         noise: relative standard deviation of the baseline's measurements.
+        folder: the run folder that measurements are kept in; None: they are in memory.
     """
 
     def __init__(
@@ -88,14 +61,15 @@ class BoardExecutor:
         self.measurements, self.config, self.log = measurements, config, log
         self.baseline_cost = np.nan
         self.noise = 0.0
+        self.folder: Path | None = None
         self._problem = problem
         baseline = problem.evaluate(problem.baseline.mapping[None], np.zeros(1, np.uint64))
         self.baseline: Mapping16 = baseline.repaired[0]
         self._best: Callable[[int], tuple[float, float]] = lambda told: (np.inf, 0.0)
         self._lock = threading.Condition()
         self._closed = threading.Event()
-        self._queue: deque[_Job] = deque()
-        self._under_way: dict[str, _Job] = {}
+        self._queue: deque[Job] = deque()
+        self._under_way: dict[str, Job] = {}
         self._done: list[tuple[Proposals, Evaluation]] = []
         self._failure: RunFailure | None = None
         self._resting = False
@@ -120,6 +94,7 @@ class BoardExecutor:
         """Keep measurements and failures in a run folder, beginning with what it has. RunFailure as the disk says."""
         self.measurements.attach(folder)
         self.log.attach(folder)
+        self.folder = folder
 
     def measure_baseline(self) -> None:
         """Measure the baseline on the first board, or take it from what was measured before.
@@ -166,10 +141,22 @@ class BoardExecutor:
         if job is None:
             best, request_s = self._best(row.known)
             timeout_s = self._timeout_s(request_s)
-            job = _Job(key, self.request(modelled.repaired[0]), timeout_s, min(best, self.baseline_cost))
+            job = Job(key, self.request(modelled.repaired[0]), timeout_s, min(best, self.baseline_cost))
             self._under_way[key] = job
             self._queue.append(job)
         job.rows.append((row, modelled))
+
+    def measure_afresh(self, mapping: Mapping16, told: int, done: Callable[[Record], None]) -> None:
+        """Measure a mapping [N, H] once more, before all that is queued; `done` is told, by a board's thread.
+
+        `told` evaluations were known when it was chosen; they say what is slow. Nothing is told once boards rest.
+        """
+        timeout_s = self._timeout_s(self._best(told)[1])
+        with self._lock:
+            self._start_threads()
+            job = Job(digest(mapping), self.request(mapping), timeout_s, -np.inf, afresh=done)
+            self._queue.appendleft(job)
+            self._lock.notify_all()
 
     def _timeout_s(self, request_s: float) -> float:
         """What a request may take, the best known having taken `request_s` (0: the baseline's is taken)."""
@@ -237,15 +224,17 @@ class BoardExecutor:
             self._threads.append(thread)
             thread.start()
 
-    def _over(self) -> bool:
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will be measured."""
         return self._resting or self._closed.is_set() or self._failure is not None
 
     def _serve(self, keeper: Keeper) -> None:
         """Measure what is queued until closed; the job of a board that is given up goes to another."""
         while True:
             with self._lock:
-                self._lock.wait_for(lambda: bool(self._queue) or self._over())
-                if self._over():
+                self._lock.wait_for(lambda: bool(self._queue) or self.over)
+                if self.over:
                     return
                 job = self._queue.popleft()
             try:
@@ -262,7 +251,7 @@ class BoardExecutor:
                 self._fail(RunFailure(f"measuring failed: {text}; --resume goes on"))
                 return
 
-    def _give_up(self, keeper: Keeper, job: _Job, reason: str) -> None:
+    def _give_up(self, keeper: Keeper, job: Job, reason: str) -> None:
         self.log(f"a board is given up: {reason}")
         with self._lock:
             self.living.remove(keeper)
@@ -282,9 +271,12 @@ class BoardExecutor:
             self._failure = self._failure or failure
             self._lock.notify_all()
 
-    def _finish(self, job: _Job, record: Record) -> None:
+    def _finish(self, job: Job, record: Record) -> None:
         """Keep the record and give its rows back; what failed because the run is over says nothing of the mapping."""
         if self._closed.is_set() and record.status != Status.OK:
+            return
+        if job.afresh is not None:
+            job.afresh(record)
             return
         self.measurements.put(job.key, record)
         if record.status in (Status.FAILED, Status.TIMEOUT):

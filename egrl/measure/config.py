@@ -50,6 +50,10 @@ class EvaluatorConfig:
         Doc("half-width of the 95% interval, as a share of the latency, at which repeating ends"),
     ] = 0.01
     statistic: Annotated[Literal["median", "minimum"], Doc("what a latency is of its samples")] = "median"
+    confirm: Annotated[
+        bool,
+        Doc("once a generation the mapping that leads is measured afresh: what confirmed_speedup comes from"),
+    ] = True
     contenders: Annotated[
         int,
         Ge(0),

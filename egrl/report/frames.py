@@ -108,6 +108,8 @@ def _line(
     points = [(_x(x, *xs), _y(y, *ys), x, y) for x, y in zip(line.x, line.y, strict=True) if y == y]
     marks = []
     for number, (low, high) in enumerate(zip(line.low, line.high, strict=True)):
+        if low != low:
+            continue
         at = _x(line.x[number], *xs)
         marks.append(
             f'<line class="s{hue} interval" x1="{at}" x2="{at}" y1="{_y(low, *ys)}" y2="{_y(high, *ys)}"/>'

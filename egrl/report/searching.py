@@ -10,7 +10,7 @@ import numpy as np
 
 from egrl.core import typed_tables
 from egrl.core.version import VERSION
-from egrl.runs.past import Evaluations, PastRun, best_so_far
+from egrl.runs.past import Evaluations, PastRun, course_of
 from egrl.runs.words import about_of
 from hwsim.capabilities import HasModel
 from hwsim.sections import Cell, Line, Lines, Section, Table
@@ -34,16 +34,17 @@ def curves(runs: list[PastRun], labels: list[str] | None = None) -> Lines:
     lines: list[Line] = []
     levels: dict[str, float] = {}
     for number, run in enumerate(runs):
-        evaluations, best, policy = best_so_far(run.path)
+        course = course_of(run.path, run.summary)
+        evaluations, best = course.evaluations.tolist(), course.best.tolist()
         label = labels[number] if labels else "best"
-        lines.append(Line(label, evaluations.tolist(), best.tolist()))
-        if policy is not None and len(runs) == 1:
-            lines.append(Line("the policy alone", evaluations.tolist(), policy.tolist()))
-        interval = (run.summary.get("evaluator") or {}).get("speedup_interval")
-        named = (run.summary["best"] or {}).get("speedup", best[-1])
-        if interval is not None or named != best[-1]:
-            low, high = ([], []) if interval is None else ([interval[0]], [interval[1]])
-            lines.append(Line(f"{label}, measured again", [int(evaluations[-1])], [named], True, low, high))
+        if course.confirmed is not None:
+            value, low, high = course.confirmed.T.tolist()
+            lines.append(Line(f"{label}, measured afresh", evaluations, value, False, low, high))
+            label = f"{label}, as measured"
+        lines.append(Line(label, evaluations, best))
+        if course.policy is not None and course.confirmed is None and len(runs) == 1:
+            lines.append(Line("the policy alone", evaluations, course.policy.tolist()))
+        lines += [] if course.confirmed is not None else _named(run, label, evaluations[-1], best[-1])
         bound = run.summary.get("bound")
         if bound is not None:
             most = run.summary["baseline"]["cost"] / bound
@@ -55,7 +56,19 @@ def curves(runs: list[PastRun], labels: list[str] | None = None) -> Lines:
         if "bound" in levels
         else "The best so far."
     )
+    if any(line.low and not line.dots for line in lines):
+        says += " The best of many noisy measurements is lucky, too; what was measured afresh holds (95% intervals)."
     return Lines("The search", says, "evaluations", f"speedup over {rival}", lines, levels)
+
+
+def _named(run: PastRun, label: str, evaluations: int, best: float) -> list[Line]:
+    """What the best was found to be when it was measured again at the end, where it was."""
+    interval = (run.summary.get("evaluator") or {}).get("speedup_interval")
+    named = (run.summary["best"] or {}).get("speedup", best)
+    if interval is None and named == best:
+        return []
+    low, high = ([], []) if interval is None else ([interval[0]], [interval[1]])
+    return [Line(f"{label}, measured again", [evaluations], [named], True, low, high)]
 
 
 def _sources(found: Evaluations) -> Table:

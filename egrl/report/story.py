@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from egrl.runs.summary import OPTIMAL, percent_up
-from egrl.runs.words import about_of
+from egrl.runs.words import about_of, verdict
 
 
 def headline(summary: Mapping[str, Any]) -> str:
@@ -30,7 +30,8 @@ def sentence(summary: Mapping[str, Any]) -> str:
         parts.append(
             "proven to be the best possible" if sure else f"at most {percent_up(gap)} above the best possible"
         )
-    return ", ".join([*parts, spent]) + "."
+    advice = verdict(summary)
+    return ", ".join([*parts, spent]) + "." + (f" {advice[0].upper()}{advice[1:]}." if advice else "")
 
 
 def title(summary: Mapping[str, Any]) -> str:

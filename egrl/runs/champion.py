@@ -13,10 +13,11 @@ from egrl.core.archive import Archive
 from egrl.core.state import SearchState
 from egrl.measure.board import BoardFailure
 from egrl.measure.board_executor import BoardExecutor
+from egrl.measure.contenders import contenders
 from egrl.measure.keeper import GivenUp
 from egrl.measure.records import digest
 from hwsim.capabilities import HasRace
-from hwsim.measure import Measurement, Practice, interleave
+from hwsim.measure import Measurement, Practice, interleave, speedup_interval
 from hwsim.problem import Mapping16, Problem, Status
 
 LEAST_ROUNDS = 3
@@ -24,8 +25,6 @@ RACERS = 8
 """Mappings of a run that are raced where the problem measures on this machine …"""
 RACE_NOISE = 0.15
 """… and the relative noise that is assumed there: neighbours on a shared machine."""
-WITHIN = 3.0
-"""A mapping may be the best where it is so many standard deviations of the noise from it."""
 
 
 @dataclass(frozen=True)
@@ -83,30 +82,6 @@ def _sampler(boards: BoardExecutor, mapping: Mapping16) -> Callable[[], float]:
         return Measurement(answer.samples_s, config.statistic).value
 
     return sample
-
-
-def contenders(archive: Archive, noise: float, most: int) -> list[int]:
-    """Tickets of the mappings that may be the best under that relative noise, best first, each mapping once."""
-    cost = np.where(archive.column("status") == Status.OK, archive.column("cost"), np.inf)
-    cost = np.where(archive.column("partial"), np.inf, cost)
-    first = max(0, len(archive) - archive.window)
-    order = first + np.argsort(cost[first:], kind="stable")
-    if not len(order) or not np.isfinite(cost[order[0]]):
-        return []
-    reach = cost[order[0]] * (1 + WITHIN * noise)
-    seen: dict[str, int] = {}
-    for ticket in order.tolist():
-        if cost[ticket] > reach or len(seen) >= most:
-            break
-        seen.setdefault(digest(archive.mappings(np.array([ticket]))[0]), ticket)
-    return list(seen.values())
-
-
-def _speedup_interval(found: Named) -> tuple[float, float]:
-    """The 95% interval of the speedup, as if the intervals of both latencies were normal and independent."""
-    speedup = found.baseline.value / found.best.value
-    half = speedup * float(np.hypot(found.best.half_width, found.baseline.half_width))
-    return speedup - half, speedup + half
 
 
 @dataclass(frozen=True)
@@ -194,7 +169,7 @@ def name_the_best(boards: BoardExecutor, archive: Archive, state: SearchState, c
             "busy": round(busy, 4),
             "noise": boards.noise,
             "contenders": 0 if found is None else found.contenders,
-            "speedup_interval": None if found is None else list(_speedup_interval(found)),
+            "speedup_interval": None if found is None else list(speedup_interval(found.best, found.baseline)),
             "naming_seconds": round(time.monotonic() - begun, 3),
         },
     )

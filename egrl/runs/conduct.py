@@ -13,6 +13,7 @@ from egrl.core.recorder import Observer, Recorder
 from egrl.core.state import SearchState
 from egrl.core.stopping import HINT, StopSignal
 from egrl.measure import executors
+from egrl.measure.confirming import ConfirmingBoards
 from egrl.runs import progress, summary
 from egrl.runs.champion import name_the_best, race_the_best
 from egrl.runs.config import RunConfig
@@ -74,7 +75,8 @@ def conduct(
         measure = executors.build([problem], options.workers, options.executor, options.ray_address)
     else:
         boards.follow(archive)
-        measure = boards
+        confirmed = boards.noise > 0 and boards.config.confirm
+        measure = ConfirmingBoards(boards) if confirmed else boards
     title = f"{problem.about.workload} {options.method}"
     try:
         with (

@@ -39,6 +39,7 @@ LOCK = ".lock"
 POLICIES = "policies"
 PRETRAINING = "pretraining.json"
 START_FILE = "start_mapping.json"
+BASELINE_LAYOUT = "baseline_layout.json"
 INIT_FILE = "init_policy.safetensors"
 KEPT_STARTS = ("cold", "compiler")
 """Starts that follow from the problem; others are copied into the run folder."""

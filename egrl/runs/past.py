@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.core import typed_tables
+from egrl.core.executor import CONFIRMED
 from egrl.core.plugins import check_given
 from egrl.problems import KIND, find_problem
 from egrl.runs import chunks, config, mapping_file
@@ -166,10 +167,26 @@ class PastRun:
         return found
 
 
-def best_so_far(
-    run: Path,
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64] | None]:
-    """Of each generation in metrics.csv: evaluations [T], best speedup [T], and that of the policy alone or None.
+@dataclass(frozen=True)
+class Course:
+    """How a run went, a value a generation.
+
+    Attributes:
+        evaluations: int64 [T], cumulative.
+        best: float64 [T], the best speedup so far as it was measured; 0 until something was valid.
+        policy: float64 [T], that of the policy alone; None where there is none.
+        confirmed: float64 [T, 3], the speedup that holds on a noisy board, lower and upper end of its 95% interval, NaN
+            before anything was measured afresh; None where nothing is.
+    """
+
+    evaluations: NDArray[np.int64]
+    best: NDArray[np.float64]
+    policy: NDArray[np.float64] | None
+    confirmed: NDArray[np.float64] | None
+
+
+def course_of(run: Path, summary: Mapping[str, Any]) -> Course:
+    """The course of a run folder in metrics.csv; what the run found when it named its best is the last that holds.
 
     InputError where the file is missing or damaged.
     """
@@ -180,10 +197,19 @@ def best_so_far(
         evaluations = np.array([int(row["evaluations"]) for row in rows], dtype=np.int64)
         best = np.array([float(row["best_speedup"]) for row in rows])
         policy = [float(row["deployable_speedup"]) for row in rows if "deployable_speedup" in row]
+        held = [[float(row[name]) for name in CONFIRMED] for row in rows if CONFIRMED[0] in row]
     except (ValueError, KeyError, TypeError, OverflowError, csv.Error) as error:
         raise InputError(f"{path}: damaged metrics: {error}") from error
     if not np.isfinite(best).all():
         raise InputError(f"{path}: damaged metrics: expected finite speedups")
     if not rows:
         raise InputError(f"{path}: expected at least one generation, found none")
-    return evaluations, best, np.array(policy) if len(policy) == len(rows) else None
+    named = (summary.get("evaluator") or {}).get("speedup_interval")
+    if len(held) == len(rows) and named is not None and summary.get("best") is not None:
+        held[-1] = [float(summary["best"]["speedup"]), *map(float, named)]
+    return Course(
+        evaluations,
+        best,
+        np.array(policy) if len(policy) == len(rows) else None,
+        np.array(held) if len(held) == len(rows) else None,
+    )

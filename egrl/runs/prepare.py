@@ -14,8 +14,8 @@ from egrl.core.registry import MethodDefinition
 from egrl.measure import executors
 from egrl.methods import find_method
 from egrl.problems import find_problem
+from egrl.runs import baseline_layout, mapping_file
 from egrl.runs import folder as run_folder
-from egrl.runs import mapping_file
 from egrl.runs.config import RunConfig, RunOptions
 from hwsim.capabilities import HasModel
 from hwsim.problem import Mapping16, Problem
@@ -124,10 +124,12 @@ def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
 
 
 def copies_of(options: RunOptions, problem: Problem, start: Mapping16 | None) -> dict[str, bytes]:
-    """What a resumed run needs of what is not its own: name in the run folder -> content."""
+    """What a run has besides workload and chip, from its first moment on: name in the run folder -> content."""
     copies = {}
     if start is not None and options.start != "compiler":
         copies[run_folder.START_FILE] = mapping_file.dumps(problem, start).encode()
+    if (places := baseline_layout.own_layout(problem)) is not None:
+        copies[run_folder.BASELINE_LAYOUT] = baseline_layout.dumps(problem, places).encode()
     if options.init:
         copies[run_folder.INIT_FILE] = read_bytes(options.init, "a policy file")
     return copies

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any
 
 from egrl.core.budget import Budget
+from egrl.core.executor import CONFIRMED
 from egrl.core.log import LOG
 from egrl.core.recorder import Observer
 from hwsim.jit import before_compiling
@@ -76,7 +78,7 @@ class ProgressBar:
         rate = (self._count - self._known) / max(1e-9, time.monotonic() - self._started)
         champion = row["champion_source"] or "nobody"
         self._row = (
-            f"best {row['best_speedup']:.3f}x by {champion}, {row['valid_fraction']:.0%} valid, "
+            f"{best_text(row)} by {champion}, {row['valid_fraction']:.0%} valid, "
             f"{rate:.{0 if rate >= 10 else 1}f} evals/s"
         )
         self._show()
@@ -103,6 +105,15 @@ class ProgressBar:
     ) -> None:
         with contextlib.suppress(OSError):
             self._bar.close()
+
+
+def best_text(row: Mapping[str, Any], digits: int = 3) -> str:
+    """The best of a row of metrics: on a noisy board what holds of it, with its interval, once that is known."""
+    value, low, high = (float(row.get(name, math.nan)) for name in CONFIRMED)
+    if math.isnan(value):
+        measured = " as measured" if CONFIRMED[0] in row else ""
+        return f"best {float(row['best_speedup']):.{digits}f}x{measured}"
+    return f"confirmed {value:.{digits}f}x ({low:.{digits}f} to {high:.{digits}f})"
 
 
 def note(text: str, quiet: bool) -> None:

@@ -1,6 +1,7 @@
 """A budget in requests to boards: how many mappings it is good for, and how often the best of them are asked again.
 
-    requests = the baseline, before anything else + a request an evaluation + naming the best, at the end
+    requests = the baseline, before anything else + a request an evaluation + one a generation, which measures the best
+               afresh + naming the best, at the end
 
 Deviation from what boards are otherwise asked: no mapping is measured again during the search, and a fifth of the
 requests names the best. What fails and is tried again comes on top; what comes again is not asked again.
@@ -40,7 +41,7 @@ def _naming(contenders: int, rounds: int) -> int:
     return (contenders + 2) * rounds if contenders else 0
 
 
-def evaluations(requests: int, config: EvaluatorConfig) -> int:
+def evaluations(requests: int, config: EvaluatorConfig, generation_evals: int) -> int:
     """Evaluations that leave enough of so many requests for everything else.
 
     InputError where there are none, or a mapping may be measured more than once.
@@ -55,4 +56,6 @@ def evaluations(requests: int, config: EvaluatorConfig) -> int:
             f"--requests: expected more than {others}, which the baseline and naming the best may need, found"
             f" {requests}"
         )
-    return requests - others
+    left = requests - others
+    # One after every whole generation but the last: the most n with n + (n - 1) // generation_evals <= left.
+    return left - left // (generation_evals + 1) if config.confirm else left

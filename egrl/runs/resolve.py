@@ -90,9 +90,9 @@ def _in_evaluations(options: RunOptions, evaluator: EvaluatorConfig) -> RunOptio
         raise InputError(f"--requests {options.requests}: expected --evaluator, found none")
     if limits := options.budget():
         raise InputError(f"--requests: expected no other budget, found --{next(iter(limits))}")
-    evals = requests.evaluations(options.requests, evaluator)
+    evals = requests.evaluations(options.requests, evaluator, options.generation_evals)
     others = options.requests - evals
-    said = f"{evals} evaluations; the baseline and naming the best take the other {others}, at most"
+    said = f"{evals} evaluations; the baseline and measuring the best afresh take the other {others}, at most"
     warnings.warn(Notice(f"--requests {options.requests}: {said}"), stacklevel=3)
     return replace(options, evals=evals, requests=None)
 

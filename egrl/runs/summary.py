@@ -13,9 +13,9 @@ from egrl.core.budget import GENERATION, Budget
 from egrl.core.state import Champion, SearchState
 from egrl.runs.certificate import PROVED, reward_up
 from egrl.runs.config import RunConfig
-from egrl.runs.folder import SUMMARY
+from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
 from egrl.runs.units import cost_text
-from egrl.runs.words import TABLE, about_of, table_of
+from egrl.runs.words import TABLE, about_of, table_of, verdict
 from hwsim.capabilities import HasBound
 from hwsim.problem import UNPROVED, Problem
 from workloads.errors import InputError
@@ -144,10 +144,12 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
     count = _spent(summary)
     if best is None:
         return f"{head}no valid mapping found in {count}\nrun folder: {folder}"
+    kept = BASELINE_LAYOUT if (Path(folder) / BASELINE_LAYOUT).is_file() else ""
+    advice = f"\n{verdict(summary, kept)}" if verdict(summary) else ""
     return (
         f"{head}{best['speedup']:.4f}x {about_of(summary).rival} ({cost_text(best['cost'], unit, 1)} against"
         f" {cost_text(baseline['cost'], unit, 1)}), found by {best['source']}{_distance(summary['gap'])}"
-        f"{_reward(summary)}{_interval(summary)}\n{count}\n"
+        f"{_reward(summary)}{_interval(summary)}{advice}\n{count}\n"
         f"run folder: {folder}"
     )
 

@@ -21,6 +21,7 @@ from egrl.runs import config
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunOptions
 from egrl.runs.past import with_own_inputs
+from egrl.runs.progress import best_text
 from hwsim.capabilities import HasBound
 from workloads.errors import InputError
 from workloads.files import read_text
@@ -65,7 +66,7 @@ class Watched:
         left = "–" if finished else self._left(evaluations, seconds)
         ago = time.time() - (self.path / run_folder.METRICS).stat().st_mtime
         state = "finished" if finished else f"{_clock(ago)} since the last generation"
-        best = f"{float(last['best_speedup']):.4f}x"
+        best = best_text(last, 4).removeprefix("best ")
         return (
             self.path.name,
             str(evaluations),

@@ -27,6 +27,21 @@ def about_of(document: Mapping[str, Any]) -> About:
     return replace(found, **fitting)
 
 
+def verdict(summary: Mapping[str, Any], layout: str = "") -> str:
+    """What to do where the best that was found is not surely better than the rival; "" where it is, or nothing ran.
+
+    `layout` is the file that has the rival's own, where there is one.
+    """
+    best = summary["best"]
+    if best is None:
+        return ""
+    low, high = (summary.get("evaluator") or {}).get("speedup_interval") or (best["speedup"], best["speedup"])
+    if low > 1:
+        return ""
+    rival = about_of(summary).rival
+    return f"not {'surely ' if high > 1 else ''}better than {rival}: keep {rival}'s{f' ({layout})' if layout else ''}"
+
+
 def start_word(about: About, start: str) -> str:
     """What a run began with, for people: `--start compiler` is the problem's rival, by the rival's own name."""
     return about.rival.removeprefix("the ") if start == "compiler" else start

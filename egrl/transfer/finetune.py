@@ -10,7 +10,7 @@ from typing import Any
 from egrl import api
 from egrl.core import typed_tables
 from egrl.runs import folder as run_folder
-from egrl.runs.past import best_so_far
+from egrl.runs.past import course_of
 from egrl.runs.policies import SavedPolicies
 from egrl.runs.resume import KINDS
 from hwsim.problem import Problem
@@ -122,5 +122,5 @@ def _search(
 
 def _curve(path: Path) -> list[tuple[int, float]]:
     """(evaluations, best speedup so far) a generation."""
-    evaluations, best, _ = best_so_far(path)
-    return list(zip(evaluations.tolist(), best.tolist(), strict=True))
+    course = course_of(path, {})
+    return list(zip(course.evaluations.tolist(), course.best.tolist(), strict=True))

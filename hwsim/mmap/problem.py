@@ -173,18 +173,11 @@ class MmapProblem:
 
     def placement(self, mapping: Mapping16) -> list[dict[str, Any] | None]:
         """Offset (bytes), interval and copy window (steps, closed) of each buffer in fast memory, under one mapping."""
-        layout = self.layout(mapping)
-        columns: dict[str, NDArray[Any]] = {
-            "offset_bytes": layout.offset_bytes,
-            "first": layout.first,
-            "last": layout.last,
-        }
-        columns |= {"copy_first": layout.copy_first, "copy_last": layout.copy_last}
-        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-        places = [
-            {name: value for name, value in zip(columns, row, strict=True) if value >= 0} for row in rows
-        ]
-        return [place or None for place in places]
+        return _places(self.layout(mapping))
+
+    def baseline_placement(self) -> list[dict[str, Any] | None]:
+        """The same of the heuristic's own layout, which no game leads to."""
+        return _places(self.heuristic)
 
     def sections(self, mapping: Mapping16) -> list[Section]:
         """Fast memory, the buffers and what a latency consists of: of the heuristic's layout and of one mapping's."""
@@ -226,3 +219,16 @@ class MmapProblem:
     def files(self) -> dict[str, str]:
         """The program and the chip as text."""
         return {"program.json": to_json(self.program), "chip.toml": chip_file(self._chip)}
+
+
+def _places(layout: Layout) -> list[dict[str, Any] | None]:
+    columns: dict[str, NDArray[Any]] = {
+        "offset_bytes": layout.offset_bytes,
+        "first": layout.first,
+        "last": layout.last,
+        "copy_first": layout.copy_first,
+        "copy_last": layout.copy_last,
+    }
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    places = [{name: value for name, value in zip(columns, row, strict=True) if value >= 0} for row in rows]
+    return [place or None for place in places]

@@ -26,18 +26,41 @@ def names(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def test_a_band_is_mean_and_sample_deviation_over_the_common_evaluations():
+def test_a_band_is_mean_and_quantiles_over_the_common_evaluations():
     (band,) = bands([curve("a", [1.0, 2.0, 9.0]), curve("a", [3.0, 2.0]), curve("a", [8.0, 5.0])])
     assert band.runs == 3
     assert band.evaluations.tolist() == [21, 42]
     np.testing.assert_allclose(band.mean, [4.0, 3.0])
-    np.testing.assert_allclose(band.deviation, [np.std([1, 3, 8], ddof=1), np.std([2, 2, 5], ddof=1)])
+    np.testing.assert_allclose(band.low, [1.4, 2.0])
+    np.testing.assert_allclose(band.high, [7.0, 4.4])
 
 
-def test_a_single_run_has_no_deviation_and_labels_keep_their_order():
+def test_a_band_stays_within_what_was_found_where_a_deviation_would_not():
+    (band,) = bands([curve("a", [1.08]), curve("a", [1.08]), curve("a", [1.08]), curve("a", [1.0])])
+    assert band.mean[0] + np.std([1.08, 1.08, 1.08, 1.0], ddof=1) > 1.08
+    assert 1.0 <= band.low[0] <= band.mean[0] <= band.high[0] <= 1.08
+
+
+def test_a_single_run_has_no_band_and_labels_keep_their_order():
     found = bands([curve("b", [1.0]), curve("a", [1.0])])
     assert [band.label for band in found] == ["b", "a"]
-    assert found[0].deviation.tolist() == [0.0]
+    assert found[0].low is None
+
+
+def test_what_was_measured_afresh_is_drawn_with_its_interval_from_where_it_is_known():
+    held = np.array([np.nan, 1.02, 1.03])
+    measured = Curve("a", np.arange(1, 4) * 21, held, None, held - 0.01, held + 0.01)
+    figure = learning_curves([measured], "t")
+    assert figure.axes[0].get_ylabel() == "confirmed speedup over the compiler"
+    (band,) = figure.axes[0].collections
+    ends = band.get_paths()[0].vertices[:, 1]
+    assert (ends.min(), ends.max()) == pytest.approx((1.01, 1.04))
+    assert (
+        learning_curves([measured, curve("b", [1.0])], "t").axes[0].get_ylabel()
+        == "speedup over the compiler"
+    )
+    nothing = Curve("a", np.array([21]), np.array([np.nan]), None, np.array([np.nan]), np.array([np.nan]))
+    learning_curves([nothing], "t").draw_without_rendering()
 
 
 def test_what_cannot_be_drawn_is_refused():

@@ -377,6 +377,8 @@ def test_its_places_are_json_a_node_each(problem):
         assert len(places) == len(problem.space.nodes)
         assert any(place is not None for place in places)
         assert json.loads(json.dumps(places)) == places
+    own = problem.baseline_placement()
+    assert own is None or (len(own) == len(problem.space.nodes) and json.loads(json.dumps(own)) == own)
 
 
 def test_its_sections_are_data_that_can_be_told_apart(problem):

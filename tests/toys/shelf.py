@@ -104,5 +104,9 @@ class ToyShelf:
     def placement(self, mapping: Mapping16) -> Sequence[Mapping[str, Any] | None]:
         return [None if choice < 0 else {"memory": MEMORIES[choice][0]} for choice in mapping[:, 0].tolist()]
 
+    def baseline_placement(self) -> None:
+        """The baseline is a mapping."""
+        return
+
     def fingerprint(self) -> str:
         return hashlib.sha256(repr((MEMORIES, self.space.size_bytes.tolist())).encode()).hexdigest()

@@ -21,8 +21,9 @@ import numpy as np
 from egrl.core import atomic, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.method import Context
+from egrl.measure.contenders import WITHIN
 from egrl.methods import find_method
-from egrl.runs.champion import RACE_NOISE, RACERS, WITHIN
+from egrl.runs.champion import RACE_NOISE, RACERS
 from hwsim.fft import cache, codelets
 from hwsim.fft.problem import FftConfig, FftProblem
 from hwsim.problem import Evaluation, Status

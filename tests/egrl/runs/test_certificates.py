@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from commands import refuse
 
+from egrl import api
 from egrl.cli.main import main
 from egrl.runs import mapping_file
 from egrl.runs.certificate import reward_up, text_of
@@ -287,3 +288,16 @@ def test_noise_changes_neither_bound_nor_model_cost():
         noisy.model_cost(noisy.space.initial)
         == quiet.evaluate(quiet.space.initial[None], np.zeros(1, np.uint64)).cost[0]
     )
+
+
+def test_bound_counts_the_best_of_the_users_own_runs(tmp_path, capsys):
+    chip = other_chip(tmp_path)
+    run = tmp_path / "run"
+    found = api.search("alexnet", chip=chip, method="annealing", evals=400, bound_seconds=0.0, out=run)
+    argv = ["bound", "--workload", "alexnet", "--chip", chip, "--seconds", "0.01", "--json"]
+    assert main([*argv, "--run", str(run)]) == 0
+    best = json.loads(capsys.readouterr().out)["best_known"]
+    assert best["speedup"] >= found.speedup * (1 - 1e-9)
+    other = api.search("unet", method="random", gens=1, bound_seconds=0.0, out=tmp_path / "other")
+    assert main([*argv, "--run", str(other.folder)]) == 2
+    assert "workload: expected 'alexnet'" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,16 @@ def test_the_page_has_the_numbers_that_are_computed():
     for count, evals, contenders in (tuple(map(int, row)) for row in rows):
         found = requests.settings(count)
         assert found == {"repeats": 1, "contenders": contenders, "rounds": contenders}
-        assert requests.evaluations(count, EvaluatorConfig(**found)) == evals
+        assert requests.evaluations(count, EvaluatorConfig(**found), 21) == evals
+
+
+@pytest.mark.parametrize("generation_evals", [1, 2, 21])
+def test_every_request_that_is_left_is_an_evaluation_or_measures_the_best_afresh(generation_evals):
+    config = EvaluatorConfig(repeats=1, contenders=0, warmup=0)
+    for count in range(6, 300):
+        evals, left = requests.evaluations(count, config, generation_evals), count - 5
+        assert evals + (evals - 1) // generation_evals <= left < evals + 1 + evals // generation_evals
+        assert requests.evaluations(count, replace(config, confirm=False), 21) == left
 
 
 @pytest.mark.parametrize(
@@ -70,9 +80,9 @@ def test_a_budget_that_cannot_be_is_refused(options, word):
 
 
 def test_settings_that_are_given_hold_and_the_evaluations_follow(tmp_path):
-    with pytest.warns(UserWarning, match="44 evaluations"):
+    with pytest.warns(UserWarning, match="42 evaluations"):
         result = search(Noisy(0.05), requests=50, settings=["evaluator.contenders=0"], out=tmp_path / "r")
-    assert result.summary["evaluations"] == 44
+    assert result.summary["evaluations"] == 42
     config = (tmp_path / "r" / "config.toml").read_text()
-    assert "evals = 44" in config
+    assert "evals = 42" in config
     assert "requests =" not in config

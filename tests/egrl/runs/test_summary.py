@@ -78,3 +78,27 @@ def test_counts_are_in_the_singular_where_there_is_one(generations, evaluations,
 )
 def test_a_percentage_that_bounds_is_rounded_up(share, text):
     assert percent_up(share) == text
+
+
+@pytest.mark.parametrize(
+    ("speedup", "interval", "words"),
+    [
+        (1.01, None, None),
+        (1.0, None, "not better than the compiler: keep the compiler's"),
+        (0.97, None, "not better than the compiler: keep the compiler's"),
+        (1.05, [1.01, 1.09], None),
+        (1.05, [0.99, 1.11], "not surely better than the compiler: keep the compiler's"),
+        (0.9, [0.85, 0.95], "not better than the compiler: keep the compiler's"),
+    ],
+)
+def test_what_is_not_better_than_the_compiler_is_said_to_be_so(speedup, interval, words, tmp_path):
+    found = summary(gap=None)
+    found = {**found, "about": {"rival": "the compiler"}, "best": {**found["best"], "speedup": speedup}}
+    if interval is not None:
+        found["evaluator"] = {"speedup_interval": interval}
+    lines = sentence(found, str(tmp_path)).splitlines()
+    assert (lines[1] if words else None) == words
+    assert any("keep" in line for line in lines) == (words is not None)
+    (tmp_path / "baseline_layout.json").write_text("{}")
+    if words:
+        assert sentence(found, str(tmp_path)).splitlines()[1] == f"{words} (baseline_layout.json)"

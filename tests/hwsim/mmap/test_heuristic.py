@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from hypothesis import assume, event, given, settings
 from mmap_programs import chips, playable, programs
 from test_device import program as uses_of
 
+import egrl
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm, load_chip
 from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
 from hwsim.mmap.heuristic.assignment import HeuristicConfig, heuristic_layout
@@ -156,3 +158,15 @@ def test_members_of_an_alias_group_share_their_place():
     assert layout.action.tolist() == [COPY, NO_COPY, NO_COPY]
     assert len(set(layout.offset_bytes.tolist())) == 1
     assert isinstance(tied.buffers[0], Buffer)
+
+
+def test_a_run_keeps_the_heuristics_own_layout_in_a_file_of_its_own(tmp_path):
+    given = {"problem": "mmap", "method": "random", "start": "cold", "gens": 1, "bound_seconds": 0.0}
+    result = egrl.search("alexnet_train_batch_32", out=tmp_path / "r", **given)
+    document = json.loads((tmp_path / "r" / "baseline_layout.json").read_text())
+    problem = result.problem
+    assert (document["kind"], document["cost"]) == ("layout", problem.baseline.cost)
+    assert [row["node"] for row in document["layout"]] == list(problem.space.nodes)
+    held = [row["place"]["offset_bytes"] for row in document["layout"] if "place" in row]
+    assert held == [offset for offset in problem.heuristic.offset_bytes.tolist() if offset >= 0]
+    assert len(held) > 10

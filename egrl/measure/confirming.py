@@ -1,0 +1,232 @@
+"""What holds of the best that a run has measured: the mapping that leads is measured afresh, once a generation.
+
+The best of many noisy measurements is lucky, too. A measurement that is asked for after a mapping was chosen had no
+part in choosing it, so that its luck does not count:
+
+    at a generation's end   one mapping is chosen: a challenger, which was measured better than the holder holds, or the
+                            holder itself, after each challenge
+    in the next one         it is measured once more, before anything else
+    at that one's end       a challenger whose fresh latency is above the holder's is out; one that has as many fresh
+                            measurements as the holder, and is not out, is the holder from now on
+
+What is said to hold is the holder's speedup by its fresh measurements alone. Where no challenger is left the holder is
+measured on, until its interval is as narrow as `width`.
+
+What is asked and answered is kept in RUN/confirmations.jsonl by generation: what a resumed run asks again, it knows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from egrl.core import atomic
+from egrl.core.archive import Archive
+from egrl.core.executor import CONFIRMED
+from egrl.core.failure import RunFailure
+from egrl.core.proposals import Proposals
+from egrl.measure.board_executor import BoardExecutor
+from egrl.measure.config import EvaluatorConfig
+from egrl.measure.contenders import contenders
+from egrl.measure.race import Fresh, Race
+from egrl.measure.records import Record, digest
+from hwsim.measure import Measurement, speedup_interval
+from hwsim.problem import Evaluation, Keys
+from workloads.files import read_bytes
+
+FILE = "confirmations.jsonl"
+KIND = "confirmation"
+VERSION = 1
+
+
+class Confirmations:
+    """All that were measured afresh, by generation; in memory and, once attached, in the run folder."""
+
+    def __init__(self, config: EvaluatorConfig, noise: float) -> None:
+        """`noise` is the relative standard deviation of a measurement."""
+        self._config, self._noise = config, noise
+        self._fresh: dict[int, Fresh] = {}
+        self._stream: IO[bytes] | None = None
+        self._path = Path(FILE)
+
+    def attach(self, folder: Path) -> None:
+        """Begin with what the run folder has, and write there. RunFailure where the disk refuses."""
+        self._path, whole = folder / FILE, 0
+        if self._path.exists():
+            content = read_bytes(self._path, "the confirmations of the run")
+            whole = content.rfind(b"\n") + 1
+            for line in content[:whole].splitlines():
+                self._read(line)
+        try:
+            self._stream = open(self._path, "ab")  # noqa: SIM115
+            self._stream.truncate(whole)
+        except OSError as error:
+            raise atomic.disk_failure(self._path, error) from error
+
+    def close(self) -> None:
+        """Write no more."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+
+    def at(self, generation: int) -> Fresh | None:
+        """What was chosen at the end of that generation; None where nothing was."""
+        return self._fresh.get(generation)
+
+    def answer(self, fresh: Fresh, latency_s: tuple[float, ...]) -> None:
+        """Keep what a board said. RunFailure where the disk refuses."""
+        fresh.latency_s = latency_s
+        self._append(fresh)
+
+    def choose(self, generation: int, archive: Archive) -> Fresh | None:
+        """Choose whom to measure afresh after that generation; None where nobody is.
+
+        Chosen is from what was known at the end of it, so that a resumed run chooses the same.
+        """
+        race = self._race(generation)
+        chosen = race.challenger or (race.holder if race.due and self._unsure(race) else None)
+        chosen = chosen or self._challenger(race, archive) or (race.holder if self._unsure(race) else None)
+        before = self._fresh.get(generation)
+        if chosen is not None and before is not None and before.key == chosen.key:
+            return before
+        self._fresh.pop(generation, None)
+        if chosen is None:
+            return None
+        self._fresh[generation] = Fresh(generation, chosen.ticket, chosen.key)
+        self._append(self._fresh[generation])
+        return self._fresh[generation]
+
+    def _unsure(self, race: Race) -> bool:
+        holder = race.held
+        return holder is not None and holder.half_width > self._config.width
+
+    def _challenger(self, race: Race, archive: Archive) -> Fresh | None:
+        """The best that was measured better than the holder holds, and never afresh."""
+        worth = math.inf if race.held is None else race.held.value
+        for ticket in contenders(archive, self._noise, max(self._config.contenders, 1)):
+            key = digest(archive.mappings(np.array([ticket]))[0])
+            if key not in race.samples and archive.column("cost")[ticket] < worth:
+                return Fresh(0, ticket, key)
+        return None
+
+    def row(self, generation: int, baseline: Measurement) -> dict[str, float]:
+        """The columns of a generation: the speedup that holds, and its 95% interval; NaN before any is known."""
+        holder = self._race(generation).held
+        if holder is None:
+            return dict.fromkeys(CONFIRMED, math.nan)
+        low, high = speedup_interval(holder, baseline)
+        return dict(zip(CONFIRMED, ((low + high) / 2, low, high), strict=True))
+
+    def _race(self, generation: int) -> Race:
+        """How it stands, from the answers to all that was chosen before that generation's end."""
+        race = Race(self._config.statistic, self._noise)
+        for number in sorted(number for number in self._fresh if number < generation):
+            if self._fresh[number].latency_s is not None:
+                race.run(self._fresh[number])
+        return race
+
+    def _read(self, line: bytes) -> None:
+        """A line; one that is no confirmation is passed over."""
+        try:
+            entry: Mapping[str, Any] = json.loads(line)
+            latency: Sequence[float] | None = entry["latency_s"]
+            found = None if latency is None else tuple(float(s) for s in latency)
+            number = int(entry["generation"])
+            self._fresh[number] = Fresh(number, int(entry["evaluation"]), str(entry["mapping"]), found)
+        except (ValueError, KeyError, TypeError):
+            return
+
+    def _append(self, fresh: Fresh) -> None:
+        if self._stream is None:
+            return
+        latency = None if fresh.latency_s is None else list(fresh.latency_s)
+        entry: dict[str, Any] = {"kind": KIND, "version": VERSION, "generation": fresh.generation}
+        try:
+            entry |= {"evaluation": fresh.ticket, "mapping": fresh.key, "latency_s": latency}
+            self._stream.write(json.dumps(entry).encode() + b"\n")
+            self._stream.flush()
+        except OSError as error:
+            raise atomic.disk_failure(self._path, error) from error
+
+
+class ConfirmingBoards:
+    """An executor: boards that also measure the best afresh; see the module."""
+
+    def __init__(self, boards: BoardExecutor) -> None:
+        """Boards that have measured the baseline, and know their noise and their run folder."""
+        self._boards = boards
+        baseline = boards.measurements.get(digest(boards.baseline))
+        assert baseline is not None
+        self._baseline = Measurement(baseline.samples_s, boards.config.statistic, boards.noise)
+        self._confirmations = Confirmations(boards.config, boards.noise)
+        if boards.folder is not None:
+            self._confirmations.attach(boards.folder)
+        self._wanted: tuple[Fresh, Archive] | None = None
+        self._under_way: Fresh | None = None
+        self._answered = threading.Condition()
+        self._failure: RunFailure | None = None
+
+    def submit(self, proposals: Proposals, key: Keys) -> None:
+        """Queue the rows, and before them who was chosen at the end of the last generation."""
+        if self._wanted is not None:
+            (fresh, archive), self._wanted = self._wanted, None
+            self._ask(fresh, archive)
+        self._boards.submit(proposals, key)
+
+    def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
+        """Rows measured since the last call."""
+        return self._boards.ready(timeout_s)
+
+    def rest(self) -> bool:
+        """Drop the queue, wait for what is being measured."""
+        return self._boards.rest()
+
+    def close(self) -> None:
+        """End the boards."""
+        self._boards.close()
+        self._confirmations.close()
+
+    def confirm(self, generation: int, archive: Archive) -> Mapping[str, float]:
+        """The columns of a generation that has ended, once the answer to what was chosen at the last one's end is here.
+
+        RunFailure where the disk refuses it.
+        """
+        before = self._confirmations.at(generation - 1)
+        if before is not None and before.latency_s is None:
+            self._await(before, archive)
+        if self._failure is not None:
+            raise self._failure
+        row = self._confirmations.row(generation, self._baseline)
+        chosen = self._confirmations.choose(generation, archive)
+        self._wanted = None if chosen is None or chosen.latency_s is not None else (chosen, archive)
+        return row
+
+    def _ask(self, fresh: Fresh, archive: Archive) -> None:
+        if fresh.ticket < len(archive) - archive.window:  # its mapping is no longer kept
+            self._confirmations.answer(fresh, ())
+            return
+        mapping = archive.mappings(np.array([fresh.ticket]))[0]
+        self._under_way = fresh
+        self._boards.measure_afresh(mapping, fresh.ticket, lambda record: self._take(fresh, record))
+
+    def _await(self, fresh: Fresh, archive: Archive) -> None:
+        """Until it is answered, or the boards rest; asked again first where a run goes on that had not got so far."""
+        if self._under_way is not fresh:
+            self._ask(fresh, archive)
+        with self._answered:
+            while fresh.latency_s is None and self._failure is None and not self._boards.over:
+                self._answered.wait(0.1)
+
+    def _take(self, fresh: Fresh, record: Record) -> None:
+        with self._answered:
+            try:
+                self._confirmations.answer(fresh, record.samples_s)
+            except RunFailure as failure:
+                self._failure = failure
+            self._answered.notify_all()

@@ -1,0 +1,73 @@
+"""A holder and its challengers: a mapping that was lucky once must be good as often as the holder was.
+
+Source: the race of an incumbent and challengers in SMAC (Hutter, Hoos and Leyton-Brown, Sequential model-based
+optimization for general algorithm configuration, 2011, procedure Intensify), here a measurement a generation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hwsim.measure import Measurement, Statistic
+
+FAILED = (math.inf,)
+"""The latency of what did not run."""
+
+
+@dataclass
+class Fresh:
+    """A mapping that is measured afresh.
+
+    Attributes:
+        generation: at whose end it was chosen.
+        ticket: the evaluation that it is of.
+        key: the mapping's digest.
+        latency_s: the answer, one or more samples; none where it failed; None: it is not there yet.
+    """
+
+    generation: int
+    ticket: int
+    key: str
+    latency_s: tuple[float, ...] | None = None
+
+
+class Race:
+    """The holder and its challengers, answer by answer.
+
+    Attributes:
+        samples: latencies by digest, `FAILED` where one measurement failed.
+        holder, challenger: their last measurements; None where there is none.
+        due: whether the holder is measured next, a challenge being over.
+    """
+
+    def __init__(self, statistic: Statistic, noise: float) -> None:
+        """As latencies are taken of samples, and the relative noise of one."""
+        self._statistic, self._noise = statistic, noise
+        self.samples: dict[str, tuple[float, ...]] = {}
+        self.holder: Fresh | None = None
+        self.challenger: Fresh | None = None
+        self.due = False
+
+    @property
+    def held(self) -> Measurement | None:
+        """The holder's fresh measurements."""
+        return None if self.holder is None else self._of(self.holder)
+
+    def _of(self, fresh: Fresh) -> Measurement:
+        return Measurement(self.samples[fresh.key], self._statistic, self._noise)
+
+    def run(self, fresh: Fresh) -> None:
+        """Take an answer in."""
+        failed = not fresh.latency_s or self.samples.get(fresh.key) == FAILED
+        taken = FAILED if failed else self.samples.get(fresh.key, ()) + (fresh.latency_s or ())
+        self.samples[fresh.key] = taken
+        self.due = False
+        if self.holder is None or fresh.key == self.holder.key:
+            self.holder = None if failed else fresh
+            return
+        out = failed or self._of(fresh).value > self._of(self.holder).value
+        if not out and len(taken) >= len(self.samples[self.holder.key]):
+            self.holder = fresh
+        self.due = out or self.holder is fresh
+        self.challenger = None if self.due else fresh
