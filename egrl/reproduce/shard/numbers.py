@@ -55,7 +55,7 @@ def instance(
                 "refused": served[method],
                 "runs": [
                     _reached(problem, folder_of(out, name, method, seed))
-                    for seed in range(plan.seeds)
+                    for seed in range(plan.seeds_of(method))
                     if served[method] is None
                 ],
             }

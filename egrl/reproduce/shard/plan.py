@@ -25,7 +25,8 @@ class Plan:
     Attributes:
         instances: the folder that has them.
         methods: each in the same seconds; `exact` has two threads.
-        seeds: of each run.
+        seeds: runs of `exact` on each instance.
+        rival_seeds: those of each other method: they are so far behind that one shows it.
         share: of the contest's seconds.
         smallest: how many instances, those of the smallest files; 0: all.
     """
@@ -33,6 +34,7 @@ class Plan:
     instances: str = ""
     methods: tuple[str, ...] = (EXACT, "annealing", "ea")
     seeds: int = 3
+    rival_seeds: int = 1
     share: float = 1.0
     smallest: int = 0
 
@@ -40,6 +42,10 @@ class Plan:
     def quick() -> Plan:
         """Small instances, briefly: it shows that and how it works, not what it reaches."""
         return Plan(methods=(EXACT, "annealing"), seeds=1, share=0.1, smallest=3)
+
+    def seeds_of(self, method: str) -> int:
+        """Runs of a method on each instance."""
+        return self.seeds if method == EXACT else self.rival_seeds
 
     def files(self) -> dict[str, Path]:
         """The instances by name. InputError where the folder has none, or two of one name."""

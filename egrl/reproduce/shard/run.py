@@ -66,7 +66,7 @@ def search(run: Run) -> None:
 
 def seconds(plan: Plan, jobs: int) -> float:
     """About how long it takes at most."""
-    runs = len(plan.methods) * plan.seeds
+    runs = sum(plan.seeds_of(method) for method in plan.methods)
     return sum(runs * (plan.seconds(name) + STARTING_S) for name in plan.files()) / jobs
 
 
@@ -97,9 +97,9 @@ def reproduce(plan: Plan, out: Path, jobs: int, say: Say, workers: int = 1) -> P
                     plan.seconds(name),
                     str(out / "runs" / name / f"{method}-s{seed}"),
                 )
-                for seed in range(plan.seeds)
                 for method in plan.methods
                 if served[method] is None
+                for seed in range(plan.seeds_of(method))
             ]
             _search(name, runs, jobs, say)
             results["instances"][name] = numbers.instance(plan, name, instance, served, out)

@@ -44,7 +44,9 @@ def in_turn(calls: Sequence[Call], jobs: int) -> Iterator[tuple[str, str | None]
 def made(instances, tmp_path_factory) -> tuple[Path, Plan]:
     """The folder of a tiny plan."""
     out = tmp_path_factory.mktemp("shard") / "out"
-    plan = replace(Plan(), instances=str(instances), methods=("exact", "annealing"), seeds=2, share=0.002)
+    plan = replace(
+        Plan(), instances=str(instances), methods=("exact", "annealing"), seeds=2, rival_seeds=2, share=0.002
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shard_run, "in_processes", in_turn)
         assert reproduce(plan, out, 1, lambda line: None) == out / "report.md"
