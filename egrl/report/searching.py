@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import platform
 import shlex
+from collections.abc import Mapping
 
 import numpy as np
 
 from egrl.core import typed_tables
-from egrl.core.version import VERSION
+from egrl.core.version import versions
 from egrl.runs.past import Evaluations, PastRun, course_of
 from egrl.runs.words import about_of
 from hwsim.capabilities import HasModel
@@ -119,6 +119,10 @@ def _predicted(run: PastRun, model: HasModel, found: Evaluations) -> Lines:
     return Lines("Predicted against measured", says, *axes, both, {}, ("s", "s"))
 
 
+def _named_versions(found: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in found.items()) or "unknown"
+
+
 def settings(run: PastRun) -> list[Section]:
     """The command that repeats the run, its inputs' fingerprint, and every setting."""
     command = ["egrl", "run", "--config", str(run.path / "config.toml")]
@@ -129,7 +133,8 @@ def settings(run: PastRun) -> list[Section]:
         ["run folder", str(run.path)],
         ["seed", str(run.options.seed)],
         ["fingerprint of problem, chip and workload", str(run.summary["fingerprint"])],
-        ["this page was made by", f"egrl {VERSION}, Python {platform.python_version()}, numpy {np.__version__}"],
+        ["the run was made by", _named_versions(run.summary.get("versions") or {})],
+        ["this page was made by", _named_versions(versions())],
     ]  # fmt: skip
     values = typed_tables.dotted_keys({"run": dataclasses.asdict(run.options), **run.settings})
     rows: list[list[Cell]] = [

@@ -11,6 +11,7 @@ from typing import Any
 from egrl.core.archive import Archive
 from egrl.core.budget import GENERATION, Budget
 from egrl.core.state import Champion, SearchState
+from egrl.core.version import versions
 from egrl.runs.certificate import PROVED, reward_up
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
@@ -85,6 +86,7 @@ def summarise(
         **certified,
         "mappings": {"kept": kept, "dropped": len(archive) - kept},
         "fingerprint": problem.fingerprint(),
+        "versions": versions(),
     }
 
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
+import egrl
+from egrl.core.version import VERSION
+from egrl.report.searching import settings
+from egrl.runs.past import PastRun
 from egrl.runs.summary import percent_up, sentence
 from egrl.runs.words import about_of, start_word, table_of
 from hwsim.problem import About
@@ -102,3 +107,14 @@ def test_what_is_not_better_than_the_compiler_is_said_to_be_so(speedup, interval
     (tmp_path / "baseline_layout.json").write_text("{}")
     if words:
         assert sentence(found, str(tmp_path)).splitlines()[1] == f"{words} (baseline_layout.json)"
+
+
+def test_a_run_says_what_it_was_made_with(tmp_path):
+    result = egrl.search("alexnet", method="random", gens=1, bound_seconds=0.0, out=tmp_path / "r")
+    found = json.loads((tmp_path / "r" / "summary.json").read_text())["versions"]
+    assert found["egrl"] == VERSION
+    assert found["numpy"] == np.__version__
+    assert result.summary["versions"] == found
+    (page,) = [s for s in settings(PastRun.read(tmp_path / "r")) if s.title == "How it was made"]
+    rows = dict(page.rows)
+    assert f"numpy {np.__version__}" in rows["the run was made by"]
