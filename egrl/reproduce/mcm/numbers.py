@@ -15,7 +15,7 @@ from analysis.means import geometric_mean
 from egrl.compare.statistics import paired_interval
 from egrl.problems import find_problem
 from egrl.reproduce.folder import save_figure
-from egrl.reproduce.mcm.plan import ON_HELD_OUT, ON_TEST, TUNED, VARIANTS, Plan
+from egrl.reproduce.mcm.plan import AGENTS, ON_HELD_OUT, ON_TEST, TUNED, VARIANTS, Plan
 from egrl.runs import chunks
 from egrl.runs import folder as run_folder
 from hwsim.problem import Status
@@ -104,7 +104,7 @@ def searches(plan: Plan, folder: Path, graphs: Sequence[str], evaluations: int) 
             f"{label} - {rival}": _interval(finals[label], finals[rival])
             for label in plan.variants
             if VARIANTS[label].method in ("ppo", "egrl")
-            for rival in (*RIVALS, first)
+            for rival in (*RIVALS, *AGENTS)
             if rival in finals and rival != label
         },
     }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from egrl.methods.ppo.config import PAPER
 from workloads.zoo.mcm87 import split
 
 Say = Callable[[str], None]
@@ -18,7 +19,7 @@ class Variant:
     """One way to search.
 
     Attributes:
-        method: its name; settings: as `egrl compare --set` takes them.
+        method: its name; settings: its own and the problem's, as `egrl compare --set` takes them.
         init: label of POLICIES that it begins with (the best to go on from; followed by "zero-shot" the best with no
             training), or "" for none.
         second_s: about how many seconds an evaluation takes.
@@ -30,33 +31,48 @@ class Variant:
     second_s: float = 0.003
 
 
-PLAIN = {"network.slope": 0.0, "outset": "nothing"}
-"""Settings of a policy that does not know, before any learning, how a pipeline lies evenly: as the paper's."""
+UNINFORMED = {"network.slope": 0.0, "outset": "nothing"}
+"""Settings of our agent where it does not know, before any learning, how a pipeline lies evenly."""
 POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "rl": ("ppo", PAPER),
     "ppo": ("ppo", {}),
-    "plain": ("ppo", PLAIN),
+    "uninformed": ("ppo", UNINFORMED),
     "es": ("es", {}),
 }
 """Label of a pre-training -> method and its settings."""
-_PLAIN = tuple(f"ppo.{key}={value}" for key, value in PLAIN.items())
-_FROZEN = ("ppo.learner.epochs=0",)
+
+
+def _told(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Settings of PPO as `--set` takes them."""
+    return tuple(f"ppo.{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in settings.items())
+
+
+_PAPER, _UNINFORMED, _FROZEN = _told(PAPER), _told(UNINFORMED), ("ppo.learner.epochs=0",)
+_SAMPLE, _ALONE = ("ppo.draw=problem",), ("problem.solver=false",)
 VARIANTS: dict[str, Variant] = {
-    "rl": Variant("ppo", second_s=0.01),
-    "rl-finetuned": Variant("ppo", init="ppo", second_s=0.01),
-    "rl-zeroshot": Variant("ppo", _FROZEN, "ppo zero-shot"),
-    "rl-frozen": Variant("ppo", _FROZEN),
-    "rl-sample": Variant("ppo", ("ppo.draw=problem",), second_s=0.01),
-    "plain": Variant("ppo", _PLAIN, second_s=0.01),
-    "plain-finetuned": Variant("ppo", _PLAIN, "plain", 0.01),
-    "plain-zeroshot": Variant("ppo", (*_PLAIN, *_FROZEN), "plain zero-shot"),
+    "rl": Variant("ppo", _PAPER, second_s=0.06),
+    "rl-finetuned": Variant("ppo", _PAPER, "rl", 0.06),
+    "rl-zeroshot": Variant("ppo", (*_PAPER, *_FROZEN), "rl zero-shot", 0.03),
+    "rl-sample": Variant("ppo", (*_PAPER, *_SAMPLE), second_s=0.06),
+    "rl-alone": Variant("ppo", (*_PAPER, *_ALONE), second_s=0.06),
+    "ppo": Variant("ppo", second_s=0.01),
+    "ppo-finetuned": Variant("ppo", init="ppo", second_s=0.01),
+    "ppo-zeroshot": Variant("ppo", _FROZEN, "ppo zero-shot"),
+    "ppo-frozen": Variant("ppo", _FROZEN),
+    "ppo-sample": Variant("ppo", _SAMPLE, second_s=0.01),
+    "uninformed": Variant("ppo", _UNINFORMED, second_s=0.01),
+    "uninformed-finetuned": Variant("ppo", _UNINFORMED, "uninformed", 0.01),
+    "uninformed-zeroshot": Variant("ppo", (*_UNINFORMED, *_FROZEN), "uninformed zero-shot"),
     "random": Variant("random"),
     "sa": Variant("annealing", ("annealing.space=distributions",)),
     "annealing": Variant("annealing"),
     "egrl": Variant("egrl", second_s=0.01),
     "egrl-finetuned": Variant("egrl", init="es", second_s=0.01),
 }
-"""Label -> what it is; the first is what the others are held against."""
-TUNED = {"rl": "rl-finetuned", "plain": "plain-finetuned"}
+"""Label -> what it is; the first is what the others are held against: `rl` is the paper's agent, `ppo` ours."""
+AGENTS = ("rl", "ppo")
+"""Those that the paper's claims are asked of."""
+TUNED = {"rl": "rl-finetuned", "ppo": "ppo-finetuned", "uninformed": "uninformed-finetuned"}
 """What begins from scratch -> the same with a pre-trained policy."""
 ON_TEST, ON_HELD_OUT = "test", "held-out"
 
@@ -109,4 +125,6 @@ class Plan:
             held_out_evaluations=84,
             seeds=2,
             samples=200,
+            variants=tuple(label for label in VARIANTS if not label.startswith("uninformed")),
+            policies=("rl", "ppo", "es"),
         )

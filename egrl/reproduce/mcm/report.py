@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean, stdev
-from typing import Any
 
 from egrl.reproduce.mcm import published
+from egrl.reproduce.mcm.claims import Results, claims
 from egrl.reproduce.mcm.numbers import SHARES
-from egrl.reproduce.mcm.plan import ON_HELD_OUT, ON_TEST, TUNED
-
-Results = Mapping[str, Any]
+from egrl.reproduce.mcm.plan import ON_HELD_OUT, ON_TEST
 
 WHAT = {
-    "rl": "`ppo` from scratch; what it draws is brought about in order, FIX mends what that leaves",
-    "rl-finetuned": "`ppo`, beginning with the pre-trained policy that was best to go on from",
-    "rl-zeroshot": "the pre-trained policy that was best with no training, its weights as they are",
-    "rl-frozen": "`ppo` with weights as they were drawn: what the search does without learning (not in the paper)",
-    "rl-sample": "`ppo` from scratch, SAMPLE instead of FIX",
-    "plain": "`ppo` from scratch, not knowing before any learning how a pipeline lies evenly, as the paper's",
-    "plain-finetuned": "the same, beginning with a policy pre-trained so, the best to go on from",
-    "plain-zeroshot": "the policy pre-trained so that was best with no training, its weights as they are",
+    "rl": "the paper's agent (`ppo --preset paper`) from scratch, with FIX",
+    "rl-finetuned": "the same, beginning with its pre-trained policy that was best to go on from",
+    "rl-zeroshot": "its pre-trained policy that was best with no training, its weights as they are",
+    "rl-sample": "the paper's agent from scratch, SAMPLE instead of FIX",
+    "rl-alone": "the paper's agent from scratch without the solver: what it draws is judged as it is",
+    "ppo": "our agent from scratch (not in the paper): what it draws from the best is brought about in order",
+    "ppo-finetuned": "the same, beginning with its pre-trained policy that was best to go on from",
+    "ppo-zeroshot": "its pre-trained policy that was best with no training, its weights as they are",
+    "ppo-frozen": "our agent with weights as they were drawn: what its search does without learning",
+    "ppo-sample": "our agent from scratch, SAMPLE instead of FIX",
+    "uninformed": "our agent from scratch, not knowing before any learning how a pipeline lies evenly",
+    "uninformed-finetuned": "the same, beginning with a policy pre-trained so, the best to go on from",
+    "uninformed-zeroshot": "the policy pre-trained so that was best with no training, its weights as they are",
     "random": "SAMPLE from uniform probabilities",
     "sa": "annealing over the distributions that SAMPLE draws from, the paper's",
     "annealing": "annealing over partitions, with moves out of the fullest chips (this package's default)",
@@ -33,7 +36,7 @@ def report(results: Results) -> str:
     """The report as Markdown; figures are beside it in figures/."""
     parts = [
         _head(results),
-        _claims(results),
+        claims(results),
         _searches(results, ON_TEST),
         _graphs(results),
         _searches(results, ON_HELD_OUT),
@@ -55,100 +58,15 @@ def _head(results: Results) -> str:
 **What was run.** Package `mcm36`. Pre-training on {len(plan["training"])} graphs, analytical model,
 {plan["gens"] * 21:,} samples, a checkpoint every {plan["save_every"] * 21} of them; each checkpoint then on
 {len(plan["validation"])} validation graphs, with no training and after {plan["validation_evaluations"]} samples. Then,
-everything from a cold start, seeds 0 to {plan["seeds"] - 1}: {len(plan["test"])} test graphs, analytical model,
-{plan["test_evaluations"]} samples a run; and `{plan["held_out"]}`, device model, {plan["held_out_evaluations"]} samples
-a run.
+seeds 0 to {plan["seeds"] - 1}: {len(plan["test"])} test graphs, analytical model, {plan["test_evaluations"]} samples a
+run; and `{plan["held_out"]}`, device model, {plan["held_out_evaluations"]} samples a run. Every run measures the greedy
+heuristic's partition first; what goes on from one partition to the next begins there.
 
 {variants}
 
 **What can be compared.** The paper's graphs, package constants and compiler are not public, its hardware is a real
 package: here graphs are this package's own (`workloads/zoo/mcm87.py`), and the device is simulated. The greedy
 heuristics are others, so improvements over them cannot agree; what can are orderings and ratios of samples."""
-
-
-def _claims(results: Results) -> str:
-    first = results["plan"]["variants"][0]
-    lines = [
-        "## What holds and what does not",
-        "",
-        "| claim | published | here | holds here |",
-        "|---|---|---|---|",
-    ]
-    for where, name, paper in ((ON_TEST, "test graphs", "test"), (ON_HELD_OUT, "held-out graph", "bert")):
-        found = results[where]["variants"]
-        for rival, told in (
-            ("random", published.OVER_RANDOM),
-            ("sa", published.OVER_SA),
-            ("annealing", None),
-        ):
-            if rival in found:
-                interval = results[where]["against"][f"{first} - {rival}"]
-                ours = fmean(found[first]["final"]) / max(fmean(found[rival]["final"]), 1e-9) - 1
-                said = "-" if told is None else f"{told[paper]:+.2%}"
-                lines.append(
-                    f"| {name}: `{first}` above `{rival}` in the end | {said} | {ours:+.1%}{_bounds(interval)} |"
-                    f" {_verdict(interval)} |"
-                )
-        for scratch, goals in results[where]["transfer"].items():
-            ratios = [
-                goal["scratch"] / goal["tuned"] if goal["scratch"] and goal["tuned"] else None
-                for goal in goals
-            ]
-            fewer = max((ratio for ratio in ratios if ratio is not None), default=None)
-            here = "never as good" if fewer is None else f"up to {fewer:.1f}x fewer"
-            here += "" if ratios[-1] is None else f"; {ratios[-1]:.1f}x to all of it"
-            lines.append(
-                f"| {name}: `{TUNED[scratch]}` takes fewer samples to the throughputs of `{scratch}`"
-                f" ({', '.join(_counts(goal) for goal in goals)}) | up to {published.FEWER[paper]}x fewer | {here} |"
-                f" {'yes' if ratios[-1] is not None and ratios[-1] > 1 else 'no'} |"
-            )
-        if "rl-zeroshot" in found:
-            early, late = (
-                _at(found, "rl-zeroshot", first, k) for k in (results[where]["budget_samples"] - 1, -1)
-            )
-            lines.append(
-                f"| {name}: with no training it is ahead of `{first}` early and behind in the end |"
-                f" {'yes' if where == ON_TEST else 'behind all along'} | {early:+.1%} after"
-                f" {results[where]['budget_samples']} samples, {late:+.1%} in the end |"
-                f" {'yes' if (early > 0) == (where == ON_TEST) and late < 0 else 'no'} |"
-            )
-        if "rl-sample" in found:
-            interval = results[where]["against"].get(f"rl-sample - {first}")
-            lines.append(
-                f"| {name}: FIX outperforms SAMPLE | yes | {_at(found, 'rl-sample', first, -1):+.1%}"
-                f" with SAMPLE{_bounds(interval)} | {_verdict(interval, -1)} |"
-            )
-    models = results["models"]
-    lines.append(
-        f"| of random partitions of BERT some do not run on the device | {published.INVALID:.1%} |"
-        f" {models['invalid']:.1%} | {'yes' if models['invalid'] > 0 else 'no'} |"
-    )
-    return "\n".join(lines)
-
-
-def _counts(goal: Mapping[str, Any]) -> str:
-    """Samples from scratch and by going on, to one throughput."""
-    return f"{goal['scratch']} and {goal['tuned'] or 'never'} to {goal['goal']:.4f}"
-
-
-def _at(found: Results, label: str, first: str, k: int) -> float:
-    """How much better a variant's mean curve is than the first's at a sample, as a share."""
-    mine, theirs = found[label]["curve"][k], found[first]["curve"][k]
-    return float(mine / theirs - 1) if theirs > 0 else float("inf") if mine > 0 else 0.0
-
-
-def _verdict(interval: Mapping[str, float] | None, sign: int = 1) -> str:
-    if interval is None:
-        return "one seed"
-    if sign * interval["mean"] > 0 and interval["low"] * interval["high"] > 0:
-        return "yes"
-    return "in the mean only" if sign * interval["mean"] > 0 else "no"
-
-
-def _bounds(interval: Mapping[str, float] | None) -> str:
-    if interval is None:
-        return ""
-    return f" ({interval['mean']:+.4f} [{interval['low']:+.4f}, {interval['high']:+.4f}])"
 
 
 def _ratios(found: Results, first: str, label: str) -> list[float | None]:
