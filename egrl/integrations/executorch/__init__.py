@@ -39,7 +39,8 @@ def planner(
         method: of `egrl list methods`; "exact" proves.
         seconds: of the search, and again of the packing of each bank.
         seed: of both.
-        constants: fill what room is left in the faster banks with the constants that are read the most.
+        constants: fill what room is left in the faster banks with the parameters that are read the most a byte.
+            Only for programs of one method: others would write over them.
 
     Returns:
         An algorithm; after planning, `.plans` says what each graph was given.

@@ -125,8 +125,11 @@ class Algorithm(MemoryPlanningAlgorithmSuite):
         roots = [spec for spec in given if spec.storage_base is None]
         exported = of_specs.read(graph_module, roots, NAME)
         constants = None
-        if self._planner.takes_constants:
-            constants = of_specs.read(graph_module, roots, NAME, constants=True)
+        if self._planner.takes_constants and graph_signature is not None:
+            parameters = (
+                graph_signature.inputs_to_parameters
+            )  # the runtime fills no lifted constant in an arena
+            constants = of_specs.read(graph_module, roots, NAME, parameters)
         banks = tuple(self._banks(alignment, graph_module, extra_padding))
         known = {bank.mem_id for bank in banks}
         names = {spec: name for name, spec in exported.of_name.items()}

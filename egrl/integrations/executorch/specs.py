@@ -8,7 +8,7 @@ it moves by itself (`slow_bytes`).
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -83,16 +83,19 @@ class _Uses:
 
 
 def read(
-    graph_module: torch.fx.GraphModule, specs: Sequence[TensorSpec], name: str, constants: bool = False
+    graph_module: torch.fx.GraphModule,
+    specs: Sequence[TensorSpec],
+    name: str,
+    constants: Collection[str] = (),
 ) -> Exported:
     """The program of a graph whose planned tensors are `specs`, each with its lifetime.
 
-    With `constants` those of the graph are tensors, too, which live throughout.
+    The placeholders named in `constants` are tensors, too, which live throughout.
     """
     names = names_of(graph_module)
     held = [spec for spec in dict.fromkeys(map(root, specs)) if spec in names]
     end = len(graph_module.graph.nodes) - 1
-    fixed = [spec for spec in names if spec.const] if constants else []
+    fixed = [spec for spec, of in names.items() if spec.const and of in constants]
     number = {spec: at for at, spec in enumerate(held + fixed)}
     lives = [(spec.lifetime[0], spec.lifetime[1]) for spec in held] + [(0, end)] * len(fixed)
     steps: list[int] = []
