@@ -114,6 +114,29 @@ def _shard() -> ProblemDefinition:
     return ProblemDefinition(ShardConfig, build, lambda: [MESH], described, {})
 
 
+def _banks() -> ProblemDefinition:
+    from hwsim.banks.problem import BanksConfig, BanksProblem
+    from hwsim.nnpi.chip import chip_names, describe, load_chip
+    from workloads.load_program import load_program
+
+    def described(name: str) -> dict[str, Any]:
+        chip = load_chip(name)
+        return {
+            "summary": f"problem banks: {describe(chip)}",
+            "memories": [asdict(memory) for memory in chip.memories],
+        }
+
+    return ProblemDefinition(
+        BanksConfig,
+        lambda workload, chip, config: BanksProblem(
+            _given(workload, load_program), _given(chip, load_chip), config
+        ),
+        lambda: sorted(chip_names(), key=lambda name: (name != "edge", name)),
+        described,
+        {},
+    )
+
+
 PROBLEMS: dict[str, ProblemEntry] = {
     "nnpi": ProblemEntry(
         "memory placement on the NNP-I, in seconds an inference",
@@ -151,6 +174,13 @@ PROBLEMS: dict[str, ProblemEntry] = {
         _shard,
         "exact",
         "a sharding instance (.json or .json.gz), in the format of the ASPLOS / EuroSys 2025 contest",
+    ),
+    "banks": ProblemEntry(
+        "the tensors of a program in banks of memory, in seconds a run (docs/executorch.md)",
+        "program.json",
+        "chip.toml",
+        _banks,
+        "exact",
     ),
 }
 

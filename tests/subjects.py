@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from egrl.methods import METHODS, find_method
+from hwsim.banks.problem import BanksProblem
 from hwsim.fft.problem import FftConfig, FftProblem
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
@@ -58,6 +59,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "fft": lambda: FftProblem(8, FftConfig(cost="model")),
     "fft-64": lambda: FftProblem(64, FftConfig(cost="model")),
     "shard": lambda: Shard(parse(make(7, nodes=7), "made", "made")),
+    "banks": lambda: BanksProblem(load_program("alexnet:backward=1"), load_chip("edge")),
     "toy-grammar-large": lambda: ToyGrammar(45),
     **{f"toy-{name}": toy for name, toy in (TOYS | ABLE).items()},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -9,6 +10,9 @@ import click
 from egrl.cli.names import OneOf
 from egrl.cli.output import output_file
 from workloads.errors import InputError
+
+SECONDS = 10.0
+"""Time limit of the search for offsets, a bank."""
 
 
 @click.command(
@@ -25,6 +29,9 @@ from workloads.errors import InputError
 @click.option("--model", help="the .onnx file that the run's workload was made of (format onnx)")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=NUMBER", help="as it was imported with")
 @click.option("--no-fuse", is_flag=True, help="it was imported with --no-fuse")
+@click.option(
+    "--to", type=OneOf(["executorch"]), help="a plan for that compiler, of a run of the problem banks"
+)
 @click.option("--problem", default="", help="the run's problem, where it is MODULE:NAME")
 def command(
     run: str,
@@ -33,17 +40,22 @@ def command(
     model: str | None,
     dims: tuple[str, ...],
     no_fuse: bool,
+    to: str | None,
     problem: str,
 ) -> int:
     """Write the best mapping of a run, by the names of the ops.
 
     egrl export runs/model-egrl-s0-1 --format onnx --model model.onnx -o mapped.onnx
+
+    egrl export runs/model-exact-s0-1 --to executorch -o plan.json
     """
     from egrl.core import atomic
     from egrl.runs import mapping_export, mapping_file
     from egrl.runs.past import PastRun
     from workloads.importers import dimensions
 
+    if to is not None:
+        return _plan(run, output, problem, {"--format": form, "--model": model})
     path = Path(output)
     form = form or path.suffix.lstrip(".").lower()
     if form not in ("json", "csv", "onnx"):
@@ -80,4 +92,20 @@ def command(
     click.echo(
         f"{path}: {past.problem.about.workload} on {past.problem.about.chip}, {len(past.problem.space.nodes)} ops"
     )
+    return 0
+
+
+def _plan(run: str, output: str, problem: str, others: Mapping[str, object]) -> int:
+    """Write the best placement of a run, with offsets, as `apply_plan` of `egrl.integrations.executorch` reads it."""
+    from egrl.core import atomic
+    from egrl.integrations.executorch import plan_file
+    from egrl.runs.past import PastRun
+
+    for flag, value in others.items():
+        if value is not None:
+            raise InputError(f"{flag}: expected without --to executorch, found both")
+    output_file(output, ".json")
+    past = PastRun.read(Path(run), problem)
+    atomic.write(Path(output), plan_file.dumps(past.problem, past.best_mapping(), SECONDS, 0))
+    click.echo(f"{output}: {past.problem.about.workload} on {past.problem.about.chip}, a plan for ExecuTorch")
     return 0

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from egrl.cli.names import OneOf
 from egrl.cli.output import output_file
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
     from workloads.importers.convert import Imported
+    from workloads.programs.program import Program
 
 
 @click.command(name="import", short_help="make a workload file of a model, a program file of HLO")
@@ -41,6 +43,11 @@ if TYPE_CHECKING:
     help="HLO: a donated parameter and the result in its memory share a place in the game, too",
 )
 @click.option(
+    "--to",
+    type=OneOf(["executorch"]),
+    help="of an exported program (.pt2) the program that ExecuTorch plans, for the problem banks",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="print one JSON document: sizes, remarks, nodes of each op"
 )
 def command(
@@ -50,6 +57,7 @@ def command(
     element_bytes: float,
     no_fuse: bool,
     boundary_aliases: bool,
+    to: str | None,
     as_json: bool,
 ) -> int:
     """Make a workload file of a model: ONNX (.onnx, .onnx.gz) or an exported PyTorch program (.pt2); or a program file,
@@ -74,6 +82,9 @@ def command(
         )
     output_file(output, ".json")
     of_models = {"--dim": bool(dims), "--bytes": bool(element_bytes), "--no-fuse": no_fuse}
+    if to is not None:
+        _refuse(of_models | {"--boundary-aliases": boundary_aliases}, "--to executorch")
+        return _executorch(model, output, as_json)
     if placement:
         _refuse(of_models | {"--boundary-aliases": boundary_aliases}, "a placement instance")
         return _instance(model, output, as_json)
@@ -154,28 +165,34 @@ def _instance(file: str, output: str, as_json: bool) -> int:
 
 
 def _program(model: str, output: str, boundary_aliases: bool, as_json: bool) -> int:
-    from egrl.core import atomic
     from workloads.importers.hlo import read
+
+    imported = read(model, boundary_aliases)
+    return _write_program(imported.program, imported.remarks, model, output, as_json)
+
+
+def _executorch(model: str, output: str, as_json: bool) -> int:
+    from egrl.integrations.executorch import import_program
+
+    return _write_program(import_program(model), (), model, output, as_json)
+
+
+def _write_program(program: Program, remarks: Sequence[str], model: str, output: str, as_json: bool) -> int:
+    """Write a program file and say what is in it."""
+    from egrl.core import atomic
     from workloads.load_program import describe
     from workloads.programs.json_file import to_json
 
-    imported = read(model, boundary_aliases)
-    atomic.write(Path(output), to_json(imported.program))
-    for remark in imported.remarks:
+    atomic.write(Path(output), to_json(program))
+    for remark in remarks:
         click.echo(f"egrl import: {remark}", err=True)
-    sizes = describe(imported.program)
+    sizes = describe(program)
     if as_json:
-        document = {
-            "kind": "import",
-            "version": 1,
-            "model": model,
-            "program": output,
-            "name": imported.program.name,
-        }
-        click.echo(json.dumps({**document, **sizes, "remarks": list(imported.remarks)}, allow_nan=False))
+        document = {"kind": "import", "version": 1, "model": model, "program": output, "name": program.name}
+        click.echo(json.dumps({**document, **sizes, "remarks": list(remarks)}, allow_nan=False))
     else:
         click.echo(
-            f"{imported.program.name}: {sizes['buffers']} buffers of {sizes['tensors']} tensors,"
+            f"{program.name}: {sizes['buffers']} buffers of {sizes['tensors']} tensors,"
             f" {sizes['instructions']} instructions, {sizes['flops'] / 1e9:.3f} GFLOP,"
             f" {sizes['bytes'] / 1e6:.2f} MB of traffic, {sizes['alias_groups']} alias groups"
         )

@@ -1,0 +1,1 @@
+"""Compilers of others that take mappings, a folder each."""

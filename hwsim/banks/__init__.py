@@ -1,0 +1,1 @@
+"""Tensors of a program in banks of memory: the problem `banks`."""

@@ -1,0 +1,183 @@
+"""Plans for ExecuTorch: they run, nothing live is overwritten, capacities hold. Skipped without the extra."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+from commands import refuse
+
+from egrl.cli.main import main
+from egrl.integrations.executorch import planner
+from workloads.errors import InputError
+
+INSTALLED = importlib.util.find_spec("executorch") is not None
+needs_executorch = pytest.mark.skipif(not INSTALLED, reason='needs pip install "egrl[executorch]"')
+FAST, SLOW = 2048, 8192
+
+
+@pytest.mark.skipif(INSTALLED, reason="executorch is installed")
+def test_without_the_extra_one_line_says_what_to_install(tmp_path, capsys):
+    with pytest.raises(InputError, match=r'pip install "egrl\[executorch\]"'):
+        planner("edge")
+    argv = ["import", "model.pt2", "--to", "executorch", "-o", str(tmp_path / "program.json")]
+    refuse(capsys, argv, 'pip install "egrl[executorch]"')
+
+
+def _model():
+    import torch
+    from torch import nn
+
+    class Small(nn.Module):
+        """A convolution, a view, an op with three outputs, and a buffer that outlives a run."""
+
+        def __init__(self):
+            super().__init__()
+            self.conv, self.line, self.norm = (
+                nn.Conv2d(3, 4, 3, padding=1),
+                nn.Linear(64, 10),
+                nn.LayerNorm(10),
+            )
+            self.register_buffer("count", torch.zeros(10))
+
+        def forward(self, x):
+            y = torch.relu(self.conv(x))
+            y = y + torch.sigmoid(y)
+            z = self.norm(self.line(torch.nn.functional.avg_pool2d(y, 2).flatten(1)))
+            self.count.add_(1.0)
+            return z + 1
+
+    torch.manual_seed(0)
+    return Small().eval().requires_grad_(False), torch.randn(1, 3, 8, 8)
+
+
+def _lowered(algorithm):
+    """The planned program, its inputs and what eager PyTorch gives."""
+    import torch
+    from executorch.exir import ExecutorchBackendConfig, to_edge
+    from executorch.exir.passes import MemoryPlanningPass
+
+    module, x = _model()
+    exported = torch.export.export(module, (x,))
+    planning = MemoryPlanningPass(memory_planning_algo=algorithm)
+    return (
+        to_edge(exported).to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning)),
+        x,
+        module(x),
+    )
+
+
+def _map(fast=FAST, slow=SLOW):
+    from executorch.exir.banked_memory_planning import Bank, TargetMemoryMap
+
+    return TargetMemoryMap([Bank("sram", fast, 1), Bank("dram", slow, 2)])
+
+
+def _ran(program, x):
+    from executorch.runtime import Runtime
+
+    return Runtime.get().load_program(program.buffer).load_method("forward").execute((x,))[0]
+
+
+def _judged(program, sizes):
+    from executorch.exir.tensor import get_scalar_type, scalar_type_table
+
+    from egrl.integrations.executorch.judge import judge
+
+    widths = {scalar: get_scalar_type(scalar).itemsize for scalar in scalar_type_table.values()}
+    return judge(program.executorch_program.execution_plan[0], widths, sizes)
+
+
+@needs_executorch
+@pytest.mark.parametrize("constants", [False, True])
+def test_a_plan_runs_and_nothing_live_is_overwritten(constants):
+    import torch
+
+    from egrl.integrations.executorch.poisoned import Poisoned
+
+    fast = 4 * FAST if constants else FAST
+    algorithm = planner(_map(fast), "edge", seconds=2, constants=constants)
+    program, x, expected = _lowered(algorithm)
+    plan = algorithm.plans[-1]
+    assert plan.violations() == []
+    assert plan.cost.seconds <= plan.greedy.seconds
+    assert _judged(program, {1: fast, 2: SLOW}) == []
+    assert torch.allclose(_ran(program, x), expected, atol=1e-5)
+    if not constants:  # a constant in a bank is loaded by the runtime, which the interpreter does not do
+        poisoned = Poisoned(program.exported_program())
+        assert torch.allclose(poisoned.outputs([x])[0], expected, atol=1e-5)
+    assert any(row.name.startswith("p_") for row in plan.rows) == constants
+
+
+@needs_executorch
+def test_the_judge_sees_two_live_tensors_that_meet_and_a_bank_that_is_too_small():
+    program, _, _ = _lowered(planner(_map(), "edge", seconds=2))
+    assert any("larger than its bank" in v.what for v in _judged(program, {1: 16, 2: SLOW}))
+    values = program.executorch_program.execution_plan[0].values
+    planned = [v.val for v in values if getattr(v.val, "allocation_info", None) is not None]
+    for tensor in planned:
+        tensor.allocation_info.memory_id, tensor.allocation_info.memory_offset_low = 2, 0
+    assert any("lost bytes" in v.what for v in _judged(program, {1: FAST, 2: SLOW}))
+
+
+@needs_executorch
+def test_a_capacity_one_byte_too_small_is_said_in_one_line():
+    need = 2048  # two activations of 1 KiB live while relu, sigmoid and the sum run
+    with pytest.raises(InputError) as caught:
+        _lowered(planner(_map(fast=need // 2, slow=need - 1), "edge", seconds=2))
+    said = str(caught.value)
+    assert "\n" not in said
+    assert "impossible, by proof" in said
+    assert "dram 2047" in said
+
+
+@needs_executorch
+def test_pins_hold():
+    from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite
+
+    algorithm = planner(_map(), "edge", seconds=2)
+
+    class Pinning(MemoryPlanningAlgorithmSuite):
+        def __call__(self, alignment, specs, *rest):
+            given = list(specs)
+            largest = max(given, key=lambda spec: spec.nbytes())
+            largest.mem_id = 2
+            sizes = algorithm(alignment, given, *rest)
+            assert largest.mem_id == 2
+            return sizes
+
+    program, x, expected = _lowered(Pinning())
+    assert ((_ran(program, x) - expected).abs() < 1e-5).all()
+
+
+@needs_executorch
+def test_a_run_becomes_a_plan_that_is_applied(tmp_path):
+    import torch
+
+    from egrl.integrations.executorch import apply_plan
+
+    module, x = _model()
+    torch.export.save(torch.export.export(module, (x,)), tmp_path / "small.pt2")
+    program, chip, plan = tmp_path / "small.json", tmp_path / "chip.toml", tmp_path / "plan.json"
+    assert main(["import", str(tmp_path / "small.pt2"), "--to", "executorch", "-o", str(program)]) == 0
+    chip.write_text(_chip_text().replace("1048576", str(FAST)).replace("1073741824", str(SLOW)))
+    run = tmp_path / "run"
+    argv = ["run", "--problem", "banks", "--workload", str(program), "--chip", str(chip), "--out", str(run)]
+    assert main(argv) == 0
+    assert main(["export", str(run), "--to", "executorch", "-o", str(plan)]) == 0
+    algorithm = apply_plan(str(plan), _map())
+    lowered, x, expected = _lowered(algorithm)
+    assert _judged(lowered, {1: FAST, 2: SLOW}) == []
+    assert torch.allclose(_ran(lowered, x), expected, atol=1e-5)
+    document = json.loads(plan.read_text())
+    document["tensors"][0]["size_bytes"] += 16
+    plan.write_text(json.dumps(document))
+    with pytest.raises(InputError, match=r"expected \d+ bytes in one of"):
+        _lowered(apply_plan(str(plan), _map()))
+
+
+def _chip_text():
+    from hwsim.nnpi.chip import chip_file, load_chip
+
+    return chip_file(load_chip("edge"))
