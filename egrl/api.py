@@ -15,12 +15,13 @@ from egrl.measure import records as measurements
 from egrl.measure.evaluator import Function, board_executor
 from egrl.measure.evaluator import name_of as name_of_evaluator
 from egrl.result import Result
-from egrl.runs import begin, checkpoint, progress
+from egrl.runs import begin, checkpoint, mapping_file, progress
 from egrl.runs import folder as run_folder
 from egrl.runs.conduct import OnGeneration, conduct
 from egrl.runs.config import Options, RunConfig, RunOptions, describe_options
 from egrl.runs.prepare import Prepared
 from egrl.runs.resume import check_only, code_flags, nothing_left
+from egrl.runs.summary import named_before
 from egrl.subjects import MethodLike, asked, options_of
 from hwsim.problem import Problem
 
@@ -141,9 +142,23 @@ def _resume(
         boards = _boards(resolved, prepared.context.problems[0], function, stack)
         state = again.restore()
         if boards is not None:
+            if (before := _named_before(again, state, quiet)) is not None:
+                return before
             boards.attach(again.folder.path)
             boards.measure_baseline()
         return _run(resolved, again.folder, prepared, state, boards, quiet, on_generation)
+
+
+def _named_before(again: begin.Reopened, state: SearchState, quiet: bool) -> Result | None:
+    """What a run came to that boards have measured to its end; None where something is left to do."""
+    path, context = again.folder.path, again.prepared.context
+    summary = named_before(path, len(context.archive), again.resolved.run.budget())
+    if summary is None:
+        return None
+    progress.note(nothing_left(again.resolved.run, state.finished, path), quiet)
+    best, problem = path / run_folder.BEST, context.problems[0]
+    mapping = mapping_file.read(str(best), problem) if summary.get("best") else None
+    return Result(problem, summary, mapping, path)
 
 
 def _run(

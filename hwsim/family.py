@@ -9,7 +9,7 @@ family the board resembles (`egrl.methods.twin`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -50,11 +50,14 @@ class Model:
         effects: those that are on.
         theta: float64 [P], the parameters.
         residual: float64 [F], in units of `Family.places`, what each place adds beside the equations; None: nothing.
+        limit: of a family that `HasLimits`, what a mapping must keep to run; None: what is thought before any
+            measurement.
     """
 
     effects: Effects
     theta: Floats
-    residual: Floats | None = field(default=None)
+    residual: Floats | None = None
+    limit: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,27 @@ class Family(Learnable, Protocol):
 
     def first(self) -> Mapping[str, Mapping16]:
         """What is worth measuring before anything is known, by name: the rules of the compiler, int16 [N, H] each."""
+
+
+class Limits(Protocol):
+    """What is known of the limits of a board, within which a mapping runs."""
+
+    def mode(self) -> Floats:
+        """The most likely limit, as `Model.limit` has it."""
+
+    def sample(self, rng: np.random.Generator) -> Floats:
+        """A limit drawn by how likely it is."""
+
+    def probability(self, mapping: Mapping16) -> Floats:
+        """float64 [B]: how likely valid mappings int16 [B, N, H] are to run."""
+
+
+@runtime_checkable
+class HasLimits(Protocol):
+    """A family of boards on which valid mappings may not run, for reasons of which a description does not tell all."""
+
+    def limits(self, ran: Mapping16, failed: Mapping16) -> Limits:
+        """What mappings int16 [B, N, H] say that ran, and others that did not."""
 
 
 @runtime_checkable

@@ -11,12 +11,14 @@ from egrl.methods.twin.data import MOST, thin
 from egrl.problems import find_problem
 from egrl.runs.past import PastRun
 from hwsim.capabilities import HasFiles
-from hwsim.family import CanDescribe, Family, HasFamily
+from hwsim.family import CanDescribe, Family, HasFamily, Model
 from hwsim.problem import Floats, Mapping16, Problem
 from workloads.errors import InputError
 
 MEASURED_FOR_IT = "calibration"
 """The folder of a run that has what calibrations measured."""
+SAME = 1e-4
+"""Costs are the description's own up to so much: those of a family need not round sizes to whole bytes."""
 LEAST = 10
 """Different mappings that must have been measured in all."""
 
@@ -50,14 +52,10 @@ def networks(runs: Sequence[PastRun]) -> list[Network]:
     rows: dict[str | bytes, list[tuple[Mapping16, Floats]]] = {}
     described = ""
     for run in runs:
-        if not run.options.evaluator:
-            raise InputError(
-                f"{run.path}: expected a run whose costs were measured, by --evaluator or told, found the model's own"
-            )
         problem = run.problem
         if not isinstance(problem, HasFamily) or not isinstance(problem, CanDescribe):
             raise InputError(
-                f"{run.path}: expected a problem with a family of models (nnpi), found {problem.about.name!r}"
+                f"{run.path}: expected a problem with a family of models (nnpi, mcm), found {problem.about.name!r}"
             )
         assert isinstance(problem, HasFiles)
         files = dict(problem.files())
@@ -70,6 +68,11 @@ def networks(runs: Sequence[PastRun]) -> list[Network]:
         problems.setdefault(workload, problem)
         for found in (run.evaluations(), run.evaluations(MEASURED_FOR_IT)):
             ran = np.isfinite(found.cost) & (found.cost > 0)
+            if not run.options.evaluator and _own(problem.family, found.mapping[ran], found.cost[ran]):
+                raise InputError(
+                    f"{run.path}: expected a run whose costs were measured, by --evaluator or told, or are another"
+                    " model's, found the model's own"
+                )
             rows.setdefault(workload, []).append((found.mapping[ran], found.cost[ran]))
     made = [_network(problems[key], parts, MOST // len(rows)) for key, parts in rows.items()]
     count = sum(len(network.cost) for network in made)
@@ -78,6 +81,12 @@ def networks(runs: Sequence[PastRun]) -> list[Network]:
             f"RUN: expected at least {LEAST} different mappings that were measured, found {count}"
         )
     return [network for network in made if len(network.cost)]
+
+
+def _own(family: Family, mapping: Mapping16, cost: Floats) -> bool:
+    """Whether costs [M] of mappings [M, N, H], if any, are what the description itself says: nothing to learn."""
+    nominal = Model(family.nominal, np.zeros(len(family.parameters)))
+    return len(cost) > 0 and bool(np.allclose(family.predict(nominal, mapping), cost, rtol=SAME))
 
 
 def _network(problem: Problem, parts: Sequence[tuple[Mapping16, Floats]], most: int) -> Network:

@@ -10,23 +10,17 @@ import numpy as np
 
 from egrl.core import typed_tables
 from egrl.core.version import versions
+from egrl.report.predictions import predictions
 from egrl.runs.past import Evaluations, PastRun, course_of
 from egrl.runs.words import about_of
-from hwsim.capabilities import HasModel
 from hwsim.sections import Cell, Line, Lines, Section, Table
-
-PREDICTED = 300
-"""Measured mappings that are predicted again, evenly over the run."""
 
 
 def searching(run: PastRun) -> list[Section]:
-    """The curve, the sources, and on a board what the chip file predicted. InputError where a file is damaged."""
+    """The curve, the sources, and what was predicted of what was measured. InputError where a file is damaged."""
     found: list[Section] = [curves([run])]
     evaluations = run.evaluations()
-    found.append(_sources(evaluations))
-    if run.options.evaluator and isinstance(run.problem, HasModel):
-        found.append(_predicted(run, run.problem, evaluations))
-    return found
+    return [*found, _sources(evaluations), *predictions(run, evaluations)]
 
 
 def curves(runs: list[PastRun], labels: list[str] | None = None) -> Lines:
@@ -104,19 +98,6 @@ def _sources(found: Evaluations) -> Table:
     return Table(
         "Who found what", f"Each part of the method, and what its proposals were worth.{kept}", columns, rows
     )
-
-
-def _predicted(run: PastRun, model: HasModel, found: Evaluations) -> Lines:
-    ran = np.flatnonzero(np.isfinite(found.cost) & (found.speedup > 0))
-    rows = ran[np.unique(np.linspace(0, max(len(ran) - 1, 0), PREDICTED).astype(int))] if len(ran) else ran
-    predicted = [model.model_cost(found.mapping[row]) for row in rows.tolist()]
-    measured = found.cost[rows].tolist()
-    ends = [min([*predicted, *measured], default=0.0), max([*predicted, *measured], default=1.0)]
-    error = np.median(np.abs(np.array(predicted) / np.array(measured) - 1)) if measured else 0.0
-    says = f"{len(measured)} measured mappings; the chip file is off by {error:.1%} in the median."
-    both = [Line("a mapping", predicted, measured, True), Line("equal", ends, ends)]
-    axes = ("the chip file's model", "the board")
-    return Lines("Predicted against measured", says, *axes, both, {}, ("s", "s"))
 
 
 def _named_versions(found: Mapping[str, str]) -> str:

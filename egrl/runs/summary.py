@@ -138,6 +138,18 @@ def read_summary(run: Path) -> dict[str, Any]:
     return summary
 
 
+def named_before(run: Path, evaluations: int, budget: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The summary of a run folder whose boards have named the best of all its evaluations within this budget, or None.
+
+    To name it again would cost requests that the budget does not have.
+    """
+    if not (run / SUMMARY).exists():
+        return None
+    found = read_summary(run)
+    named = found.get("complete") is True and "evaluator" in found
+    return found if named and (found["evaluations"], found.get("budget")) == (evaluations, budget) else None
+
+
 def sentence(summary: Mapping[str, Any], folder: str) -> str:
     """The summary for people."""
     best, baseline = summary["best"], summary["baseline"]

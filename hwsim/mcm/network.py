@@ -39,6 +39,8 @@ class Network:
         graph: for the solver.
         tables: for costs and rules.
         made_bytes: int64 [N], the activation that a node makes, whether read or not.
+        moved_bytes: int64 [N], weights, inputs and output that a node moves; 0 where its time was measured with them.
+        kinds: of op, N of them.
         run_s: float64 [N], seconds of a node on the device (`hwsim/mcm/device.py`) with its launch.
         copy: bool [N], whether it is a copy of a widely read node.
         features: float32 [N, F].
@@ -48,6 +50,8 @@ class Network:
     graph: Graph
     tables: Tables
     made_bytes: NDArray[np.int64]
+    moved_bytes: NDArray[np.int64]
+    kinds: tuple[str, ...]
     run_s: NDArray[np.float64]
     copy: NDArray[np.bool_]
     features: NDArray[np.float32]
@@ -55,12 +59,12 @@ class Network:
 
 
 class _Parts(NamedTuple):
-    """What differs between workloads and instances: columns of `Tables`, and of `Network` before the launch is
-    added."""
+    """What differs between workloads and instances: columns of `Tables` and of `Network`."""
 
     tensors: dict[str, NDArray]
     made: NDArray[np.int64]
-    run_s: NDArray[np.float64]
+    moved: NDArray[np.int64]
+    kinds: tuple[str, ...]
     copy: NDArray[np.bool_]
     static: NDArray[np.float32]
 
@@ -98,14 +102,11 @@ def _of_workload(workload: Workload, package: Package, copies: bool) -> Network:
     measured = np.array([op.latency_s is not None for op in workload])[origin]
     peeked = np.zeros(len(graph), np.int64)
     np.add.at(peeked, graph.edges[:, 1], graph.transfer_bytes)
-    run_s = np.where(
-        measured,
-        graph.compute_s,
-        np.maximum(graph.compute_s, (made + read + peeked) / package.device.sram_Bps),
-    )
+    moved = np.where(measured, 0, made + read + peeked)
+    kinds = tuple(workload.ops[n].kind for n in origin.tolist())
     tensors = _tensors(graph, np.arange(len(graph)), made, package)
     static = static_features(workload)[origin]
-    made_of = _Parts(tensors, made, run_s, copy[order], static)
+    made_of = _Parts(tensors, made, moved, kinds, copy[order], static)
     return _network(graph, made_of, workload_json(workload), package)
 
 
@@ -123,7 +124,8 @@ def _of_instance(instance: PlacementGraph, package: Package) -> Network:
     ]
     static = static_features(Workload(instance.name, tuple(blank)))
     no_copy = np.zeros(len(graph), np.bool_)
-    parts = _Parts(_tensors(raw, member, most, package), made, graph.compute_s, no_copy, static)
+    kinds = tuple(op.kind for op in blank)
+    parts = _Parts(_tensors(raw, member, most, package), made, np.zeros_like(made), kinds, no_copy, static)
     return _network(graph, parts, to_json(instance), package)
 
 
@@ -221,8 +223,9 @@ def _network(graph: Graph, parts: _Parts, text: str, package: Package) -> Networ
     )
     features = np.concatenate([parts.static, own], axis=1).astype(np.float32)
     assert features.shape[1] == len(FEATURES) + len(OWN_FEATURES)
-    run_s = parts.run_s + package.device.launch_s
-    return Network(graph, tables, parts.made, run_s, parts.copy, features, text)
+    moving_s = parts.moved / package.device.sram_Bps
+    run_s = np.maximum(graph.compute_s, moving_s) + package.device.launch_s
+    return Network(graph, tables, parts.made, parts.moved, parts.kinds, run_s, parts.copy, features, text)
 
 
 def distinct_names(names: tuple[str, ...]) -> tuple[str, ...]:

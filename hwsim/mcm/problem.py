@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 from hwsim.capabilities import Solution
 from hwsim.draws import independent_sample
 from hwsim.explanation import Partition
-from hwsim.keys import derive
+from hwsim.family import Effects, Estimate, Family
 from hwsim.mcm.baseline import compile_baseline
 from hwsim.mcm.bounds import exact
 from hwsim.mcm.config import McmConfig, check_names, resize
@@ -34,11 +36,12 @@ from hwsim.mcm.device_tables import device_tables
 from hwsim.mcm.explain import explain
 from hwsim.mcm.judge.device import judge_device
 from hwsim.mcm.judge.partition import judge
+from hwsim.mcm.mend import Mender
 from hwsim.mcm.network import SCHEMA_VERSION, distinct_names, network
 from hwsim.mcm.package import Package, package_file
 from hwsim.mcm.pipeline import pipeline_of
 from hwsim.mcm.rules import misplaced_nodes
-from hwsim.mcm.solver.solver import Answer, solver
+from hwsim.mcm.solver.solver import solver
 from hwsim.observe import choice_columns
 from hwsim.problem import (
     UNPROVED,
@@ -58,8 +61,6 @@ from workloads.workload import Workload
 
 SIMULATOR_VERSION = 2
 """Goes up with every change that changes a partition or a cost."""
-
-_FIX_STREAM = 0x666978
 
 
 class McmProblem:
@@ -92,7 +93,7 @@ class McmProblem:
         self.config = config or McmConfig()
         check_names(self.config)
         package = resize(package, self.config.chips)
-        self.package = package
+        self._given, self.package = given, package
         self.network = network(given, package, self.config.copies)
         self.tables = self.network.tables
         self.device = device_tables(self.network, package)
@@ -129,6 +130,7 @@ class McmProblem:
         mapping = compile_baseline(
             self.network, self.solver, self.config.baseline, self._demand, self.config.backtracks
         )[:, None]
+        self._mender = Mender(self.solver, mapping[:, 0], self.config.backtracks)
         self.baseline = Baseline(mapping, self._costs(mapping[None, :, 0])[0], self.config.baseline)
 
     def _costs(self, places: NDArray[np.int16]) -> NDArray[np.float64]:
@@ -157,7 +159,7 @@ class McmProblem:
         wrong = misplaced_nodes(self.tables, place)
         ran: NDArray[np.bool_] = ~np.any(wrong, axis=1)
         if self.config.solver:
-            fixed, stands_in = self._fixed(place, key, ran)
+            fixed, stands_in = self._mender.fix(place, key, ran)
             share = np.where(fixed != place, size, 0).sum(axis=1) / total
             share = np.where(stands_in, 1.0, share)
             place, ran = fixed, np.ones(len(place), np.bool_)
@@ -177,29 +179,6 @@ class McmProblem:
     def _valid(self, places: NDArray[np.int16]) -> NDArray[np.bool_]:
         """Bool [B]: which partitions [B, N] keep the rules of the package."""
         return np.asarray(~np.any(misplaced_nodes(self.tables, places), axis=1), np.bool_)
-
-    def _fixed(
-        self, place: NDArray[np.int16], key: Keys, valid: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
-        """Partitions [B, N] with those that are not valid repaired by FIX; for which [B] the baseline's stands in."""
-        stands_in = np.zeros(len(place), np.bool_)
-        if valid.all():
-            return place, stands_in
-        out = place.copy()
-        broken = np.flatnonzero(~valid)
-        answer = self.solver.fix(
-            place[broken], derive(key[broken], _FIX_STREAM), None, self.config.backtracks
-        )
-        out[broken] = self._found(answer)
-        stands_in[broken] = ~answer.valid
-        return out, stands_in
-
-    def _found(self, answer: Answer) -> NDArray[np.int16]:
-        """What the solver found, and the baseline's partition where it found nothing within its limit."""
-        found: NDArray[np.int16] = np.where(
-            answer.valid[:, None], answer.assignment, self.baseline.mapping[None, :, 0]
-        )
-        return found
 
     def sample(self, probabilities: NDArray[np.floating[Any]] | None, key: Keys) -> Mapping16:
         """SAMPLE by the solver: [B, N, 1, C] or None -> int16 [B, N, 1]; without it, every node by itself.
@@ -221,7 +200,7 @@ class McmProblem:
             )
         check_keys(key, len(p))
         weights = p[:, :, 0, : self.package.chips].astype(np.float32)
-        return self._found(self.solver.sample(weights, key, None, self.config.backtracks))[:, :, None]
+        return self._mender.found(self.solver.sample(weights, key, None, self.config.backtracks))[:, :, None]
 
     def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
         """FIX by the solver for mappings [B, N, 1] that are not valid; without it they stay as they are.
@@ -233,7 +212,7 @@ class McmProblem:
         if not self.config.solver:
             return mapping.copy()
         place = np.ascontiguousarray(mapping[:, :, 0])
-        return self._fixed(place, key, self._valid(place))[0][:, :, None].copy()
+        return self._mender.fix(place, key, self._valid(place))[0][:, :, None].copy()
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """Every rule that one mapping [N, 1] breaks, by code that shares nothing with solver, costs and device."""
@@ -272,7 +251,7 @@ class McmProblem:
         return exact.solve(
             self.network,
             self.baseline.mapping[:, 0],
-            lambda places: self._fixed(places, keys[: len(places)], self._valid(places))[0],
+            lambda places: self._mender.fix(places, keys[: len(places)], self._valid(places))[0],
             self._costs,
             time_limit_s,
         )
@@ -281,6 +260,27 @@ class McmProblem:
         """Seconds a sample of what is judged for one mapping int16 [N, 1]; infinite where that does not run."""
         found = self.evaluate(mapping[None], np.zeros(1, np.uint64))
         return float(found.cost[0]) if found.status[0] == Status.OK else float("inf")
+
+    @cached_property
+    def family(self) -> Family:
+        """The models around the analytical one that measurements choose from."""
+        from hwsim.mcm.family.family import McmFamily
+
+        return McmFamily(self.network, self.package.link.hop_s)
+
+    @property
+    def describable(self) -> Sequence[str]:
+        """No effect: a package has rates alone."""
+        return ()
+
+    def described(
+        self, estimates: Mapping[str, Estimate], effects: Effects, name: str
+    ) -> tuple[McmProblem, str]:
+        """See `hwsim.family.CanDescribe`; the text is a package file."""
+        from hwsim.mcm.family.fitted import fitted
+
+        package, text = fitted(self.package, estimates, name)
+        return McmProblem(self._given, package, self.config), text
 
     def fingerprint(self) -> str:
         """Hex digest of simulator version, package, network and settings."""

@@ -14,7 +14,7 @@ from hwsim.mcm.cost import Tables
 
 
 @kernel
-def _mark(tables: Tables, place: NDArray[np.int16], wrong: NDArray[np.bool_]) -> None:
+def mark(tables: Tables, place: NDArray[np.int16], wrong: NDArray[np.bool_]) -> None:
     """Mark the nodes [N] of one partition, as `misplaced_nodes` has it."""
     forward = True
     for e in range(len(tables.edges)):
@@ -82,7 +82,7 @@ def _mark_triangles(
 def _mark_rows(tables: Tables, places: NDArray[np.int16]) -> NDArray[np.bool_]:
     out = np.zeros(places.shape, np.bool_)
     for b in range(len(places)):
-        _mark(tables, places[b], out[b])
+        mark(tables, places[b], out[b])
     return out
 
 

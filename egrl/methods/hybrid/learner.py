@@ -29,6 +29,8 @@ from policies.graph import prepare
 from policies.graph_unet import GraphUNetConfig
 
 ROUNDING = 1e-9
+UNTOLD = 256
+"""Room in the archive's window for rows that are measured and not yet told."""
 LEARNER_METRICS = ("critic_loss", "actor_loss", "entropy", "q")
 
 
@@ -152,15 +154,23 @@ class Learner:
                     totals[name] += value
         return {name: total / done for name, total in totals.items()} if done else {}
 
+    def _oldest(self) -> int:
+        """The first ticket that it may look at.
+
+        What the archive holds beyond what was told depends on how long measuring takes; what is learned must not.
+        """
+        archive = self._context.archive
+        return max(len(archive), len(self._previous) + UNTOLD) - archive.window
+
     def _elite(self) -> NDArray[np.float32] | None:
         """Float32 [N, H, C], each choice's share among the best mappings of the archive, of equal rewards the first."""
         if self.config.sac.imitation == 0:
             return None
         archive = self._context.archive
-        first = max(0, len(archive) - archive.window)
-        reward = archive.column("reward")[first:]
-        usable = (archive.column("status")[first:] <= Status.INVALID) & np.isfinite(reward)
-        usable &= archive.column("problem")[first:] == self._context.number
+        seen = slice(max(0, self._oldest()), len(self._previous))
+        first, reward = seen.start, archive.column("reward")[seen]
+        usable = (archive.column("status")[seen] <= Status.INVALID) & np.isfinite(reward)
+        usable &= archive.column("problem")[seen] == self._context.number
         distinct, at = np.unique(np.where(usable, -reward, np.inf), return_index=True)
         best = first + at[np.isfinite(distinct)][: self.config.elites]
         if not len(best):
@@ -172,7 +182,7 @@ class Learner:
         """A random minibatch of the replay buffer, less what the archive has let go; None where nothing is left."""
         archive = self._context.archive
         tickets = self._replay.sample(self._rng, batch)
-        oldest = len(archive) - archive.window
+        oldest = self._oldest()
         states = self._previous[tickets]
         tickets = tickets[(tickets >= oldest) & ((states < 0) | (states >= oldest))]
         if not len(tickets):

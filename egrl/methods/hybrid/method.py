@@ -88,9 +88,9 @@ class Hybrid(Method):
         return self._current is not None
 
     @property
-    def between_episodes(self) -> bool:
-        """Whether the next round begins an episode."""
-        return self._current is None or self._current.last
+    def waits(self) -> bool:
+        """Whether a round was asked for that has not been told."""
+        return self._current is not None and not self._current.told
 
     def _source(self, member: int) -> str:
         if member == LEARNER:
@@ -234,13 +234,18 @@ class Hybrid(Method):
         names += LEARNER_METRICS if self._learner is not None else ()
         return {name: self._metrics.get(name, np.nan) for name in names}
 
-    def policy(self) -> StoredPolicy | None:
-        """The top-ranked GNN of the population, or the learner where there is no population."""
-        weights: NDArray[np.float32] | None = None
+    def best_weights(self) -> NDArray[np.float32] | None:
+        """Those of the top-ranked GNN of the population, or the learner's where there is no population."""
         if self._population is not None:
-            weights = self._top_gnn(self._population)
-        elif self._learner is not None:
-            weights = self._learner.weights()
+            return self._top_gnn(self._population)
+        return None if self._learner is None else self._learner.weights()
+
+    def policy(self) -> StoredPolicy | None:
+        """The policy of the best weights."""
+        return self.policy_of(self.best_weights())
+
+    def policy_of(self, weights: NDArray[np.float32] | None) -> StoredPolicy | None:
+        """The policy of some weights; None of none."""
         if weights is None:
             return None
         fit = policy_fit.demands(self._problem)

@@ -42,6 +42,11 @@ class Round:
         usable = np.zeros(rows, np.bool_)
         return Round(mapping, member, state, last, np.full(rows, -1), unknown, unknown.copy(), usable)
 
+    @property
+    def told(self) -> bool:
+        """Whether it is known what became of it."""
+        return bool((self.ticket >= 0).all())
+
     def take(self, ticket: NDArray[np.int64], evaluation: Evaluation) -> None:
         """What has been told of all rows."""
         self.ticket, self.reward, self.speedup = ticket, evaluation.reward, evaluation.speedup

@@ -6,7 +6,7 @@ their mappings are among the best of all, by the twin's own posterior, which tru
 keeps a share, so that a family that does not fit the board costs little, and neither does a population that finds
 nothing. The twin begins, with the rules that the problem knows.
 
-It thinks in `learn`, while a round is measured, about the rounds before that one.
+It thinks when it is asked, while the batch before is being measured, about all that has been told.
 """
 
 from __future__ import annotations
@@ -55,10 +55,12 @@ class TwinMember:
         if not self._surrogate.advance(time.monotonic() + PAUSE_S):
             return proposals(np.empty((0, *self._shape), np.int16), [])
         mapping, _ = self._surrogate.take()
+        in_turn = self.its_turn
         judged = self._surrogate.judged
         sources = self._context.archive.column("source")[judged.tickets].tolist()
         self._credit.count([KINDS.get(source, "") for source in sources], judged.good.tolist())
-        self._share(len(mapping))
+        if in_turn:  # else it filled the time of everybody's round, which does not make them a debtor
+            self._share(len(mapping))
         return proposals(mapping, TWIN)
 
     def wait(self, rows: int) -> None:
@@ -68,13 +70,6 @@ class TwinMember:
 
     def _share(self, rows: int) -> None:
         self._due += rows * float(self._credit.shares()[1])
-
-    def learn(self) -> bool:
-        """Think about what has been told, where its turn is next; whether there is more to think."""
-        if not self.its_turn:
-            return False
-        self._surrogate.begin()
-        return not self._surrogate.advance(time.monotonic() + PAUSE_S)
 
     def tell(self, told: Proposals) -> None:
         """Its own batch, or anybody's."""

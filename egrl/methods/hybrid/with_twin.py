@@ -3,12 +3,19 @@
 It serves where costs are measured: the simulator is its own family, and there is nothing to learn. A search whose
 caller measures says so when it tells the start, so that it is known before the first `ask`. Without the twin this is
 the hybrid alone, to the last bit.
+
+With the twin, one batch is ahead of the results, so that boards do not wait. Everybody's round follows from all results
+of the one before it: while one is being measured, the next batch is the twin's. When a generation ends, the next
+batch may have been asked for or not; so what is shown of it is as it was when results were told last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals
@@ -28,6 +35,8 @@ class WithTwin(Method):
         """For the first problem of `context`; `always`: it has a family, wherever costs come from."""
         self._context, self._hybrid, self._always = context, hybrid, always
         self._twin: TwinMember | None = None
+        self._shown: dict[str, float] = {}
+        self._weights: NDArray[np.float32] | None = None
 
     def _settle(self) -> None:
         """Before everybody's first round: let the twin take turns, if it is to."""
@@ -41,6 +50,7 @@ class WithTwin(Method):
     def _new_twin(self) -> TwinMember:
         from egrl.methods.hybrid.twin import TwinMember  # it loads what runs without it need not
 
+        self.ahead = 1  # before the first batch is out, so that it is one for the whole run
         return TwinMember(self._context)
 
     def ask(self) -> Proposals:
@@ -49,7 +59,7 @@ class WithTwin(Method):
         twin = self._twin
         if twin is None:
             return self._hybrid.ask()
-        if twin.its_turn and self._hybrid.between_episodes:
+        if twin.its_turn or self._hybrid.waits:
             batch = twin.ask()
             self.phase = "" if len(batch) else "thinking"
             return batch
@@ -63,20 +73,25 @@ class WithTwin(Method):
         self._hybrid.tell(proposals, evaluation)
         if self._twin is not None:
             self._twin.tell(proposals)
+            self._shown = self._metrics_now(self._twin)
+            self._weights = self._hybrid.best_weights()
 
-    def learn(self) -> bool:
-        """Gradient steps that are due, then the twin's thoughts."""
+    def learn(self) -> None:
+        """Gradient steps that are due; the twin thinks when it is asked, while the batch before is being measured."""
         self._hybrid.learn()
-        return self._twin is not None and self._twin.learn()
 
     def metrics(self) -> Mapping[str, float]:
         """The hybrid's, and the twin's where it takes turns."""
-        twin = {} if self._twin is None else self._twin.metrics()
-        return {**self._hybrid.metrics(), **twin}
+        if self._twin is None:
+            return self._hybrid.metrics()
+        return self._shown or self._metrics_now(self._twin)
+
+    def _metrics_now(self, twin: TwinMember) -> dict[str, float]:
+        return {**self._hybrid.metrics(), **twin.metrics()}
 
     def policy(self) -> StoredPolicy | None:
         """The hybrid's."""
-        return self._hybrid.policy()
+        return self._hybrid.policy() if self._twin is None else self._hybrid.policy_of(self._weights)
 
     def champion(self, problem: int) -> int | None:
         """The twin's where it takes turns."""
@@ -84,8 +99,10 @@ class WithTwin(Method):
 
     def state_dict(self) -> dict[str, Any]:
         """The hybrid's, and the twin's where it takes turns."""
-        twin = {} if self._twin is None else {"twin": self._twin.state_dict()}
-        return {**self._hybrid.state_dict(), **twin}
+        if self._twin is None:
+            return self._hybrid.state_dict()
+        shown = {"shown": self._shown, "weights": self._weights}
+        return {**self._hybrid.state_dict(), **shown, "twin": self._twin.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
@@ -94,3 +111,4 @@ class WithTwin(Method):
         if "twin" in state:
             self._twin = self._new_twin()
             self._twin.load_state_dict(state["twin"])
+            self._shown, self._weights = dict(state["shown"]), state["weights"]

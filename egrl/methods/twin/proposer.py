@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from typing_extensions import Doc
 from egrl.methods.twin.data import closeness, gather
 from egrl.methods.twin.inference import Scales
 from egrl.methods.twin.posterior import Beliefs, Posterior, fit
-from hwsim.family import Family, Model
+from hwsim.family import Family, HasLimits, Limits, Model
 from hwsim.mappings import repair
 from hwsim.problem import Floats, Mapping16, Problem
 from population.moves import Moves
@@ -40,7 +40,7 @@ LEAST_SHARE = 0.1
 PARENTS = 6
 FAILING = 0.05
 """What failed raises the log cost that `near` expects right beside it by so much, at the least."""
-TRIES = 20
+LEAST_CHANCE = 1e-3
 HOT = (2e-3, 5e-3, 1e-3)
 """First temperatures of local searches, in turn."""
 
@@ -99,13 +99,17 @@ class Proposer:
         self.beliefs = Beliefs((family.nominal,))
         self.credit = Credit.fresh(SOURCES)
         self.posterior: Posterior | None = None
+        self._limits: Limits | None = None
 
     def nominal(self) -> Model:
         """The description itself."""
         return Model(self._family.nominal, np.zeros(len(self._family.parameters)))
 
-    def learn(self, mapping: Mapping16, cost: Floats) -> Iterator[None]:
-        """Fit the family to different mappings [M, N, H] with their costs [M], M >= 2."""
+    def learn(self, mapping: Mapping16, cost: Floats, failed: Mapping16) -> Iterator[None]:
+        """Fit the family to different mappings [M, N, H] with their costs [M], M >= 2, and to others that failed."""
+        if isinstance(self._family, HasLimits):
+            self._limits = self._family.limits(mapping, failed)
+            yield None
         data = gather(self._family, mapping, cost, self._config.most)
         for posterior in fit(self._family, data, self.beliefs):
             self.posterior = posterior
@@ -163,11 +167,14 @@ class Proposer:
         for source in sources:
             key = int(rng.integers(2**63))
             if source == MODE:
-                jobs.append((source, posterior.mode(), best[modes % len(best)], HOT[modes % len(HOT)], key))
+                limit = None if self._limits is None else self._limits.mode()
+                model = replace(posterior.mode(), limit=limit)
+                jobs.append((source, model, best[modes % len(best)], HOT[modes % len(HOT)], key))
                 modes += 1
             elif source == SAMPLE:
                 at = min(int(rng.exponential(self._config.reach)), len(best) - 1)
-                jobs.append((source, posterior.sample(rng), best[at], HOT[0], key))
+                limit = None if self._limits is None else self._limits.sample(rng)
+                jobs.append((source, replace(posterior.sample(rng), limit=limit), best[at], HOT[0], key))
         workers = min(4, os.cpu_count() or 1)
         with ThreadPoolExecutor(workers) as pool:
             for begin in range(0, len(jobs), workers):
@@ -197,6 +204,8 @@ class Proposer:
         if len(failed):
             step = max(FAILING, float(doubt.max()))
             mean = mean + step * closeness(self._family.distance(candidates, failed)).max(axis=1)
+            if self._limits is not None:
+                mean = mean - step * np.log(np.maximum(self._limits.probability(candidates), LEAST_CHANCE))
         chosen: list[Mapping16] = []
         for _ in range(min(count, len(candidates))):
             at = int(np.argmin(mean - abs(rng.standard_normal()) * doubt))

@@ -14,6 +14,9 @@ from egrl.methods.twin.inference import Inference, Scales
 from egrl.methods.twin.posterior import Beliefs, Posterior, fit
 from egrl.methods.twin.proposer import SOURCES, Credit
 from hwsim.family import Model
+from hwsim.mcm.config import McmConfig
+from hwsim.mcm.package import load_package
+from hwsim.mcm.problem import McmProblem
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.family.family import NnpiFamily
 from hwsim.nnpi.problem import NnpiProblem
@@ -195,3 +198,23 @@ def test_measurements_that_fail_are_lived_with_and_kept_away_from(problem, famil
         search.tell(batch, told)
     assert search.result().speedup >= 1.0
     assert np.isfinite(search.result().cost)
+
+
+def test_on_the_device_model_it_learns_times_and_memory_of_a_module():
+    """Sixty samples beat what the analytical model likes best, and what runs is known."""
+    problem = McmProblem(load("bert"), load_package("mcm36"), McmConfig(model="device"))
+    search = egrl.Search(problem, method="twin", settings=["method.candidates=60"], start="cold")
+    speedup: list[float] = []
+    mapping: list[np.ndarray] = []
+    while len(speedup) < 60:
+        batch = search.ask(limit=60 - len(speedup))
+        assert batch is not None
+        evaluation = problem.evaluate(batch.proposals.mapping, batch.key)
+        search.tell(batch, evaluation)
+        speedup += evaluation.speedup.tolist()
+        mapping += list(evaluation.repaired)
+    found, rows = np.array(speedup), np.stack(mapping)
+    assert found[20:].max() > 1.01 * found[:20].max()
+    assert (found[20:] > 0).mean() > 0.8
+    known = problem.family.limits(rows[found > 0], rows[found == 0])
+    assert known.probability(rows[found > 0]).mean() > 0.8

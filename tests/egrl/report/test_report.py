@@ -14,13 +14,16 @@ import numpy as np
 import pytest
 from commands import refuse
 
+import egrl
 from egrl.cli.main import main
 from egrl.report import render, story
 from egrl.report.changes import gained, nodes
 from egrl.report.memory import memory
 from egrl.report.numbers import text
 from egrl.report.page import MOST_BYTES, page_of, sections
+from egrl.report.predictions import FIRST, predictions
 from egrl.runs.past import PastRun
+from hwsim.family import Model
 from hwsim.sections import Bars, Box, Branch, Line, Lines, MemoryMap, MemoryMaps, Table, Trees
 from toys import ABLE
 
@@ -154,6 +157,31 @@ def test_a_board_is_never_mistaken_for_the_model(tmp_path):
     assert len(measured.x) == len(measured.y) == 4
     assert list(measured.y) == evaluations.cost.tolist()
     assert list(measured.x) == [past.problem.model_cost(mapping) for mapping in evaluations.mapping]
+
+
+def test_what_the_twin_thought_is_of_what_was_measured_before(tmp_path):
+    few = ["method.candidates=40", "method.steps=200"]
+    told = egrl.Search("alexnet", method="twin", settings=few, out=tmp_path / "r")
+    family = told.problem.family
+    board = Model(family.nominal, np.random.default_rng(1).normal(0.0, 1.0, len(family.parameters)))
+    while told.evaluations < 60:
+        batch = told.ask(limit=60 - told.evaluations)
+        told.tell(batch, family.predict(board, batch.mapping).tolist())
+    told.close()
+    past = PastRun.read(tmp_path / "r")
+    found = next(section for section in sections(past) if section.title == "Predicted against measured")
+    twin, file = found.lines[:2]
+    assert [line.label for line in found.lines] == ["the twin", "the chip file", "equal"]
+    assert len(file.x) == len(twin.x) + FIRST
+    assert list(twin.y) == list(file.y)[FIRST:]
+    error = {line.label: np.median(np.abs(np.array(line.x) / np.array(line.y) - 1)) for line in (twin, file)}
+    assert error["the twin"] < 0.5 * error["the chip file"]
+    assert "the twin, which of each had seen what was measured before" in found.says
+    spoilt = past.evaluations().cost.copy()
+    spoilt[FIRST + 10 :] *= 2.0
+    again = predictions(past, dataclasses.replace(past.evaluations(), cost=spoilt))[0].lines[0]
+    assert list(again.x)[:FIRST] == list(twin.x)[:FIRST]
+    assert list(again.x)[FIRST:] != list(twin.x)[FIRST:]
 
 
 def test_several_runs_are_compared_and_the_fastest_is_shown(runs, tmp_path, capsys):

@@ -86,3 +86,19 @@ def test_settings_that_are_given_hold_and_the_evaluations_follow(tmp_path):
     config = (tmp_path / "r" / "config.toml").read_text()
     assert "evals = 42" in config
     assert "requests =" not in config
+
+
+def test_a_run_that_has_spent_its_requests_asks_nothing_more_when_it_is_resumed(tmp_path):
+    board, path = Noisy(0.05), tmp_path / "r"
+    with pytest.warns(UserWarning, match="--requests 50"):
+        first = search(board, requests=50, out=path)
+    files = {file: file.read_bytes() for file in path.rglob("*.json")}
+    asked = board.asked
+    again = egrl.search(resume=path, evaluator=board)
+    assert board.asked == asked <= 50
+    assert again.summary == first.summary
+    assert {file: file.read_bytes() for file in path.rglob("*.json")} == files
+    np.testing.assert_array_equal(again.mapping, first.mapping)
+    more = egrl.search(resume=path, evaluator=board, evals=first.summary["evaluations"] + 10)
+    assert board.asked > asked
+    assert more.summary["evaluations"] == first.summary["evaluations"] + 10

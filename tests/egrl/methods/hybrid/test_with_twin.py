@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -184,6 +185,26 @@ def test_it_lives_with_a_board_on_which_everything_fails():
     search(method, context, Dead([problem]), Budget(100, None), Memory(), observer=Silent())
     assert set(context.archive.column("source")) == {"twin", "gnn", "boltzmann", "learner"}
     assert method.champion(0) is None
+
+
+def test_while_everybodys_round_is_measured_the_next_batch_is_the_twins(monkeypatch):
+    problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
+    context = Context([problem], Archive([problem]), 0, [None], costs=Costs(True))
+    definition = find_method("egrl")
+    method = definition.build(context, typed_tables.build(EgrlConfig, SMALL["egrl"], "test"))
+    seen: list[str] = []
+    ask = WithTwin.ask
+
+    def noted(self: WithTwin) -> Proposals:
+        batch = ask(self)
+        seen.extend(["twin" if "twin" in batch.source else "everybody"] * bool(len(batch)))
+        return batch
+
+    monkeypatch.setattr(WithTwin, "ask", noted)
+    search(method, context, InProcess([problem]), Budget(110, None), Memory(), observer=Silent())
+    assert method.ahead == 1
+    assert seen.count("everybody") > 1
+    assert ("everybody", "everybody") not in set(pairwise(seen))
 
 
 def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monkeypatch):

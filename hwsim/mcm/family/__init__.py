@@ -1,0 +1,1 @@
+"""Models around a package that measurements on a board choose from (`hwsim.family`)."""
