@@ -14,8 +14,10 @@ def unlike(new: Any, found: Any, where: str = "method") -> str | None:
     The kinds of values and the shapes of arrays must be the same. What a new method has none of (None, no such key, no
     rows in an array) may be anything; tables, lists and the first axis of arrays may have grown.
     """
-    if new is None or found is None:
+    if new is None:
         return None
+    if found is None:
+        return f"{where}: expected {type(new).__name__}, found none"
     if isinstance(new, Mapping):
         if not isinstance(found, Mapping) or not set(new) <= set(found):
             return f"{where}: expected a table with the keys {', '.join(map(str, new))}"

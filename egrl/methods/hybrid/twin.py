@@ -56,7 +56,7 @@ class TwinMember:
             return proposals(np.empty((0, *self._shape), np.int16), [])
         mapping, _ = self._surrogate.take()
         judged = self._surrogate.judged
-        sources = self._context.archive.column("source")[judged.tickets].tolist()
+        sources = self._context.archive.sources(judged.tickets).tolist()
         self._credit.count([KINDS.get(source, "") for source in sources], judged.good.tolist())
         self._share(len(mapping))
         return proposals(mapping, TWIN)
