@@ -32,6 +32,9 @@ def unlike(new: Any, found: Any, where: str = "method") -> str | None:
         return next((fault for i, (a, b) in parts if (fault := unlike(a, b, f"{where}[{i}]"))), None)
     if getattr(new, "shape", ()):
         return _unlike_array(new, found, where)
+    plain = not hasattr(new, "shape") or isinstance(new, np.generic)
+    if plain and isinstance(found, np.ndarray):
+        return f"{where}: expected {_kind(new).__name__}, found an array"
     if _kind(new) is not _kind(found):
         return f"{where}: expected {_kind(new).__name__}, found {_kind(found).__name__}"
     return None
