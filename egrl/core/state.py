@@ -89,7 +89,8 @@ def check_pending(pending: Sequence[dict[str, Any]], spaces: Sequence[Space], ev
             raise ValueError(f"{where}.problem: expected 0..{len(spaces) - 1}, found {problem}")
         if not isinstance(mapping, np.ndarray) or mapping.dtype != np.int16 or mapping.ndim != 3:
             raise ValueError(f"{where}.mapping: expected int16 [B, N, H]")
-        spaces[problem].check(mapping, np.zeros(len(mapping), np.uint64))
+        if mapping.shape[1:] != spaces[problem].shape:
+            raise ValueError(f"{where}.mapping: expected {list(spaces[problem].shape)} decisions")
         if len(source) != len(mapping) or not all(isinstance(name, str) for name in source):
             raise ValueError(f"{where}.source: expected {len(mapping)} words")
         follows = 0 <= first <= evaluations if end is None else first == end
