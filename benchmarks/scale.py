@@ -82,8 +82,9 @@ def rows(ops: int, folder: Path) -> list[tuple[str, list[str]]]:
         output = str(folder / f"{figure}.png")
         found.append((f"plot {figure}", [*egrl, "plot", figure, run, "-o", output]))
     for problem in ("mcm", "mmap"):
-        argv = [*egrl, "evaluate", "--problem", problem, "--workload", file]
-        found.append((f"evaluate: {problem}", argv))
+        argv = ["--problem", problem, "--workload", file]
+        found.append((f"evaluate: {problem}", [*egrl, "evaluate", *argv]))
+        found.append((f"bound: {problem}", [*egrl, "bound", *argv, "--seconds", "10"]))
     return found
 
 

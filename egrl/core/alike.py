@@ -14,8 +14,10 @@ def unlike(new: Any, found: Any, where: str = "method") -> str | None:
     The kinds of values and the shapes of arrays must be the same. What a new method has none of (None, no such key, no
     rows in an array) may be anything; tables, lists and the first axis of arrays may have grown.
     """
-    if new is None or found is None:
+    if new is None:
         return None
+    if found is None:
+        return f"{where}: expected {type(new).__name__}, found none"
     if isinstance(new, Mapping):
         if not isinstance(found, Mapping) or not set(new) <= set(found):
             return f"{where}: expected a table with the keys {', '.join(map(str, new))}"
@@ -30,6 +32,9 @@ def unlike(new: Any, found: Any, where: str = "method") -> str | None:
         return next((fault for i, (a, b) in parts if (fault := unlike(a, b, f"{where}[{i}]"))), None)
     if getattr(new, "shape", ()):
         return _unlike_array(new, found, where)
+    plain = not hasattr(new, "shape") or isinstance(new, np.generic)
+    if plain and isinstance(found, np.ndarray):
+        return f"{where}: expected {_kind(new).__name__}, found an array"
     if _kind(new) is not _kind(found):
         return f"{where}: expected {_kind(new).__name__}, found {_kind(found).__name__}"
     return None

@@ -47,6 +47,22 @@ class _Column:
         return self._data[: self._rows]
 
 
+class _Words:
+    """A column of words, of which there are few: each is kept once, and its number a row."""
+
+    def __init__(self) -> None:
+        self._numbers = _Column(np.int32)
+        self._of: dict[str, int] = {}
+
+    def extend(self, rows: NDArray[np.str_]) -> None:
+        words, where = np.unique(rows, return_inverse=True)
+        numbers = [self._of.setdefault(word, len(self._of)) for word in words.tolist()]
+        self._numbers.extend(np.array(numbers, np.int32)[where.reshape(-1)])
+
+    def take(self, rows: NDArray[np.int64] | slice) -> NDArray[np.str_]:
+        return np.array([*self._of, ""], SCALARS["source"])[self._numbers.values[rows]]
+
+
 class _Ring:
     """The last `window` rows of an array; row r lies at r % window, and storage grows up to the window."""
 
@@ -83,7 +99,8 @@ class Archive:
     """
 
     def __init__(self, problems: Sequence[Problem], window_rows: int = WINDOW_ROWS) -> None:
-        self._scalars = {name: _Column(dtype) for name, dtype in SCALARS.items()}
+        self._scalars = {name: _Column(dtype) for name, dtype in SCALARS.items() if name != "source"}
+        self._sources = _Words()
         self._row = _Column(np.int64)
         self._mappings: list[_Ring] = []
         for problem in problems:
@@ -111,18 +128,23 @@ class Archive:
         for name in ("reward", "cost", "speedup", "epsilon", "status", "partial"):
             self._scalars[name].extend(getattr(evaluation, name))
         self._scalars["problem"].extend(np.full(len(proposals), proposals.problem))
-        self._scalars["source"].extend(proposals.source)
+        self._sources.extend(proposals.source)
 
     def skip(self, rows: int) -> None:
         """Begin an empty archive at ticket `rows`: what came before is blank (reward NaN) and older than the window."""
         for name, column in self._scalars.items():
             blank = np.nan if SCALARS[name] is np.float64 else np.zeros((), dtype=SCALARS[name])
             column.extend(np.full(rows, blank, dtype=SCALARS[name]))
+        self._sources.extend(np.full(rows, "", SCALARS["source"]))
         self._row.extend(np.full(rows, -1))
 
     def column(self, name: str) -> NDArray[Any]:
         """A scalar of every evaluation so far, [rows]; names as in `SCALARS`."""
-        return self._scalars[name].values
+        return self.sources(slice(None)) if name == "source" else self._scalars[name].values
+
+    def sources(self, tickets: NDArray[np.int64] | slice) -> NDArray[np.str_]:
+        """Who proposed some evaluations, str [B]."""
+        return self._sources.take(tickets)
 
     def mappings(self, tickets: NDArray[np.int64]) -> Mapping16:
         """int16 [B, N, H] of evaluations of one problem; ValueError where they are mixed or too old."""

@@ -25,6 +25,7 @@ from egrl.core.state import (
     SearchState,
     best_speedup,
     champion_of,
+    check_pending,
     check_tree,
     crown,
     metrics_row,
@@ -206,6 +207,7 @@ def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:
             return SearchState(champions=[None] * len(context.problems))
         check_tree(tree["loop"], [problem.space.initial for problem in context.problems])
         state = SearchState.of_tree(tree["loop"])
+        check_pending(state.pending, [problem.space for problem in context.problems], len(context.archive))
         if tree["method"] is not None:
             if fault := unlike(method.state_dict(), tree["method"]):
                 raise ValueError(fault)

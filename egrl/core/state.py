@@ -15,6 +15,7 @@ from egrl.core.archive import Archive
 from egrl.core.method import Method
 from egrl.core.proposals import Proposals
 from hwsim.problem import Evaluation, Floats, Status
+from hwsim.space import Space
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,34 @@ def check_tree(tree: dict[str, Any], mappings: Sequence[NDArray[np.int16]]) -> N
     for number, (mapping, found) in enumerate(
         zip(mappings, tree["champions"] if fault is None else (), strict=False)
     ):
+        if found is None:  # nothing has run yet
+            continue
         new = asdict(Champion(0.0, 0.0, 0.0, "", 0, mapping))
         fault = fault or unlike(new, found, f"loop.champions[{number}]")
-        if fault is None and found is not None and found["mapping"].shape != mapping.shape:
+        if fault is None and found["mapping"].shape != mapping.shape:
             fault = f"loop.champions[{number}].mapping: expected shape {mapping.shape}"
     if fault is not None:
         raise ValueError(fault)
+
+
+def check_pending(pending: Sequence[dict[str, Any]], spaces: Sequence[Space], evaluations: int) -> None:
+    """Raise ValueError unless open batches follow each other, the first one from among so many evaluations."""
+    end = None
+    for number, tree in enumerate(pending):
+        where, mapping, source = f"loop.pending[{number}]", tree["mapping"], tree["source"]
+        first, known, problem = (int(tree[name]) for name in ("first", "known", "problem"))
+        if not 0 <= problem < len(spaces):
+            raise ValueError(f"{where}.problem: expected 0..{len(spaces) - 1}, found {problem}")
+        if not isinstance(mapping, np.ndarray) or mapping.dtype != np.int16 or mapping.ndim != 3:
+            raise ValueError(f"{where}.mapping: expected int16 [B, N, H]")
+        if mapping.shape[1:] != spaces[problem].shape:
+            raise ValueError(f"{where}.mapping: expected {list(spaces[problem].shape)} decisions")
+        if len(source) != len(mapping) or not all(isinstance(name, str) for name in source):
+            raise ValueError(f"{where}.source: expected {len(mapping)} words")
+        follows = 0 <= first <= evaluations if end is None else first == end
+        if not follows or not 0 <= known <= first or not len(mapping):
+            raise ValueError(f"{where}: expected the tickets after those before, found {first} and {known}")
+        end = first + len(mapping)
 
 
 def crown(state: SearchState, part: Proposals, evaluation: Evaluation) -> None:
@@ -103,7 +126,7 @@ def champion_of(archive: Archive, ticket: int, problem: int) -> Champion:
         )
     reward, cost, speedup = (float(archive.column(name)[ticket]) for name in ("reward", "cost", "speedup"))
     mapping = archive.mappings(np.array([ticket]))[0]
-    return Champion(reward, cost, speedup, str(archive.column("source")[ticket]), ticket, mapping)
+    return Champion(reward, cost, speedup, str(archive.sources(np.array([ticket]))[0]), ticket, mapping)
 
 
 def best_speedup(state: SearchState) -> float:

@@ -125,7 +125,7 @@ def race_the_best(problem: Problem, archive: Archive, state: SearchState) -> Rac
         reward=speedup**2,
         cost=cost,
         speedup=speedup,
-        source=str(archive.column("source")[tickets[at]]),
+        source=str(archive.sources(np.array([tickets[at]]))[0]),
         ticket=tickets[at],
         mapping=own[at],
     )
@@ -154,7 +154,7 @@ def name_the_best(boards: BoardExecutor, archive: Archive, state: SearchState, c
             reward=speedup**2,
             cost=found.best.value,
             speedup=speedup,
-            source=str(archive.column("source")[found.ticket]),
+            source=str(archive.sources(np.array([found.ticket]))[0]),
             ticket=found.ticket,
             mapping=found.mapping,
         )

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from egrl.core import atomic
 from egrl.core.archive import SCALARS, Archive
@@ -23,7 +24,7 @@ from hwsim.problem import Evaluation
 from workloads.errors import InputError
 from workloads.files import read_bytes
 
-_NAME = re.compile(r"(\d{9,})-(\d{9,})-p\d+\.npz")
+_NAME = re.compile(r"(\d{9,})-(\d{9,})-p(\d+)\.npz")
 _KINDS = {
     "mapping": "i",
     "evaluation": "i",
@@ -33,34 +34,55 @@ _FIELDS = ("reward", "cost", "speedup", "epsilon", "status", "partial")
 
 
 class Chunk(NamedTuple):
-    """A file and the half-open range of evaluations that it holds."""
+    """A file and the half-open range of evaluations of a problem that it holds."""
 
     path: Path
     first: int
     end: int
+    problem: int
 
 
 def listing(folder: Path) -> list[Chunk]:
     """The chunks in a folder, in order; other files are left alone."""
     names = sorted(folder.glob("*.npz")) if folder.is_dir() else []
-    found = [Chunk(path, int(m[1]), int(m[2])) for path in names if (m := _NAME.fullmatch(path.name))]
+    found = [
+        Chunk(path, int(m[1]), int(m[2]), int(m[3])) for path in names if (m := _NAME.fullmatch(path.name))
+    ]
     return sorted(found, key=lambda chunk: chunk.first)
 
 
-def write(folder: Path, archive: Archive, first: int) -> None:
-    """The evaluations from ticket `first` on, a chunk a problem. RunFailure where the disk refuses."""
+def write(folder: Path, archive: Archive, first: int) -> list[tuple[Chunk, bytes]]:
+    """Write the evaluations from ticket `first` on, a chunk a problem, and return these.
+
+    RunFailure where the disk refuses.
+    """
     end = len(archive)
     if end == first:
-        return
+        return []
     atomic.make_folder(folder)
-    tickets = np.arange(first, end)[-archive.window :]
-    of = archive.column("problem")[tickets]
-    for problem in np.unique(of).tolist():
-        rows = tickets[of == problem]
-        columns = {name: archive.column(name)[rows] for name in SCALARS}
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, evaluation=rows, mapping=archive.mappings(rows), **columns)
-        atomic.write(folder / f"{first:09d}-{end:09d}-p{problem}.npz", buffer.getvalue())
+    written = []
+    for problem in np.unique(archive.column("problem")[_in_window(archive, first, end)]).tolist():
+        chunk = Chunk(folder / f"{first:09d}-{end:09d}-p{problem}.npz", first, end, problem)
+        written.append((chunk, pack(chunk, archive)))
+        atomic.write(chunk.path, written[-1][1])
+    return written
+
+
+def pack(chunk: Chunk, archive: Archive) -> bytes:
+    """The content of a chunk, as far as the archive still has its mappings."""
+    rows = _in_window(archive, chunk.first, chunk.end)
+    rows = rows[archive.column("problem")[rows] == chunk.problem]
+    columns = {name: archive.column(name)[rows] for name in SCALARS if name != "source"}
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer, evaluation=rows, mapping=archive.mappings(rows), source=archive.sources(rows), **columns
+    )
+    return buffer.getvalue()
+
+
+def _in_window(archive: Archive, first: int, end: int) -> NDArray[np.int64]:
+    """The tickets first..end - 1 whose mappings an archive still has."""
+    return np.arange(max(first, len(archive) - archive.window), end)
 
 
 def read(paths: Sequence[Path]) -> dict[str, list[Any]]:
@@ -84,7 +106,13 @@ def read(paths: Sequence[Path]) -> dict[str, list[Any]]:
                     f"{path}: damaged chunk of mappings: {name}: found {array.dtype} {array.shape}"
                 )
             columns[name].extend(array)
-    order = np.argsort(np.array(columns["evaluation"], dtype=np.int64), kind="stable")
+    tickets = np.array(columns["evaluation"], dtype=np.int64)
+    order = np.argsort(tickets, kind="stable")
+    if len(twice := np.flatnonzero(np.diff(tickets[order]) == 0)):
+        raise InputError(
+            f"{paths[0].parent}: expected the chunks of mappings of one run, found two with evaluation"
+            f" {tickets[order[twice[0]]]}"
+        )
     return {name: [parts[i] for i in order] for name, parts in columns.items()}
 
 

@@ -6,27 +6,28 @@ resuming cuts them back to that point. docs/run-folder.md lists the files.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
 from egrl.core import atomic
 from egrl.core.archive import Archive
+from egrl.core.failure import RunFailure
 from egrl.core.recorder import POLICY_EVERY, policy_is_due
-from egrl.runs import checkpoint, chunks, mapping_file, metrics_file
+from egrl.runs import checkpoint, chunks, mapping_file
+from egrl.runs.chunks import Chunk
 from egrl.runs.events import EventFile
+from egrl.runs.kept_chunks import KeptChunks
+from egrl.runs.lock import LOCK, FolderLock, taken_over
+from egrl.runs.metrics_file import MetricsFile
 from egrl.runs.new_folder import unwritable
 from egrl.runs.same_settings import check_settings
 from hwsim.capabilities import HasFiles
 from hwsim.problem import Mapping16, Problem
 from workloads.atomic import TEMPORARY
-from workloads.errors import InputError
-from workloads.files import read_bytes
+from workloads.errors import InputError, Notice
 
 if TYPE_CHECKING:
     from policies.store import StoredPolicy
@@ -35,7 +36,8 @@ CONFIG = "config.toml"
 SUMMARY = "summary.json"
 METRICS = "metrics.csv"
 BEST = "best_mapping.json"
-LOCK = ".lock"
+CHECKPOINT = "checkpoint"
+MAPPINGS = "mappings"
 POLICIES = "policies"
 PRETRAINING = "pretraining.json"
 START_FILE = "start_mapping.json"
@@ -63,12 +65,14 @@ class RunFolder:
         settings: dotted key -> what the run is made with and must go on with; checkpoints keep it.
     """
 
-    def __init__(self, path: Path, lock: FileLock) -> None:
+    def __init__(self, path: Path) -> None:
+        """InputError where another process uses the folder, or it cannot be written."""
         self.path = path
         self.policy_every = POLICY_EVERY
         self.settings: Mapping[str, Any] = {}
-        self._lock = lock
-        self._flushed = 0
+        self._lock = FolderLock(path)
+        self._metrics, self._chunks = MetricsFile(path / METRICS), KeptChunks(path / MAPPINGS)
+        self._saved: tuple[Path, int] | None = None  # the last checkpoint and its inode
         self._counted: dict[int, int] = {}  # generation of a kept checkpoint -> evaluations that it counts
         self._events: EventFile | None = None
 
@@ -89,31 +93,35 @@ class RunFolder:
                 f"--out {path}: expected a new or empty folder, found {len(leftovers)} entries"
                 f" ({leftovers[0].name} …); to go on with a run use --resume {path}"
             )
-        return cls._locked(path)
+        return cls(path)
 
     @classmethod
     def reopen(cls, path: Path) -> RunFolder:
         """The folder of an earlier run. InputError where there is none, or another process uses it."""
         if "\0" in str(path) or not (path / CONFIG).is_file():
             raise InputError(f"--resume {str(path)!r}: expected a run folder with {CONFIG}, found none")
-        return cls._locked(path)
-
-    @classmethod
-    def _locked(cls, path: Path) -> RunFolder:
-        lock = FileLock(path / LOCK)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout as error:
-            raise InputError(f"{path}: the run folder is in use by another process") from error
-        except OSError as error:
-            raise unwritable(str(path), path, error) from error
-        return cls(path, lock)
+        return cls(path)
 
     def close(self) -> None:
         """Release the lock; the folder stays as the last checkpoint left it."""
         if self._events is not None:
             self._events.close()
         self._lock.release()
+
+    def _hold(self) -> None:
+        """See that the folder is still this process's. RunFailure where another one has gone on with the run."""
+        if not self._lock.hold():
+            return
+        if self._newest() != self._saved:
+            raise RunFailure(taken_over(self.path))
+        warnings.warn(
+            Notice(f"{self.path}: {LOCK} was removed while the run goes on; locked again"), stacklevel=3
+        )
+
+    def _newest(self) -> tuple[Path, int] | None:
+        """The newest checkpoint and its inode."""
+        found = [(path, path.stat().st_ino) for _, path in checkpoint.listing(self.path / CHECKPOINT)[-1:]]
+        return found[0] if found else None
 
     # ---- inputs
 
@@ -135,14 +143,15 @@ class RunFolder:
     @property
     def begun(self) -> bool:
         """Whether the run has got beyond its inputs, so that these are complete."""
-        left = (self.path / SUMMARY, self.path / METRICS, self.path / "mappings")
-        return bool(checkpoint.listing(self.path / "checkpoint")) or any(path.exists() for path in left)
+        left = (self.path / SUMMARY, self.path / METRICS, self.path / MAPPINGS)
+        return bool(checkpoint.listing(self.path / CHECKPOINT)) or any(path.exists() for path in left)
 
     # ---- growing files
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
-        """One generation; see `metrics_file.append`."""
-        metrics_file.append(self.path / METRICS, row)
+        """One generation; see `MetricsFile.append`."""
+        self._hold()
+        self._metrics.append(row)
         step = int(row["generation"])
         if self._events is None:
             self._events = EventFile(self.path, step)
@@ -159,27 +168,21 @@ class RunFolder:
         archive: Archive,
     ) -> None:
         """Make everything so far durable: mappings, metrics, then the checkpoint that counts them."""
-        folder, metrics = self.path / "checkpoint", self.path / METRICS
+        self._hold()
+        folder = self.path / CHECKPOINT
         atomic.make_folder(folder)
-        chunks.write(self.path / "mappings", archive, self._flushed)
-        self._flushed = len(archive)
-        content = b""
-        try:
-            if metrics.exists():
-                with open(metrics, "rb") as stream:
-                    content = stream.read()
-                    os.fsync(stream.fileno())
-        except OSError as error:
-            raise atomic.disk_failure(metrics, error) from error
+        self._chunks.save(archive)
+        self._metrics.sync()
         tree = {
             "loop": loop_state,
             "method": method_state,
             "settings": dict(self.settings),
             "evaluations": len(archive),
-            "metrics_bytes": len(content),
-            "metrics_sha256": hashlib.sha256(content).hexdigest(),
+            "chunks": self._chunks.digests(),
+            **self._metrics.counted(),
         }
         checkpoint.save(folder, generation, tree)
+        self._saved = self._newest()
         self._counted[generation] = len(archive)
         self._drop_old_chunks(archive)
 
@@ -188,9 +191,7 @@ class RunFolder:
         self._counted = dict(sorted(self._counted.items())[-checkpoint.KEPT :])
         if len(self._counted) < checkpoint.KEPT:
             return
-        for chunk in chunks.listing(self.path / "mappings"):
-            if chunk.end <= min(self._counted.values()) - archive.window:
-                chunk.path.unlink(missing_ok=True)
+        self._chunks.drop(min(self._counted.values()) - archive.window)
 
     def restore(self, archive: Archive, fingerprints: Sequence[str]) -> dict[str, Any] | None:
         """The newest checkpoint, or None where none was reached; the folder is cut back to it, the archive filled.
@@ -201,7 +202,7 @@ class RunFolder:
             InputError: the checkpoint, metrics.csv or a chunk of mappings is damaged or missing, or the run was
                 made with other `settings` or problems of other `fingerprints`.
         """
-        tree = checkpoint.newest(self.path / "checkpoint")
+        tree = checkpoint.newest(self.path / CHECKPOINT)
         if tree is None:
             if self.begun:
                 raise InputError(f"{self.path / 'checkpoint'}: expected a checkpoint of the run, found none")
@@ -213,25 +214,16 @@ class RunFolder:
                 f"{self.path}: this run was made by another simulator, chip or workload: expected fingerprint "
                 f"{fingerprints[0][:12]}, found {found[0][:12]}"
             )
-        self._check_metrics(int(tree["metrics_bytes"]), tree["metrics_sha256"])
-        evaluations, folder = int(tree["evaluations"]), self.path / "mappings"
-        found_chunks = chunks.listing(folder)
-        kept = [chunk for chunk in found_chunks if chunk.end <= evaluations]
-        chunks.fill(archive, [chunk.path for chunk in kept], evaluations, folder)
-        newer = [chunk.path for chunk in found_chunks if chunk.end > evaluations]
-        self._cut_back(int(tree["metrics_bytes"]), newer, int(tree["loop"]["generation"]))
-        self._flushed, self._counted = evaluations, {int(tree["loop"]["generation"]): evaluations}
+        metrics = self._metrics.check(int(tree["metrics_bytes"]), tree["metrics_sha256"])
+        evaluations, generation = int(tree["evaluations"]), int(tree["loop"]["generation"])
+        kept, newer = self._chunks.check(tree["chunks"], evaluations, archive.window)
+        chunks.fill(archive, [chunk.path for chunk in kept], evaluations, self.path / MAPPINGS)
+        self._cut_back(metrics, newer, generation)
+        self._chunks.go_on(kept, tree["chunks"], evaluations)
+        self._counted, self._saved = {generation: evaluations}, self._newest()
         return tree
 
-    def _check_metrics(self, size: int, digest: str) -> None:
-        path = self.path / METRICS
-        content = read_bytes(path, "the metrics of the run") if size or path.exists() else b""
-        if hashlib.sha256(content[:size]).hexdigest() != digest:
-            raise InputError(
-                f"{path}: expected the {size} bytes that the checkpoint counts, found {len(content)} or others"
-            )
-
-    def _cut_back(self, metrics_bytes: int, newer: Sequence[Path], generation: int) -> None:
+    def _cut_back(self, metrics: bytes, newer: Sequence[Chunk], generation: int) -> None:
         """Drop what is newer than a checkpoint. RunFailure where the disk refuses."""
         policies = (self.path / POLICIES).glob("generation-*.safetensors")
         numbers = {path: path.stem.removeprefix("generation-") for path in policies}
@@ -243,10 +235,9 @@ class RunFolder:
         ]
         unfinished = [path for path in self.path.rglob(f"*{TEMPORARY}") if path.is_file()]
         try:
-            for path in (*newer, *later, *unfinished):
+            for path in (*(chunk.path for chunk in newer), *later, *unfinished):
                 path.unlink()
-            if (self.path / METRICS).exists():
-                os.truncate(self.path / METRICS, metrics_bytes)
+            self._metrics.cut_back(metrics)
         except OSError as error:
             raise atomic.disk_failure(self.path, error) from error
 
@@ -254,6 +245,7 @@ class RunFolder:
 
     def write_results(self, summary: Mapping[str, Any], problem: Problem, best: Mapping16 | None) -> None:
         """summary.json and, where a valid mapping is known, best_mapping.json."""
+        self._hold()
         if best is not None:
             atomic.write(self.path / BEST, mapping_file.dumps(problem, best))
         atomic.write(self.path / SUMMARY, json.dumps(summary, indent=1, allow_nan=False) + "\n")
@@ -262,6 +254,7 @@ class RunFolder:
         """The deployable policy of a generation. RunFailure where the disk refuses."""
         from policies.store import save_policy
 
+        self._hold()
         folder = self.path / POLICIES
         atomic.make_folder(folder)
         path = folder / f"generation-{generation:08d}.safetensors"

@@ -57,7 +57,7 @@ class TwinMember:
         mapping, _ = self._surrogate.take()
         in_turn = self.its_turn
         judged = self._surrogate.judged
-        sources = self._context.archive.column("source")[judged.tickets].tolist()
+        sources = self._context.archive.sources(judged.tickets).tolist()
         self._credit.count([KINDS.get(source, "") for source in sources], judged.good.tolist())
         if in_turn:  # else it filled the time of everybody's round, which does not make them a debtor
             self._share(len(mapping))

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.capabilities import Solution
-from hwsim.mcm.bounds.ideals import cheapest_chain, ideals
+from hwsim.mcm.bounds.ideals import MOST, cheapest_chain, ideals
 from hwsim.mcm.bounds.thin import fill, smaller_selections, thin
 from hwsim.mcm.cost import Tables, costs
 from hwsim.mcm.cuts import best_cuts
@@ -42,10 +42,14 @@ def closed_bound(tables: Tables) -> tuple[float, str]:
         (float(work[0]), "largest node"),
         (float(work.sum()) / tables.chips, f"all work over {tables.chips} chips"),
     ]
+    together = np.concatenate([[0.0], np.cumsum(work)])
     for j in range(2, (len(work) - 1) // tables.chips + 2):
         last = (j - 1) * tables.chips
         found.append(
-            (float(work[last - j + 1 : last + 1].sum()), f"{j} of the {last + 1} largest nodes meet")
+            (
+                float(together[last + 1] - together[last - j + 1]),
+                f"{j} of the {last + 1} largest nodes meet",
+            )
         )
     if 0 <= tables.capacity < int(tables.weight_bytes.sum()) and _hangs_together(tables):
         alone = tables.compute_s[tables.source] if tables.transfers else 0.0
@@ -63,6 +67,8 @@ def bound_of(network: Network, known_s: float, time_limit_s: float) -> tuple[Bou
     cost, why = closed_bound(tables)
     split = None
     for kept in smaller_selections(tables, ~network.copy) if tables.acyclic else ():
+        if len(kept) >= MOST:
+            continue
         left = begun + time_limit_s - time.monotonic()
         small = thin(tables, kept)
         listed = ideals(small, left)

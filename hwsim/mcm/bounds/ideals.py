@@ -24,7 +24,7 @@ from hwsim.jit import kernel
 from hwsim.mcm.cost import Tables
 
 MOST = 20_000
-"""Ideals that are listed; the work grows with their square."""
+"""Ideals that are listed; the work grows with their square. A graph has more of them than nodes."""
 
 
 class Ideals(NamedTuple):
@@ -86,7 +86,7 @@ def _tabulate(tables: Tables, found: list[int]) -> Ideals:
     return Ideals(
         nodes,
         inside @ tables.compute_s,
-        inside.astype(np.int64) @ tables.weight_bytes,
+        np.array([tables.weight_bytes[nodes].sum() for nodes in inside], np.int64),
         cut,
         np.array(start, np.int64),
         np.concatenate(out).astype(np.int64),

@@ -48,7 +48,9 @@ def peaks(
 def stages(tensors: Sequence[tuple[int, int, Sequence[int]]], place: Sequence[int]) -> list[int]:
     """The stage of each node."""
     inputs: list[list[int]] = [[] for _ in place]
+    outputs: list[list[int]] = [[] for _ in place]
     for source, _, readers in tensors:
+        outputs[source] += readers
         for reader in readers:
             inputs[reader].append(source)
     stage: list[int] = []
@@ -59,12 +61,7 @@ def stages(tensors: Sequence[tuple[int, int, Sequence[int]]], place: Sequence[in
         if all(u in alone and place[u] == chip for u in inputs[node]):
             alone.add(node)
     for node in sorted(alone, reverse=True):
-        allowed = [
-            stage[reader] - (place[reader] != place[node])
-            for source, _, readers in tensors
-            for reader in readers
-            if source == node
-        ]
+        allowed = [stage[reader] - (place[reader] != place[node]) for reader in outputs[node]]
         stage[node] = min(allowed, default=stage[node])
     return stage
 
@@ -77,8 +74,43 @@ def _peak(
     place: Sequence[int],
     stage: Sequence[int],
 ) -> int:
+    """The most bytes that a chip holds, its nodes run one by one so that as little is held as can be seen."""
     nodes = [node for node, on in enumerate(place) if on == chip]
-    always = sum(weight_bytes[node] for node in nodes)
+    held, until_the_end, within = _held(chip, tensors, place, stage)
+    always = sum(weight_bytes[node] for node in nodes) + held
+    makes: dict[int, list[int]] = {node: [] for node in nodes}
+    reads: dict[int, list[int]] = {node: [] for node in nodes}
+    inputs: dict[int, set[int]] = {node: set() for node in nodes}
+    for number, readers in within.items():
+        makes[tensors[number][0]].append(number)
+        for reader in readers:
+            reads[reader].append(number)
+            inputs[reader].add(tensors[number][0])
+    ready = {node for node in nodes if not inputs[node]}
+    live, peak = 0, always
+    while ready:
+        # The node after which the least is held; of equal ones the first.
+        after, node = min(
+            (live + _change(node, makes, reads, within, until_the_end, tensors), node) for node in ready
+        )
+        peak = max(peak, always + live + made_bytes[node])
+        live = after
+        ready.remove(node)
+        for number in reads[node]:
+            within[number].discard(node)
+        for number in makes[node]:
+            for reader in within[number]:
+                inputs[reader].discard(node)
+                if not inputs[reader]:
+                    ready.add(reader)
+    return peak
+
+
+def _held(
+    chip: int, tensors: Sequence[tuple[int, int, Sequence[int]]], place: Sequence[int], stage: Sequence[int]
+) -> tuple[int, set[int], dict[int, set[int]]]:
+    """Bytes of tensors that a chip holds all the time, tensors held to the end, and who reads which at once."""
+    always = 0
     until_the_end: set[int] = set()
     within: dict[int, set[int]] = {}
     for number, (source, size, readers) in enumerate(tensors):
@@ -95,35 +127,18 @@ def _peak(
         if len(here) < len(readers):
             always += size
             until_the_end.add(number)
-    waiting = {
-        node: {tensors[number][0] for number, readers in within.items() if node in readers} for node in nodes
-    }
-    live: set[int] = set()
-    peak = always
-    while waiting:
-        choices = []
-        for node, inputs in waiting.items():
-            if not inputs:
-                after = _after(node, live, within, until_the_end, tensors)
-                choices.append((sum(tensors[number][1] for number in after), node, after))
-        _, node, after = min(choices, key=lambda choice: choice[:2])
-        peak = max(peak, always + sum(tensors[number][1] for number in live) + made_bytes[node])
-        live = after
-        for left in within.values():
-            left.discard(node)
-        del waiting[node]
-        for inputs in waiting.values():
-            inputs.discard(node)
-    return peak
+    return always, until_the_end, within
 
 
-def _after(
+def _change(
     node: int,
-    live: set[int],
+    makes: dict[int, list[int]],
+    reads: dict[int, list[int]],
     within: dict[int, set[int]],
     until_the_end: set[int],
     tensors: Sequence[tuple[int, int, Sequence[int]]],
-) -> set[int]:
-    """The tensors that are held once a node has run."""
-    held = live | {number for number in within if tensors[number][0] == node}
-    return {number for number in held if number in until_the_end or within[number] - {node}}
+) -> int:
+    """Bytes held more once a node has run: what it makes for later, less what it is the last to read."""
+    kept = [number for number in makes[node] if number in until_the_end or within[number]]
+    freed = [number for number in reads[node] if number not in until_the_end and within[number] == {node}]
+    return sum(tensors[number][1] for number in kept) - sum(tensors[number][1] for number in freed)

@@ -21,11 +21,13 @@ Whether an interval is as short and an offset as low as possible is not judged; 
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.mmap.judge.pairs import overlaps, windows
 from hwsim.mmap.judge.pools import late_copies
 from hwsim.mmap.layout import Layout
 from hwsim.problem import Violation
@@ -72,20 +74,24 @@ def judge(
     uses: list[list[int]] = [[] for _ in program.tensors]
     for n, use in enumerate(program.buffers):
         uses[use.tensor].append(n)
+    ready = [_in_hbm_from(program, layout, mine) if mine else 0 for mine in uses]
     found = []
     for n, use in enumerate(program.buffers):
-        found += _alone(program, rates, layout, n, uses[use.tensor], literal_copies)
+        found += _alone(program, rates, layout, n, uses[use.tensor], ready[use.tensor], literal_copies)
     found += _groups(program, layout)
-    found += _overlaps(program, layout, np.array([n for n in placed if layout.first[n] >= 0], np.int64))
+    found += overlaps(program, layout, np.array([n for n in placed if layout.first[n] >= 0], np.int64))
     if pools:
         return found + late_copies(program, rates.hbm_Bps, rates.peak_flops, layout)
-    return found + _windows(program, layout) + _supply(program, rates, layout)
+    return found + windows(program, layout) + _supply(program, rates, layout)
 
 
 def _alone(
-    program: Program, rates: Rates, layout: Layout, n: int, uses: list[int], literal: bool
+    program: Program, rates: Rates, layout: Layout, n: int, uses: list[int], ready: int, literal: bool
 ) -> list[Violation]:
-    """What one buffer breaks without regard to room; `uses`: the buffers of its tensor."""
+    """What one buffer breaks without regard to room.
+
+    `uses`: the buffers of its tensor; `ready`: the first step at which that can be copied in.
+    """
     action, where = int(layout.action[n]), program.buffer_name(n)
     size = program.tensors[program.buffers[n].tensor].size_bytes
     offset, span, window = int(layout.offset_bytes[n]), _interval(layout, n), _window(layout, n)
@@ -102,13 +108,13 @@ def _alone(
     if offset + size > rates.capacity_bytes:
         return [Violation("beyond fast memory", where, offset + size, rates.capacity_bytes, "bytes")]
     if action == COPY:
-        return _copy(program, layout, n, uses, literal)
+        return _copy(program, layout, n, ready, literal)
     if window != (-1, -1):
         return [Violation("copy window of a NoCopy", where, window[0], -1, "step")]
     return _no_copy(program, layout, n, uses)
 
 
-def _copy(program: Program, layout: Layout, n: int, uses: list[int], literal: bool) -> list[Violation]:
+def _copy(program: Program, layout: Layout, n: int, ready: int, literal: bool) -> list[Violation]:
     """What a Copy breaks: its window, its interval, and that its tensor is in HBM by then."""
     use, where = program.buffers[n], program.buffer_name(n)
     now, (first, last), (start, end) = use.instruction, _interval(layout, n), _window(layout, n)
@@ -133,7 +139,6 @@ def _copy(program: Program, layout: Layout, n: int, uses: list[int], literal: bo
         ]
     if end >= now or (literal and end != now - 1):
         return [Violation("copy does not end before the instruction", where, end, now - 1, "step")]
-    ready = _in_hbm_from(program, layout, uses)
     return (
         [Violation("copy before the tensor is in HBM", where, ready, start, "step")] if start < ready else []
     )
@@ -162,13 +167,15 @@ def _no_copy(program: Program, layout: Layout, n: int, uses: list[int]) -> list[
         return [Violation("interval does not end at the instruction", where, use.instruction, last, "step")]
     # An earlier use of the tensor must lie at the same place at step `held`: now, or just before the interval begins.
     held = use.instruction if first < 0 else first - 1
-    for other in uses:
+    # The last one first: a tensor that is used often lies there by the use before this one.
+    for k in range(bisect_left(uses, n) - 1, -1, -1):
+        other = uses[k]
         start, end = _interval(layout, other)
         there = layout.offset_bytes[other] == layout.offset_bytes[n] and layout.action[other] in (
             COPY,
             NO_COPY,
         )
-        if other < n and there and 0 <= start <= held <= end:
+        if there and 0 <= start <= held <= end:
             return []
     return [Violation("the tensor does not lie there already", where, held, -1, "step")]
 
@@ -185,36 +192,6 @@ def _groups(program: Program, layout: Layout) -> list[Violation]:
             where = f"{program.buffer_name(m)} and {program.buffer_name(n)}"
             offsets = float(layout.offset_bytes[n]), float(layout.offset_bytes[m])
             found.append(Violation(f"alias group {use.alias_id} is apart", where, *offsets, "bytes"))
-    return found
-
-
-def _overlaps(program: Program, layout: Layout, held: NDArray[np.int64]) -> list[Violation]:
-    """Pairs that overlap in time and place: each of `held` against all that come later in it."""
-    size = np.array([program.tensors[program.buffers[n].tensor].size_bytes for n in held], np.int64)
-    alias = np.array([program.buffers[n].alias_id for n in held], np.int64)
-    first, last, offset = layout.first[held], layout.last[held], layout.offset_bytes[held]
-    found = []
-    for k, n in enumerate(held):
-        later = slice(k + 1, None)
-        clash = (first[later] <= last[k]) & (first[k] <= last[later])
-        clash &= (offset[later] < offset[k] + size[k]) & (offset[k] < offset[later] + size[later])
-        clash &= (alias[later] != alias[k]) | (alias[k] == NO_ALIAS)
-        for m in held[later][clash]:
-            where = f"{program.buffer_name(n)} and {program.buffer_name(m)}"
-            found.append(Violation("two buffers at the same place and time", where, 2, 1, "buffers"))
-    return found
-
-
-def _windows(program: Program, layout: Layout) -> list[Violation]:
-    """Equation 6: pairs of windows with more than one step in common."""
-    copies = np.array([n for n in range(len(program)) if layout.action[n] == COPY], np.int64)
-    start, end = layout.copy_first[copies], layout.copy_last[copies]
-    found = []
-    for k, n in enumerate(copies):
-        common = np.minimum(end[k], end[k + 1 :]) - np.maximum(start[k], start[k + 1 :]) + 1
-        for m in np.flatnonzero(common > 1):
-            where = f"{program.buffer_name(n)} and {program.buffer_name(copies[k + 1 + m])}"
-            found.append(Violation("copies at the same time", where, int(common[m]), 1, "steps"))
     return found
 
 

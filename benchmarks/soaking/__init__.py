@@ -1,0 +1,1 @@
+"""The parts of `benchmarks/soak.py`: what is done to runs, and what they must be like afterwards."""

@@ -1,0 +1,134 @@
+"""What comes from outside while a run goes on: kills, a full disk, and somebody who meddles with its folder."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from soaking.trial import Outcome, Subject, child, fresh, kill, one_line, wait
+
+FULL = ("No space left", "File too large", "too large")
+
+
+def kills(rng: random.Random, all_of: Sequence[Subject], cases: int, folder: Path) -> Iterator[Outcome]:
+    """SIGKILL at a random instant, one to three times; the run is gone on with, and equals the undisturbed one."""
+    done = 0
+    for subject in _in_turn(rng, all_of):
+        if done >= cases:
+            return
+        if fault := subject.prepare(folder):
+            yield Outcome(subject.name, fault)
+            done += 1
+            continue
+        out = fresh(subject, "killed")
+        died = 0
+        for _ in range(rng.randint(1, 3)):
+            log = out.with_suffix(".log")
+            pid = child(subject.command(out), log)
+            time.sleep(rng.uniform(0.0, subject.seconds))
+            kill(pid)
+            died += wait(pid, log)[0] == -signal.SIGKILL
+        if not died:  # the undisturbed run was slower, as the first of all
+            subject.seconds *= 0.7
+        done += died
+        fault = subject.compare(out)
+        if fault and not died:
+            yield Outcome(subject.name, fault)
+        for _ in range(died):
+            yield Outcome(subject.name, fault)
+            fault = ""
+
+
+def full_disk(rng: random.Random, all_of: Sequence[Subject], cases: int, folder: Path) -> Iterator[Outcome]:
+    """No file may grow beyond a random size; the run ends in one line, and goes on where there is room again."""
+    for _, subject in zip(range(cases), _in_turn(rng, all_of), strict=False):
+        if fault := subject.prepare(folder):
+            yield Outcome(subject.name, fault)
+            continue
+        out = fresh(subject, "full")
+        largest = max(path.stat().st_size for path in subject.whole.rglob("*") if path.is_file())
+        limit = int(2000 * (max(largest, 4000) / 2000) ** rng.random())
+        log = out.with_suffix(".log")
+        code, said = wait(child(subject.command(out), log, lambda limit=limit: _limit(limit)), log)
+        fault = one_line(code, said, (0, 1))
+        if code == 1 and not any(word in said for word in FULL):
+            fault = fault or f"named otherwise: {said}"
+        yield Outcome(f"{subject.name}, files of {limit} bytes", fault or subject.compare(out))
+
+
+def _limit(size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def full_volume(rng: random.Random, all_of: Sequence[Subject], cases: int, folder: Path) -> Iterator[Outcome]:
+    """The same on a volume of a random size, where this machine lets one be made; else nothing."""
+    volume = folder / "volume"
+    volume.mkdir(exist_ok=True)
+    for _, subject in zip(range(cases), _in_turn(rng, all_of), strict=False):
+        if fault := subject.prepare(folder):
+            yield Outcome(subject.name, fault)
+            continue
+        whole = sum(path.stat().st_size for path in subject.whole.rglob("*") if path.is_file()) // 1024
+        size = rng.randint(16, max(17, whole))
+        if subprocess.run(_mount(f"size={size}k", volume), capture_output=True, check=False).returncode:
+            return
+        try:
+            out, log = volume / "run", folder / "volume.log"
+            code, said = wait(child(subject.command(out), log), log)
+            fault = one_line(code, said, (0, 1))
+            if code == 1 and not any(word in said for word in FULL):
+                fault = fault or f"named otherwise: {said}"
+            subprocess.run(_mount("remount,size=1g", volume), check=True)
+            yield Outcome(f"{subject.name}, {size} KiB", fault or subject.compare(out))
+        finally:
+            subprocess.run(["umount", str(volume)], check=True)
+
+
+def _mount(options: str, volume: Path) -> list[str]:
+    return ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(volume)]
+
+
+def meddling(rng: random.Random, all_of: Sequence[Subject], cases: int, folder: Path) -> Iterator[Outcome]:
+    """Somebody deletes a part of the folder at a random instant; the run equals the undisturbed one."""
+    done = 0
+    for subject in _in_turn(rng, all_of):
+        if done >= cases:
+            return
+        if fault := subject.prepare(folder):
+            yield Outcome(subject.name, fault)
+            done += 1
+            continue
+        out, log = fresh(subject, "meddled"), folder / "meddled.log"
+        victim = rng.choice(["metrics.csv", "mappings", ".lock"])
+        pid = child(subject.command(out), log)
+        time.sleep(rng.uniform(0.0, subject.seconds))
+        there = (out / victim).exists()
+        if there:
+            shutil.rmtree(out / victim) if (out / victim).is_dir() else os.unlink(out / victim)
+        code, said = wait(pid, log)
+        done += there
+        if there:
+            fault = one_line(code, said, (0,))
+            yield Outcome(f"{subject.name}, {victim} deleted", fault or _after_the_end(subject, out, victim))
+
+
+def _after_the_end(subject: Subject, out: Path, victim: str) -> str:
+    """The comparison; what was deleted after the run had ended is refused by name instead."""
+    if (out / victim).exists() or victim == ".lock":
+        return subject.compare(out)
+    log = out.with_suffix(".log")
+    code, said = wait(child(subject.command(out), log), log)
+    return one_line(code, said, (2,)) or ("" if victim in said else f"named otherwise: {said}")
+
+
+def _in_turn(rng: random.Random, all_of: Sequence[Subject]) -> Iterator[Subject]:
+    """One subject after the other, each round in another order."""
+    while True:
+        yield from rng.sample(all_of, len(all_of))

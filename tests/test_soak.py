@@ -1,0 +1,40 @@
+"""`benchmarks/soak.py` with a few cases of each part: kills, full disks, meddling, false checkpoints, bad boards."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+SOAK = Path(__file__).resolve().parents[1] / "benchmarks" / "soak.py"
+
+
+def table(text: str) -> list[list[str]]:
+    return [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in text.splitlines()
+        if line[:1] == "|"
+    ]
+
+
+def test_a_few_cases_of_each_part_go_well():
+    """Some 30 s of the processor: runs are made, killed and made again in processes of their own."""
+    done = subprocess.run(
+        [sys.executable, str(SOAK), "--small"], capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = table(done.stdout)[2:]
+    assert len(rows) >= 8
+    assert all(int(row[2]) > 0 and row[3] == "0" for row in rows)
+    assert done.stdout.endswith("nothing went wrong\n")
+
+
+def test_the_page_has_a_row_for_each_promise():
+    sys.path.insert(0, str(SOAK.parent))
+    try:
+        promises = importlib.import_module(SOAK.stem).PROMISES
+    finally:
+        sys.path.remove(str(SOAK.parent))
+    rows = table((SOAK.parents[1] / "docs" / "reliability.md").read_text(encoding="utf-8"))
+    assert {promise.text for promise in promises.values()} <= {row[0] for row in rows}
