@@ -107,7 +107,7 @@ class BanksProblem:
             "banks",
             program.name,
             chip.name,
-            rival="largest first",
+            rival="the largest-first rule",
             evaluated="placements",
             place="memory",
             step="instruction",
