@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import resource
 import shutil
@@ -111,12 +110,20 @@ def meddling(rng: random.Random, all_of: Sequence[Subject], cases: int, folder: 
         time.sleep(rng.uniform(0.0, subject.seconds))
         there = (out / victim).exists()
         if there:
-            shutil.rmtree(out / victim) if (out / victim).is_dir() else os.unlink(out / victim)
+            _delete(out / victim)
         code, said = wait(pid, log)
         done += there
         if there:
             fault = one_line(code, said, (0,))
             yield Outcome(f"{subject.name}, {victim} deleted", fault or _after_the_end(subject, out, victim))
+
+
+def _delete(path: Path) -> None:
+    """A file, or a folder to which something may be added meanwhile."""
+    if not path.is_dir():
+        path.unlink(missing_ok=True)
+    while path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _after_the_end(subject: Subject, out: Path, victim: str) -> str:

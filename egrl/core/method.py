@@ -35,7 +35,7 @@ class Method(ABC):
     Attributes:
         ahead: batches that may be asked for before the results of an earlier one are told. With 0 a batch follows from
             all results before it. With more, boards that measure in parallel need not wait for the slowest of a batch.
-            A constant.
+            It is settled before the first batch, and stays.
         phase: what the next `ask` does, for the progress line, where that takes long ("" otherwise).
     """
 

@@ -63,7 +63,7 @@ def unconfirmed(curves: Sequence[Curve], runs: Sequence[PlottedRun]) -> list[str
     return [
         f"{run.path}: the best as it was measured, its luck included: nothing was measured afresh"
         for curve, run in zip(curves, runs, strict=True)
-        if curve.low is None and run.summary.get("evaluator", {}).get("noise", 0.0) > 0
+        if curve.low is None and (run.summary.get("evaluator") or {}).get("noise")
     ]
 
 

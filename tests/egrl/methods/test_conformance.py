@@ -76,12 +76,19 @@ class Watched(Method):
         """`told`: evaluations that it knows of, having been brought back by a state."""
         self.method, self.starts, self.told = method, starts, told
         self.open: list[Proposals] = []
-        self.ahead, self.finished = method.ahead, False
+        self.settled, self.finished = -1, False
+
+    @property
+    def ahead(self) -> int:
+        """The method's, which is the same from the first batch on."""
+        assert self.settled in (-1, self.method.ahead)
+        return self.method.ahead
 
     def ask(self) -> Proposals | None:
         assert self.told >= self.starts
-        assert len(self.open) <= self.ahead == self.method.ahead
+        assert len(self.open) <= self.ahead
         batch = self.method.ask()
+        self.settled = self.method.ahead
         self.finished = batch is None
         if batch is not None and len(batch):
             assert START not in batch.source
