@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from egrl.report import render, story
-from egrl.report.changes import gained, nodes
+from egrl.report.changes import GAINED, gained, nodes
 from egrl.report.memory import memory
 from egrl.report.searching import searching, settings
 from egrl.report.several import compared
@@ -39,7 +39,10 @@ def sections(run: PastRun) -> list[Section]:
         problem, best = run.problem, run.best_mapping()
         changes = gained(problem, best)
         if run.options.evaluator:
-            changes = [replace(s, says=f"{MODELLED} {s.says}") if isinstance(s, Bars) else s for s in changes]
+            changes = [
+                replace(s, says=f"{MODELLED} {s.says}") if isinstance(s, Bars) or s.title == GAINED else s
+                for s in changes
+            ]
         found += changes
         if isinstance(problem, HasSections):
             found += problem.sections(best)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from egrl.runs.summary import OPTIMAL, percent_up
+from egrl.runs.units import cost_text
 from egrl.runs.words import about_of, verdict
 
 
@@ -31,7 +32,20 @@ def sentence(summary: Mapping[str, Any]) -> str:
             "proven to be the best possible" if sure else f"at most {percent_up(gap)} above the best possible"
         )
     advice = verdict(summary)
-    return ", ".join([*parts, spent]) + "." + (f" {advice[0].upper()}{advice[1:]}." if advice else "")
+    said = [", ".join([*parts, spent]), _costs(summary), advice[:1].upper() + advice[1:]]
+    return " ".join(f"{text}." for text in said if text)
+
+
+def _costs(summary: Mapping[str, Any]) -> str:
+    """What the best and the rival cost, who says so, and what nothing costs less than; "" where that is not kept."""
+    best, baseline, bound = summary["best"], summary.get("baseline", {}), summary.get("bound")
+    if "cost" not in best or "cost" not in baseline:
+        return ""
+    unit, about = best.get("unit", "s"), about_of(summary)
+    by = "measured" if about.measured or summary.get("evaluator") else "estimated by a model, not measured"
+    least = "" if bound is None else f"; no mapping costs less than {cost_text(bound, unit)}"
+    costs = f"{cost_text(best['cost'], unit)} instead of {cost_text(baseline['cost'], unit)}"
+    return f"It costs {costs}, {by}{least}"
 
 
 def title(summary: Mapping[str, Any]) -> str:

@@ -93,7 +93,8 @@ def test_equal_runs_give_equal_pages_but_for_times(runs, tmp_path):
 def test_what_gained_the_time_adds_up_to_the_latencies(runs):
     past = PastRun.read(runs[0])
     problem, best = past.problem, past.best_mapping()
-    causes, moved = gained(problem, best)
+    gains, causes, moved = gained(problem, best)
+    assert isinstance(gains, Table)
     assert isinstance(causes, Bars)
     assert isinstance(moved, Table)
     before, after = (sum(values) for values in causes.series.values())
@@ -103,6 +104,12 @@ def test_what_gained_the_time_adds_up_to_the_latencies(runs):
     differ = (problem.baseline.mapping != best) & live
     assert sum(row[3] for row in moved.rows) == differ.sum()
     assert sum(row[4] for row in moved.rows) == problem.space.size_bytes[differ].sum()
+    assert sum(row[4] for row in gains.rows) == pytest.approx(before - after, abs=1e-15)
+    assert all(row[4] == row[2] - row[3] for row in gains.rows)
+    assert sum(row[1] for row in gains.rows) == len(best)
+    own = {moved: row for moved, *row in gains.rows}
+    unmoved = own.get("nothing of their own", [0])[0]
+    assert unmoved == len(best) - differ.any(axis=1).sum()
     table = nodes(problem, best)
     gain = [name for name, _ in table.columns].index("gain")
     assert sum(row[gain] for row in table.rows) == pytest.approx(before - after)
@@ -255,6 +262,10 @@ def test_the_first_sentence():
     summary |= {"gap": 0.0129, "evaluations": 4200, "seconds": 280.4}
     told = "1.0725x the compiler, at most 1.29% above the best possible, 4,200 evaluations, 280 s."
     assert story.sentence(summary) == told
+    whole = {**summary, "baseline": {"cost": 107e-6}, "bound": 98e-6, "best": {**best, "cost": 1e-4}}
+    costs = "It costs 100.00 us instead of 107.00 us, estimated by a model, not measured; no mapping costs less"
+    costs += " than 98.00 us."
+    assert story.sentence(whole) == f"{told} {costs}"
     assert "proven to be the best possible" in story.sentence({**summary, "gap": 0.0})
     assert (
         story.sentence({**summary, "best": None}) == "No valid mapping was found in 4,200 evaluations, 280 s."
