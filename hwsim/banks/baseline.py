@@ -76,4 +76,7 @@ def shortage(tables: Tables, places: Sequence[Place], memories: Sequence[str]) -
     here.sort(key=lambda n: -int(least[n]))
     names = ", ".join(f"{places[n].name} ({int(least[n])})" for n in here[:NAMED])
     more = f" and {len(here) - NAMED} more" if len(here) > NAMED else ""
-    return f"at step {step} {names}{more} need {int(demand[step])} bytes together, the banks have {banks}"
+    together = f"at instruction {step} {names}{more} need {int(demand[step])} bytes together"
+    if demand[step] <= tables.capacity_bytes.sum():
+        return f"{together}, which no way to share them out over the banks fits: they have {banks}"
+    return f"{together}, the banks have {banks}"

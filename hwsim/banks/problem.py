@@ -75,6 +75,9 @@ class BanksProblem:
     cost      seconds of one run of the program, by `hwsim/banks/tables.py`; constants are read from the slowest memory
     reward    (baseline cost / cost)^2; -1 where a place found no room at all
     valid     at every instruction every memory holds what lives in it
+
+    Attributes:
+        program: whose tensors are placed.
     """
 
     def __init__(
@@ -86,7 +89,7 @@ class BanksProblem:
             InputError: no placement fits, or none was found; a pin of no tensor.
         """
         self.config = config or BanksConfig()
-        self._program, self._chip = program, chip
+        self.program, self._chip = program, chip
         self._banks = banks or Banks(
             tuple(memory.capacity_bytes for memory in chip.memories),
             (self.config.align_bytes,) * len(chip.memories),
@@ -190,7 +193,7 @@ class BanksProblem:
     @cached_property
     def observation(self) -> Observation:
         """A node a place: its size and life as shares, its uses, and bytes moved for a byte held a step."""
-        tables, steps = self.tables, len(self._program.instructions)
+        tables, steps = self.tables, len(self.program.instructions)
         size = self.space.size_bytes[:, 0].astype(np.float64)
         life = (tables.last - tables.first + 1).astype(np.float64)
         features = np.stack(
@@ -213,7 +216,7 @@ class BanksProblem:
         of = {tensor: number for number, place in enumerate(self.places) for tensor in place.tensors}
         read: dict[int, set[int]] = {}
         edges: set[tuple[int, int]] = set()
-        for buffer in self._program:
+        for buffer in self.program:
             if buffer.is_output:
                 edges |= {(source, of[buffer.tensor]) for source in read.get(buffer.instruction, ())}
             else:
@@ -228,4 +231,4 @@ class BanksProblem:
 
     def files(self) -> dict[str, str]:
         """The program and the chip as text."""
-        return {"program.json": to_json(self._program), "chip.toml": chip_file(self._chip)}
+        return {"program.json": to_json(self.program), "chip.toml": chip_file(self._chip)}

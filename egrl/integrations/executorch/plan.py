@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hwsim.allocation.judge import judge
 from hwsim.problem import Violation
@@ -73,7 +73,8 @@ class Plan:
             rows = [row for row in self.rows if row.mem_id == bank.mem_id]
             buffers = [(row.name, row.size_bytes, row.first, row.last + 1) for row in rows]
             offsets = [row.offset_bytes for row in rows]
-            found += judge(buffers, offsets, bank.size_bytes, bank.align_bytes)
+            broken = judge(buffers, offsets, bank.size_bytes, bank.align_bytes)
+            found += [replace(each, where=f"{each.where} in {bank.name}") for each in broken]
             found += [
                 Violation(
                     f"{bank.name} is taken below", row.name, bank.begin_bytes, row.offset_bytes, "bytes"

@@ -34,6 +34,11 @@ def dumps(problem: Problem, mapping: Mapping16, seconds: float, seed: int) -> st
     """
     if not isinstance(problem, BanksProblem):
         raise InputError(f"--to executorch: expected a run of the problem banks, found {problem.about.name}")
+    if problem.program.source != "executorch":
+        raise InputError(
+            "--to executorch: expected a run of what `egrl import MODEL.pt2 --to executorch` made, found one of"
+            f" {problem.about.workload}, whose tensors are not ExecuTorch's"
+        )
     align_bytes = problem.config.align_bytes
     memories = allocate(problem, mapping, align_bytes, seconds, seed)
     for memory in memories:

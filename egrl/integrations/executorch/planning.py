@@ -109,6 +109,7 @@ class Algorithm(MemoryPlanningAlgorithmSuite):
         self.__name__ = NAME
         self.plans: list[Plan] = []
         self._planner = planner
+        self._with_constants = False
 
     def _plan(
         self,
@@ -126,9 +127,13 @@ class Algorithm(MemoryPlanningAlgorithmSuite):
         exported = of_specs.read(graph_module, roots, NAME)
         constants = None
         if self._planner.takes_constants and graph_signature is not None:
-            parameters = (
-                graph_signature.inputs_to_parameters
-            )  # the runtime fills no lifted constant in an arena
+            # Methods share their arenas, and each would write its constants over the other's.
+            if self._with_constants:
+                raise InputError(
+                    "constants=True: expected a program of one method and a planner of its own, found a second method"
+                )
+            self._with_constants = True
+            parameters = graph_signature.inputs_to_parameters  # no lifted constant: the runtime fills none
             constants = of_specs.read(graph_module, roots, NAME, parameters)
         banks = tuple(self._banks(alignment, graph_module, extra_padding))
         known = {bank.mem_id for bank in banks}

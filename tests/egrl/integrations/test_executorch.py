@@ -181,3 +181,32 @@ def _chip_text():
     from hwsim.nnpi.chip import chip_file, load_chip
 
     return chip_file(load_chip("edge"))
+
+
+def test_a_run_of_what_executorch_does_not_plan_is_no_plan_for_it(tmp_path, capsys):
+    argv = [
+        "run",
+        "--problem",
+        "banks",
+        "--workload",
+        "alexnet",
+        "--method",
+        "random",
+        "--gens",
+        "1",
+        "--quiet",
+    ]
+    assert main([*argv, "--bound-seconds", "0", "--out", str(tmp_path / "r")]) == 0
+    capsys.readouterr()
+    argv = ["export", str(tmp_path / "r"), "--to", "executorch", "-o", str(tmp_path / "plan.json")]
+    refuse(capsys, argv, "egrl import MODEL.pt2 --to executorch")
+    assert not (tmp_path / "plan.json").exists()
+
+
+@needs_executorch
+def test_constants_in_banks_are_of_one_method_and_leave_no_bound():
+    algorithm = planner(_map(4 * FAST), "edge", seconds=2, constants=True)
+    _lowered(algorithm)
+    assert algorithm.plans[-1].bound_s == 0.0
+    with pytest.raises(InputError, match="found a second method"):
+        _lowered(algorithm)

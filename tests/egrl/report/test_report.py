@@ -263,7 +263,9 @@ def test_the_first_sentence():
     told = "1.0725x the compiler, at most 1.29% above the best possible, 4,200 evaluations, 280 s."
     assert story.sentence(summary) == told
     whole = {**summary, "baseline": {"cost": 107e-6}, "bound": 98e-6, "best": {**best, "cost": 1e-4}}
-    costs = "It costs 100.00 us instead of 107.00 us, estimated by a model, not measured; no mapping costs less"
+    costs = (
+        "It costs 100.00 us instead of 107.00 us, estimated by a model, not measured; no mapping costs less"
+    )
     costs += " than 98.00 us."
     assert story.sentence(whole) == f"{told} {costs}"
     assert "proven to be the best possible" in story.sentence({**summary, "gap": 0.0})

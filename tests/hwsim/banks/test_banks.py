@@ -120,3 +120,12 @@ def test_what_does_not_fit_is_said_with_tensors_banks_and_bytes():
     assert "\n" not in said
     with pytest.raises(InputError, match="t0 needs 160 bytes, the banks have dram 159, sram 100"):
         BanksProblem(program, chip(159, 100))
+
+
+def test_tensors_that_fit_together_and_not_apart_are_said_to_be_so():
+    # Of the three that live at once two must share a bank, and no bank has room for two.
+    program = chain([160] * 4, [2, 2, 2, 2])
+    with pytest.raises(
+        InputError, match="480 bytes together, which no way to share them out over the banks fits"
+    ):
+        BanksProblem(program, chip(300, 300))
