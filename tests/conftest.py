@@ -6,9 +6,14 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
+from egrl.runs import progress
+
 # A loaded machine must not fail a property: no deadlines, no complaints about slow draws.
 settings.register_profile("egrl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("egrl")
+
+# Nor change what is said: nothing is announced as slow (test_progress.py sets its own limit).
+progress.SLOW_SECONDS = 1e6
 
 # No test learns FFT plans into the user's own wisdom, nor searches with what is there.
 _wisdom = tempfile.TemporaryDirectory(prefix="egrl-wisdom-")  # removed when the tests end

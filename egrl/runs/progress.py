@@ -18,6 +18,8 @@ from egrl.core.log import LOG
 from egrl.core.recorder import Observer
 from hwsim.jit import before_compiling
 
+SLOW_SECONDS = 1.0  # what takes longer is announced
+
 
 class Silent:
     """Says nothing."""
@@ -126,9 +128,9 @@ def note(text: str, quiet: bool) -> None:
 
 
 @contextlib.contextmanager
-def note_if_slow(text: str, quiet: bool, seconds: float = 1.0) -> Iterator[None]:
-    """A line for people on stderr where what is done within takes longer than so many seconds."""
-    timer = threading.Timer(seconds, note, (text, quiet))
+def note_if_slow(text: str, quiet: bool) -> Iterator[None]:
+    """A line for people on stderr where what is done within takes longer than `SLOW_SECONDS`."""
+    timer = threading.Timer(SLOW_SECONDS, note, (text, quiet))
     timer.daemon = True
     timer.start()
     try:

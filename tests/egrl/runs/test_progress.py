@@ -60,7 +60,8 @@ def test_a_search_says_it_before_its_progress(tmp_path, capsys, monkeypatch, qui
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0.0, True), (60.0, False)])
-def test_what_takes_long_is_said(capsys, seconds, said):
-    with progress.note_if_slow("proving a bound, 10 s at most", False, seconds):
+def test_what_takes_long_is_said(capsys, monkeypatch, seconds, said):
+    monkeypatch.setattr(progress, "SLOW_SECONDS", seconds)
+    with progress.note_if_slow("proving a bound, 10 s at most", quiet=False):
         time.sleep(0.2)
     assert capsys.readouterr().err == ("egrl: proving a bound, 10 s at most\n" if said else "")
