@@ -17,16 +17,14 @@ What is asked and answered is kept in RUN/confirmations.jsonl by generation: wha
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from egrl.core import atomic
 from egrl.core.archive import Archive
 from egrl.core.executor import CONFIRMED
 from egrl.core.failure import RunFailure
@@ -34,11 +32,11 @@ from egrl.core.proposals import Proposals
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.contenders import contenders
+from egrl.measure.lines import Lines
 from egrl.measure.race import Fresh, Race
 from egrl.measure.records import Record, digest
 from hwsim.measure import Measurement, speedup_interval
 from hwsim.problem import Evaluation, Keys
-from workloads.files import read_bytes
 
 FILE = "confirmations.jsonl"
 KIND = "confirmation"
@@ -52,28 +50,19 @@ class Confirmations:
         """`noise` is the relative standard deviation of a measurement."""
         self._config, self._noise = config, noise
         self._fresh: dict[int, Fresh] = {}
-        self._stream: IO[bytes] | None = None
-        self._path = Path(FILE)
+        self._lines: Lines | None = None
 
     def attach(self, folder: Path) -> None:
         """Begin with what the run folder has, and write there. RunFailure where the disk refuses."""
-        self._path, whole = folder / FILE, 0
-        if self._path.exists():
-            content = read_bytes(self._path, "the confirmations of the run")
-            whole = content.rfind(b"\n") + 1
-            for line in content[:whole].splitlines():
-                self._read(line)
-        try:
-            self._stream = open(self._path, "ab")  # noqa: SIM115
-            self._stream.truncate(whole)
-        except OSError as error:
-            raise atomic.disk_failure(self._path, error) from error
+        self._lines = Lines(folder / FILE, "the confirmations of the run", KIND, VERSION)
+        for entry in self._lines.found:
+            self._read(entry)
 
     def close(self) -> None:
-        """Write no more."""
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            stream.close()
+        """Write no more. RunFailure where the disk refuses."""
+        lines, self._lines = self._lines, None
+        if lines is not None:
+            lines.close()
 
     def at(self, generation: int) -> Fresh | None:
         """What was chosen at the end of that generation; None where nothing was."""
@@ -131,10 +120,9 @@ class Confirmations:
                 race.run(self._fresh[number])
         return race
 
-    def _read(self, line: bytes) -> None:
-        """A line; one that is no confirmation is passed over."""
+    def _read(self, entry: Mapping[str, Any]) -> None:
+        """One that is no confirmation is passed over."""
         try:
-            entry: Mapping[str, Any] = json.loads(line)
             latency: Sequence[float] | None = entry["latency_s"]
             found = None if latency is None else tuple(float(s) for s in latency)
             number = int(entry["generation"])
@@ -143,16 +131,10 @@ class Confirmations:
             return
 
     def _append(self, fresh: Fresh) -> None:
-        if self._stream is None:
-            return
-        latency = None if fresh.latency_s is None else list(fresh.latency_s)
-        entry: dict[str, Any] = {"kind": KIND, "version": VERSION, "generation": fresh.generation}
-        try:
-            entry |= {"evaluation": fresh.ticket, "mapping": fresh.key, "latency_s": latency}
-            self._stream.write(json.dumps(entry).encode() + b"\n")
-            self._stream.flush()
-        except OSError as error:
-            raise atomic.disk_failure(self._path, error) from error
+        if self._lines is not None:
+            latency = None if fresh.latency_s is None else list(fresh.latency_s)
+            entry = {"generation": fresh.generation, "evaluation": fresh.ticket, "mapping": fresh.key}
+            self._lines.add(entry | {"latency_s": latency})
 
 
 class ConfirmingBoards:

@@ -7,26 +7,21 @@ canonical form, so that what is proposed again, in this run or after resuming, i
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import threading
-import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from egrl.core import atomic
+from egrl.measure.lines import Lines
 from hwsim.problem import Mapping16, Status
-from workloads.files import read_bytes
 
 FILE = "measurements.jsonl"
 LOG = "evaluator.log"
 KIND = "measurement"
 VERSION = 1
-SYNC_S = 1.0
-"""At most so much measuring is lost where the machine itself dies; a killed process loses nothing."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +53,8 @@ class Measurements:
 
     def __init__(self) -> None:
         self._records: dict[str, Record] = {}
-        self._stream: IO[bytes] | None = None
-        self._path = Path(FILE)
+        self._lines: Lines | None = None
         self._lock = threading.Lock()
-        self._synced = 0.0
 
     def __len__(self) -> int:
         return len(self._records)
@@ -74,35 +67,24 @@ class Measurements:
         """Keep a record. RunFailure where the disk refuses."""
         with self._lock:
             self._records[key] = record
-            if self._stream is not None:
-                self._append(key, record)
+            if self._lines is not None:
+                self._lines.add(_entry(key, record))
 
     def attach(self, folder: Path) -> None:
         """Read what the run folder has, and write there from now on, what is already known first.
 
-        A last line that was cut off is dropped; any other line that is not a record is passed over and kept in the
-        file. RunFailure where the disk refuses.
+        A line that is no record is passed over and kept in the file. RunFailure where the disk refuses.
         """
-        self._path = folder / FILE
         known, self._records = self._records, {}
-        whole = 0
-        if self._path.exists():
-            content = read_bytes(self._path, "the measurements of the run")
-            whole = content.rfind(b"\n") + 1
-            for line in content[:whole].splitlines():
-                self._read(line)
-        try:
-            self._stream = open(self._path, "ab")  # noqa: SIM115
-            self._stream.truncate(whole)
-        except OSError as error:
-            raise atomic.disk_failure(self._path, error) from error
+        self._lines = Lines(folder / FILE, "the measurements of the run", KIND, VERSION)
+        for entry in self._lines.found:
+            self._read(entry)
         for key, record in known.items():
             if key not in self._records:
                 self.put(key, record)
 
-    def _read(self, line: bytes) -> None:
+    def _read(self, entry: Mapping[str, Any]) -> None:
         try:
-            entry = json.loads(line)
             self._records[str(entry["mapping"])] = Record(
                 Status[str(entry["status"]).upper()],
                 tuple(float(s) for s in entry["latency_s"]),
@@ -113,37 +95,23 @@ class Measurements:
         except (ValueError, KeyError, TypeError):
             return
 
-    def _append(self, key: str, record: Record) -> None:
-        assert self._stream is not None
-        entry: dict[str, Any] = {
-            "kind": KIND,
-            "version": VERSION,
-            "mapping": key,
-            "status": record.status.name.lower(),
-            "latency_s": list(record.samples_s),
-            "epsilon": record.epsilon,
-            "request_s": round(record.request_s, 6),
-            "reason": record.reason,
-        }
-        try:
-            self._stream.write(json.dumps(entry).encode() + b"\n")
-            self._stream.flush()
-            if time.monotonic() - self._synced >= SYNC_S:
-                os.fsync(self._stream.fileno())
-                self._synced = time.monotonic()
-        except OSError as error:
-            raise atomic.disk_failure(self._path, error) from error
-
     def close(self) -> None:
         """Make everything durable."""
         with self._lock:
-            stream, self._stream = self._stream, None
-            if stream is not None:
-                try:
-                    os.fsync(stream.fileno())
-                    stream.close()
-                except OSError as error:
-                    raise atomic.disk_failure(self._path, error) from error
+            lines, self._lines = self._lines, None
+            if lines is not None:
+                lines.close()
+
+
+def _entry(key: str, record: Record) -> dict[str, Any]:
+    return {
+        "mapping": key,
+        "status": record.status.name.lower(),
+        "latency_s": list(record.samples_s),
+        "epsilon": record.epsilon,
+        "request_s": round(record.request_s, 6),
+        "reason": record.reason,
+    }
 
 
 class EvaluatorLog:

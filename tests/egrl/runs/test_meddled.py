@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -93,6 +94,26 @@ def same_rows(a: Path, b: Path) -> None:
         astuple(PastRun.read(a).evaluations()), astuple(PastRun.read(b).evaluations()), strict=True
     ):
         np.testing.assert_array_equal(one, two)
+
+
+def measured(out: Path, meddle: Callable[[Path], object] = lambda path: None) -> set[str]:
+    """What the file of measurements has after six generations; `meddle` is called with it after the third."""
+    file = out / "measurements.jsonl"
+    egrl.search(
+        "alexnet", method="random", gens=6, bound_seconds=0.0, out=out,
+        evaluator=lambda mapping: 1e-3 + 1e-6 * len(str(mapping)),
+        on_generation=lambda row: meddle(file) if row["generation"] == 3 else None,
+    )  # fmt: skip
+    return {json.loads(line)["mapping"] for line in file.read_text().splitlines()}
+
+
+@pytest.mark.parametrize("meddle", [Path.unlink, empty])
+def test_what_boards_said_is_written_again(meddle, tmp_path):
+    with pytest.warns(
+        Notice, match=r"measurements\.jsonl: deleted or cut while the run goes on; written again"
+    ):
+        kept = measured(tmp_path / "run", meddle)
+    assert kept == measured(tmp_path / "whole")
 
 
 def test_a_touched_file_is_no_other(whole, tmp_path, recwarn):

@@ -1,0 +1,97 @@
+"""A file of JSON lines that a run adds to: what was measured, what was confirmed."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from egrl.core import atomic
+from workloads.errors import Notice
+from workloads.files import read_bytes
+
+SYNC_S = 1.0
+"""At most so much is lost where the machine itself dies; a killed process loses nothing."""
+
+
+class Lines:
+    """The file, open until `close`; for one thread at a time.
+
+    What it has is kept in memory, too: a file that somebody deletes or cuts meanwhile is written again.
+
+    Attributes:
+        path: of the file.
+        found: the objects that it had when it was opened. A last line that was cut off is dropped; a line that is no
+            object is passed over and stays in the file.
+    """
+
+    def __init__(self, path: Path, what: str, kind: str, version: int) -> None:
+        """Open it, or begin it.
+
+        Args:
+            path: of the file.
+            what: it has, for an error ("the measurements of the run").
+            kind, version: that each line says of itself.
+
+        Raises:
+            InputError: it is there and cannot be read.
+            RunFailure: the disk refuses.
+        """
+        self.path = path
+        self._head = {"kind": kind, "version": version}
+        content = read_bytes(path, what) if path.exists() else b""
+        self._content = bytearray(content[: content.rfind(b"\n") + 1])
+        self.found = [entry for line in self._content.splitlines() if (entry := _object(line)) is not None]
+        self._synced = 0.0
+        try:
+            self._stream = path.open("ab")
+            self._stream.truncate(len(self._content))
+        except OSError as error:
+            raise atomic.disk_failure(path, error) from error
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Another line. RunFailure where the disk refuses."""
+        line = json.dumps({**self._head, **entry}).encode() + b"\n"
+        try:
+            self._mend()
+            self._stream.write(line)
+            self._stream.flush()
+            self._content += line
+            if time.monotonic() - self._synced >= SYNC_S:
+                os.fsync(self._stream.fileno())
+                self._synced = time.monotonic()
+        except OSError as error:
+            raise atomic.disk_failure(self.path, error) from error
+
+    def close(self) -> None:
+        """Make everything durable, and add no more. RunFailure where the disk refuses."""
+        if self._stream.closed:
+            return
+        try:
+            self._mend()
+            os.fsync(self._stream.fileno())
+            self._stream.close()
+        except OSError as error:
+            raise atomic.disk_failure(self.path, error) from error
+
+    def _mend(self) -> None:
+        # A longer one may be another process's by now, which the lock of the folder is for.
+        if self.path.is_file() and self.path.stat().st_size >= len(self._content):
+            return
+        text = f"{self.path}: deleted or cut while the run goes on; written again, nothing is lost"
+        warnings.warn(Notice(text), stacklevel=2)
+        self._stream.close()
+        atomic.write(self.path, bytes(self._content))
+        self._stream = self.path.open("ab")
+
+
+def _object(line: bytes | bytearray) -> dict[str, Any] | None:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) else None
