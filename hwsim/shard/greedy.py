@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.shard.cost import pair_at
 from hwsim.shard.tables import Tables
-from hwsim.shard.usage import add, most, usage_of
+from hwsim.shard.usage import Usage, most, take, usage_of
 from workloads.sharding import FORBIDDEN_FROM
 
 
@@ -64,7 +64,7 @@ def _propagate(
     begin: NDArray[np.int64],
     open: NDArray[np.bool_],
     least: NDArray[np.int16],
-    tree: tuple[NDArray[np.int64], NDArray[np.int64]],
+    tree: Usage,
 ) -> None:
     """Close what has no support any more, from the nodes `begin` on; `tree` is kept that of `least`."""
     nodes = len(least)
@@ -84,10 +84,8 @@ def _propagate(
             other = t.edge_nodes[edge, 0] + t.edge_nodes[edge, 1] - node
             if not _revise(t, edge, other, node, open):
                 continue
-            lower, upper, old = t.lower[other], t.upper[other], t.first[other] + least[other]
-            if not open[old]:
-                least[other] = _least(t, other, open)
-                add(tree, lower, upper, t.usage[t.first[other] + least[other]] - t.usage[old])
+            if not open[t.first[other] + least[other]]:
+                take(t, least, tree, other, _least(t, other, open))
             if not waits[other]:
                 queue[(head + length) % nodes] = other
                 waits[other] = True
@@ -122,8 +120,7 @@ def greedy(t: Tables, price: float) -> NDArray[np.int16]:
                     cost += t.edge_cost[at]
             if cost < lowest:
                 best, lowest = s, cost
-        add(tree, lower, upper, t.usage[first + best] - t.usage[first + least[n]])
-        least[n] = best
+        take(t, least, tree, n, best)
         shrinks = False
         for s in range(t.first[n + 1] - first):
             shrinks |= open[first + s] and s != best

@@ -15,7 +15,7 @@ from hwsim.keys import uniform
 from hwsim.shard.cost import cost_of
 from hwsim.shard.repair import best_answer
 from hwsim.shard.tables import Tables
-from hwsim.shard.usage import add, usage_of
+from hwsim.shard.usage import take, usage_of
 from workloads.sharding import FORBIDDEN_FROM
 
 SWEEPS = 0.05
@@ -59,9 +59,7 @@ def _sweep(t: Tables, choice: NDArray[np.int16], begin: int, end: int) -> None:
     for n in range(begin, end):
         answer, _ = best_answer(t, choice, tree, n)
         if answer != choice[n]:
-            more = t.usage[t.first[n] + answer] - t.usage[t.first[n] + choice[n]]
-            add(tree, t.lower[n], t.upper[n], more)
-            choice[n] = answer
+            take(t, choice, tree, n, answer)
 
 
 @kernel
@@ -91,8 +89,7 @@ def moved(t: Tables, choice: NDArray[np.int16], key: np.uint64) -> NDArray[np.in
     changed[0], length, at = node, 1, 0
     seen = np.zeros(len(out), np.bool_)
     seen[node] = True
-    add(tree, t.lower[node], t.upper[node], t.usage[first + to] - t.usage[first + out[node]])
-    out[node] = to
+    take(t, out, tree, node, to)
     while at < length:
         node = changed[at]
         at += 1
@@ -104,9 +101,7 @@ def moved(t: Tables, choice: NDArray[np.int16], key: np.uint64) -> NDArray[np.in
             seen[other] = True
             answer, _ = best_answer(t, out, tree, other)
             if answer != out[other]:
-                more = t.usage[t.first[other] + answer] - t.usage[t.first[other] + out[other]]
-                add(tree, t.lower[other], t.upper[other], more)
-                out[other] = answer
+                take(t, out, tree, other, answer)
                 changed[length] = other
                 length += 1
     return out

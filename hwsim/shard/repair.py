@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.shard.cost import cost_of, pair_at, totals
 from hwsim.shard.tables import Tables
-from hwsim.shard.usage import add, most, usage_of
+from hwsim.shard.usage import Usage, most, take, usage_of
 from workloads.sharding import FORBIDDEN_FROM
 
 
@@ -31,9 +31,7 @@ def _in_conflict(t: Tables, choice: NDArray[np.int16], node: int) -> bool:
 
 
 @kernel
-def best_answer(
-    t: Tables, choice: NDArray[np.int16], tree: tuple[NDArray[np.int64], NDArray[np.int64]], n: int
-) -> tuple[int, bool]:
+def best_answer(t: Tables, choice: NDArray[np.int16], tree: Usage, n: int) -> tuple[int, bool]:
     """The strategy of a node with the fewest forbidden costs, of equal ones the cheapest, while the others keep theirs;
     and whether it has fewer than now. It fits the limit or uses no more than now; ties are left as they are."""
     lower, upper, first = t.lower[n], t.upper[n], t.first[n]
@@ -51,7 +49,7 @@ def best_answer(
 
 
 @kernel
-def _settle(t: Tables, choice: NDArray[np.int16], tree: tuple[NDArray[np.int64], NDArray[np.int64]]) -> bool:
+def _settle(t: Tables, choice: NDArray[np.int16], tree: Usage) -> bool:
     """Give nodes in conflict, in order, their best answers, where fewer costs are forbidden then; whether any was."""
     changed = False
     for n in range(len(choice)):
@@ -59,8 +57,7 @@ def _settle(t: Tables, choice: NDArray[np.int16], tree: tuple[NDArray[np.int64],
             continue
         best, fewer = best_answer(t, choice, tree, n)
         if fewer:  # of as many forbidden costs as now none is taken: that could go on for ever
-            add(tree, t.lower[n], t.upper[n], t.usage[t.first[n] + best] - t.usage[t.first[n] + choice[n]])
-            choice[n] = best
+            take(t, choice, tree, n, best)
             changed = True
     return changed
 
@@ -87,7 +84,7 @@ def _cheapest_relief(t: Tables, choice: NDArray[np.int16], n: int, over: int) ->
 
 
 @kernel
-def _relieve(t: Tables, choice: NDArray[np.int16], tree: tuple[NDArray[np.int64], NDArray[np.int64]]) -> bool:
+def _relieve(t: Tables, choice: NDArray[np.int16], tree: Usage) -> bool:
     """Give nodes in use where the limit is broken a strategy that uses less, where that is cheapest first, until it is
     kept; whether any was changed."""
     if most(tree, 0, t.points) <= t.limit:
@@ -111,15 +108,13 @@ def _relieve(t: Tables, choice: NDArray[np.int16], tree: tuple[NDArray[np.int64]
         _, forbidden = cost_of(t, choice, n, to[n])
         _, forbidden_now = cost_of(t, choice, n, choice[n])
         if forbidden <= forbidden_now:
-            less = t.usage[t.first[n] + choice[n]] - t.usage[t.first[n] + to[n]]
-            add(tree, t.lower[n], t.upper[n], -less)
-            choice[n] = to[n]
+            take(t, choice, tree, n, to[n])
             changed = True
     return changed
 
 
 @kernel
-def _mend(t: Tables, choice: NDArray[np.int16], tree: tuple[NDArray[np.int64], NDArray[np.int64]]) -> None:
+def _mend(t: Tables, choice: NDArray[np.int16], tree: Usage) -> None:
     """Settle and relieve in place until neither changes anything; what is valid stays as it is."""
     changes = True
     while changes:
@@ -128,37 +123,24 @@ def _mend(t: Tables, choice: NDArray[np.int16], tree: tuple[NDArray[np.int64], N
 
 
 @kernel
-def _yield_pairs(
-    t: Tables,
-    choice: NDArray[np.int16],
-    to: NDArray[np.int16],
-    tree: tuple[NDArray[np.int64], NDArray[np.int64]],
-) -> bool:
+def _yield_pairs(t: Tables, choice: NDArray[np.int16], to: NDArray[np.int16], tree: Usage) -> bool:
     """Set nodes in conflict, in order, to the strategies of `to`; whether any was."""
     changed = False
     for n in range(len(choice)):
         if choice[n] != to[n] and _in_conflict(t, choice, n):
-            less = t.usage[t.first[n] + choice[n]] - t.usage[t.first[n] + to[n]]
-            add(tree, t.lower[n], t.upper[n], -less)
-            choice[n] = to[n]
+            take(t, choice, tree, n, to[n])
             changed = True
     return changed
 
 
 @kernel
-def _yield_memory(
-    t: Tables,
-    choice: NDArray[np.int16],
-    to: NDArray[np.int16],
-    tree: tuple[NDArray[np.int64], NDArray[np.int64]],
-) -> bool:
+def _yield_memory(t: Tables, choice: NDArray[np.int16], to: NDArray[np.int16], tree: Usage) -> bool:
     """Set nodes that use more than in `to` where the limit is broken to its strategies; whether any was."""
     changed = False
     for n in range(len(choice)):
         less = t.usage[t.first[n] + choice[n]] - t.usage[t.first[n] + to[n]]
         if less > 0 and most(tree, t.lower[n], t.upper[n]) > t.limit:
-            add(tree, t.lower[n], t.upper[n], -less)
-            choice[n] = to[n]
+            take(t, choice, tree, n, to[n])
             changed = True
     return changed
 

@@ -19,7 +19,7 @@ Usage = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 @kernel
-def usage_of(t: Tables, choice: NDArray[np.int16]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def usage_of(t: Tables, choice: NDArray[np.int16]) -> Usage:
     """The tree of a choice [N]."""
     half = 2
     while half < t.points + 2:
@@ -38,7 +38,7 @@ def usage_of(t: Tables, choice: NDArray[np.int16]) -> tuple[NDArray[np.int64], N
 
 
 @kernel
-def add(tree: tuple[NDArray[np.int64], NDArray[np.int64]], lower: int, upper: int, amount: int) -> None:
+def add(tree: Usage, lower: int, upper: int, amount: int) -> None:
     """Add an amount at the points lower <= point < upper."""
     if lower >= upper or amount == 0:
         return
@@ -62,7 +62,15 @@ def add(tree: tuple[NDArray[np.int64], NDArray[np.int64]], lower: int, upper: in
 
 
 @kernel
-def most(tree: tuple[NDArray[np.int64], NDArray[np.int64]], lower: int, upper: int) -> int:
+def take(t: Tables, choice: NDArray[np.int16], tree: Usage, node: int, to: int) -> None:
+    """Give a node another strategy, in the choice and in its tree."""
+    first = t.first[node]
+    add(tree, t.lower[node], t.upper[node], t.usage[first + to] - t.usage[first + choice[node]])
+    choice[node] = to
+
+
+@kernel
+def most(tree: Usage, lower: int, upper: int) -> int:
     """The most that is used at a point lower <= point < upper; 0 where there is none."""
     if lower >= upper:
         return 0

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 from hwsim.shard.exact.graph import ALLOWED, Floats, Graph, Int32s
-from hwsim.shard.exact.messages import Messages
+from hwsim.shard.exact.messages import Messages, believe
 
 
 class Domains(NamedTuple):
@@ -109,23 +109,6 @@ def undo(d: Domains, owner: Int32s, ends: int) -> None:
         row = d.trail[d.ends[0]]
         d.alive[row] = True
         d.left[owner[row]] += 1
-
-
-@kernel
-def believe(graph: Graph, messages: Messages, byte: Floats, chosen: Int32s, v: int, belief: Floats) -> None:
-    """What the choices of v cost, by what is chosen before and what messages say of the rest."""
-    start, count = graph.first[v], graph.first[v + 1] - graph.first[v]
-    for s in range(count):
-        belief[s] = graph.cost[start + s] + byte[v] * graph.usage[start + s]
-    for q in range(graph.near_at[v], graph.near_at[v + 1]):
-        e, w = graph.near_edge[q], graph.near_node[q]
-        if w < v:
-            at = graph.at[e] + chosen[w] * count
-            for s in range(count):
-                belief[s] += graph.table[at + s]
-        else:
-            for s in range(count):
-                belief[s] += messages.to_a[messages.at_a[e] + s]
 
 
 @kernel

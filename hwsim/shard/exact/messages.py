@@ -145,23 +145,29 @@ def sweep(graph: Graph, messages: Messages, byte: Floats, forward: bool) -> floa
 
 
 @kernel
+def believe(graph: Graph, messages: Messages, byte: Floats, chosen: Int32s, v: int, belief: Floats) -> None:
+    """What the choices of v cost, by what is chosen before and what messages say of the rest."""
+    start, count = graph.first[v], graph.first[v + 1] - graph.first[v]
+    for s in range(count):
+        belief[s] = graph.cost[start + s] + byte[v] * graph.usage[start + s]
+    for q in range(graph.near_at[v], graph.near_at[v + 1]):
+        e, w = graph.near_edge[q], graph.near_node[q]
+        if w < v:
+            at = graph.at[e] + chosen[w] * count
+            for s in range(count):
+                belief[s] += graph.table[at + s]
+        else:
+            for s in range(count):
+                belief[s] += messages.to_a[messages.at_a[e] + s]
+
+
+@kernel
 def decode(graph: Graph, messages: Messages, byte: Floats) -> Int32s:
     """Choices one node after the other, int32 [n]: the least by what is chosen before and by messages of the rest."""
-    nodes = len(graph.first) - 1
-    chosen = np.zeros(nodes, np.int32)
-    belief = np.zeros(np.diff(graph.first).max())
-    for v in range(nodes):
-        start, count = graph.first[v], graph.first[v + 1] - graph.first[v]
-        for s in range(count):
-            belief[s] = graph.cost[start + s] + byte[v] * graph.usage[start + s]
-        for q in range(graph.near_at[v], graph.near_at[v + 1]):
-            e, w = graph.near_edge[q], graph.near_node[q]
-            if w < v:
-                at = graph.at[e] + chosen[w] * count
-                for s in range(count):
-                    belief[s] += graph.table[at + s]
-            else:
-                for s in range(count):
-                    belief[s] += messages.to_a[messages.at_a[e] + s]
-        chosen[v] = belief[:count].argmin()
+    counts = np.diff(graph.first)
+    chosen = np.zeros(len(counts), np.int32)
+    belief = np.zeros(counts.max())
+    for v in range(len(counts)):
+        believe(graph, messages, byte, chosen, v, belief)
+        chosen[v] = belief[: counts[v]].argmin()
     return chosen
