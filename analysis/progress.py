@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from analysis.style import COLOURS, legend_below
+from analysis.style import COLOURS, legend_below, panel_grid
 
 COLUMNS = 2
 ABOVE = 10.0
@@ -58,23 +58,11 @@ def progress_figure(panels: Sequence[Panel]) -> Figure:
     Raises:
         ValueError: there is no panel.
     """
-    if not panels:
-        raise ValueError("panels: expected at least one, received none")
-    columns = min(COLUMNS, len(panels))
-    rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(3.9 * columns + 0.4, 2.5 * rows + 0.5), dpi=150, layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False)
+    figure, grid = panel_grid(len(panels), COLUMNS, 2.5, "seconds of searching", "over the lowest cost")
     labels = list(dict.fromkeys(run.label for panel in panels for run in panel.runs))
     levels = list(dict.fromkeys(name for panel in panels for name in panel.levels))
-    for number, axes in enumerate(grid.flat):
-        if number >= len(panels):
-            axes.set_visible(False)
-            continue
-        _draw(axes, panels[number], labels)
-        if number % columns == 0:
-            axes.set_ylabel("over the lowest cost")
-        if number + columns >= len(panels):
-            axes.set_xlabel("seconds of searching")
+    for axes, panel in zip(grid, panels, strict=True):
+        _draw(axes, panel, labels)
     handles = [Line2D([], [], color=_colour(at), label=label) for at, label in enumerate(labels)]
     handles += [Line2D([], [], color="0.2", linestyle="--", label="proven bound")]
     handles += [Line2D([], [], color="0.35", linestyle=":", label=name) for name in levels]

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from analysis.style import COLOURS, LINES, MARKERS, legend_below
+from analysis.style import COLOURS, LINES, MARKERS, legend_below, panel_grid
 
 GRID = 200
 """Instants at which repetitions are compared."""
@@ -94,23 +94,11 @@ def reward_bands(curves: Sequence[RewardCurve]) -> list[RewardBand]:
 
 def reward_figure(panels: Sequence[Panel]) -> Figure:
     """Means over runs of equal label, from the lowest to the highest of them, against seconds."""
-    if not panels:
-        raise ValueError("panels: expected at least one, received none")
-    columns = min(COLUMNS, len(panels))
-    rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(3.9 * columns + 0.4, 2.8 * rows + 0.4), dpi=150, layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False)
+    figure, grid = panel_grid(len(panels), COLUMNS, 2.8, "seconds of searching", "reward (share of the most)")
     labels = list(dict.fromkeys(curve.label for panel in panels for curve in panel.curves))
     names = list(dict.fromkeys(name for panel in panels for name in panel.levels))
-    for number, axes in enumerate(grid.flat):
-        if number >= len(panels):
-            axes.set_visible(False)
-            continue
-        _draw(axes, panels[number], labels, names)
-        if number % columns == 0:
-            axes.set_ylabel("reward (share of the most)")
-        if number + columns >= len(panels):
-            axes.set_xlabel("seconds of searching")
+    for axes, panel in zip(grid, panels, strict=True):
+        _draw(axes, panel, labels, names)
     handles = [Line2D([], [], label=label, **_look(at)) for at, label in enumerate(labels)]
     handles += [Line2D([], [], label=name, **_level_look(at)) for at, name in enumerate(names)]
     legend_below(figure, handles, handlelength=4.0)

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from analysis.style import COLOURS, LINES, MARKERS, legend_below, new_figure
+from analysis.style import COLOURS, LINES, MARKERS, legend_below, new_figure, panel_grid
 
 GRID = 200
 """Points at which repetitions are compared."""
@@ -70,20 +70,12 @@ def medians(
 
 def search_figure(panels: Mapping[str, Sequence[SearchCurve]], spent: str) -> Figure:
     """Medians over runs of equal label, from the least to the largest of them; `spent` names the axis."""
-    if not panels:
-        raise ValueError("panels: expected at least one, received none")
-    columns = min(COLUMNS if len(panels) <= 8 else MANY_COLUMNS, len(panels))
-    rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(3.9 * columns + 0.4, 2.7 * rows + 0.4), dpi=150, layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False)
+    columns = COLUMNS if len(panels) <= 8 else MANY_COLUMNS
+    figure, grid = panel_grid(len(panels), columns, 2.7, spent, "best DFT known (us)")
     labels = list(dict.fromkeys(curve.label for curves in panels.values() for curve in curves))
-    for number, axes in enumerate(grid.flat):
-        if number >= len(panels):
-            axes.set_visible(False)
-            continue
-        title = list(panels)[number]
+    for axes, (title, curves) in zip(grid, panels.items(), strict=True):
         for at, label in enumerate(labels):
-            chosen = [curve for curve in panels[title] if curve.label == label]
+            chosen = [curve for curve in curves if curve.label == label]
             if chosen:
                 _draw(axes, chosen, at)
         axes.set_xscale("log")
@@ -94,10 +86,6 @@ def search_figure(panels: Mapping[str, Sequence[SearchCurve]], spent: str) -> Fi
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_title(title, fontsize=9)
         axes.grid(color="0.9")
-        if number % columns == 0:
-            axes.set_ylabel("best DFT known (us)")
-        if number + columns >= len(panels):
-            axes.set_xlabel(spent)
     handles = [Line2D([], [], label=label, **_look(at)) for at, label in enumerate(labels)]
     legend_below(figure, handles, handlelength=4.0)
     return figure

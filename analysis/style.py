@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F")
@@ -29,6 +30,29 @@ def text_on(red: float, green: float, blue: float) -> str:
 def new_figure(width_in: float = 7.0, height_in: float = 4.2) -> Figure:
     """An empty figure, sizes in inches; no window system is touched."""
     return Figure(figsize=(width_in, height_in), dpi=150, layout="constrained")
+
+
+def panel_grid(
+    count: int, columns: int, height_in: float, x_label: str, y_label: str
+) -> tuple[Figure, list[Axes]]:
+    """A figure of `count` axes, row by row, `height_in` inches each; only its outer axes are labelled.
+
+    Raises:
+        ValueError: there is no panel.
+    """
+    if not count:
+        raise ValueError("panels: expected at least one, received none")
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(3.9 * columns + 0.4, height_in * rows + 0.4), dpi=150, layout="constrained")
+    grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for number, axes in enumerate(grid):
+        axes.set_visible(number < count)
+        if number % columns == 0:
+            axes.set_ylabel(y_label)
+        if number + columns >= count:
+            axes.set_xlabel(x_label)
+    return figure, grid[:count]
 
 
 def legend_below(figure: Figure, handles: Sequence[Artist], handlelength: float = 2.0) -> None:
