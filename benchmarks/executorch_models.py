@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workloads.zoo.cnn import MOBILENET_V2
+
 Built = tuple[nn.Module, list[tuple[Any, ...]]]
 RUNS = 3
 """Inputs of each model."""
@@ -183,18 +185,9 @@ def _images(module: nn.Module, side: int) -> Built:
 
 def mobilenet_v2() -> Built:
     """MobileNet-v2 (table 2) on images of 96 x 96."""
-    plan = (
-        (1, 16, 1, 1),
-        (6, 24, 2, 2),
-        (6, 32, 3, 2),
-        (6, 64, 4, 2),
-        (6, 96, 3, 1),
-        (6, 160, 3, 2),
-        (6, 320, 1, 1),
-    )
     parts: list[nn.Module] = [_conv(3, 32, 3, 2), nn.ReLU6()]
     inputs = 32
-    for expand, outputs, repeats, stride in plan:
+    for expand, outputs, repeats, stride in MOBILENET_V2:
         for number in range(repeats):
             parts.append(Inverted(inputs, outputs, stride if number == 0 else 1, expand))
             inputs = outputs

@@ -11,6 +11,7 @@ of the last long one.
 from __future__ import annotations
 
 import argparse
+import importlib
 import random
 import sys
 import tempfile
@@ -22,10 +23,9 @@ from pathlib import Path
 from soaking import boards, contents, endurance, interruptions, surroundings
 from soaking.trial import Outcome, Subject, subjects
 
-import egrl.methods.hybrid.egrl  # noqa: F401
-import hwsim.nnpi.problem  # noqa: F401
-
 Part = Callable[[random.Random, Sequence[Subject], int, Path], Iterator[Outcome]]
+LOADED = ("egrl.methods.hybrid.egrl", "hwsim.nnpi.problem")
+"""What takes long to load, and every child needs."""
 SMALL = ("nnpi annealing", "mcm random", "shard annealing")
 """Searches that the small version is made of."""
 
@@ -121,6 +121,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     cases = {name: p.small if args.small else p.cases for name, p in PROMISES.items()}
     cases |= {name: int(count) for name, count in (word.split("=") for word in args.cases.split(",") if word)}
+    for module in LOADED:
+        importlib.import_module(module)
     wrong = []
     with tempfile.TemporaryDirectory() as scratch:
         found = [s for s in subjects(Path(scratch)) if args.subjects in s.name]

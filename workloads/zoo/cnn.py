@@ -119,7 +119,7 @@ def _linear_head(net: Builder, x: Tensor, size: int, classes: int) -> Tensor:
     return net.pointwise("softmax", "softmax", [x], "softmax")
 
 
-_INVERTED = (
+MOBILENET_V2 = (
     (1, 16, 1, 1),
     (6, 24, 2, 2),
     (6, 32, 3, 2),
@@ -128,7 +128,7 @@ _INVERTED = (
     (6, 160, 3, 2),
     (6, 320, 1, 1),
 )
-"""Expansion, channels, blocks, stride of the first block."""
+"""Its stages: expansion, channels, blocks, stride of the first block."""
 
 
 def mobilenet_v2(
@@ -139,7 +139,7 @@ def mobilenet_v2(
     x = net.input((resolution, resolution, 3))
     x = net.conv("conv_first", x, multiple_of_8(32 * width), 3, stride=2, act="relu6")
     number = 0
-    for expansion, channels, blocks, first_stride in _INVERTED:
+    for expansion, channels, blocks, first_stride in MOBILENET_V2:
         for block in range(blocks):
             number += 1
             stride = first_stride if block == 0 else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from pathlib import Path
 
 from commands import refuse
@@ -51,20 +52,9 @@ def test_a_run_is_told_while_it_searches_and_when_it_is_done(tmp_path, capsys):
 
 def test_boards_are_told_how_busy_they_are(tmp_path, capsys):
     run = tmp_path / "r"
-    board = f"python {Path(__file__).parents[3] / 'examples' / 'board.py'}"
-    argv = [
-        "run",
-        "--workload",
-        "alexnet",
-        "--method",
-        "random",
-        "--evals",
-        "4",
-        "--evaluator",
-        board,
-        "--quiet",
-    ]
-    assert main([*argv, "--out", str(run)]) == 0
+    board = f"{sys.executable} {Path(__file__).parents[3] / 'examples' / 'board.py'}"
+    argv = ["run", "--workload", "alexnet", "--method", "random", "--evals", "4", "--quiet", "--evaluator"]
+    assert main([*argv, board, "--out", str(run)]) == 0
     with open(run / "measurements.jsonl", "a") as stream:
         stream.write('{"kind": "meas')
     head, row = said(capsys, run)
