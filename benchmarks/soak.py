@@ -4,8 +4,8 @@
 
 Prints a table of what is promised, how it is tried, how many cases there were and how many went wrong, and then each
 that did; 1 where one did. Runs are forked from this process, which has loaded what they need. --small has a few cases
-of each part, for the tests; --subjects keeps the searches whose name has the text. docs/reliability.md has the figures
-of the last long one.
+of each part, for the tests; --subjects keeps the searches whose name has the text. docs/explanations/reliability.md
+has the figures of the last long one.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def search(
         on_generation: is called with the row of metrics of each generation, a dict; the search stops where it returns
             something true.
         evaluator: what measures instead of the model: str, a command that speaks JSON lines, or a function of the
-            rows of a mapping, [{"node": name, head: choice, …}, …], that returns seconds (docs/evaluators.md);
+            rows of a mapping, [{"node": name, head: choice, …}, …], that returns seconds (docs/guides/boards.md);
             default "": none. `workers` is then the number of commands, or of threads that call the function.
         options: the other flags of `egrl run` by name, see below; None stands for the default.
 

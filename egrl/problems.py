@@ -176,7 +176,7 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "a sharding instance (.json or .json.gz), in the format of the ASPLOS / EuroSys 2025 contest",
     ),
     "banks": ProblemEntry(
-        "the tensors of a program in banks of memory, in seconds a run (docs/executorch.md)",
+        "the tensors of a program in banks of memory, in seconds a run (docs/guides/executorch.md)",
         "program.json",
         "chip.toml",
         _banks,

@@ -71,7 +71,7 @@ class Result:
 
     @cached_property
     def history(self) -> dict[str, NDArray[Any]]:
-        """Metrics by name, a value a generation: "evaluations", "best_speedup" … (docs/run-folder.md)."""
+        """Metrics by name, a value a generation: "evaluations", "best_speedup" … (docs/reference/run-folder.md)."""
         rows: Sequence[Mapping[str, Any]] = self._rows
         if self.folder is not None and (self.folder / METRICS).is_file():
             with open(self.folder / METRICS, newline="", encoding="utf-8") as stream:

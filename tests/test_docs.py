@@ -37,8 +37,8 @@ from workloads.load_program import load_program
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-RUN_FOLDER = (ROOT / "docs" / "run-folder.md").read_text(encoding="utf-8")
+GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
+RUN_FOLDER = (ROOT / "docs" / "reference" / "run-folder.md").read_text(encoding="utf-8")
 ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl")
 FOLDERS = (*ROOMS, "tests", "docs", "benchmarks", "examples", "tools")
 SMALL = shlex.split(
@@ -137,7 +137,7 @@ class Story:
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     folder = tmp_path_factory.mktemp("story")
-    example = blocks((ROOT / "docs" / "workloads.md").read_text(encoding="utf-8"), "json")[0]
+    example = blocks((ROOT / "docs" / "reference" / "workloads.md").read_text(encoding="utf-8"), "json")[0]
     (folder / "net.json").write_text(example, encoding="utf-8")
     onnx_models.tiny(folder / "model.onnx", x=["batch", 3, 8, 8])
     shutil.copytree(ROOT / "examples", folder / "examples")
@@ -190,7 +190,7 @@ def test_every_command_parses_and_its_settings_exist(document):
 
 
 def test_the_page_about_evaluators_shows_the_examples_as_they_are():
-    page = (ROOT / "docs" / "evaluators.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "boards.md").read_text(encoding="utf-8")
     assert blocks(page, "python")[0] == (ROOT / "examples" / "board.py").read_text(encoding="utf-8")
     assert blocks(page, "text")[0] == (ROOT / "examples" / "board.sh").read_text(encoding="utf-8")
 
@@ -206,7 +206,7 @@ def test_the_readme_lists_every_method():
 
 
 def test_the_way_from_a_rough_chip_file_to_a_mapping_runs_in_its_order(tmp_path, monkeypatch, capsys):
-    page = (ROOT / "docs" / "twin.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explanations" / "twin.md").read_text(encoding="utf-8")
     steps = commands(page[page.index("## From a rough chip file") : page.index("## What it measures")])
     assert [argv[0] for argv in steps] == ["run", "calibrate", "evaluate", "bound"]
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
@@ -352,7 +352,7 @@ def test_the_transfer_example_places_policies_and_draws(tmp_path, monkeypatch, c
 
 
 def test_the_environment_is_made_as_its_page_says():
-    (block,) = blocks((ROOT / "docs" / "mmap.md").read_text(encoding="utf-8"), "python")
+    (block,) = blocks((ROOT / "docs" / "explanations" / "mmap.md").read_text(encoding="utf-8"), "python")
     names: dict = {}
     exec(block, names)
     assert names["seen"] in names["env"].observation_space
@@ -360,7 +360,7 @@ def test_the_environment_is_made_as_its_page_says():
 
 
 def test_the_parts_of_an_observation_are_those_that_its_page_lists():
-    text = (ROOT / "docs" / "mmap.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "explanations" / "mmap.md").read_text(encoding="utf-8")
     listed = {row[0].strip("`"): row[1:3] for row in table(text, "part")}
     shown = parts(View(held=1), buffers=1, tensors=9, groups=0, granules=32768)
     assert list(listed) == list(shown)

@@ -13,7 +13,7 @@ import pytest
 from commands import outcome
 from plugged import ROOT, environment, install, run_all
 
-PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guides" / "extending.md").read_text(encoding="utf-8")
 EXAMPLE = ROOT / "examples" / "plugin"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
 

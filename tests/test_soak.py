@@ -36,5 +36,5 @@ def test_the_page_has_a_row_for_each_promise():
         promises = importlib.import_module(SOAK.stem).PROMISES
     finally:
         sys.path.remove(str(SOAK.parent))
-    rows = table((SOAK.parents[1] / "docs" / "reliability.md").read_text(encoding="utf-8"))
+    rows = table((SOAK.parents[1] / "docs" / "explanations" / "reliability.md").read_text(encoding="utf-8"))
     assert {promise.text for promise in promises.values()} <= {row[0] for row in rows}

@@ -1,4 +1,4 @@
-"""Write the table of the 87 graphs into docs/mcm87.md: what they are, and how the package mcm36 takes them.
+"""Write the table of the 87 graphs into docs/reference/mcm87.md: what they are, and how the package mcm36 takes them.
 
 python tools/mcm87_table.py [--keys 200]
 """
@@ -17,7 +17,7 @@ from workloads.load import load
 from workloads.sets import members
 from workloads.zoo.mcm87 import MCM87, SIZES
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "mcm87.md"
+DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "reference" / "mcm87.md"
 HEAD = "| name | family | part | nodes | edges | parameters | MiB | GMAC | chips | found | run |"
 RULE = "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"
 PACKAGE = "mcm36"

@@ -1,7 +1,7 @@
 """What a board is to the rest of the program: whatever measures one mapping at a time, and how it answers.
 
 `egrl/measure/board_process.py` is a board behind a script, `egrl/measure/evaluator.py` has one behind a function.
-docs/evaluators.md is the page for people.
+docs/guides/boards.md is the page for people.
 """
 
 from __future__ import annotations

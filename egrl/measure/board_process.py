@@ -7,7 +7,7 @@
           {"id": 7, "error": "what went wrong"}      this mapping cannot be measured
 
 Whatever else it prints is skipped: lines that are not JSON objects, and answers to other ids. Until the first answer, a
-bare number or an answer without an id is refused, as a mistake of whoever wrote the script. docs/evaluators.md is
+bare number or an answer without an id is refused, as a mistake of whoever wrote the script. docs/guides/boards.md is
 the page for people.
 """
 

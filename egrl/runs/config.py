@@ -66,7 +66,8 @@ class RunOptions:
     seed: int = _flag(0, "seed of everything random")
     workers: int = _flag(1, "processes that measure; never changes a result")
     evaluator: str = _flag(
-        "", "measure with this command (a board behind a script) instead of the model; see docs/evaluators.md"
+        "",
+        "measure with this command (a board behind a script) instead of the model; see docs/guides/boards.md",
     )
     executor: str = _flag("local", "where to measure: local, or ray (many machines); never changes a result")
     ray_address: str = _flag(

@@ -1,7 +1,7 @@
 """The run folder: everything a run leaves, written so that a crash at any instant loses nothing.
 
 metrics.csv and mappings/ only grow between checkpoints; a checkpoint records how far they counted, and
-resuming cuts them back to that point. docs/run-folder.md lists the files.
+resuming cuts them back to that point. docs/reference/run-folder.md lists the files.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Device:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Constraints:
-    """Which rules hold (`docs/mcm.md` has their exact meaning)."""
+    """Which rules hold (`docs/explanations/mcm.md` has their exact meaning)."""
 
     acyclic: Switch = True
     no_skip: Switch = True

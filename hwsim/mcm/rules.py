@@ -1,7 +1,7 @@
 """Which nodes of a partition stand where a rule of the package is broken. Kernels.
 
 Source: MCM paper, section 3, equations 2 to 4, and the memory of constraint 4 that is known beforehand. The exact
-meaning of the rules is in docs/mcm.md; `hwsim/mcm/judge/partition.py` decides them by other code.
+meaning of the rules is in docs/explanations/mcm.md; `hwsim/mcm/judge/partition.py` decides them by other code.
 """
 
 from __future__ import annotations

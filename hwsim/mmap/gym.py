@@ -33,7 +33,7 @@ Seen = dict[str, NDArray[Any]]
 
 
 class MmapEnv(gymnasium.Env[Seen, np.int64]):
-    """One game: a step decides on a buffer. `docs/mmap.md` says what is seen, and what `info` has.
+    """One game: a step decides on a buffer. `docs/explanations/mmap.md` says what is seen, and what `info` has.
 
     The reward of a step is the change of the return, a share of the most seconds that fast memory could save; after a
     dead end, which goes back within the step, it is what was taken back. Rewards sum to the return of the mapping that

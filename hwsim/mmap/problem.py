@@ -66,11 +66,12 @@ class MmapProblem:
     """What a layout of a program's buffers costs (`Problem` of hwsim/problem.py), and the game that makes one.
 
     N nodes are the buffers; the only head is "action" (drop, copy, nocopy). Proposals are played in order; an illegal
-    action is replaced by another in a fixed order, and a dead end goes back (docs/mmap.md). Cost is the seconds of the
-    program on a simulated device. The baseline is the production heuristic's own layout, which is no mapping of the
-    game: `baseline.mapping` is its projection, which may cost more or less. Reward is the normalised return, 0 for
-    everything in HBM, 1 for everything in fast memory, or (baseline cost / cost)^2 (`reward = "latency"`); 0 where the
-    game is lost. A greater return may cost more. `epsilon` is the share of bytes whose action was replaced.
+    action is replaced by another in a fixed order, and a dead end goes back (docs/explanations/mmap.md). Cost is the
+    seconds of the program on a simulated device. The baseline is the production heuristic's own layout, which is no
+    mapping of the game: `baseline.mapping` is its projection, which may cost more or less. Reward is the normalised
+    return, 0 for everything in HBM, 1 for everything in fast memory, or (baseline cost / cost)^2 (`reward =
+    "latency"`); 0 where the game is lost. A greater return may cost more. `epsilon` is the share of bytes whose action
+    was replaced.
 
     Attributes:
         heuristic: the layout that is the baseline.
@@ -186,7 +187,7 @@ class MmapProblem:
         )
 
     def bound(self, time_limit_s: float) -> Bound:
-        """What no play costs less than or returns more than, by linear programming (docs/mmap.md, "Upper bound").
+        """What no play costs less than or returns more than, by linear programming (docs/explanations/mmap.md).
 
         It bounds mappings, not the heuristic's own layout. Nothing is proved of rewards that are latencies.
         """

@@ -84,7 +84,7 @@ class Noise:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Effects:
-    """What the simulation counts; each can be switched off by itself (`docs/nnpi.md` has the equations)."""
+    """What the simulation counts; each can be switched off by itself (equations: docs/explanations/nnpi.md)."""
 
     cross: Switch = True
     prefetch: Switch = True

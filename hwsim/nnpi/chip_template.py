@@ -40,7 +40,9 @@ def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> s
         return _line(where.rsplit(".", 1)[-1], value, told.get(where, why))
 
     lines = [
-        told.get("", f"# A chip like {chip.name}: change what is different. docs/nnpi.md has the equations."),
+        told.get(
+            "", f"# A chip like {chip.name}: change what differs (docs/explanations/nnpi.md: equations)."
+        ),
         'kind = "chip"',
         "version = 1",
         line("name", f'"{name}"', "summaries, tables and figures tell chips apart by it"),

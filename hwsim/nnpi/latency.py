@@ -1,7 +1,7 @@
 """Latency of one inference under a mapping: a roofline an op, and a DMA that works ahead.
 
 Source: none is published for the NNP-I. The op model is the roofline (Williams, Waterman, Patterson, CACM
-2009) over every memory of the chip; `docs/nnpi.md` has each equation and what is assumed.
+2009) over every memory of the chip; `docs/explanations/nnpi.md` has each equation and what is assumed.
 
 The ops run one after the other. Op i takes
 

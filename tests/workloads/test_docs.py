@@ -8,7 +8,7 @@ from workloads.serialize import from_json, to_json
 from workloads.zoo import ZOO
 from workloads.zoo.vector_ops import VECTOR_OPS
 
-DOCS = (Path(__file__).parents[2] / "docs" / "workloads.md").read_text(encoding="utf-8")
+DOCS = (Path(__file__).parents[2] / "docs" / "reference" / "workloads.md").read_text(encoding="utf-8")
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -21,7 +21,7 @@ def rows(heading: str) -> list[list[str]]:
 def test_the_example_in_the_docs_is_a_workload():
     example = re.search(r"```json\n(.*?)```", DOCS, flags=re.DOTALL)
     assert example is not None
-    net = from_json(example.group(1), "docs/workloads.md")
+    net = from_json(example.group(1), "docs/reference/workloads.md")
     assert from_json(to_json(net), "again") == net
 
 

@@ -20,7 +20,7 @@ from workloads.programs.of_workload import program_of
 from workloads.programs.program import Program
 from workloads.serialize import to_json as workload_json
 
-DOCS = (Path(__file__).parents[2] / "docs" / "programs.md").read_text(encoding="utf-8")
+DOCS = (Path(__file__).parents[2] / "docs" / "reference" / "programs.md").read_text(encoding="utf-8")
 HLO = Path(__file__).parent / "importers" / "hlo" / "decode.hlo"
 NEAR = {
     "alexnet_train_batch_32": 300,
@@ -114,7 +114,7 @@ def test_the_table_in_the_docs_states_what_ships(shipped):
 def test_the_example_in_the_docs_is_a_program():
     example = re.search(r"```json\n(.*?)```", DOCS, flags=re.DOTALL)
     assert example is not None
-    program = from_json(example[1], "docs/programs.md")
+    program = from_json(example[1], "docs/reference/programs.md")
     assert from_json(to_json(program), "again") == program
 
 

@@ -114,7 +114,7 @@ def test_sizes_that_do_not_fit_together_are_refused(variant, message):
 
 
 def test_the_table_in_the_docs_states_what_is_built():
-    text = (Path(__file__).parents[2] / "docs" / "workloads.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "workloads.md").read_text(encoding="utf-8")
     section = text.split("## Large language models\n")[1].split("\n## ")[0]
     for name in DECODERS:
         prefill, decode = load(name), load(f"{name}:decode=1")

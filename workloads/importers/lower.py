@@ -1,6 +1,6 @@
 """Ops of a workload from the nodes of a graph.
 
-Rules, beyond those of `docs/workloads.md`:
+Rules, beyond those of `docs/reference/workloads.md`:
 - Constants are weights of the op that reads them; single numbers are part of the instruction and hold nothing. Where
   several ops read one constant each holds it, and its parameters count at the first (as the zoo does for tied weights).
 - Ops are named after the node at their head.

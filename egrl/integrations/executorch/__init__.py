@@ -1,4 +1,4 @@
-"""Memory plans for ExecuTorch: what a `MemoryPlanningPass` takes, made by search or proof (docs/executorch.md)."""
+"""Memory plans for ExecuTorch's `MemoryPlanningPass`, made by search or proof (docs/guides/executorch.md)."""
 
 from __future__ import annotations
 

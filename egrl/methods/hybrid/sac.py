@@ -20,7 +20,7 @@ Deviations:
 - `imitation` (the paper has none): the actor also learns to make the choices of the best mappings found so far by
   anyone, as shares a decision (after Oh et al., "Self-imitation learning", ICML 2018, and the cross-entropy method,
   de Boer et al. 2005). H being a mean over decisions, alpha / N is all that a single one feels of it, and the actor
-  runs into a corner where the critic overestimates; docs/egrl.md has what imitation changes.
+  runs into a corner where the critic overestimates; docs/explanations/egrl.md has what imitation changes.
 - Target actor as well as target critic move by tau (lines 30 and 31 name both); a' and H in y are the
   target actor's. One noise-free one-hot a' is drawn a row.
 - Noise is added to legal choices of used decisions only: an unused row stays zero.

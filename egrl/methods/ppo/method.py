@@ -24,11 +24,11 @@ Deviations (`--preset paper` is without all but the last two):
 - Steps also go towards examples (`learner.imitation`): the best mapping after nothing, and of rollouts that bettered
   what they set out from, what ran after that. The latter teach which moves pay, on all problems alike.
 - Where choices are stages, what was drawn is brought about move by move (`ordered`): a node takes along what has to go
-  with it for order, span of edges and memory, or stays where that is much; drafts are brought in order. So what runs is
-  what was proposed, and FIX has nothing to do (compared in docs/mcm.md). One draft a round explores: SAMPLE draws it,
-  more evenly than the policy would, since what keeps to the policy's order is not all that is valid (networks with two
-  directions); it counts as an example alone. Half of the rollouts see an empty stage behind one of the hottest, where
-  not all stages are in use.
+  with it for order, span of edges and memory, or stays where that is much; drafts are brought in order. So what runs
+  is what was proposed, and FIX has nothing to do (compared in docs/explanations/mcm.md). One draft a round explores:
+  SAMPLE draws it, more evenly than the policy would, since what keeps to the policy's order is not all that is valid
+  (networks with two directions); it counts as an example alone. Half of the rollouts see an empty stage behind one of
+  the hottest, where not all stages are in use.
 - Where choices are stages of a pipeline, the uniform numbers that a draw is made with are alike for nodes near each
   other in order (`coupling`): each decision has the policy's own distribution still, but a border moves as a whole
   where independent draws would scatter the nodes beside it, and the solver would throw them away.

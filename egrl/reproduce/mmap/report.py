@@ -69,8 +69,8 @@ programs are of one run of {plan["suite_seconds"]:g} s each.
 **The agent** is method `muzero`. Beside playing and planning it *revises* its best games: simulated annealing by the
 game's own rules, hundreds to thousands of games a second, which the paper's agent does not do. *{UNREVISED}* is the
 agent without revisions, and without the slots that imitate what they found; the paper's claims are judged by it. It,
-too, is otherwise than the paper's agent in what `docs/muzero.md` lists: Gumbel MuZero with fewer simulations for PUCT
-with 400, a potential, a discount that grows, a coarser map, tensors that are held are seen.
+too, is otherwise than the paper's agent in what `docs/explanations/muzero.md` lists: Gumbel MuZero with fewer
+simulations for PUCT with 400, a potential, a discount that grows, a coarser map, tensors that are held are seen.
 
 **The rivals.** `random` wishes for each buffer what it likes and plays what is legal in its place, which earns a little
 more than the paper's even draws of legal moves. `es` perturbs the weights of one graph network that decides for all

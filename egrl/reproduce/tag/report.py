@@ -52,9 +52,9 @@ Püschel, ICML 2009). Made by `egrl reproduce tag`.
 evaluations a run{_longer(plan)}; dynamic programming up to {plan["first_pass_seconds"]:g} s for its first pass; seeds
 0 to {plan["seeds"] - 1}, each run from nothing in a process of its own, {results["at_once"]} at once. Search time is
 without the making of codelets, since the paper's library was compiled before. `printed` is the paper's algorithm,
-`tag` the same with completions that learn (docs/tag.md), which `uct` has, too, with its own bandits; `dp` keeps one
-plan a size in its first pass and twice as many in each that follows; `random` completes the empty plan uniformly. A
-run's plan is the winner of a race of its best few.
+`tag` the same with completions that learn (docs/explanations/tag.md), which `uct` has, too, with its own bandits; `dp`
+keeps one plan a size in its first pass and twice as many in each that follows; `random` completes the empty plan
+uniformly. A run's plan is the winner of a race of its best few.
 
 **What can be compared.** The paper's library is Spiral's, parallel and on hardware of 2009; its grammar is not printed
 in full. Ours is this package's (`hwsim/fft`), on one core. Numbers cannot agree; what can are the statements."""

@@ -1,6 +1,6 @@
 """Is a partition one that the package allows? Slow and obvious, and shares no code with the solver.
 
-What must hold (MCM paper, section 3, with the rulings of docs/mcm.md), each where it is switched on:
+What must hold (MCM paper, section 3, with the rulings of docs/explanations/mcm.md), each where it is switched on:
 
 - every node is on a chip that exists;
 - acyclic: a node is never on an earlier chip than a node that it reads (equation 2);

@@ -1,6 +1,6 @@
 """Is a layout one that the rules of the game allow? Slow and obvious, and shares no code with the game.
 
-What must hold (MMapGame paper, appendix A, with the rulings of docs/mmap.md):
+What must hold (MMapGame paper, appendix A, with the rulings of docs/explanations/mmap.md):
 
 - a tensor with a size is dropped, or lies at a whole granule inside fast memory; an alias group lies there wholly at
   one offset, or not at all;

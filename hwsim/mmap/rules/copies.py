@@ -1,6 +1,6 @@
 """Windows of copies: which steps lend their supply to a copy.
 
-Source: MMapGame paper, appendix A, equations 5 and 6. `docs/mmap.md` has the rulings where it is silent.
+Source: MMapGame paper, appendix A, equations 5 and 6. `docs/explanations/mmap.md` has the rulings where it is silent.
 
 Equation 6, |copy ∩ copy'| <= 1, says that a window may not hold two neighbouring steps of another one: a *bond* ties
 neighbours that one window holds, and a sum of supply begins anew at a bond. A window takes its supply from the end

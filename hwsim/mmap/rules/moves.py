@@ -1,7 +1,7 @@
 """The rules of the MMapGame: what an action changes, what replaces an illegal one, and what happens at a dead end.
 
-Source: MMapGame paper, sections 4.2 and 4.3.2 and appendix A. `docs/mmap.md` has the rulings where it is silent or
-contradicts itself; `tests/hwsim/mmap/mmap_twin.py` is the same in plain Python.
+Source: MMapGame paper, sections 4.2 and 4.3.2 and appendix A. `docs/explanations/mmap.md` has the rulings where it
+is silent or contradicts itself; `tests/hwsim/mmap/mmap_twin.py` is the same in plain Python.
 
 Deviations: a backup is a position, not a second game: what was played up to there is played again.
 """

@@ -1,7 +1,7 @@
 """The outcome of an action: whether it is legal, and the interval, copy window and offset that it would place.
 
-Source: MMapGame paper, section 4.2 and appendix A ("Assigning allocation intervals and offsets"). `docs/mmap.md` has
-the rulings where it is silent.
+Source: MMapGame paper, section 4.2 and appendix A ("Assigning allocation intervals and offsets").
+`docs/explanations/mmap.md` has the rulings where it is silent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What one op can do, as columns of a linear program: a joint placement of its tensors, and how much was prefetched.
 
 Source: the configuration (Dantzig-Wolfe) formulation of resource allocation: one variable for each joint choice, so
-that the roofline's maximum is taken before the program is made linear. `docs/exact.md` has the model and its proof.
+that the roofline's maximum is taken before the program is made linear. `docs/explanations/exact.md` has the model
+and its proof.
 
 For a fixed placement the op's duration is a convex piecewise linear function of `b`, the bytes of its weight that were
 prefetched, and what it leaves idle for the DMA is linear between finitely many breakpoints. The columns of a
@@ -138,7 +139,7 @@ def columns(tables: Tables, of: Scope) -> Columns:
     """All columns of an op, dominated ones left out.
 
     A column is dominated by another of the same placement that is as fast, needs no more prefetched and leaves
-    at least as much idle after what it needs less: exchanging them never costs anything (`docs/exact.md`).
+    at least as much idle after what it needs less: exchanging them never costs anything (`docs/explanations/exact.md`).
     """
     place = placements(len(tables.capacity_bytes), len(of.tensors))
     moved = traffic(tables, of, place).astype(np.float64)

@@ -1,7 +1,7 @@
 """How fast can any mapping be: a proven lower bound on latency, and the mapping that the proof suggests.
 
 Source: mixed-integer programming by branch and cut; HiGHS (Huangfu and Hall, Math. Prog. Comp. 2018) through
-`scipy.optimize.milp`. The program is a relaxation of the full model (`exact_model.py`, `docs/exact.md`).
+`scipy.optimize.milp`. The program is a relaxation of the full model (`exact_model.py`, `docs/explanations/exact.md`).
 
 The feasible set is that of rectified maps: every memory holds, at every step, the weights pinned in it and the
 activations live in it.

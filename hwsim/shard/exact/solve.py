@@ -5,7 +5,7 @@ every other one looks for solutions (`searcher.py`); where the bound has come to
 most of its time.
 
 How far each gets in a second depends on the machine, and the threads hear of each other when results come: runs
-with equal seeds need not be equal. docs/shard-exact.md has the proof of the bound.
+with equal seeds need not be equal. docs/explanations/shard-exact.md has the proof of the bound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What docs/egrl.md and docs/muzero.md say of settings is what the code has."""
+"""What docs/explanations/egrl.md and docs/explanations/muzero.md say of settings is what the code has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from egrl.core import typed_tables
 from egrl.methods.hybrid.egrl import EgrlConfig
 from egrl.methods.muzero.config import PlayConfig
 
-DOCS = Path(__file__).parents[3] / "docs" / "egrl.md"
+DOCS = Path(__file__).parents[3] / "docs" / "explanations" / "egrl.md"
 
 
 def test_the_table_of_settings_is_the_code_s():

@@ -101,7 +101,9 @@ def test_the_documents_say_how_long_it_takes():
     hours = f"{seconds(Plan(), 4) / 3600:.0f} hours"
     root = Path(__file__).parents[3]
     assert f"({hours} with four runs at a time" in (root / "README.md").read_text(encoding="utf-8")
-    assert f"`--jobs 4` it says {hours};" in (root / "docs" / "muzero.md").read_text(encoding="utf-8")
+    assert f"`--jobs 4` it says {hours};" in (root / "docs" / "explanations" / "muzero.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_every_figure_that_the_report_shows_was_drawn(made):

@@ -14,7 +14,7 @@ from egrl.measure.config import EvaluatorConfig
 from egrl.runs import requests
 from workloads.errors import InputError
 
-PAGE = (Path(__file__).parents[3] / "docs" / "evaluators.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "boards.md").read_text(encoding="utf-8")
 
 
 class Noisy:

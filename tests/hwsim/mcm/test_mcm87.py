@@ -29,7 +29,7 @@ def problems(name: str) -> tuple[McmProblem, McmProblem]:
 
 @cache
 def rows() -> dict[str, list[str]]:
-    page = (ROOT / "docs" / "mcm87.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "mcm87.md").read_text(encoding="utf-8")
     table = re.search(re.escape(tool().HEAD) + r"\n\|[-:|]+\|\n((?:\|.*\n)+)", page)
     assert table is not None
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table[1].splitlines()]
