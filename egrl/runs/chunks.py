@@ -5,6 +5,7 @@ A chunk is an .npz file `FIRST-END-pPROBLEM.npz`: the evaluations FIRST <= ticke
 
 from __future__ import annotations
 
+import errno
 import io
 import re
 import zipfile
@@ -21,6 +22,7 @@ from egrl.core import atomic
 from egrl.core.archive import SCALARS, Archive
 from egrl.core.proposals import Proposals
 from hwsim.problem import Evaluation
+from workloads.atomic import replace_file
 from workloads.errors import InputError
 from workloads.files import read_bytes
 
@@ -30,6 +32,7 @@ _KINDS = {
     "evaluation": "i",
     **{name: np.dtype(dtype).kind for name, dtype in SCALARS.items()},
 }
+TRIES = 5
 _FIELDS = ("reward", "cost", "speedup", "epsilon", "status", "partial")
 
 
@@ -59,13 +62,25 @@ def write(folder: Path, archive: Archive, first: int) -> list[tuple[Chunk, bytes
     end = len(archive)
     if end == first:
         return []
-    atomic.make_folder(folder)
     written = []
     for problem in np.unique(archive.column("problem")[_in_window(archive, first, end)]).tolist():
         chunk = Chunk(folder / f"{first:09d}-{end:09d}-p{problem}.npz", first, end, problem)
         written.append((chunk, pack(chunk, archive)))
-        atomic.write(chunk.path, written[-1][1])
+        put(chunk.path, written[-1][1])
     return written
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write a chunk into its folder, which somebody may delete at any instant. RunFailure where the disk refuses."""
+    for _ in range(TRIES):
+        atomic.make_folder(path.parent)
+        try:
+            return replace_file(path, content)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise atomic.disk_failure(path, error) from error
+    raise atomic.disk_failure(path, FileNotFoundError(errno.ENOENT, "its folder is deleted again and again"))
 
 
 def pack(chunk: Chunk, archive: Archive) -> bytes:

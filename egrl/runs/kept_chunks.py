@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
-from egrl.core import atomic
 from egrl.core.archive import Archive
 from egrl.runs import chunks
 from egrl.runs.chunks import Chunk
@@ -107,13 +106,12 @@ class KeptChunks:
             ),
             stacklevel=3,
         )
-        atomic.make_folder(self._folder)
         for name in lost:
             chunk = self._chunks.pop(name)
             del self._digests[name], self._stamps[name]
             if chunk.end > len(archive) - archive.window:
                 content = chunks.pack(chunk, archive)
-                atomic.write(chunk.path, content)
+                chunks.put(chunk.path, content)
                 self._keep(chunk, content)
 
     def _is_good(self, name: str) -> bool:

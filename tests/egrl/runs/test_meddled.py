@@ -96,6 +96,21 @@ def same_rows(a: Path, b: Path) -> None:
         np.testing.assert_array_equal(one, two)
 
 
+def test_a_folder_deleted_while_a_chunk_is_written_is_made_again(whole, tmp_path, monkeypatch):
+    out, fsync, left = tmp_path / "run", os.fsync, [2]
+
+    def deleting(handle: int) -> None:
+        fsync(handle)
+        if (out / "mappings").exists() and any((out / "mappings").glob("*.tmp")) and left[0]:
+            left[0] -= 1
+            shutil.rmtree(out / "mappings")
+
+    monkeypatch.setattr(os, "fsync", deleting)
+    search(out)
+    assert left == [0]
+    same_rows(out, whole)
+
+
 def measured(out: Path, meddle: Callable[[Path], object] = lambda path: None) -> set[str]:
     """What the file of measurements has after six generations; `meddle` is called with it after the third."""
     file = out / "measurements.jsonl"
