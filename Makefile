@@ -7,7 +7,10 @@ STAMP := $(VENV)/.installed
 ARGS ?= --workload bert --gens 200
 JOBS ?= 2
 
-.PHONY: run test check format clean
+# The site is built by MkDocs 1, whose theme announces MkDocs 2.
+export NO_MKDOCS_2_WARNING := 1
+
+.PHONY: run test check docs format clean
 
 run: $(STAMP)
 	$(BIN)/egrl run $(ARGS)
@@ -20,6 +23,10 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mkdocs build --strict --quiet
+
+docs: $(STAMP)
+	$(BIN)/mkdocs build --strict
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -73,9 +73,9 @@ def test_a_command_that_is_none_completes_to_nothing(offered):
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash")
-def test_bash_takes_what_the_readme_says(tmp_path):
+def test_bash_takes_what_the_guide_says(tmp_path):
     line = 'eval "$(_EGRL_COMPLETE=bash_source egrl)"'
-    assert f"\n{line}\n" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"\n{line}\n" in (ROOT / "docs" / "guides" / "searching.md").read_text(encoding="utf-8")
     program = tmp_path / "egrl"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m egrl "$@"\n')
     program.chmod(0o755)

@@ -100,7 +100,9 @@ def test_the_report_has_the_runs_own_rewards_beside_heuristic_and_bound(made):
 def test_the_documents_say_how_long_it_takes():
     hours = f"{seconds(Plan(), 4) / 3600:.0f} hours"
     root = Path(__file__).parents[3]
-    assert f"({hours} with four runs at a time" in (root / "README.md").read_text(encoding="utf-8")
+    assert f"({hours} with four runs at a time" in (root / "docs" / "results" / "index.md").read_text(
+        encoding="utf-8"
+    )
     assert f"`--jobs 4` it says {hours};" in (root / "docs" / "explanations" / "muzero.md").read_text(
         encoding="utf-8"
     )

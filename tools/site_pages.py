@@ -1,0 +1,110 @@
+"""Hooks of `mkdocs build`: pages made from code, from README.md and CHANGELOG.md, and links to files beside the site.
+
+Pages are read on the disk, too, where a link to a file of the code works. On the site it becomes the file's path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+import egrl
+from egrl.cli.list import entries
+from egrl.cli.main import COMMANDS, cli
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+FROM_FILES = {"index.md": ROOT / "README.md", "changelog.md": ROOT / "CHANGELOG.md"}
+FENCE_OR_LINK = re.compile(r"^```.*?^```$|\[([^\]]*)\]\(([^)\s]+)\)", flags=re.DOTALL | re.MULTILINE)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that the folder does not have."""
+    for name, path in FROM_FILES.items():
+        files.append(File.generated(config, name, content=path.read_text(encoding="utf-8")))
+    for name, make in MADE.items():
+        files.append(File.generated(config, name, content="\n".join(make())))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Links as the site has them.
+
+    Raises:
+        PluginError: one leads to a file that is not there.
+    """
+    at = DOCS / page.file.src_uri
+    beside = FROM_FILES.get(page.file.src_uri, at).parent
+
+    def linked(match: re.Match[str]) -> str:
+        text, target = match.groups()
+        if text is None or re.match(r"[a-z]+:|#", target):
+            return match[0]
+        name, hash_, anchor = target.partition("#")
+        path = (beside / name).resolve()
+        if not path.exists():
+            raise PluginError(f"{page.file.src_uri}: expected a file at {target}, found none")
+        for made, source in FROM_FILES.items():
+            path = DOCS / made if path == source else path
+        if path.is_relative_to(DOCS):
+            return f"[{text}]({os.path.relpath(path, at.parent)}{hash_}{anchor})"
+        return text if "/" in text or " " in text else f"`{path.relative_to(ROOT)}`"
+
+    return FENCE_OR_LINK.sub(linked, markdown)
+
+
+def _commands() -> Iterator[str]:
+    yield "# Commands\n"
+    yield "What `egrl COMMAND --help` says.\n"
+    with click.Context(cli, info_name="egrl") as outer:
+        for name in COMMANDS:
+            command = cli.get_command(outer, name)
+            assert command is not None
+            with click.Context(command, info_name=f"egrl {name}", max_content_width=100) as context:
+                yield f"## egrl {name}\n\n```text\n{command.get_help(context)}\n```\n"
+
+
+def _settings() -> Iterator[str]:
+    yield "# Settings\n"
+    yield "What `--set` can change, as `egrl list settings NAME` says."
+    yield "The last part of a key is enough where it is unique.\n"
+    for kind in ("problems", "methods"):
+        for entry in entries(kind):
+            yield from _settings_of(str(entry["name"]))
+    yield from _settings_of("evaluator")
+
+
+def _settings_of(name: str) -> Iterator[str]:
+    found = entries("settings", name)
+    if not found:
+        return
+    yield f"## {name}\n"
+    yield "| setting | default | may be | meaning |\n|---|---|---|---|"
+    for each in found:
+        cells = (f"`{each['name']}`", f"`{json.dumps(each['default'])}`", each["allowed"], each["meaning"])
+        yield "| " + " | ".join(str(cell).replace("|", r"\|") for cell in cells) + " |"
+    yield ""
+
+
+def _python() -> Iterator[str]:
+    yield "# Python\n"
+    for name in egrl.__all__:
+        if not name.startswith("_"):
+            yield f"::: egrl.{name}\n"
+
+
+MADE: dict[str, Callable[[], Iterator[str]]] = {
+    "reference/commands.md": _commands,
+    "reference/settings.md": _settings,
+    "reference/api.md": _python,
+}
