@@ -1,9 +1,13 @@
 # Two commands do everything on a machine with Python >= 3.11: make run, make test.
+# make run TORCH_INDEX=https://download.pytorch.org/whl/cpu installs PyTorch without CUDA, which is some gigabytes less.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+TORCH_INDEX ?=
 ARGS ?= --workload bert --gens 200
 JOBS ?= 2
 
@@ -12,7 +16,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: run test check docs format clean
 
-run: $(STAMP)
+run: $(RUNS)
 	$(BIN)/egrl run $(ARGS)
 
 test: $(STAMP) check
@@ -32,9 +36,15 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-$(STAMP): pyproject.toml constraints.txt
+# What running needs, and what developing needs besides.
+$(RUNS): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(if $(TORCH_INDEX),$(PIP) --index-url $(TORCH_INDEX) torch)
+	$(PIP) --editable .
+	touch $(RUNS)
+
+$(STAMP): $(RUNS)
+	$(PIP) --editable ".[dev]"
 	touch $(STAMP)
 
 clean:

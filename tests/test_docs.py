@@ -23,6 +23,7 @@ from commands import module_of
 import onnx_models
 from egrl.cli.list import KINDS
 from egrl.cli.main import COMMANDS, cli, main
+from egrl.cli.run import exact_hint
 from egrl.core.budget import DEFAULT_GENERATIONS, GENERATION
 from egrl.core.recorder import policy_is_due
 from egrl.methods import METHODS
@@ -259,7 +260,8 @@ def test_what_a_run_prints_is_shown(story, text):
         json.loads((run / "summary.json").read_text(encoding="utf-8")), f"runs/{run.name}"
     )
     shown = next(block for block in blocks(text, "text") if block.startswith("bert on nnpi, egrl"))
-    assert words_alone(shown) == words_alone(printed)
+    hint = exact_hint({"problem": "nnpi", "method": "egrl", "gap": 0.01})
+    assert words_alone(shown) == words_alone(f"{printed}\n{hint}")
 
 
 def words_alone(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args, get_type_hints
 
 import click
@@ -44,6 +44,19 @@ def ablation_setting(method: str, ablation: str) -> str:
             f"--ablation {ablation}: expected a method with parts to leave out (muzero), found {method}"
         )
     return f"method.ablation={ablation}"
+
+
+def exact_hint(summary: Mapping[str, Any]) -> str:
+    """That a model which can be solved is all that was measured; "" where it is not, or nothing is left to gain."""
+    from egrl.methods.exact import SECONDS
+    from egrl.problems import PROBLEMS
+
+    entry = PROBLEMS.get(summary["problem"])
+    if entry is None or entry.modelled is None or entry.modelled.method != "exact" or "evaluator" in summary:
+        return ""
+    if summary["method"] == "exact" or summary["gap"] == 0:
+        return ""
+    return f"costs here are the chip file's own: --method exact solves that model, in {SECONDS:g} s at most"
 
 
 @click.command(name="run", short_help="search for the best mapping of a workload")
@@ -127,4 +140,6 @@ def command(
         click.echo(json.dumps(result.summary, allow_nan=False))
     elif not quiet:
         click.echo(summary.sentence(result.summary, str(result.folder)))
+        if hint := exact_hint(result.summary):
+            click.echo(hint)
     return 0

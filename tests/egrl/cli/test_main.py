@@ -12,6 +12,7 @@ from commands import FAST, TINY, metrics, refuse
 
 from egrl import __version__
 from egrl.cli.main import cli, main
+from egrl.cli.run import exact_hint
 from egrl.core.budget import Budget
 from egrl.runs import progress
 from workloads.errors import Notice
@@ -87,6 +88,23 @@ def test_what_bounds_an_inference_is_listed_by_time_with_shares(capsys):
     assert len(times) > 1
     assert sum(float(row[2].removesuffix("%")) for row in rows) == pytest.approx(100, abs=0.5)
     assert "status ok, epsilon 0.0000" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("change", "hinted"),
+    [
+        ({}, True),
+        ({"gap": None}, True),
+        ({"gap": 0.0}, False),
+        ({"method": "exact"}, False),
+        ({"evaluator": {}}, False),
+        ({"problem": "fft"}, False),
+        ({"problem": "somebody's"}, False),
+    ],
+)
+def test_a_run_says_where_its_model_can_be_solved(change, hinted):
+    found = {"problem": "nnpi", "method": "egrl", "gap": 0.0136, **change}
+    assert (exact_hint(found) != "") == hinted
 
 
 def test_a_best_mapping_can_start_another_run(run, tmp_path):
