@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import egrl
 
@@ -184,6 +185,10 @@ def test_the_version_is_the_same_everywhere():
     newest = re.search(r"^## (\S+?),? ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert newest is not None
     assert importlib.metadata.version("egrl") == egrl.__version__ == newest.group(1)
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited["version"] == egrl.__version__
+    assert {"cff-version", "message", "title", "authors"} <= cited.keys()
+    assert cited["license"] == PYPROJECT["project"]["license"]
 
 
 @pytest.mark.parametrize(

@@ -75,8 +75,33 @@ class _Lazy(NamedGroup):
             formatter.write_dl(list(COMMANDS.items()))
 
 
+def _verbose(context: click.Context, option: click.Parameter, value: bool) -> None:
+    context.meta["verbose"] = value
+
+
+def _version(context: click.Context, option: click.Parameter, value: bool) -> None:
+    if not value:
+        return
+    click.echo(f"egrl, version {VERSION}")
+    if context.meta.get("verbose"):
+        from egrl.cli import about
+
+        click.echo("\n".join(about.lines()))
+    context.exit()
+
+
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(VERSION, prog_name="egrl")
+@click.option(
+    "--verbose",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_verbose,
+    help="with --version: also libraries, machine and caches, for reports of bugs",
+)
+@click.option(
+    "--version", is_flag=True, expose_value=False, callback=_version, help="show the version and exit"
+)
 def cli() -> None:
     """Map neural networks onto accelerators by evolution, reinforcement learning, search and proof.
 

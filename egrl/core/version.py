@@ -4,7 +4,7 @@ import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 
 COUNTED = ("numpy", "numba", "scipy", "torch")
 """Packages whose versions may change a run's numbers."""

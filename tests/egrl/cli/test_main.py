@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 import warnings
 
 import click
+import numpy as np
 import pytest
 from commands import FAST, TINY, metrics, refuse
 
@@ -223,7 +225,18 @@ def test_lists_and_help_and_version(capsys):
     assert main(["--help"]) == 0
     assert "run" in capsys.readouterr().out
     assert main(["--version"]) == 0
-    assert __version__ in capsys.readouterr().out
+    assert capsys.readouterr().out == f"egrl, version {__version__}\n"
+
+
+@pytest.mark.parametrize("argv", [["--version", "--verbose"], ["--verbose", "--version"]])
+def test_a_report_of_a_bug_can_name_libraries_machine_and_caches(argv, capsys):
+    assert main(argv) == 0
+    first, *rows = capsys.readouterr().out.splitlines()
+    assert first == f"egrl, version {__version__}"
+    told = dict(re.split(r"\s{2,}", row, maxsplit=1) for row in rows)
+    assert told["numpy"] == np.__version__
+    assert told["python"].startswith(platform.python_version())
+    assert {"egrl", "system", "processor", "gpu", "torch", "kernels", "fft plans"} <= told.keys()
 
 
 def test_curves_are_drawn_and_the_same_each_time(run, tmp_path, capsys):

@@ -1,0 +1,85 @@
+"""egrl --version --verbose: what the report of a bug should name."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+from egrl.core.version import VERSION
+
+
+def lines() -> Iterator[str]:
+    """Versions, machine, GPU and caches, a line each: name, two spaces or more, what it is."""
+    found = [
+        ("egrl", VERSION),
+        ("python", f"{platform.python_version()} ({sys.executable})"),
+        ("system", platform.platform()),
+        ("processor", f"{_processor()}, {_cores()}"),
+        ("gpu", _gpu()),
+        *_packages(),
+        *_caches(),
+    ]
+    width = max(len(name) for name, _ in found)
+    for name, value in found:
+        yield f"{name:<{width}}  {value}"
+
+
+def _processor() -> str:
+    try:
+        from hwsim.fft.host import machine_name
+
+        return machine_name()
+    except ImportError:
+        return platform.processor() or platform.machine()
+
+
+def _cores() -> str:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{usable} of {os.cpu_count()} cores"
+
+
+def _gpu() -> str:
+    try:
+        import torch
+    except ImportError:
+        return "unknown without PyTorch"
+    if not torch.cuda.is_available():
+        return "none that PyTorch can use"
+    return ", ".join(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count()))
+
+
+def _packages() -> Iterator[tuple[str, str]]:
+    """What the package requires, and those of its extras that are there."""
+    try:
+        required = metadata.requires("egrl") or []
+    except metadata.PackageNotFoundError:  # run from a folder that was not installed
+        required = []
+    for line in sorted(set(required), key=str.lower):
+        name = re.split(r"[\s;<>=\[]", line)[0]
+        extra = "extra ==" in line
+        if name == "egrl":  # an extra of extras
+            continue
+        try:
+            yield name, metadata.version(name)
+        except metadata.PackageNotFoundError:
+            if not extra:
+                yield name, "not installed"
+
+
+def _caches() -> Iterator[tuple[str, str]]:
+    """Where kernels and FFT plans are kept."""
+    kernels = os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).resolve().parents[2]
+    yield "kernels", f"compiled ones in {kernels}"
+    try:
+        from hwsim.fft.cache import wisdom_path
+
+        path = wisdom_path()
+    except (FileNotFoundError, ImportError) as error:
+        yield "fft plans", str(error)
+    else:
+        yield "fft plans", f"{path}{'' if path.exists() else ' (none yet)'}"
