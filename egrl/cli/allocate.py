@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from egrl.cli.evaluate import run_or_flags
 from egrl.cli.names import OneOf
 from egrl.cli.output import output_file
+from egrl.cli.subject import run_or_flags
 from workloads.errors import InputError
 
 NAMED = 8

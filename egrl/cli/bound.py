@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from egrl.cli.output import output_file
+from egrl.cli.subject import subject_of
 from hwsim.capabilities import HasBestKnown, HasBound, HasModel
 from hwsim.problem import Bound, Mapping16, Problem
 from workloads.errors import InputError
@@ -61,8 +62,7 @@ def command(
     egrl bound --workload bert --run runs/bert-egrl-s0-1
     egrl bound --problem mmap --workload alexnet_train_batch_32
     """
-    from egrl.core import atomic, typed_tables
-    from egrl.problems import find_problem
+    from egrl.core import atomic
     from egrl.runs import certificate as reward_certificate
     from egrl.runs import mapping_file
     from egrl.runs.folder import BEST
@@ -73,20 +73,11 @@ def command(
         raise InputError(
             f"--seconds, --seed: expected a positive number and a seed >= 0, found {limit_s}, {seed or 0}"
         )
-    definition = find_problem(problem).load()
-    tables = typed_tables.parse_set(settings, "problem")
-    settled: Any = typed_tables.build(definition.config, tables["problem"], "--set problem")
-    subject = definition.build(workload, chip or definition.chips()[0], settled)
+    subject = subject_of(workload, problem, chip, settings)
     given = {name: mapping_file.read(name, subject) for name in mappings}
     given |= {name: mapping_file.read(str(Path(name) / BEST), subject) for name in runs}
     anew = prove or seconds is not None or seed is not None
     shipped = None if anew else shipped_bound(subject)
-    if shipped is None and isinstance(subject, HasModel | HasBound):
-        click.echo(
-            f"egrl bound: proving a bound for {subject.about.workload} on {subject.about.chip},"
-            f" about {limit_s:g} s at most",
-            err=True,
-        )
     proved = shipped or _proved(subject, limit_s)
     if proved is not None and math.isfinite(proved.reward):
         report, best = reward_certificate.certificate(subject, proved, seed or 0, given)
@@ -114,10 +105,17 @@ def shipped_bound(problem: Problem) -> Bound | None:
 
 
 def _proved(problem: Problem, seconds: float) -> Bound | None:
-    """What is proved of a problem without a model within the limit; None where there is a model to solve.
+    """What is proved of a problem without a model within the limit; None where there is a model to solve. It says so
+    on stderr.
 
     InputError where there is neither, or nothing is proved.
     """
+    if isinstance(problem, HasModel | HasBound):
+        click.echo(
+            f"egrl bound: proving a bound for {problem.about.workload} on {problem.about.chip},"
+            f" about {seconds:g} s at most",
+            err=True,
+        )
     if isinstance(problem, HasModel):
         return None
     if not isinstance(problem, HasBound):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,10 @@ import click
 import numpy as np
 
 from egrl.cli.explanations import lines_of
-from hwsim.capabilities import HasBestKnown, HasBound, HasBreakdown, HasExplanation, HasPartition
+from egrl.cli.subject import run_or_flags
+from hwsim.capabilities import HasBound, HasBreakdown, HasExplanation, HasPartition
 from hwsim.explanation import Breakdown, Explanation, Partition
 from hwsim.problem import Mapping16, Problem, Status
-from workloads.errors import InputError
-from workloads.nearest import hint
 
 MOST_VIOLATIONS = 20
 """Shown to people."""
@@ -66,33 +65,6 @@ def command(
     return 0
 
 
-def run_or_flags(
-    command_name: str, run: str | None, flags: Mapping[str, str | None], settings: Sequence[str]
-) -> tuple[Problem, Mapping16, str]:
-    """The problem, the mapping [N, H] and where it is from: a run's best, or what the flags --workload, --mapping,
-    --problem and --chip (None: not given) name. InputError where both or neither are given, or one is wrong.
-
-    Beside a run --problem may name its problem, which it must where that is MODULE:NAME.
-    """
-    given = [flag for flag, value in flags.items() if value is not None and flag != "--problem"]
-    given += ["--set"] * bool(settings)
-    if run is not None and given:
-        raise InputError(
-            f"{command_name}: expected a run folder or --workload, found {run} and {', '.join(given)}"
-        )
-    if run is not None:
-        from egrl.runs import folder as run_folder
-        from egrl.runs.past import PastRun
-
-        past = PastRun.read(Path(run), flags["--problem"] or "")
-        return past.problem, past.best_mapping(), str(Path(run) / run_folder.BEST)
-    if flags["--workload"] is None:
-        raise InputError(f"{command_name}: expected a run folder or --workload, found neither")
-    subject = subject_of(flags["--workload"], flags["--problem"] or "nnpi", flags["--chip"] or "", settings)
-    mapping = flags["--mapping"] or "compiler"
-    return subject, mapping_of(mapping, subject), mapping
-
-
 def measured_best(run: Path) -> dict[str, Any] | None:
     """Cost and speedup of a run's best as it was measured, and by what; None where the model gave the run's costs."""
     from egrl.runs.summary import read_summary
@@ -102,39 +74,6 @@ def measured_best(run: Path) -> dict[str, Any] | None:
     if best is None or not isinstance(evaluator, Mapping):
         return None
     return {"cost": best["cost"], "speedup": best["speedup"], "by": evaluator["command"]}
-
-
-def subject_of(workload: str, problem: str, chip: str, settings: Sequence[str]) -> Problem:
-    """The problem that flags name; the default chip where `chip` is empty. InputError where they are wrong."""
-    from egrl.core import typed_tables
-    from egrl.problems import find_problem
-
-    definition = find_problem(problem).load()
-    tables = typed_tables.parse_set(settings, "problem")
-    settled: Any = typed_tables.build(definition.config, tables["problem"], "--set problem")
-    return definition.build(workload, chip or definition.chips()[0], settled)
-
-
-def mapping_of(mapping: str, problem: Problem) -> Mapping16:
-    """The mapping [N, H] that --mapping names. InputError where there is none, or its file is not of the problem."""
-    from egrl.runs import mapping_file
-
-    if mapping == "compiler":
-        return problem.baseline.mapping
-    if mapping == "best-known":
-        found, remark = problem.best_known() if isinstance(problem, HasBestKnown) else (None, "")
-        if found is None:
-            why = remark or f"none ships for {problem.about.workload} on {problem.about.chip}"
-            raise InputError(
-                f"--mapping best-known: expected a best mapping that ships with the package or is wisdom: {why}"
-            )
-        return found
-    if not Path(mapping).exists():
-        raise InputError(
-            f"--mapping {mapping}: expected compiler, best-known or a mapping file (best_mapping.json of a run),"
-            f" found no such file{hint(mapping, ('compiler', 'best-known'))}"
-        )
-    return mapping_file.read(mapping, problem)
 
 
 def evaluation_report(problem: Problem, mapping: Mapping16, name: str) -> dict[str, Any]:
@@ -173,7 +112,14 @@ def text_of(report: Mapping[str, Any], rival: str, rewarded: bool = False) -> st
     from egrl.runs.units import cost_text
 
     unit = report["unit"]
-    lines = [] if report["explanation"] is None else lines_of(report["explanation"], unit)
+    lines = []
+    if measured := report.get("measured"):
+        lines.append(
+            f"measured: {cost_text(measured['cost'], 's')}, {measured['speedup']:.4f}x {rival}, by {measured['by']};"
+            " all below is the model's word\n"
+        )
+    if report["explanation"] is not None:
+        lines += lines_of(report["explanation"], unit)
     broken = report["violations"]
     lines += [f"not valid as given: {violation}" for violation in broken[:MOST_VIOLATIONS]]
     if len(broken) > MOST_VIOLATIONS:
@@ -185,9 +131,4 @@ def text_of(report: Mapping[str, Any], rival: str, rewarded: bool = False) -> st
         + (f" reward {report['reward']:.4f}," if rewarded else "")
         + f" status {report['status']}, epsilon {report['epsilon']:.4f}"
     )
-    if measured := report.get("measured"):
-        lines.append(
-            f"that is the model's word; the run measured {cost_text(measured['cost'], 's')},"
-            f" {measured['speedup']:.4f}x, by {measured['by']}"
-        )
     return "\n".join(lines)

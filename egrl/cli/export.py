@@ -86,7 +86,7 @@ def command(
     atomic.write(path, data)
     if outside:
         click.echo(
-            f"egrl export: {len(outside)} nodes of the model are views or constants and have no place",
+            f"egrl export: nodes of the model without a place, being views or constants: {len(outside)}",
             err=True,
         )
     click.echo(

@@ -140,6 +140,10 @@ def _workload(imported: Imported, model: str, output: str, as_json: bool) -> int
             f" {net.macs / 1e9:.3f} GMAC, {document['weight_bytes'] / 1e6:.2f} MB of weights,"
             f" {document['activation_bytes'] / 1e6:.2f} MB of activations"
         )
+        click.echo(
+            f"bytes are at {net.element_bytes.weight:g} an element of weights and {net.element_bytes.activation:g} of"
+            " activations; on a chip its element_bytes count"
+        )
         click.echo(f"workload file: {output}")
     return 0
 

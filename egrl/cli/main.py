@@ -45,6 +45,9 @@ COMMANDS: dict[str, str] = {
 MODULES: dict[str, str] = {"import": "import_model"}
 """Commands whose file has another name, because theirs is a word of Python."""
 
+TORCH = {"torch": "torch", "torch_geometric": "torch-geometric"}
+"""Modules that networks need and much else does not, by the name to install."""
+
 LONGEST_WORD, LONGEST_LINE = 300, 1500
 """Characters of an error line: of a word, such as a path, and of all."""
 
@@ -144,6 +147,11 @@ def _main(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except ModuleNotFoundError as error:
+        package = TORCH.get((error.name or "").partition(".")[0])
+        if package is None:
+            raise
+        return _fail(f"this needs {package}, which is not installed: pip install {package}", 2)
     except OSError as error:
         return _fail(f"{error.filename or 'output'}: {error.strerror or error}", 1)
     except MemoryError:

@@ -26,6 +26,7 @@ def test_import_writes_a_workload_that_can_be_run(tmp_path, capsys):
     assert (code, err) == (0, "")
     assert out.splitlines() == [
         "net: 4 ops from 6 nodes, 0.00 M parameters, 0.000 GMAC, 0.00 MB of weights, 0.00 MB of activations",
+        "bytes are at 4 an element of weights and 4 of activations; on a chip its element_bytes count",
         f"workload file: {output}",
     ]
     assert load(output) == load(model)

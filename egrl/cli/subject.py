@@ -1,0 +1,72 @@
+"""What a command is about: a problem and a mapping, named by a run folder or by flags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hwsim.capabilities import HasBestKnown
+from hwsim.problem import Mapping16, Problem
+from workloads.errors import InputError
+from workloads.nearest import hint
+
+
+def run_or_flags(
+    command_name: str, run: str | None, flags: Mapping[str, str | None], settings: Sequence[str]
+) -> tuple[Problem, Mapping16, str]:
+    """The problem, the mapping [N, H] and where it is from: a run's best, or what the flags --workload, --mapping,
+    --problem and --chip (None: not given) name. InputError where both or neither are given, or one is wrong.
+
+    Beside a run --problem may name its problem, which it must where that is MODULE:NAME.
+    """
+    given = [flag for flag, value in flags.items() if value is not None and flag != "--problem"]
+    given += ["--set"] * bool(settings)
+    if run is not None and given:
+        raise InputError(
+            f"{command_name}: expected a run folder or --workload, found {run} and {', '.join(given)}"
+        )
+    if run is not None:
+        from egrl.runs import folder as run_folder
+        from egrl.runs.past import PastRun
+
+        past = PastRun.read(Path(run), flags["--problem"] or "")
+        return past.problem, past.best_mapping(), str(Path(run) / run_folder.BEST)
+    if flags["--workload"] is None:
+        raise InputError(f"{command_name}: expected a run folder or --workload, found neither")
+    subject = subject_of(flags["--workload"], flags["--problem"] or "nnpi", flags["--chip"] or "", settings)
+    mapping = flags["--mapping"] or "compiler"
+    return subject, mapping_of(mapping, subject), mapping
+
+
+def subject_of(workload: str, problem: str, chip: str, settings: Sequence[str]) -> Problem:
+    """The problem that flags name; the default chip where `chip` is empty. InputError where they are wrong."""
+    from egrl.core import typed_tables
+    from egrl.problems import find_problem
+
+    definition = find_problem(problem).load()
+    tables = typed_tables.parse_set(settings, "problem")
+    settled: Any = typed_tables.build(definition.config, tables["problem"], "--set problem")
+    return definition.build(workload, chip or definition.chips()[0], settled)
+
+
+def mapping_of(mapping: str, problem: Problem) -> Mapping16:
+    """The mapping [N, H] that --mapping names. InputError where there is none, or its file is not of the problem."""
+    from egrl.runs import mapping_file
+
+    if mapping == "compiler":
+        return problem.baseline.mapping
+    if mapping == "best-known":
+        found, remark = problem.best_known() if isinstance(problem, HasBestKnown) else (None, "")
+        if found is None:
+            why = remark or f"none ships for {problem.about.workload} on {problem.about.chip}"
+            raise InputError(
+                f"--mapping best-known: expected a best mapping that ships with the package or is wisdom: {why}"
+            )
+        return found
+    if not Path(mapping).exists():
+        raise InputError(
+            f"--mapping {mapping}: expected compiler, best-known or a mapping file (best_mapping.json of a run),"
+            f" found no such file{hint(mapping, ('compiler', 'best-known'))}"
+        )
+    return mapping_file.read(mapping, problem)
