@@ -3,6 +3,8 @@
 The networks are stacked: linear maps are batched matrix products, the M graphs (each pools its own nodes) are
 one union of disjoint graphs. The result is what each `GraphUNet` gives alone, up to rounding.
 
+A graph of more than `policies.roles.NODES` nodes is seen as the roles that its nodes play.
+
 Source: as `policies.graph_unet`; the attention layer is Brody et al. (ICLR 2022), equations 4 and 7.
 """
 
@@ -19,6 +21,7 @@ from policies.graph import Graph, edges_between, square, union
 from policies.graph_unet import GraphUNet, GraphUNetConfig
 from policies.masking import masked_log_probs
 from policies.pooling import choose, pool, pooled_size, projection, union_numbers, unpool
+from policies.roles import NODES, Roles, roles
 from policies.weight_vector import WeightFormat
 
 NODES_A_PASS = 4096
@@ -40,6 +43,7 @@ class StackedActor:
         self.device = torch.device(device)
         self.config, self.features, self.heads, self.choices = config, features, heads, choices
         self.weight_format: WeightFormat = GraphUNet(config, features, heads, choices).weight_format
+        self._seen: tuple[NDArray[np.float32], Graph, Roles] | None = None
 
     def probabilities(
         self,
@@ -54,13 +58,24 @@ class StackedActor:
         """
         self.weight_format.check(weights)
         counts = torch.from_numpy(num_choices).to(self.device)
+        given = None if graph.nodes <= NODES else self._roles(x, graph)
+        x, graph = (x, graph) if given is None else (given.x, given.graph)
         step = max(1, NODES_A_PASS // graph.nodes)
         with torch.inference_mode():
-            parts = [
-                masked_log_probs(self.logits(weights[first : first + step], x, graph), counts).exp()
-                for first in range(0, len(weights), step)
-            ]
+            role = None if given is None else torch.from_numpy(given.of).to(self.device)
+            parts = []
+            for first in range(0, len(weights), step):
+                logits = self.logits(weights[first : first + step], x, graph)
+                logits = logits if role is None else logits.index_select(1, role)
+                parts.append(masked_log_probs(logits, counts).exp())
             return torch.cat(parts).cpu().numpy()
+
+    def _roles(self, x: NDArray[np.float32], graph: Graph) -> Roles:
+        """Roles of the last graph and features are remembered: most populations see the same ones all the time."""
+        seen = self._seen
+        if seen is None or seen[1] is not graph or not np.array_equal(seen[0], x):
+            self._seen = seen = (x.copy(), graph, roles(x, graph))
+        return seen[2]
 
     def logits(self, weights: NDArray[np.float32], x: NDArray[np.float32], graph: Graph) -> Tensor:
         """Logits [M, N, H, C] of weights [M, P] on x [N, F]. Raises ValueError where a shape does not fit."""
