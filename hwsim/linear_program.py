@@ -1,5 +1,7 @@
 """A mixed-integer linear program: written down row by row, and a bound on it that needs no trust in the solver.
 
+HiGHS only suggests multipliers of the rows; any multipliers prove a bound, optimal or not.
+
 Source of the bound: Neumaier and Shcherbina, *Safe bounds in linear and mixed-integer linear programming*, Math.
 Programming 99, 2004: where every variable lies between finite bounds, any vector of multipliers proves one.
 """
@@ -146,28 +148,54 @@ def linear_bound(program: LinearProgram, time_limit_s: float, method: str = "hig
     """A lower bound on the program's objective from its linear relaxation; -infinity where none came in time.
 
     `method` is that of `scipy.optimize.linprog`: "highs", "highs-ds" (dual simplex) or "highs-ipm" (interior point).
-    HiGHS only suggests multipliers y. For any y whose signs fit the rows, the sum over the rows of y * side plus the
-    least value of (cost - y @ matrix) @ x between the variables' bounds is a lower bound, optimal or not.
     """
+    found = relax(program, time_limit_s, method)
+    return -float("inf") if found is None else proven_bound(program, found.multipliers)
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """What HiGHS gave for a linear relaxation: a multiplier of each row, float64 [R], and its solution, float64 [V]."""
+
+    multipliers: Floats
+    solution: Floats
+
+
+def relax(program: LinearProgram, time_limit_s: float, method: str = "highs") -> Relaxed | None:
+    """The linear relaxation solved by `scipy.optimize.linprog`; None where it was not solved in time."""
     equal = program.row_lower == program.row_upper
     above = np.isfinite(program.row_upper) & ~equal
     below = np.isfinite(program.row_lower) & ~equal
-    matrix = vstack([program.matrix[above], -program.matrix[below], program.matrix[equal]]).tocsr()
-    side = np.concatenate([program.row_upper[above], -program.row_lower[below], program.row_upper[equal]])
-    inequalities = int(above.sum() + below.sum())
     found = linprog(
         program.cost,
-        A_ub=matrix[:inequalities],
-        b_ub=side[:inequalities],
-        A_eq=matrix[inequalities:],
-        b_eq=side[inequalities:],
+        A_ub=vstack([program.matrix[above], -program.matrix[below]]).tocsr(),
+        b_ub=np.concatenate([program.row_upper[above], -program.row_lower[below]]),
+        A_eq=program.matrix[equal],
+        b_eq=program.row_upper[equal],
         bounds=np.stack([program.lower, program.upper], axis=1),
         method=method,
         options={"time_limit": time_limit_s},
     )
     if found.status != 0:
-        return -float("inf")
-    multipliers = np.concatenate([np.minimum(found.ineqlin.marginals, 0.0), found.eqlin.marginals])
-    reduced = program.cost - multipliers @ matrix
+        return None
+    at_most, at_least = np.split(found.ineqlin.marginals, [int(above.sum())])
+    multipliers = np.zeros(len(equal))
+    multipliers[equal] = found.eqlin.marginals
+    multipliers[above] += at_most
+    multipliers[below] -= at_least
+    return Relaxed(multipliers, np.asarray(found.x, np.float64))
+
+
+def proven_bound(program: LinearProgram, multipliers: Floats) -> float:
+    """A lower bound on the program's objective by multipliers float64 [R], whatever they are.
+
+    It is the sum over the rows of multiplier * side plus the least value of (cost - multipliers @ matrix) @ x between
+    the variables' bounds. A row's side is its lower one where its multiplier is positive, else its upper one; where
+    that side is infinite, the multiplier counts as 0.
+    """
+    side = np.where(multipliers > 0, program.row_lower, program.row_upper)
+    finite = np.isfinite(side)
+    multipliers, side = np.where(finite, multipliers, 0.0), np.where(finite, side, 0.0)
+    reduced = program.cost - multipliers @ program.matrix
     least = np.minimum(reduced * program.lower, reduced * program.upper).sum()
     return float(multipliers @ side + least)

@@ -76,7 +76,9 @@ def template(chip: Chip, name: str, notes: Mapping[str, str] | None = None) -> s
         "# Both name memories above, any but the first; with two memories both are the second.",
         "[prefetch]",
         line("into", f'"{prefetch.into}"', "where weights of the slowest memory are fetched to"),
-        line("via", f'"{prefetch.via}"', "what all traffic of the slowest memory crosses"),
+        line(
+            "via", f'"{prefetch.via}"', "with effects.cross: what all traffic of the slowest memory crosses"
+        ),
         "",
         "[noise]",
         line("noise.sigma", repr(chip.noise.sigma), "of the logarithm of a measured latency"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -190,24 +191,46 @@ class NnpiProblem:
             return known
         if time_limit_s <= 0:
             return UNPROVED
+        if self._of_all is not None:
+            return self._of_all.bound
         from hwsim.nnpi.exact.solve import solve
 
         return solve(self._noise_free(), time_limit_s=time_limit_s).as_bound()
 
     def solve(self, time_limit_s: float, seed: int) -> Solution:
-        """Branch and cut for the bound and a first map; local search on the latency model from there."""
+        """Linear programming for the bound and a first map; local search on the latency model from there.
+
+        Where there are few mappings, all of them are tried instead.
+        """
+        if self._of_all is not None:
+            return self._of_all
         from hwsim.nnpi.exact.solve import solve
         from hwsim.nnpi.polish import polish
 
         tables, begun = self._noise_free(), time.monotonic()
         found = solve(tables, time_limit_s=time_limit_s)
         left_s = max(POLISH_SHARE * time_limit_s, time_limit_s - (time.monotonic() - begun))
-        first = self.baseline.mapping if found.mapping is None else found.mapping
+        slower = found.mapping is None or found.model_cost_s > self.baseline.cost
+        first = self.baseline.mapping if slower or found.mapping is None else found.mapping
         mapping, cost = polish(
             tables, first, steps=POLISH_STEPS, seconds=left_s, key=seed % 2**64, restarts=2
         )
         bound, before = found.as_bound(), self.bound(0)
         return Solution(mapping, cost, before if before.cost > bound.cost else bound)
+
+    @cached_property
+    def _of_all(self) -> Solution | None:
+        """The fastest of all mappings; None where they are too many to try."""
+        from hwsim.nnpi.exact.enumerate import fastest_of_all
+        from hwsim.nnpi.exact.trivial import ROUNDING
+
+        begun, found = time.monotonic(), fastest_of_all(self._noise_free())
+        if found is None:
+            return None
+        mapping, cost, count = found
+        proof = f"all {count:,} mappings were tried"
+        bound = Bound(cost * (1.0 - ROUNDING), math.inf, proof, time.monotonic() - begun)
+        return Solution(mapping, cost, bound)
 
     def model_cost(self, mapping: Mapping16) -> float:
         """Noise-free latency (s) of what the compiler makes of one mapping int16 [N, 2]."""

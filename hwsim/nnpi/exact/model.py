@@ -60,6 +60,22 @@ class Model:
             out[i, head] = int(np.argmax(solution[at : at + self.levels]))
         return out
 
+    def rounded(self, shares: Floats, colours: NDArray[np.int64]) -> Mapping16:
+        """A canonical mapping int16 [N, 2] whose tensors lie in each memory as often as shares float64 [V] say.
+
+        Tensors whose variables have equal colours int64 [V] are alike and have equal shares: where a third of them
+        belongs into a memory, every third of them, in execution order, goes there. It may still need rectifying.
+        """
+        out = np.full(self.first.shape, -1, np.int16)
+        due: dict[bytes, Floats] = {}
+        for i, head in zip(*np.nonzero(self.first >= 0), strict=True):
+            here = slice(int(self.first[i, head]), int(self.first[i, head]) + self.levels)
+            owed = due.setdefault(colours[here].tobytes(), np.zeros(self.levels))
+            owed += shares[here]
+            out[i, head] = chosen = int(np.argmax(owed))
+            owed[chosen] -= 1.0
+        return out
+
 
 def build(
     tables: Tables,

@@ -7,8 +7,9 @@ The feasible set is that of rectified maps: every memory holds, at every step, t
 activations live in it.
 
 Deviations: first the linear relaxation gives a bound that holds whatever HiGHS's tolerances (`linear_bound`); that of
-the branch and cut is HiGHS's number less a margin, see `margin`. The better one counts. A program that would not fit
-in memory is made smaller by a fixed rule, see `tabulate`.
+the branch and cut is HiGHS's number less a margin, see `margin`. The better one counts. Of a large program whose parts
+repeat, neither would end: its multipliers are tied, and its shares rounded, see `hwsim.tied_program`. A program that
+would not fit in memory is made smaller by a fixed rule, see `tabulate`.
 """
 
 from __future__ import annotations
@@ -19,50 +20,34 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from hwsim.linear_program import linear_bound
 from hwsim.nnpi.exact.columns import scope
 from hwsim.nnpi.exact.model import Model, build
+from hwsim.nnpi.exact.search import OBJECTIVE, margin, search
 from hwsim.nnpi.exact.trivial import MAX_PLACEMENTS, ROUNDING, trivial_bound
 from hwsim.nnpi.latency import trace_latency
 from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.tables import Tables
-from hwsim.problem import Bound, Floats, Mapping16
+from hwsim.problem import Bound, Mapping16
+from hwsim.tied_program import tied_bound
 
-OBJECTIVE = 1e4
-"""The program is scaled so that the trivial bound is this many units."""
+BYTES_AN_ENTRY, BYTES_WRITTEN = 400, 100
+"""Memory that HiGHS takes, a nonzero of the program; and that writing it down takes."""
 
-DUAL_TOLERANCE = 1e-7
-"""Of HiGHS: a reduced cost may have the wrong sign by this many units."""
-
-BYTES_AN_ENTRY = 400
-"""Memory that HiGHS takes, a nonzero of the program."""
-
-FIRST_STEP = 1e-3
-"""The first ceiling is at least this share above the bound."""
-
-LAST_STEP = 0.5
-"""A ceiling this share above the bound is no longer put."""
-
-SHARE_OF_A_STEP = 0.5
-"""Of the time left, for one ceiling."""
+LARGE = 400_000
+"""A program of more nonzeros is first tried with multipliers tied; HiGHS would take more than some seconds for it."""
 
 DISTRUST = 1e-6
 """HiGHS's bound may be above a mapping's latency by this share, margin included, before it counts as wrong."""
-
-QUICK = 0.05
-"""Of the time left: a ceiling done sooner makes the next one half as high again."""
-
-INFEASIBLE = 2
-"""`scipy.optimize.milp`: status of a program without solutions."""
 
 TRIVIAL_S = 1.0
 """Seconds that the trivial bound has at least; it has half of the time."""
 
 FIRST_RULES = (DEFAULT_RULE, "execution-order", "traffic-density")
 
+TRIVIAL = "each op by itself at its best"
 PROVED = "proved"
 TIME_LIMIT = "time limit"
 TOO_LARGE = "too large"
@@ -105,7 +90,7 @@ def solve(
     *,
     time_limit_s: float,
     gap: float = 1e-3,
-    memory_bytes: int = 2**30,
+    memory_bytes: int = 2**31,
     max_placements: int = MAX_PLACEMENTS,
 ) -> ExactResult:
     """A lower bound on the latency of every valid mapping of a workload on a chip, and a good mapping.
@@ -131,21 +116,33 @@ def solve(
     trivial_s = trivial_bound(
         tables, max_placements=max_placements, until=begun + max(time_limit_s / 2, TRIVIAL_S)
     )
-    tabulated, entries = tabulate(tables, memory_bytes // BYTES_AN_ENTRY, max_placements=max_placements)
-    if entries * BYTES_AN_ENTRY > memory_bytes:
-        proof = (
-            f"each op by itself at its best; the program (about {entries:,} nonzeros, "
-            f"{entries * BYTES_AN_ENTRY / 2**30:.1f} GiB) exceeds the {memory_bytes / 2**30:.1f} GiB allowed"
+    case = _Case(tables, trivial_s, reached(tables), gap, begun, until)
+    for bytes_an_entry, large in ((BYTES_WRITTEN, True), (BYTES_AN_ENTRY, False)):
+        tabulated, entries = tabulate(tables, memory_bytes // bytes_an_entry, max_placements=max_placements)
+        if large and entries <= LARGE:
+            continue
+        if entries * bytes_an_entry > memory_bytes:
+            why = (
+                f"(about {entries:,} nonzeros, {entries * bytes_an_entry / 2**30:.1f} GiB) exceeds the"
+                f" {memory_bytes / 2**30:.1f} GiB allowed"
+            )
+            return case.without_solution(TOO_LARGE, why, entries)
+        model = build(
+            tables,
+            scale=OBJECTIVE / trivial_s,
+            tabulated=tabulated,
+            reached_s=case.reached_s,
+            until=until,
         )
-        return _without_solution(trivial_s, TOO_LARGE, begun, proof, entries)
-    reached_s = reached(tables)
-    model = build(tables, scale=OBJECTIVE / trivial_s, tabulated=tabulated, reached_s=reached_s, until=until)
-    if model is None:
-        proof = (
-            f"each op by itself at its best; the program (about {entries:,} nonzeros) was not written in time"
-        )
-        return _without_solution(trivial_s, TIME_LIMIT, begun, proof, entries)
-    return _run_solver(tables, model, trivial_s, reached_s, gap, begun, until, entries)
+        if model is None:
+            return case.without_solution(
+                TIME_LIMIT, f"(about {entries:,} nonzeros) was not written in time", entries
+            )
+        found = case.tied(model, entries) if large else case.searched(model, entries)
+        if found is not None:
+            break
+    assert found is not None
+    return found
 
 
 def reached(tables: Tables) -> float:
@@ -176,110 +173,77 @@ def tabulate(tables: Tables, most_entries: int, *, max_placements: int) -> tuple
     return chosen, int(np.where(chosen, as_table, as_rows).sum() + live)
 
 
-def margin(model: Model) -> float:
-    """Objective units that are taken off HiGHS's dual bound.
-
-    A dual solution whose reduced costs have the wrong sign by up to the tolerance proves a bound that is too
-    high by at most the tolerance times the range of each variable, summed.
-    """
-    program = model.program
-    return DUAL_TOLERANCE * float((program.upper - program.lower).sum())
-
-
-def _run_solver(
-    tables: Tables,
-    model: Model,
-    trivial_s: float,
-    reached_s: float,
-    gap: float,
-    begun: float,
-    until: float,
-    entries: int,
-) -> ExactResult:
-    """The best of three bounds (each op by itself, linear, branch and cut), as far as the time goes."""
-    program = model.program
-    rows, variables = program.matrix.shape
-    size = f"{rows:,} rows, {variables:,} columns, {program.matrix.nnz:,} nonzeros"
-    bounds = {"each op by itself at its best": trivial_s}
-    if (left_s := until - time.monotonic()) > 0:
-        linear_s = linear_bound(program, left_s) / model.scale * (1.0 - ROUNDING)
-        bounds[f"multipliers of the linear relaxation of the model ({size})"] = linear_s
-    search = _search(model, max(bounds.values()) * model.scale, gap, until)
-    status, mapping, cost_s = PROVED if search.proved else TIME_LIMIT, None, float("inf")
-    if search.solution is not None:
-        mapping = rectify(tables, model.mapping(search.solution)[None])[0][0]
-        cost_s = trace_latency(tables, mapping)[0]
-    mip_s = (search.bound - margin(model)) / model.scale * (1.0 - ROUNDING)
-    if mip_s <= min(cost_s, reached_s):
-        bounds[f"HiGHS's branch and cut on a relaxation of the model ({size})"] = mip_s
-    elif search.bound > model.scale * min(cost_s, reached_s) * (1.0 + DISTRUST):
-        status = TIME_LIMIT  # a mapping contradicts HiGHS, which must have lost it to its tolerances
-    proof = max(bounds, key=bounds.__getitem__)
-    bound_s = min(bounds[proof], cost_s, reached_s)
-    return ExactResult(bound_s, mapping, cost_s, status, time.monotonic() - begun, proof, entries)
-
-
 @dataclass(frozen=True)
-class _Search:
-    """A bound in objective units before the margin, the best solution float64 [V], whether they met."""
+class _Case:
+    """One solve: what is known before a program is, and the ways to go on from a program.
 
-    bound: float
-    solution: Floats | None
-    proved: bool
-
-
-def _search(model: Model, bound: float, gap: float, until: float) -> _Search:
-    """Branch and cut with a ceiling on the objective a little above the bound, raised as long as nothing is below.
-
-    Under a low ceiling most columns price out, and what is left is quickly searched. A ceiling that nothing
-    reaches is itself a bound. `bound` is the one known so far, in objective units.
+    Attributes:
+        trivial_s: each op by itself; reached_s: latency of some valid mapping.
+        gap: at which a program counts as solved.
+        begun, until: by `time.monotonic`.
     """
-    step = max(gap, FIRST_STEP)
-    best, best_value = None, np.inf
-    while (left_s := until - time.monotonic()) > 0:
-        ceiling = bound * (1.0 + step)
-        last = step >= LAST_STEP
-        limit_s = left_s if last else min(left_s, max(left_s * SHARE_OF_A_STEP, 1.0))
-        reached, solution, done = _branch_and_cut(model, limit_s, gap / 2, np.inf if last else ceiling)
-        bound = max(bound, min(reached, np.inf if last else ceiling))
-        if solution is not None and (value := float(model.program.cost @ solution)) < best_value:
-            best, best_value = solution, value
-        if last or (done and solution is not None) or best_value <= bound * (1.0 + gap):
-            return _Search(min(bound, best_value), best, done or best_value <= bound * (1.0 + gap))
-        if not done:
-            step *= 8.0
-        elif time.monotonic() - (until - left_s) < QUICK * left_s:
-            step *= 1.5
-    return _Search(min(bound, best_value), best, False)
 
+    tables: Tables
+    trivial_s: float
+    reached_s: float
+    gap: float
+    begun: float
+    until: float
 
-def _branch_and_cut(
-    model: Model, time_limit_s: float, gap: float, ceiling: float
-) -> tuple[float, Floats | None, bool]:
-    """A bound below the ceiling in objective units, a solution float64 [V] if any, and whether HiGHS finished.
+    def tied(self, model: Model, entries: int) -> ExactResult | None:
+        """By multipliers tied over what is alike; None where the parts of the program hardly repeat."""
+        found = tied_bound(model.program, self.until)
+        if found is None or not found.settled:
+            return None
+        rows, variables = model.program.matrix.shape
+        proof = (
+            f"multipliers of the linear relaxation of the model, tied over ops that are alike ({rows:,} rows and"
+            f" {variables:,} columns as {found.colours.rows.max() + 1:,} and {found.colours.variables.max() + 1:,})"
+        )
+        mapping = rectify(self.tables, model.rounded(found.shares, found.colours.variables)[None])[0][0]
+        bounds = {TRIVIAL: self.trivial_s, proof: found.bound / model.scale * (1.0 - ROUNDING)}
+        cost_s = trace_latency(self.tables, mapping)[0]
+        return self._result(bounds, mapping, cost_s, cost_s <= max(bounds.values()) * (1 + self.gap), entries)
 
-    HiGHS may drop nodes within its gap of the incumbent without lowering the bound it reports, so the gap is
-    taken off.
-    """
-    program = model.program
-    constraints = [LinearConstraint(program.matrix, program.row_lower, program.row_upper)]
-    if np.isfinite(ceiling):
-        constraints.append(LinearConstraint(program.cost[None] / OBJECTIVE, -np.inf, ceiling / OBJECTIVE))
-    found = milp(
-        program.cost,
-        integrality=program.integer,
-        bounds=Bounds(program.lower, program.upper),
-        constraints=constraints,
-        options={"time_limit": time_limit_s, "mip_rel_gap": gap, "disp": False},
-    )
-    if found.status == INFEASIBLE:
-        return ceiling, None, True
-    reached = -np.inf if found.mip_dual_bound is None else float(found.mip_dual_bound)
-    if found.x is None:
-        return reached, None, False
-    reached = min(reached, float(program.cost @ found.x) * (1.0 - gap))
-    return reached, np.asarray(found.x, np.float64), found.status == 0
+    def searched(self, model: Model, entries: int) -> ExactResult:
+        """By the whole linear relaxation, then branch and cut, as far as the time goes."""
+        program = model.program
+        rows, variables = program.matrix.shape
+        size = f"{rows:,} rows, {variables:,} columns, {program.matrix.nnz:,} nonzeros"
+        bounds = {TRIVIAL: self.trivial_s}
+        if (left_s := self.until - time.monotonic()) > 0:
+            linear_s = linear_bound(program, left_s) / model.scale * (1.0 - ROUNDING)
+            bounds[f"multipliers of the linear relaxation of the model ({size})"] = linear_s
+        found = search(model, max(bounds.values()) * model.scale, self.gap, self.until)
+        proved, mapping, cost_s = found.proved, None, math.inf
+        if found.solution is not None:
+            mapping = rectify(self.tables, model.mapping(found.solution)[None])[0][0]
+            cost_s = trace_latency(self.tables, mapping)[0]
+        least_s = min(cost_s, self.reached_s)
+        mip_s = (found.bound - margin(model)) / model.scale * (1.0 - ROUNDING)
+        if mip_s <= least_s:
+            bounds[f"HiGHS's branch and cut on a relaxation of the model ({size})"] = mip_s
+        elif found.bound > model.scale * least_s * (1.0 + DISTRUST):
+            proved = False  # a mapping contradicts HiGHS, which must have lost it to its tolerances
+        return self._result(bounds, mapping, cost_s, proved, entries)
 
+    def without_solution(self, status: str, why: str, entries: int) -> ExactResult:
+        """No program: the trivial bound, and why."""
+        seconds = time.monotonic() - self.begun
+        return ExactResult(
+            self.trivial_s, None, math.inf, status, seconds, f"{TRIVIAL}; the program {why}", entries
+        )
 
-def _without_solution(bound_s: float, status: str, begun: float, proof: str, entries: int) -> ExactResult:
-    return ExactResult(bound_s, None, float("inf"), status, time.monotonic() - begun, proof, entries)
+    def _result(
+        self,
+        bounds: dict[str, float],
+        mapping: Mapping16 | None,
+        cost_s: float,
+        proved: bool,
+        entries: int,
+    ) -> ExactResult:
+        """The best of the bounds, by what proves each."""
+        proof = max(bounds, key=bounds.__getitem__)
+        bound_s = min(bounds[proof], cost_s, self.reached_s)
+        status = PROVED if proved else TIME_LIMIT
+        return ExactResult(bound_s, mapping, cost_s, status, time.monotonic() - self.begun, proof, entries)

@@ -23,11 +23,13 @@ from hwsim.nnpi.chip import (
     load_chip,
 )
 from hwsim.nnpi.exact.columns import columns, scope
+from hwsim.nnpi.exact.enumerate import fastest_of_all
 from hwsim.nnpi.exact.model import build
 from hwsim.nnpi.exact.solve import OBJECTIVE, PROVED, TIME_LIMIT, TOO_LARGE, reached, solve, tabulate
 from hwsim.nnpi.exact.trivial import MAX_PLACEMENTS, trivial_bound
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import latencies, trace_latency
+from hwsim.nnpi.problem import NnpiProblem
 from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.problem import Mapping16
@@ -222,3 +224,27 @@ def test_limits_out_of_range_are_refused(wrong):
     tables = build_tables(load("alexnet"), load_chip("nnpi"))
     with pytest.raises(ValueError, match=next(iter(wrong))):
         solve(tables, **{"time_limit_s": 1.0, **wrong})
+
+
+@settings(SMALL, max_examples=50)
+@given(workloads(max_ops=4), chips())
+def test_where_there_are_few_mappings_all_of_them_are_tried(workload, chip):
+    tables = tables_of(workload, chip)
+    found = fastest_of_all(tables)
+    assert found is not None
+    mapping, seconds, count = found
+    assert count >= len(all_maps(tables))
+    assert seconds == optimum(tables) == trace_latency(tables, mapping)[0]
+    np.testing.assert_array_equal(rectify(tables, mapping[None])[1], [0])
+
+
+def test_a_problem_of_few_mappings_is_proved_and_one_of_many_is_not_tried():
+    whole = load("alexnet")
+    few = NnpiProblem(replace(whole, ops=whole.ops[:5]), load_chip("edge"))
+    solution = few.solve(60.0, 0)
+    assert solution.bound.seconds < 10
+    assert solution.bound.proof.startswith("all ")
+    assert solution.bound == few.bound(1.0)
+    assert solution.cost == few.model_cost(solution.mapping)
+    assert 0 < solution.cost / solution.bound.cost - 1 < 2e-9
+    assert fastest_of_all(build_tables(load("alexnet"), load_chip("nnpi"))) is None
