@@ -10,6 +10,10 @@ moves the choices of a run along it. A *repack* exchanges one tensor with severa
 about its bytes. Kin swaps, shifts and repacks leave the bytes in each memory about as they were: in a full memory,
 other moves mostly end with the compiler's throwing something out.
 
+In a large network whole layers repeat, and what a move gains in one of them is next to nothing. There half of the moves
+are *repeated*: what has changed at an op changes at all ops that are alike (`workloads.colours.alike`), or at a half, a
+quarter, … of them in one run, where they had the same choice.
+
 Where choices are stages of a pipeline most moves are those of `population.stage_moves`. Where a problem has a move of
 its own (a change that others follow, say) most are that.
 
@@ -60,6 +64,10 @@ class MovesConfig:
         float, Doc("share of the moves of `population.stage_moves` where choices are stages")
     ] = 0.9
     hot: Annotated[float, Doc("share of those that take a decision out of one of the fullest stages")] = 0.5
+    alike: Annotated[
+        float,
+        Doc("share of moves that are repeated at ops that are alike, in a network of more than 4,096 ops"),
+    ] = 0.5
     own: Annotated[float, Doc("share of the problem's own moves, where it has some")] = 0.9
 
     @property
@@ -70,12 +78,39 @@ class MovesConfig:
     def __post_init__(self) -> None:
         if min(self.shares.values()) < 0 or not 0 < sum(self.shares.values()) < np.inf:
             raise ValueError(f"{', '.join(KINDS)}: expected frequencies >= 0 that are not all 0")
-        if not all(0 <= share <= 1 for share in (self.staged, self.hot, self.own)):
-            raise ValueError(
-                f"moves: expected staged, hot and own in 0..1, received {self.staged}, {self.hot}, {self.own}"
-            )
+        whole = (self.staged, self.hot, self.alike, self.own)
+        if not all(0 <= share <= 1 for share in whole):
+            raise ValueError(f"moves: expected staged, hot, alike and own in 0..1, received {whole}")
         if not 0 <= self.near <= 1 or not self.length >= 1 or not 0 <= self.extra <= 100:
             raise ValueError("moves: expected near in 0..1, length >= 1 and extra in 0..100")
+
+
+class _Classes:
+    """Which nodes are alike and have a decision that is free, by head."""
+
+    def __init__(
+        self, alike: NDArray[np.int64], free: NDArray[np.bool_], num_choices: NDArray[np.int16]
+    ) -> None:
+        self._alike, self._num_choices = alike, num_choices
+        self._members: list[list[NDArray[np.int64]]] = []
+        for own in free.T:
+            nodes = np.flatnonzero(own)
+            order = nodes[np.argsort(alike[nodes], kind="stable")]
+            ends = np.cumsum(np.bincount(alike[nodes], minlength=int(alike.max(initial=0)) + 1))
+            self._members.append(np.split(order, ends[:-1]))
+        most = max((len(own) for members in self._members for own in members), default=1)
+        self._halvings = max(1, most.bit_length())
+
+    def repeat(self, before: Mapping16, mapping: Mapping16, rng: np.random.Generator) -> None:
+        """Repeat in place what has changed at nodes alike that had the same choice: at all, or a half, a quarter, …"""
+        begin, share = rng.random(), 0.5 ** float(rng.integers(self._halvings))
+        for node, head in zip(*np.nonzero(mapping != before), strict=True):
+            members = self._members[head][self._alike[node]]
+            first = int(begin * (1.0 - share) * len(members))
+            run = members[first : first + max(1, round(share * len(members)))]
+            choice = mapping[node, head]
+            run = run[(before[run, head] == before[node, head]) & (self._num_choices[run, head] > choice)]
+            mapping[run, head] = choice
 
 
 class Moves:
@@ -89,11 +124,12 @@ class Moves:
         size_bytes: NDArray[np.int64] | None = None,
         pipeline: Pipeline | None = None,
         own: Callable[[Mapping16, np.uint64], Mapping16] | None = None,
+        alike: NDArray[np.int64] | None = None,
     ) -> None:
         """For decisions int16 [N, H], which exist, bool [N, H], and their sizes int64 [N, H] (None: all equal).
 
         `pipeline` is that whose stages the choices are, if they are; `own` the problem's own move, if it has one: of a
-        mapping [N, H] and a random number.
+        mapping [N, H] and a random number; `alike` int64 [N] the classes of its nodes, in a large network.
         """
         self.config = config or MovesConfig()
         free = live & (num_choices > 1)
@@ -106,6 +142,7 @@ class Moves:
             {int(size): own[self._size[own, h] == size] for size in np.unique(self._size[own, h])}
             for h, own in enumerate(self._peers)
         ]
+        self._alike = None if alike is None else _Classes(alike, free, num_choices)
         shares = np.array(list(self.config.shares.values()))
         self._below = (np.cumsum(shares) / shares.sum()).tolist()
         self._kinds = [getattr(self, f"_{kind}") for kind in KINDS]
@@ -132,6 +169,16 @@ class Moves:
             return bool((mapping != before).any())
         if self._pipeline is not None and rng.random() < self.config.staged:
             return self._move_stages(mapping, self._any(rng)[1], rng)
+        if self._alike is None or rng.random() >= self.config.alike:
+            return self._plain(mapping, rng)
+        before = mapping.copy()
+        if not self._plain(mapping, rng):
+            return False
+        self._alike.repeat(before, mapping, rng)
+        return True
+
+    def _plain(self, mapping: Mapping16, rng: np.random.Generator) -> bool:
+        """One move of `KINDS` in place; False where it would change nothing or is not possible."""
         draw = rng.random()
         kind = next((k for k, below in enumerate(self._below) if draw < below), len(KINDS) - 1)
         done: bool = self._kinds[kind](mapping, *self._any(rng), rng)

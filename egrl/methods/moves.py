@@ -6,13 +6,29 @@ that methods differ in what they do with a neighbour and not in which neighbours
 
 from __future__ import annotations
 
-from hwsim.capabilities import CanMove, pipeline_of
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.capabilities import CanMove, HasObservation, pipeline_of
 from hwsim.problem import Problem
 from population.moves import Moves, MovesConfig
+from workloads.colours import alike
+
+LARGE = 4096
+"""Of a network of more nodes the moves know which are alike; networks see it as so many roles (`policies.roles`)."""
 
 
 def moves_of(problem: Problem, config: MovesConfig) -> Moves:
     """The moves on a problem's mappings, which know its sizes, its pipeline where choices are stages, and its own move
-    where it has one."""
+    where it has one, and in a large network which ops are alike."""
     space, own = problem.space, problem.move if isinstance(problem, CanMove) else None
-    return Moves(space.num_choices, space.live, config, space.size_bytes, pipeline_of(problem), own)
+    classes = classes_of(problem) if len(space.nodes) > LARGE else None
+    return Moves(space.num_choices, space.live, config, space.size_bytes, pipeline_of(problem), own, classes)
+
+
+def classes_of(problem: Problem) -> NDArray[np.int64] | None:
+    """Numbers int64 [N] of the classes of nodes that are alike; None of a problem that shows no graph."""
+    if not isinstance(problem, HasObservation):
+        return None
+    seen = problem.observation
+    return alike(seen.x, seen.edge_index, LARGE)

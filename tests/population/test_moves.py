@@ -119,6 +119,41 @@ def test_without_sizes_all_decisions_of_a_head_are_kin():
     assert (swapped != mapping).sum() == 2
 
 
+@given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS))
+def test_a_repeated_move_changes_all_that_are_alike_or_a_run_of_them(seed, kind):
+    rng = np.random.default_rng(seed)
+    layers = 8
+    alike = np.tile(np.arange(NODES), layers)
+    live, sizes = np.tile(LIVE, (layers, 1)), np.tile(SIZES, (layers, 1))
+    counts = np.tile(rng.integers(2, 4, (NODES, 2)).astype(np.int16), (layers, 1))
+    counts[-1] = 1
+    mapping = np.tile(draw(rng, counts[:NODES]), (layers, 1))
+    mapping[-1] = np.where(LIVE[-1], 0, -1)
+    moves = Moves(counts, live, only(**{kind: 1.0, "alike": 1.0}), sizes, alike=alike)
+    moved = moves.propose(mapping, rng)
+    assert (moved != mapping).any()
+    assert ((moved >= 0) == live).all()
+    assert (moved < np.maximum(counts, 1)).all()
+
+
+def test_a_repeated_flip_is_seen_at_1_2_4_and_8_of_8_layers():
+    rng = np.random.default_rng(3)
+    alike = np.tile(np.arange(3), 8)
+    counts, live = np.full((24, 1), 2, np.int16), np.ones((24, 1), np.bool_)
+    moves = Moves(counts, live, only(flip=1.0, alike=1.0), alike=alike)
+    mapping = np.zeros((24, 1), np.int16)
+    seen = set()
+    for _ in range(300):
+        nodes = np.flatnonzero(moves.propose(mapping, rng)[:, 0])
+        assert len(set(alike[nodes])) == 1
+        layers = np.unique(nodes // 3)
+        seen.add(len(layers))
+        gaps = np.diff(layers)
+        assert (gaps > 1).sum() <= 1 + (len(layers) == 2)  # a run, and the op that was changed first
+    assert {1, 8} <= seen
+    assert seen <= {1, 2, 3, 4, 5, 8}
+
+
 def test_the_number_of_moves_follows_its_mean():
     rng = np.random.default_rng(1)
     counts, live = np.full((500, 1), 4, np.int16), np.ones((500, 1), np.bool_)
@@ -138,6 +173,7 @@ def test_where_nothing_can_move_the_mapping_comes_back():
     "wrong",
     [
         {"flip": -1.0},
+        {"alike": 1.5},
         dict.fromkeys(KINDS, 0.0),
         {"near": 2.0},
         {"length": 0.5},
