@@ -274,7 +274,7 @@ class Search:
     def _conclude(self, bound_seconds: float) -> Result:
         resolved = replace(self._resolved, run=replace(self._resolved.run, bound_seconds=bound_seconds))
         measured = {"noise": None} if self._in_seconds else None
-        state, archive = replace(self._loop.state, champions=self._loop.champions()), self._context.archive
+        state, archive = self._loop.named(), self._context.archive
         document = summarise(
             resolved, self.problem, state, archive, self.finished, self.baseline_cost, measured
         )

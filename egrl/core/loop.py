@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from egrl.core.alike import unlike
 from egrl.core.budget import Budget
@@ -21,7 +22,6 @@ from egrl.core.log import LOG, NAMES, ROW
 from egrl.core.method import Context, Method
 from egrl.core.recorder import Observer, Recorder, policy_is_due
 from egrl.core.state import (
-    Champion,
     SearchState,
     best_speedup,
     champion_of,
@@ -107,7 +107,7 @@ class Loop:
         self._observer.phase(self._method.phase)
         for part, evaluation in self.flow.advance(boundary):
             crown(state, part, evaluation)
-            self._observer.evaluations(len(archive), best_speedup(state))
+            self._observer.evaluations(len(archive), best_speedup(self.named()))
         now = time.monotonic()
         state.seconds = self._before + now - self._started
         state.model_calls, state.model_seconds = (
@@ -144,7 +144,7 @@ class Loop:
             # the whole generation.
             self._record(state.generation + 1)
             self._write_policy(state.generation + 1)
-        return state
+        return self.named()
 
     def save(self) -> None:
         """Take a checkpoint."""
@@ -156,13 +156,13 @@ class Loop:
             self._context.archive,
         )
 
-    def champions(self) -> list[Champion | None]:
-        """The best of each problem: whom the method names, else the highest reward."""
-        named = []
+    def named(self) -> SearchState:
+        """The state, each problem's champion being whom the method names, else the highest reward."""
+        champions = []
         for number, best in enumerate(self.state.champions):
             ticket = self._method.champion(number)
-            named.append(best if ticket is None else champion_of(self._context.archive, ticket, number))
-        return named
+            champions.append(best if ticket is None else champion_of(self._context.archive, ticket, number))
+        return replace(self.state, champions=champions)
 
     # ---- what is written
 
@@ -175,9 +175,8 @@ class Loop:
 
     def _record(self, generation: int) -> None:
         archive = self._context.archive
-        self.state.champions = self.champions()
         first = (generation - 1) * self._budget.generation_evals
-        row = metrics_row(generation, self.state, archive, first, self._method)
+        row = metrics_row(generation, self.named(), archive, first, self._method)
         if isinstance(self._executor, Confirms):
             row |= self._executor.confirm(generation, archive)
         self._recorder.append_metrics(row)

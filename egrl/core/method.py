@@ -94,9 +94,12 @@ class Costs:
     Attributes:
         measured: they are seconds that somebody measures, not a model's. A search whose caller measures knows it only
             when the first seconds are told, before the first `ask`.
+        noise: relative standard deviation of a measurement, as measuring the baseline again and again has it; None
+            where that is not known.
     """
 
     measured: bool = False
+    noise: float | None = None
 
 
 @dataclass(frozen=True)

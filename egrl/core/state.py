@@ -32,7 +32,11 @@ class Champion:
 
 @dataclass
 class SearchState:
-    """How far a run has come; what a checkpoint holds of the loop."""
+    """How far a run has come; what a checkpoint holds of the loop.
+
+    Attributes:
+        champions: of each problem, None before anything ran: the highest reward (see `Loop.named`).
+    """
 
     generation: int = 0
     seconds: float = 0.0

@@ -75,6 +75,7 @@ def conduct(
         measure = executors.build([problem], options.workers, options.executor, options.ray_address)
     else:
         boards.follow(archive)
+        context.costs.noise = boards.noise
         confirmed = boards.noise > 0 and boards.config.confirm
         measure = ConfirmingBoards(boards) if confirmed else boards
     title = f"{problem.about.workload} {options.method}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def summarise(
         "problem": problem.about.name,
         "workload": problem.about.workload,
         "chip": problem.about.chip,
-        TABLE: table_of(problem.about),
+        TABLE: table_of(replace(problem.about, measured=problem.about.measured or evaluator is not None)),
         "method": config.run.method,
         "start": config.run.start,
         "seed": config.run.seed,
@@ -173,7 +174,7 @@ def _spent(summary: Mapping[str, Any]) -> str:
     generations, evaluations = summary["generations"], summary["evaluations"]
     spent = f"{_counted(evaluations, 'evaluation')}, {summary['seconds']:.0f} s"
     if evaluations < generations * summary.get("generation_evals", GENERATION):
-        return f"{spent}; then the method had nothing more to propose"
+        return f"{spent}; that is all that the method has to propose"
     return f"{_counted(generations, 'generation')}, {spent}"
 
 

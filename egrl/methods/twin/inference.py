@@ -65,7 +65,9 @@ class Scales:
 
 
 PRIOR, PRIOR_SPREAD = Scales(), np.array([1.0, 0.5, 1.2, 1.0])
-"""Median, and standard deviation of the logarithm, of each."""
+"""Median, and standard deviation of the logarithm, of each …"""
+REPEATED_SPREAD = 0.35
+"""… and that of the noise, upwards, where five repetitions of a measurement have shown it: 1 / sqrt(2 (5 - 1))."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,16 @@ class Linear:
 class Inference:
     """One set of data under one family."""
 
-    def __init__(self, family: Learnable, data: Data) -> None:
+    def __init__(self, family: Learnable, data: Data, noise: float | None = None) -> None:
+        """`noise` is the relative standard deviation of a single measurement where repetitions have shown it.
+
+        Then what the family cannot say is not taken for noise: it is residual and discrepancy. A cost may be less noisy
+        (it is the median of several measurements), but hardly more.
+        """
         self.family, self.data = family, data
+        self._median, self._repeated = PRIOR.logs(), noise is not None
+        if noise is not None:
+            self._median[0] = max(math.log(max(noise, 1e-9)), LEAST_LOG)
         self.single: NDArray[np.bool_] = np.array([p.own for p in family.parameters])
 
     def spread(self, scales: Scales) -> Floats:
@@ -171,11 +181,13 @@ class Inference:
 
     def tune(self, near: Linear, scales: Scales) -> Scales:
         """The scales of the highest evidence, under their priors."""
-        prior = PRIOR.logs()
 
         def loss(logs: Floats) -> float:
             evidence = self.evidence(near, Scales.of_logs(logs))
-            return float(-evidence + 0.5 * np.square((logs - prior) / PRIOR_SPREAD).sum())
+            off = (logs - self._median) / PRIOR_SPREAD
+            if self._repeated and off[0] > 0:
+                off[0] *= PRIOR_SPREAD[0] / REPEATED_SPREAD
+            return float(-evidence + 0.5 * np.square(off).sum())
 
         first = scales.logs()
         simplex = np.stack([first, *(first + SIMPLEX * np.eye(len(first)))])

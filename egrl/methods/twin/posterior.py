@@ -138,12 +138,14 @@ class Posterior:
         return np.asarray(prior - to_data @ cho_solve(self._root, to_data.T))
 
 
-def fit(family: Learnable, data: Data, beliefs: Beliefs) -> Iterator[Posterior | None]:
+def fit(
+    family: Learnable, data: Data, beliefs: Beliefs, noise: float | None = None
+) -> Iterator[Posterior | None]:
     """The posterior, at the end; None in between, now and then, so that a caller can look at the clock.
 
-    `beliefs` are where it begins, and are brought up to date.
+    `beliefs` are where it begins, and are brought up to date; `noise` is as `Inference` has it.
     """
-    inference = Inference(family, data)
+    inference = Inference(family, data, noise)
     near = structure(inference, beliefs, beliefs.likely[0]).near
     yield None
     beliefs.scales = inference.tune(near, beliefs.scales)

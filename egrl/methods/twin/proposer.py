@@ -105,13 +105,18 @@ class Proposer:
         """The description itself."""
         return Model(self._family.nominal, np.zeros(len(self._family.parameters)))
 
-    def learn(self, mapping: Mapping16, cost: Floats, failed: Mapping16) -> Iterator[None]:
-        """Fit the family to different mappings [M, N, H] with their costs [M], M >= 2, and to others that failed."""
+    def learn(
+        self, mapping: Mapping16, cost: Floats, failed: Mapping16, noise: float | None
+    ) -> Iterator[None]:
+        """Fit the family to different mappings [M, N, H] with their costs [M], M >= 2, and to others that failed.
+
+        `noise` is as `Inference` has it.
+        """
         if isinstance(self._family, HasLimits):
             self._limits = self._family.limits(mapping, failed)
             yield None
         data = gather(self._family, mapping, cost, self._config.most)
-        for posterior in fit(self._family, data, self.beliefs):
+        for posterior in fit(self._family, data, self.beliefs, noise):
             self.posterior = posterior
             yield None
 

@@ -146,7 +146,7 @@ class Surrogate:
             yield self._variants(mapping, cost, waiting, self._config.first - len(tickets))
             return
         yield None
-        for _ in self._proposer.learn(mapping, cost, failed):
+        for _ in self._proposer.learn(mapping, cost, failed, self._context.costs.noise):
             yield None
         self._conclude(mapping, tickets, told)
         seen = {row.tobytes() for rows in (mapping, failed, *waiting) for row in rows}

@@ -219,3 +219,26 @@ def test_a_second_is_not_waited_for_a_generation_that_takes_longer(tmp_path):
     assert reached.seconds >= 0.3
     rows = (tmp_path / "r" / "metrics.csv").read_text().splitlines()
     assert len(rows) == 2
+
+
+def test_a_method_that_names_nobody_any_more_leaves_the_highest_reward():
+    class Doubting(Climber):
+        """Names its first evaluation until 105 are told, and proposes nothing new in the end."""
+
+        def ask(self) -> Proposals:
+            rows = super().ask().mapping
+            if len(self.context.archive) > 90:
+                rows = np.repeat(self.context.archive.mappings(np.array([0])), len(rows), axis=0)
+            return proposals(rows, "climber")
+
+        def champion(self, problem: int) -> int | None:
+            return 0 if len(self.context.archive) <= 105 else None
+
+    context, rows = toy(), Memory()
+    budget = Budget(126, None, 21)
+    state = search(Doubting(context), context, InProcess(context.problems), budget, rows, observer=Silent())
+    reward = context.archive.column("reward")
+    assert reward[0] < reward.max()
+    assert reward.argmax() < 105
+    assert [row["best_reward"] for row in rows.rows] == [reward[0]] * 5 + [reward.max()]
+    assert state.champions[0].reward == reward.max()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +26,7 @@ from hwsim.nnpi.problem import NnpiProblem
 from workloads.load import load
 
 Board = Callable[[np.ndarray], float]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -218,3 +222,21 @@ def test_on_the_device_model_it_learns_times_and_memory_of_a_module():
     assert (found[20:] > 0).mean() > 0.8
     known = problem.family.limits(rows[found > 0], rows[found == 0])
     assert known.probability(rows[found > 0]).mean() > 0.8
+
+
+def test_on_a_board_that_repeats_itself_it_never_names_what_measured_worse(tmp_path):
+    """The board is unlike any in the family, and has no noise: what does not fit must not be taken for noise."""
+    result = egrl.search(
+        "resnet18",
+        chip="edge",
+        method="twin",
+        evals=63,
+        evaluator=f"{sys.executable} {ROOT / 'examples' / 'board.py'}",
+        out=tmp_path,
+    )
+    best = result.history["best_speedup"].tolist()
+    assert len(best) == 3
+    assert best == sorted(best)
+    lines = (tmp_path / "measurements.jsonl").read_text().splitlines()
+    measured = [sample for line in lines for sample in json.loads(line)["latency_s"]]
+    assert result.cost == min(measured)

@@ -68,8 +68,8 @@ def test_an_optimum_is_said_to_be_one(gap, words):
     ("generations", "evaluations", "words"),
     [
         (1, 21, "1 generation, 21 evaluations, 3 s"),
-        (1, 2, "2 evaluations, 3 s; then the method had nothing more to propose"),
-        (1, 1, "1 evaluation, 3 s; then the method had nothing more to propose"),
+        (1, 2, "2 evaluations, 3 s; that is all that the method has to propose"),
+        (1, 1, "1 evaluation, 3 s; that is all that the method has to propose"),
     ],
 )
 def test_counts_are_in_the_singular_where_there_is_one(generations, evaluations, words):
