@@ -1,6 +1,6 @@
 """How commands grow with the network: seconds, memory and the exponent of growth at 1,000, 10,000 and 100,000 ops.
 
-    python benchmarks/scale.py [--sizes 1000,10000,100000] [--only NAME,…] [--limit 600]
+    python benchmarks/scale.py [--sizes 1000,10000,100000] [--only NAME,…] [--limit 600] [--long]
 
 The network is Llama 3 in small layers, as many as the size asks for; the ONNX file is a chain of products, sums and
 activations. Every row is a process of its own: seconds of the processor, which a busy machine does not lengthen, and
@@ -10,6 +10,8 @@ than `MOST` between the two largest sizes.
 
 A search makes one generation and proves nothing; `bound` is given 10 s. A process that takes longer than the limit
 (wall time) is ended, which counts as growing too fast.
+
+With `--long` it runs whole searches instead, those of `LONG`: 200 generations within the limit and `LONG_MIB`.
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ ROOT = Path(__file__).resolve().parents[1]
 MOST = 1.2
 SMALL_LAYERS = "hidden=256:heads=4:kv_heads=2:intermediate=512:vocabulary=1000:length=16"
 OPS_A_LAYER = 20
+LONG = (("ea", 100_000), ("egrl", 10_000))
+"""Methods that make 200 generations on so many ops."""
+LONG_MIB = 4096.0
 LEAST_S, LEAST_MIB = 1.0, 50.0
 """Below these a figure above that of the empty process is too small for an exponent."""
 WRITE_ONNX = """
@@ -54,9 +59,14 @@ class Cost:
     mib: float
 
 
+def workload(ops: int) -> str:
+    """Llama 3 in small layers, with about so many ops."""
+    return f"llama3_8b:layers={max(ops // OPS_A_LAYER - 1, 1)}:{SMALL_LAYERS}"
+
+
 def rows(ops: int, folder: Path) -> list[tuple[str, list[str]]]:
     """What is measured, in order, with the arguments of Python; later rows read what earlier ones write."""
-    net = f"llama3_8b:layers={max(ops // OPS_A_LAYER - 1, 1)}:{SMALL_LAYERS}"
+    net = workload(ops)
     egrl = ["-m", "egrl"]
     file, run = str(folder / "net.json"), str(folder / "random")
     write = (
@@ -124,6 +134,20 @@ def exponent(small: float, large: float, factor: float, least: float) -> float |
     return math.log(large / max(small, least)) / math.log(factor)
 
 
+def long_searches(limit_s: float) -> int:
+    """Print what each of `LONG` takes; 1 where it is more than the limit or `LONG_MIB`."""
+    too_much = 0
+    print("| method | ops | generations | s | MiB |\n|---|---:|---:|---:|---:|")
+    for method, ops in LONG:
+        with tempfile.TemporaryDirectory() as scratch:
+            argv = ["-m", "egrl", "run", "--workload", workload(ops), "--method", method, "--gens", "200"]
+            argv += ["--bound-seconds", "0", "--quiet", "--out", str(Path(scratch) / method)]
+            cost = measure(argv, limit_s)
+        print(f"| {method} | {ops:,} | 200 | {cost.seconds:.0f} | {cost.mib:.0f} |", flush=True)
+        too_much |= cost.seconds == math.inf or cost.mib > LONG_MIB
+    return int(too_much)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the table; 1 where something grows too fast."""
     parser = argparse.ArgumentParser(
@@ -132,7 +156,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--sizes", default="1000,10000,100000")
     parser.add_argument("--only", default="", help="names of rows, separated by commas")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds a process")
+    parser.add_argument("--long", action="store_true", help="whole searches instead")
     args = parser.parse_args(argv)
+    if args.long:
+        return long_searches(args.limit)
     sizes = [int(size) for size in args.sizes.split(",")]
     empty = measure(["-m", "egrl", "--help"], args.limit)
     print(f"egrl --help: {empty.seconds:.1f} s, {empty.mib:.0f} MiB")

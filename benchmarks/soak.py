@@ -52,7 +52,7 @@ PROMISES = {
     "kills": Promise(
         "a killed run goes on as if nothing had happened",
         "SIGKILL at random instants, every method and executor",
-        interruptions.kills, 200, 2,
+        interruptions.kills, 200, 1,
     ),
     "disk": Promise(
         "a full disk ends in one line, and loses nothing",

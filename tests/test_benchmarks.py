@@ -1,12 +1,14 @@
-"""Benchmarks that look into what they measure: what they name is there."""
+"""Benchmarks that look into what they measure: what they name is there; and what their figures show."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from commands import module_of
 from players import agent, settings
 
+from benchmarks import twin_figure
 from subjects import PROBLEMS
 
 
@@ -19,3 +21,24 @@ def test_the_agents_clocks_find_the_parts_that_they_are_named_after():
     assert set(found) == {"game", "encoding", "search", "revisions", "reanalyse", "gradient steps"}
     assert min(found.values()) > 0
     assert sum(found.values()) < 1
+
+
+def test_the_figure_of_the_twin_shows_a_mark_only_where_every_board_has_it():
+    def line(method: str, board: int, kind: str = "a", **marks: float) -> dict[str, object]:
+        found = {mark.removeprefix("m"): value for mark, value in marks.items()}
+        return {"workload": "bert", "kind": kind, "board": board, "method": method, "marks": found}
+
+    lines = [
+        line("twin", 0, m50=1.0, m100=1.21),
+        line("twin", 1, m50=1.44),
+        line("rules", 0, m50=1.1),
+        line("rules", 1, m50=1.1),
+        line("twin", 0, "queues", m50=1.5),
+    ]
+    figure = twin_figure.draw(lines)
+    first, second = figure.axes
+    assert [axes.get_title()[-18:] for axes in figure.axes] == ["2 simulated boards", "1 simulated boards"]
+    drawn = {label: line for line in first.lines if (label := line.get_label())}
+    np.testing.assert_allclose(drawn["twin"].get_xydata(), [[50, 1.2]])
+    np.testing.assert_allclose(drawn["the rules, measured"].get_ydata(), 1.1)
+    np.testing.assert_allclose(second.lines[0].get_xydata(), [[50, 1.5]])
