@@ -19,14 +19,16 @@ export NO_MKDOCS_2_WARNING := 1
 run: $(RUNS)
 	$(BIN)/egrl run $(ARGS)
 
+# A file's tests go to one process: its fixtures and kernels are made once.
 test: $(STAMP) check
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/pytest --quiet tests/test_architecture.py
 	$(BIN)/mkdocs build --strict --quiet
 
 docs: $(STAMP)

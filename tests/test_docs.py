@@ -127,7 +127,12 @@ def shortened(argv: list[str]) -> list[str]:
     if argv[0] != "run":
         return argv
     larger = "--resume" in argv
-    least = {"--gens": "2" if larger else "1", "--evals": str(GENERATION), "--seconds": "0.01"}
+    least = {
+        "--gens": "2" if larger else "1",
+        "--evals": str(GENERATION),
+        "--requests": str(2 * GENERATION),
+        "--seconds": "0.01",
+    }
     short = [re.sub(r"generation-\d+", "generation-00000001", word) for word in argv]
     for flag, value in least.items():
         if flag in short:
@@ -223,16 +228,16 @@ def test_the_table_of_methods_has_every_method():
 
 
 def test_the_way_from_a_rough_chip_file_to_a_mapping_runs_in_its_order(tmp_path, monkeypatch, capsys):
-    page = (ROOT / "docs" / "explanations" / "twin.md").read_text(encoding="utf-8")
-    steps = commands(page[page.index("## From a rough chip file") : page.index("## What it measures")])
-    assert [argv[0] for argv in steps] == ["run", "calibrate", "evaluate", "bound"]
+    page = (ROOT / "docs" / "guides" / "calibrating.md").read_text(encoding="utf-8")
+    steps = commands(page[: page.index("## What is fitted")])
+    assert [argv[0] for argv in steps] == ["run", "calibrate", "run", "evaluate", "bound"]
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     for argv in steps:
         assert main([word.replace("resnet101", "alexnet") for word in argv]) == 0
     assert (tmp_path / "fitted.ops.csv").exists()
-    evaluator = summary.read_summary(tmp_path / "runs" / "fifty")["evaluator"]
+    evaluator = summary.read_summary(tmp_path / "runs" / "rough")["evaluator"]
     assert evaluator["failures"] == 0
     assert 40 <= evaluator["requests"] <= 50
     assert "gap" in capsys.readouterr().out

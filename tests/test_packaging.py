@@ -214,3 +214,56 @@ def test_a_run_loads_only_what_it_searches_with(tmp_path, method, unneeded):
     assert "hwsim.nnpi.problem" in loaded
     assert ("torch" in loaded) == (method != "random")
     assert not loaded & set(unneeded)
+
+
+WITHOUT_TORCH = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "torch_geometric"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+from egrl.cli.main import main
+
+for line in sys.stdin.read().splitlines():
+    print(line, "->", main(line.split()), flush=True)
+"""
+NEEDS_NO_TORCH = """
+list workloads
+list methods
+--version --verbose
+evaluate --workload alexnet
+bound --workload alexnet
+run --workload alexnet --method exact --out exact --quiet
+run --workload alexnet --method random --gens 1 --out random --quiet
+run --workload alexnet --method twin --evals 20 --out twin --quiet
+run --workload alexnet --method annealing --gens 1 --out run --quiet
+evaluate run
+plot curves run -o curves.png
+report run -o report.html
+export run -o table.csv
+trace run -o trace.json
+allocate run
+watch --once run
+chip new mine.toml
+""".strip()
+
+
+def test_what_needs_no_torch_runs_without_it_and_the_rest_names_it(tmp_path):
+    lines = [*NEEDS_NO_TORCH.splitlines(), "run --workload alexnet --method ea --gens 1 --out ea --quiet"]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH],
+        cwd=tmp_path,
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    said = [line for line in done.stdout.splitlines() if line.startswith(tuple(lines)) and " -> " in line]
+    assert said == [f"{line} -> 0" for line in lines[:-1]] + [f"{lines[-1]} -> 2"], done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        "egrl: error: this needs torch, which is not installed: pip install torch"
+    )
+    assert not (tmp_path / "ea").exists()
