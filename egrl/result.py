@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from egrl.core.mapping_rows import rows_of
 from egrl.runs.folder import METRICS
+from egrl.runs.summary import distance, percent_up
 from egrl.runs.units import cost_text
 from hwsim.problem import Mapping16, Problem
 
@@ -55,7 +56,7 @@ class Result:
 
     @property
     def gap(self) -> float | None:
-        """Cost / bound - 1, how far the best mapping is from the best possible at most; None where that is unknown."""
+        """Cost / bound - 1: the best possible costs at most so much less; None where that is unknown."""
         return self._number("gap")
 
     def _number(self, key: str) -> float | None:
@@ -83,8 +84,7 @@ class Result:
         found = (
             f"{self.speedup:.4f}x {self.problem.about.rival}" if self.mapping is not None else "nothing valid"
         )
-        gap = "" if self.gap is None else f", at most {self.gap:.1%} above the best possible"
-        return f"<Result {what}: {found}{gap}, {self.summary['evaluations']} evaluations>"
+        return f"<Result {what}: {found}{distance(self.gap)}, {self.summary['evaluations']} evaluations>"
 
     def _repr_html_(self) -> str:
         """The result as a table, for notebooks."""
@@ -94,7 +94,7 @@ class Result:
             "method": f"{self.summary['method']}, {self.summary['evaluations']} evaluations",
             "best": "none" if best is None else f"{cost_text(best, unit)}, {self.speedup:.4f}x",
             self.problem.about.rival: cost_text(float(self.summary["baseline"]["cost"]), unit),
-            "gap": "unknown" if self.gap is None else f"at most {self.gap:.2%}",
+            "gap": "unknown" if self.gap is None else f"at most {percent_up(self.gap)}",
         }
         cells = "".join(
             f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>"

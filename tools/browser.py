@@ -62,6 +62,7 @@ addEventListener("load", () => {
     if (mark.dataset.key !== undefined && !mark.classList.contains("same")) throw new Error("the same tensor");
     if (++found.marks > 40) break;
   }
+  if (!document.querySelector("td.command .copy") || !document.querySelector(".tools .copy")) throw new Error("copy");
   const plot = document.querySelector(".plot");
   document.querySelector(".zoom button").click();
   if (plot.viewBox.baseVal.width !== 500) throw new Error("zoom");

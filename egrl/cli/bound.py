@@ -197,7 +197,7 @@ def text_of(report: dict[str, Any], rival: str) -> str:
     if abs(report["gap"]) <= OPTIMAL:
         gap = "none: the best known is proven to be the best possible"
     else:
-        gap = f"{percent_up(report['gap'])}: the best known is at most this far above the best possible"
+        gap = f"{percent_up(report['gap'])}: the best known is within this of the best possible"
     lines = [
         f"{subject}: no mapping is {better(unit)} than {cost_text(report['bound'], unit)}",
         f"  proof       {report['proof']}{took}",

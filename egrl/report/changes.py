@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -16,6 +17,8 @@ BEST = "the best"
 GAINED = "What gained the time"
 LEAST_S = 1e-12
 """Less than this is rounding."""
+MOST_PARTS = 40
+"""Of a network, in a table of its parts."""
 
 
 def gained(problem: Problem, best: Mapping16) -> list[Section]:
@@ -24,7 +27,7 @@ def gained(problem: Problem, best: Mapping16) -> list[Section]:
     found: list[Section] = []
     if isinstance(problem, HasExplanation):
         explained = problem.explain(before), problem.explain(best)
-        found += [_gains(problem, *explained, best), _causes(*explained, rival)]
+        found += [_gains(problem, *explained, best), *_parts(*explained, rival), _causes(*explained, rival)]
     if isinstance(problem, HasPartition):
         found += _chips(problem.partition(before), problem.partition(best), rival)
     if problem.about.place and not isinstance(problem, HasPartition):
@@ -75,6 +78,34 @@ def _gains(problem: Problem, before: Explanation, after: Explanation, best: Mapp
         ("most changed", ""),
     ]
     return Table(GAINED, says, columns, rows)
+
+
+def _parts(before: Explanation, after: Explanation, rival: str) -> list[Table]:
+    """Gain of each part of the network, by the first words of the ops' names; nothing where names tell of no parts."""
+    words = [re.split(r"[./]", op.name.strip("/")) for op in after.ops]
+    found: list[Table] = []
+    for depth in range(1, 4):
+        groups: dict[str, list[int]] = {}
+        for n, name in enumerate(words):
+            groups.setdefault(".".join(name[:depth]), []).append(n)
+        if len(groups) > MOST_PARTS:
+            break
+        if 1 < len(groups) < len(words):
+            old, new = (np.array([op.duration_s for op in each.ops]) for each in (before, after))
+            rows: list[list[Cell]] = [
+                [part, len(n), float(old[n].sum()), float(new[n].sum()), float((old[n] - new[n]).sum())]
+                for part, n in groups.items()
+            ]
+            columns = [
+                ("part", ""),
+                ("ops", ""),
+                (f"time, {rival}", "s"),
+                (f"time, {BEST}", "s"),
+                ("gain", "s"),
+            ]
+            says = "Ops whose names begin alike, in the order in which they run; a negative gain is a loss."
+            found = [Table("Where in the network", says, columns, rows)]
+    return found
 
 
 def _word(gain: float) -> str:

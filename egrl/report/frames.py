@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from egrl.report.numbers import number_text, text, unit_for
+from egrl.report.numbers import number_text, text, ticks, unit_for
 from hwsim.sections import Bars, Box, Line, Lines, MemoryMap, MemoryMaps
 
 WIDTH, HEIGHT = 1000, 300
-TICKS = 4
 MOST_BOXES = 4000
 """Boxes of a map; of more, those that hold the most bytes for the longest are drawn."""
 HUES = 6
@@ -21,22 +20,25 @@ HUES = 6
 
 def frame(marks: str, x: tuple[float, float, str, str], y: tuple[float, float, str, str], label: str) -> str:
     """Marks with axes: lowest, highest, unit and name of each."""
-    size, unit = unit_for(max(abs(y[0]), abs(y[1])), y[2])
-    ticks = "".join(
-        f'<i style="bottom:{100 * k / TICKS:g}%">{number_text(round((y[0] + (y[1] - y[0]) * k / TICKS) / size, 4))}</i>'
-        for k in range(TICKS + 1)
+    y0, y1, named_y = _in_unit(*y)
+    x0, x1, named_x = _in_unit(*x)
+    beside = "".join(
+        f'<i style="bottom:{100 * _share(at, y0, y1):.2f}%">{at:,.6g}</i>' for at in ticks(y0, y1)
     )
-    along = "".join(
-        f"<i>{escape(text(x[0] + (x[1] - x[0]) * k / TICKS, x[2]))}</i>" for k in range(TICKS + 1)
-    )
-    name = f"{y[3]} ({unit})" if unit else y[3]
+    along = "".join(f'<i style="left:{100 * _share(at, x0, x1):.2f}%">{at:,.6g}</i>' for at in ticks(x0, x1))
     return (
-        f'<div class="frame" data-x0="{x[0]:.9g}" data-x1="{x[1]:.9g}" data-unit="{escape(x[2])}">'
-        f'<div class="name">{escape(name)}</div><div class="y">{ticks}</div>'
+        f'<div class="frame" data-x0="{x0:.9g}" data-x1="{x1:.9g}">'
+        f'<div class="name">{escape(named_y)}</div><div class="y">{beside}</div>'
         f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img"'
         f' aria-label="{escape(label)}">{marks}</svg>'
-        f'<div class="x">{along}</div><div class="of">{escape(x[3])}</div></div>'
+        f'<div class="x">{along}</div><div class="of">{escape(named_x)}</div></div>'
     )
+
+
+def _in_unit(low: float, high: float, unit: str, name: str) -> tuple[float, float, str]:
+    """An axis in the unit that reads best, which its name says."""
+    size, found = unit_for(max(abs(low), abs(high)), unit)
+    return low / size, high / size, f"{name} ({found})" if found else name
 
 
 def bars(section: Bars) -> str:
@@ -187,6 +189,10 @@ def _range(values: Sequence[float], room: float) -> tuple[float, float]:
     low, high = min(values), max(values)
     more = (high - low) * room or (0.0 if high > low else abs(high) * 0.05 or 1.0)
     return (low - more, high + more) if room or high == low else (low, high)
+
+
+def _share(value: float, low: float, high: float) -> float:
+    return (value - low) / (high - low) if high > low else 0.0
 
 
 def _x(value: float, low: float, high: float) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from hwsim.sections import Cell
 
 SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
@@ -14,6 +16,17 @@ def unit_for(most: float, unit: str) -> tuple[float, str]:
     if table is None:
         return 1.0, unit
     return next(((size, name) for size, name in table if abs(most) >= size), table[-1])
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """At most `most` + 1 round numbers from `low` to `high`: multiples of 1, 2 or 5 times a power of ten."""
+    if not high > low:
+        return [low]
+    rough = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(k * power for k in (1, 2, 5, 10) if k * power >= rough * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [k * step for k in range(first, last + 1)]
 
 
 def number_text(value: float) -> str:

@@ -36,6 +36,38 @@ for (const scroll of document.querySelectorAll(".scroll")) {
   }));
 }
 
+// Copying: a table's shown rows, tab separated, or the command that repeats the run.
+const copier = (name, text) => {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "copy";
+  button.textContent = name;
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text());
+    } catch {  // pages from the disk may not be allowed to
+      const area = document.createElement("textarea");
+      area.value = text();
+      document.body.append(area);
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+    }
+    button.textContent = "copied";
+    setTimeout(() => { button.textContent = name; }, 1500);
+  });
+  return button;
+};
+for (const tools of document.querySelectorAll(".tools")) {
+  const table = tools.parentElement.querySelector("table");
+  const line = row => [...row.cells].map(cell => cell.dataset.v || cell.textContent).join("\t");
+  tools.append(copier("copy rows", () => [...table.rows].filter(row => !row.hidden).map(line).join("\n")));
+}
+for (const cell of document.querySelectorAll("td.command")) {
+  const command = cell.textContent;
+  cell.append(" ", copier("copy", () => command));
+}
+
 // Pictures: what is under the pointer, and the same tensor in the other map.
 const tip = document.createElement("div");
 tip.id = "tip";
@@ -66,11 +98,11 @@ document.addEventListener("pointermove", event => {
 });
 
 // Zoom along x: maps that stand side by side move together.
-const UNITS = {s: [[1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]], B: [[1073741824, "GiB"], [1048576, "MiB"], [1024, "KiB"], [1, "B"]]};
-const words = (value, unit) => {
-  const table = UNITS[unit] || [[1, unit]];
-  const [size, name] = table.find(([size]) => Math.abs(value) >= size) || table[table.length - 1];
-  return `${Number((value / size).toPrecision(5)).toLocaleString("en")} ${name}`.trim();
+const ticks = (low, high) => {
+  const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find(k => k * power >= rough * (1 - 1e-9)) * power, found = [];
+  for (let k = Math.ceil(low / step - 1e-9); k <= Math.floor(high / step + 1e-9); k++) found.push(k * step);
+  return found;
 };
 for (const frame of document.querySelectorAll(".frame")) {
   const plot = frame.querySelector(".plot"), side = frame.closest(".side");
@@ -81,9 +113,13 @@ for (const frame of document.querySelectorAll(".frame")) {
     for (const each of together) {
       each.querySelector(".plot").setAttribute("viewBox", `${left} 0 ${width} 300`);
       const x0 = Number(each.dataset.x0), x1 = Number(each.dataset.x1);
-      [...each.querySelectorAll(".x i")].forEach((tick, k, all) => {
-        tick.textContent = words(x0 + (x1 - x0) * (left + width * k / (all.length - 1)) / 1000, each.dataset.unit);
-      });
+      const low = x0 + (x1 - x0) * left / 1000, high = low + (x1 - x0) * width / 1000;
+      each.querySelector(".x").replaceChildren(...ticks(low, high).map(at => {
+        const tick = document.createElement("i");
+        tick.style.left = `${(100 * (at - low) / (high - low)).toFixed(2)}%`;
+        tick.textContent = Number(at.toPrecision(6)).toLocaleString("en");
+        return tick;
+      }));
     }
   };
   const box = () => plot.viewBox.baseVal;

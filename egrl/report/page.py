@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from egrl.report import render, story
 from egrl.report.changes import GAINED, gained, nodes
+from egrl.report.glossary import glossary
 from egrl.report.memory import memory
 from egrl.report.searching import searching, settings
 from egrl.report.several import compared
 from egrl.runs.past import PastRun
+from egrl.runs.words import about_of
 from hwsim.capabilities import HasParts, HasPlacement
 from hwsim.sections import Bars, HasSections, Section
 
@@ -49,4 +51,5 @@ def sections(run: PastRun) -> list[Section]:
         found += memory(problem, best)
         if not isinstance(problem, HasPlacement | HasParts):  # their choices are moves and rules, no places
             found.append(nodes(problem, best))
-    return [*found, *searching(run), *settings(run)]
+    found += [*searching(run), *settings(run)]
+    return [*found, glossary(about_of(run.summary), found)]

@@ -101,7 +101,8 @@ def _row(section: Table, number: int, row: Sequence[Cell], units: Sequence[tuple
             )
             cells.append(f'<td class="n" data-v="{value!r}">{shown}</td>')
         else:
-            cells.append(f"<td>{escape(text(value))}</td>")
+            command = ' class="command"' if isinstance(value, str) and value.startswith("egrl run ") else ""
+            cells.append(f"<td{command}>{escape(text(value))}</td>")
     mark = ' class="changed"' if section.changed and section.changed[number] else ""
     return f"<tr{mark}>{''.join(cells)}</tr>"
 

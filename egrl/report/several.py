@@ -39,7 +39,7 @@ def compared(runs: Sequence[PastRun]) -> tuple[PastRun, str, list[Section]]:
         )
     unit = (runs[best].summary["best"] or {}).get("unit", "s")
     columns = [
-        ("run", ""), ("speedup", ""), ("best", unit if unit == "s" else ""), ("at most above the best possible, %", ""),
+        ("run", ""), ("speedup", ""), ("best", unit if unit == "s" else ""), ("within % of the best possible", ""),
         ("evaluations", ""), ("time of the search, s", ""), ("found by", ""), ("folder", ""),
     ]  # fmt: skip
     rival = about_of(runs[best].summary).rival

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from egrl.runs.summary import OPTIMAL, percent_up
+from egrl.runs.summary import distance
 from egrl.runs.units import cost_text
 from egrl.runs.words import about_of, verdict
 
@@ -18,7 +18,7 @@ def headline(summary: Mapping[str, Any]) -> str:
 
 def sentence(summary: Mapping[str, Any]) -> str:
     """What was reached, how far that is from the best possible, and what it took."""
-    best, gap = summary["best"], summary.get("gap")
+    best = summary["best"]
     spent = f"{summary['evaluations']:,} evaluations, {summary.get('seconds', 0.0):,.0f} s"
     if best is None:
         return f"No valid mapping was found in {spent}."
@@ -26,13 +26,12 @@ def sentence(summary: Mapping[str, Any]) -> str:
     interval = (summary.get("evaluator") or {}).get("speedup_interval")
     if interval is not None:
         parts.append(f"95% interval {interval[0]:.4f}x to {interval[1]:.4f}x")
-    if gap is not None:
-        sure = abs(gap) <= OPTIMAL
-        parts.append(
-            "proven to be the best possible" if sure else f"at most {percent_up(gap)} above the best possible"
-        )
     advice = verdict(summary)
-    said = [", ".join([*parts, spent]), _costs(summary), advice[:1].upper() + advice[1:]]
+    said = [
+        ", ".join(parts) + distance(summary.get("gap")) + f", {spent}",
+        _costs(summary),
+        advice[:1].upper() + advice[1:],
+    ]
     return " ".join(f"{text}." for text in said if text)
 
 

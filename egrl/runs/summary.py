@@ -163,7 +163,7 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
     advice = f"\n{verdict(summary, kept)}" if verdict(summary) else ""
     return (
         f"{head}{best['speedup']:.4f}x {about_of(summary).rival} ({cost_text(best['cost'], unit, 1)} against"
-        f" {cost_text(baseline['cost'], unit, 1)}), found by {best['source']}{_distance(summary['gap'])}"
+        f" {cost_text(baseline['cost'], unit, 1)}), found by {best['source']}{distance(summary['gap'])}"
         f"{_reward(summary)}{_interval(summary)}{advice}\n{count}\n"
         f"run folder: {folder}"
     )
@@ -182,13 +182,13 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _distance(gap: float | None) -> str:
+def distance(gap: float | None) -> str:
     """How far from the best possible, as the end of a sentence; nothing where that is unknown."""
     if gap is None:
         return ""
     if abs(gap) <= OPTIMAL:
         return ", proven to be the best possible"
-    return f", at most {percent_up(gap)} above the best possible"
+    return f", within {percent_up(gap)} of the best possible"
 
 
 def _reward(summary: Mapping[str, Any]) -> str:
@@ -212,5 +212,5 @@ def _interval(summary: Mapping[str, Any]) -> str:
 
 
 def percent_up(share: float) -> str:
-    """A share as percent, rounded up to two digits, so that "at most" holds."""
+    """A share as percent, rounded up to two digits, so that "within" holds."""
     return f"{math.ceil(share * 1e4 - 1e-9) / 1e2:.2f}%"

@@ -249,7 +249,7 @@ def test_the_first_sentence():
         "best": best,
     }
     summary |= {"gap": 0.0129, "evaluations": 4200, "seconds": 280.4}
-    told = "1.0725x the compiler, at most 1.29% above the best possible, 4,200 evaluations, 280 s."
+    told = "1.0725x the compiler, within 1.29% of the best possible, 4,200 evaluations, 280 s."
     assert story.sentence(summary) == told
     whole = {**summary, "baseline": {"cost": 107e-6}, "bound": 98e-6, "best": {**best, "cost": 1e-4}}
     costs = (

@@ -34,7 +34,7 @@ def summary(**changes: Any) -> dict[str, Any]:
 def test_the_sentence_says_what_was_found_and_how_far_it_is_from_the_best_possible():
     assert sentence(summary(), "runs/r").splitlines() == [
         "w on c, m: 1.2500x the compiler (80.0 us against 100.0 us), found by gnn,"
-        " at most 1.23% above the best possible",
+        " within 1.23% of the best possible",
         "2 generations, 42 evaluations, 3 s",
         "run folder: runs/r",
     ]
@@ -57,7 +57,7 @@ def test_the_words_are_those_of_the_problem_and_plain_ones_in_older_summaries():
         (0.0, "found by gnn, proven to be the best possible"),
         (1.0000001e-9, "found by gnn, proven to be the best possible"),
         (-1e-12, "found by gnn, proven to be the best possible"),
-        (1e-8, "found by gnn, at most 0.01% above the best possible"),
+        (1e-8, "found by gnn, within 0.01% of the best possible"),
     ],
 )
 def test_an_optimum_is_said_to_be_one(gap, words):
