@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from egrl.core.mapping_rows import rows_of
 from egrl.runs.folder import METRICS
 from egrl.runs.summary import distance, percent_up
-from egrl.runs.units import cost_text
+from egrl.runs.units import cost_text, counted
 from hwsim.problem import Mapping16, Problem
 
 
@@ -84,14 +84,14 @@ class Result:
         found = (
             f"{self.speedup:.4f}x {self.problem.about.rival}" if self.mapping is not None else "nothing valid"
         )
-        return f"<Result {what}: {found}{distance(self.gap)}, {self.summary['evaluations']} evaluations>"
+        return f"<Result {what}: {found}{distance(self.gap)}, {counted(self.summary['evaluations'], 'evaluation')}>"
 
     def _repr_html_(self) -> str:
         """The result as a table, for notebooks."""
         unit, best = self.problem.about.unit, self.cost
         rows = {
             "workload": f"{self.problem.about.workload} on {self.problem.about.chip}",
-            "method": f"{self.summary['method']}, {self.summary['evaluations']} evaluations",
+            "method": f"{self.summary['method']}, {counted(self.summary['evaluations'], 'evaluation')}",
             "best": "none" if best is None else f"{cost_text(best, unit)}, {self.speedup:.4f}x",
             self.problem.about.rival: cost_text(float(self.summary["baseline"]["cost"]), unit),
             "gap": "unknown" if self.gap is None else f"at most {percent_up(self.gap)}",

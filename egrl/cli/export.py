@@ -9,6 +9,7 @@ import click
 
 from egrl.cli.names import OneOf
 from egrl.cli.output import output_file
+from egrl.runs.units import counted
 from workloads.errors import InputError
 
 SECONDS = 10.0
@@ -89,9 +90,8 @@ def command(
             f"egrl export: nodes of the model without a place, being views or constants: {len(outside)}",
             err=True,
         )
-    click.echo(
-        f"{path}: {past.problem.about.workload} on {past.problem.about.chip}, {len(past.problem.space.nodes)} ops"
-    )
+    about, ops = past.problem.about, counted(len(past.problem.space.nodes), "op")
+    click.echo(f"{path}: {about.workload} on {about.chip}, {ops}")
     return 0
 
 

@@ -11,6 +11,7 @@ import click
 
 from egrl.cli.names import OneOf
 from egrl.cli.output import output_file
+from egrl.runs.units import counted
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
@@ -136,8 +137,9 @@ def _workload(imported: Imported, model: str, output: str, as_json: bool) -> int
     else:
         nodes = sum(map(len, imported.nodes.values()))
         click.echo(
-            f"{net.name}: {len(net)} ops from {nodes} nodes, {net.parameters / 1e6:.2f} M parameters,"
-            f" {net.macs / 1e9:.3f} GMAC, {document['weight_bytes'] / 1e6:.2f} MB of weights,"
+            f"{net.name}: {counted(len(net), 'op')} from {counted(nodes, 'node')},"
+            f" {net.parameters / 1e6:.2f} M parameters, {net.macs / 1e9:.3f} GMAC,"
+            f" {document['weight_bytes'] / 1e6:.2f} MB of weights,"
             f" {document['activation_bytes'] / 1e6:.2f} MB of activations"
         )
         click.echo(
@@ -162,8 +164,9 @@ def _instance(file: str, output: str, as_json: bool) -> int:
         document = {"kind": "import", "version": 1, "model": file, "instance": output, "name": instance.name}
         click.echo(json.dumps({**document, **sizes}, allow_nan=False))
     else:
-        made = "" if instance.devices is None else f", made for {instance.devices} devices"
-        click.echo(f"{instance.name}: {sizes['nodes']} nodes, {sizes['edges']} edges{made}")
+        made = "" if instance.devices is None else f", made for {counted(instance.devices, 'device')}"
+        edges = counted(len(instance.edges), "edge")
+        click.echo(f"{instance.name}: {counted(len(instance.nodes), 'node')}, {edges}{made}")
         click.echo(f"instance file: {output}")
     return 0
 
@@ -196,9 +199,9 @@ def _write_program(program: Program, remarks: Sequence[str], model: str, output:
         click.echo(json.dumps({**document, **sizes, "remarks": list(remarks)}, allow_nan=False))
     else:
         click.echo(
-            f"{program.name}: {sizes['buffers']} buffers of {sizes['tensors']} tensors,"
-            f" {sizes['instructions']} instructions, {sizes['flops'] / 1e9:.3f} GFLOP,"
-            f" {sizes['bytes'] / 1e6:.2f} MB of traffic, {sizes['alias_groups']} alias groups"
+            f"{program.name}: {counted(sizes['buffers'], 'buffer')} of {counted(sizes['tensors'], 'tensor')},"
+            f" {counted(sizes['instructions'], 'instruction')}, {sizes['flops'] / 1e9:.3f} GFLOP,"
+            f" {sizes['bytes'] / 1e6:.2f} MB of traffic, {counted(sizes['alias_groups'], 'alias group')}"
         )
         click.echo(f"program file: {output}")
     return 0

@@ -16,7 +16,7 @@ from egrl.core.version import versions
 from egrl.runs.certificate import PROVED, reward_up
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
-from egrl.runs.units import cost_text
+from egrl.runs.units import cost_text, counted
 from egrl.runs.words import TABLE, about_of, table_of, verdict
 from hwsim.capabilities import HasBound
 from hwsim.problem import UNPROVED, Problem
@@ -172,14 +172,10 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
 def _spent(summary: Mapping[str, Any]) -> str:
     """Generations, evaluations and seconds; a method that finished within a generation is said to have had no more."""
     generations, evaluations = summary["generations"], summary["evaluations"]
-    spent = f"{_counted(evaluations, 'evaluation')}, {summary['seconds']:.0f} s"
+    spent = f"{counted(evaluations, 'evaluation')}, {summary['seconds']:.0f} s"
     if evaluations < generations * summary.get("generation_evals", GENERATION):
         return f"{spent}; that is all that the method has to propose"
-    return f"{_counted(generations, 'generation')}, {spent}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{counted(generations, 'generation')}, {spent}"
 
 
 def distance(gap: float | None) -> str:

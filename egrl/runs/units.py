@@ -1,4 +1,4 @@
-"""How costs are said to people: seconds in microseconds, costs in another unit as they are."""
+"""How costs and counts are said to people: seconds in microseconds, costs in another unit as they are."""
 
 from __future__ import annotations
 
@@ -24,3 +24,8 @@ def cost_text(cost: float, unit: str, digits: int = 2) -> str:
     """A cost with its unit; costs that are no seconds with two digits more, or as whole numbers where they are."""
     places = digits if unit == SECONDS else 0 if cost.is_integer() else digits + 2
     return f"{scaled(cost, unit):.{places}f} {shown(unit)}"
+
+
+def counted(number: int, what: str) -> str:
+    """1 node, 2 nodes."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -9,11 +9,15 @@ from __future__ import annotations
 import sys
 
 import torch
-from executorch.exir import ExecutorchBackendConfig, to_edge
-from executorch.exir.banked_memory_planning import Bank, TargetMemoryMap
-from executorch.exir.passes import MemoryPlanningPass
-from executorch.runtime import Runtime
 from torch import nn
+
+try:
+    from executorch.exir import ExecutorchBackendConfig, to_edge
+    from executorch.exir.banked_memory_planning import Bank, TargetMemoryMap
+    from executorch.exir.passes import MemoryPlanningPass
+    from executorch.runtime import Runtime
+except ModuleNotFoundError as missing:
+    sys.exit(f'plan.py: {missing}: pip install "egrl[executorch]"')
 
 from egrl.integrations.executorch import planner
 from workloads.errors import InputError

@@ -21,7 +21,7 @@ from hwsim.banks.baseline import baseline
 from hwsim.banks.cost import VERSION, costs, fit, moved_bytes
 from hwsim.banks.judge import judge
 from hwsim.banks.tables import build_tables, places_of
-from hwsim.capabilities import Lifetime, Solution
+from hwsim.capabilities import Lifetime, Occupancy, Solution
 from hwsim.nnpi.chip import Chip, chip_file
 from hwsim.observe import choice_columns
 from hwsim.problem import (
@@ -166,6 +166,17 @@ class BanksProblem:
             for place, choice in zip(self.places, self.space.canonical(mapping)[:, 0], strict=True)
             if choice >= 0
         ]
+
+    def occupancy(self, mapping: Mapping16) -> Occupancy:
+        """Bytes that live at each instruction under one placement int16 [N, 1] as it stands, pinned ones included."""
+        names = self._chip.memory_names
+        held = np.zeros((len(self.program.instructions), len(names), 1), np.int64)
+        choices = self.space.canonical(mapping)[:, 0].tolist()
+        for place, choice in zip(self.places, choices, strict=True):
+            memory = choice if choice >= 0 else self._banks.pins.get(place.name)
+            if memory is not None:
+                held[place.first : place.last + 1, memory] += place.size_bytes
+        return Occupancy(tuple(names), held, np.array(self._banks.capacity_bytes, np.int64))
 
     def moved_bytes(self, mapping: Mapping16) -> Floats:
         """float64 [L], bytes that one valid placement int16 [N, 1] moves through each memory, slowest first."""

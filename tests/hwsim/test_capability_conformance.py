@@ -228,10 +228,11 @@ def test_its_lifetimes_are_of_live_decisions_and_add_up_to_what_is_held(problem)
             assert 0 <= tensor.memory < len(memories)
             assert tensor.size_bytes > 0
         if isinstance(problem, HasOccupancy):
-            held = np.zeros((len(at), len(memories)), np.int64)
+            occupied = problem.occupancy(mapping).occupied_bytes
+            held = np.zeros_like(occupied)
             for tensor in found:
                 held[tensor.first : tensor.last + 1, tensor.memory] += tensor.size_bytes
-            np.testing.assert_array_equal(problem.occupancy(mapping).occupied_bytes, held)
+            np.testing.assert_array_equal(occupied, held)
 
 
 def test_a_plan_is_read_back_as_it_is_written(problem):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,17 @@ class _Reader(MemoryPlanningAlgorithmSuite):
         return greedy(alignment, set(given), graph_module, *rest)
 
 
+def _load(file: str) -> torch.export.ExportedProgram:
+    """What `torch.export.save` wrote; torch logs a traceback of its own of what is none, which nobody asked for."""
+    log = logging.getLogger(torch.export.__name__)
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        return torch.export.load(file)
+    finally:
+        log.setLevel(before)
+
+
 def program_of(file: str) -> Program:
     """The program of a file (see `egrl.integrations.executorch.import_program`)."""
     if not Path(file).is_file():
@@ -39,7 +51,7 @@ def program_of(file: str) -> Program:
     reader = _Reader(Path(file).stem)
     planning = MemoryPlanningPass(memory_planning_algo=reader)
     try:
-        exported = torch.export.load(file)
+        exported = _load(file)
         to_edge(exported).to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning))
     except Exception as error:  # whatever torch and ExecuTorch say of what they cannot take
         first = str(error).strip().splitlines() or [type(error).__name__]

@@ -6,6 +6,7 @@ it is given less room by what stuck out, and the placement is searched for again
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,7 @@ from egrl.api import search
 from egrl.integrations.executorch.plan import Bank, Cost, Plan, Row
 from egrl.integrations.executorch.specs import Exported
 from egrl.integrations.executorch.target import Target
+from egrl.methods import find_method
 from hwsim.allocation.buffers import Buffer
 from hwsim.allocation.pack import pack
 from hwsim.banks.cost import costs
@@ -31,11 +33,21 @@ NAMED = 4
 
 @dataclass(frozen=True)
 class Effort:
-    """How a placement is searched for: by which method, for how long, from which seed."""
+    """How a placement is searched for: by which method, for how long, from which seed.
+
+    InputError where there is no such method, or a number is none that it may be.
+    """
 
     method: str
     seconds: float
     seed: int
+
+    def __post_init__(self) -> None:
+        find_method(self.method)
+        if not (isinstance(self.seconds, int | float) and 0 < self.seconds < math.inf):
+            raise InputError(f"seconds: expected a number greater than 0, found {self.seconds!r}")
+        if not (isinstance(self.seed, int) and self.seed >= 0):
+            raise InputError(f"seed: expected a whole number of at least 0, found {self.seed!r}")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def fastest_of_all(tables: Tables) -> tuple[Mapping16, float, int] | None:
     """
     ops, tensors = np.nonzero(np.stack([tables.weight_bytes, tables.activation_bytes], axis=1))
     levels = len(tables.capacity_bytes)
-    if len(ops) * math.log(levels) > math.log(MOST):
+    if levels ** min(len(ops), MOST.bit_length()) > MOST:
         return None
     count = levels ** len(ops)
     best, best_s = np.empty(0, np.int16), math.inf
