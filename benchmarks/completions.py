@@ -1,4 +1,4 @@
-"""What completions that learn are worth: the tables of docs/explanations/tag.md.
+"""What completions that learn are worth: the tables of docs/log/fft.md.
 
     python benchmarks/completions.py plans --seeds 6
     python benchmarks/completions.py decisions --seeds 2

@@ -3,7 +3,7 @@
 Source: MMapGame paper, section 5.1 ("Metrics"), where latency is measured on a TPUv4i. This model stands for that
 measurement.
 
-The model (*assumptions*), which `docs/explanations/mmap.md` explains:
+The model (*assumptions*; in short in `docs/explanations/mmap.md`):
 
 - Instructions run in order. Alone, one takes L_I(S) of `hwsim.mmap.cost`, and its traffic with HBM is spread evenly
   over that time.

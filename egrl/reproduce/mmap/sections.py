@@ -161,7 +161,7 @@ def correlation(results: Results) -> str:
         "The programs with the largest and the smallest speedups. A run's games, revised ones among them, are cut into"
         " ten equal stages in their order; of each the layout with the best reward is taken (the number in the"
         " figure). Pearson's correlation of reward and latency; -1 is best. Revisions find good layouts within seconds,"
-        " so that the rewards of most runs hardly differ; over layouts from bad to good, `docs/explanations/mmap.md`"
+        " so that the rewards of most runs hardly differ; over layouts from bad to good, `docs/log/mmap.md`"
         ' ("Reward and latency") has the correlation for every program.',
         "",
         "| program | speedups | speedup | layouts | rewards | correlation | published |",

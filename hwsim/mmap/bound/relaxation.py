@@ -1,4 +1,4 @@
-"""The linear program whose optimum no play of the MMapGame beats; proof: docs/explanations/mmap.md, "Upper bound".
+"""The linear program whose optimum no play of the MMapGame beats; proof: docs/log/mmap-bound.md.
 
 Rows are written for a set of steps, the *checkpoints*: room is counted at these only, and between two of them seconds
 of copies are summed up. Any set that ends with the last step gives a bound.

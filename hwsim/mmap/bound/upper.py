@@ -3,7 +3,7 @@
 Source: linear relaxation (`hwsim/mmap/bound/relaxation.py`). HiGHS (Huangfu and Hall, Math. Prog. Comp. 2018) suggests
 multipliers, from which the bound is computed anew, so that it holds whatever HiGHS's tolerances
 (`hwsim.linear_program.linear_bound`). Of programs with few decisions, then branch and cut over whole decisions; that
-bound is HiGHS's less a margin. The better one counts. The proof is in docs/explanations/mmap.md, "Upper bound".
+bound is HiGHS's less a margin. The better one counts. The proof is in docs/log/mmap-bound.md.
 
 Deviations: programs of many steps are solved with few checkpoints first, so that there is a bound when time runs out.
 """
