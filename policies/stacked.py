@@ -3,12 +3,14 @@
 The networks are stacked: linear maps are batched matrix products, the M graphs (each pools its own nodes) are
 one union of disjoint graphs. The result is what each `GraphUNet` gives alone, up to rounding.
 
-A graph of more than `policies.roles.NODES` nodes is seen as the roles that its nodes play.
+A graph of more than `policies.roles.NODES` nodes is seen as the roles that its nodes play; a `Notice` says so.
 
 Source: as `policies.graph_unet`; the attention layer is Brody et al. (ICLR 2022), equations 4 and 7.
 """
 
 from __future__ import annotations
+
+import warnings
 
 import numpy as np
 import torch
@@ -23,6 +25,7 @@ from policies.masking import masked_log_probs
 from policies.pooling import choose, pool, pooled_size, projection, union_numbers, unpool
 from policies.roles import NODES, Roles, roles
 from policies.weight_vector import WeightFormat
+from workloads.errors import Notice
 
 NODES_A_PASS = 4096
 """Nodes of all members together in one pass: larger populations go in several, so that caches are not missed."""
@@ -75,6 +78,8 @@ class StackedActor:
         seen = self._seen
         if seen is None or seen[1] is not graph or not np.array_equal(seen[0], x):
             self._seen = seen = (x.copy(), graph, roles(x, graph))
+            told = f"networks see the {graph.nodes:,} nodes as {len(seen[2].x):,} roles"
+            warnings.warn(Notice(told), stacklevel=3)
         return seen[2]
 
     def logits(self, weights: NDArray[np.float32], x: NDArray[np.float32], graph: Graph) -> Tensor:

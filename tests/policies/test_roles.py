@@ -13,6 +13,7 @@ from policies.graph import prepare
 from policies.graph_unet import GraphUNetConfig, draw_weights
 from policies.roles import roles
 from policies.stacked import StackedActor
+from workloads.errors import Notice
 
 LAYER = 4
 
@@ -79,7 +80,8 @@ def test_actors_give_the_nodes_of_a_role_one_policy_and_leave_small_graphs_alone
     whole = actor.probabilities(weights, x, graph, choices)
     monkeypatch.setattr(stacked, "NODES", len(x) - 1)
     monkeypatch.setattr(stacked, "roles", lambda x, graph: roles(x, graph, limit=30))
-    few = actor.probabilities(weights, x, graph, choices)
+    with pytest.warns(Notice, match=r"the 160 nodes as \d+ roles"):
+        few = actor.probabilities(weights, x, graph, choices)
     np.testing.assert_allclose(few.sum(axis=-1), 1, rtol=1e-5)
     assert (few[:, choices[:, 0] == 2, :, 2] == 0).all()
     found = roles(x, graph, 30)

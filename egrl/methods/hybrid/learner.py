@@ -9,6 +9,7 @@ says only that Gaussian noise is added in action space. Failed measurements neve
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -27,6 +28,8 @@ from hwsim.problem import Observation, Status
 from policies.critic import CriticConfig
 from policies.graph import prepare
 from policies.graph_unet import GraphUNetConfig
+from policies.roles import NODES
+from workloads.errors import Notice
 
 ROUNDING = 1e-9
 UNTOLD = 256
@@ -107,6 +110,11 @@ class Learner:
         self._replay = Replay(min(config.replay, context.archive.window))
         self._due_steps = 0.0
         self._an_evaluation = config.gradient_steps * min(1.0, config.nodes / len(x))
+        if len(x) > NODES and self._an_evaluation:
+            steps = f"{self._an_evaluation:.2g} gradient steps an evaluation, not {config.gradient_steps:g}"
+            warnings.warn(
+                Notice(f"a large graph: the learner makes {steps} (method.learner.nodes)"), stacklevel=2
+            )
         self._previous = np.zeros(0, dtype=np.int64)  # by ticket: the state it set out from
         self._done = np.zeros(0, dtype=np.bool_)  # by ticket: last step of its episode
 
