@@ -42,7 +42,7 @@ TOLERANCE = 0.05
 
 @dataclass(frozen=True)
 class MovesConfig:
-    """Settings of local moves (own choices; docs/explanations/egrl.md has the experiments)."""
+    """Settings of local moves (own choices; docs/log/egrl.md has the experiments)."""
 
     flip: Annotated[float, Doc("relative frequencies")] = 0.15
     swap: Annotated[float, Doc("relative frequencies")] = 0.3

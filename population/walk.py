@@ -37,7 +37,7 @@ MARGIN = 1e-4
 
 @dataclass(frozen=True)
 class WalkConfig:
-    """Settings of a walk (own choices; docs/explanations/egrl.md has the experiments)."""
+    """Settings of a walk (own choices; docs/log/egrl.md has the experiments)."""
 
     sigma: Annotated[float, Doc("standard deviation of the perturbations")] = 0.02
     learning_rate: Annotated[float, Doc("of Adam")] = 0.01

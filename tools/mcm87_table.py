@@ -1,4 +1,4 @@
-"""Write the table of the 87 graphs into docs/reference/mcm87.md: what they are, and how the package mcm36 takes them.
+"""Write the table that docs/reference/mcm87.md shows: what the 87 graphs are, and how the package mcm36 takes them.
 
 python tools/mcm87_table.py [--keys 200]
 """
@@ -6,6 +6,7 @@ python tools/mcm87_table.py [--keys 200]
 from __future__ import annotations
 
 import argparse
+import csv
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,8 @@ from workloads.load import load
 from workloads.sets import members
 from workloads.zoo.mcm87 import MCM87, SIZES
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "reference" / "mcm87.md"
-HEAD = "| name | family | part | nodes | edges | parameters | MiB | GMAC | chips | found | run |"
-RULE = "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+TABLE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "data" / "mcm87.csv"
+HEAD = ("name", "family", "part", "nodes", "edges", "parameters", "MiB", "GMAC", "chips", "found", "run")
 PACKAGE = "mcm36"
 
 
@@ -73,12 +73,8 @@ def main() -> None:
     )
     parser.add_argument("--keys", type=int, default=200)
     keys = parser.parse_args().keys
-    lines = [HEAD, RULE, *("| " + " | ".join(row(name, keys)) + " |" for name in MCM87)]
-    text = DOCUMENT.read_text(encoding="utf-8")
-    before, after = text.split(HEAD, 1)
-    rest = after.split("\n")
-    end = next(i for i, line in enumerate(rest) if i and not line.startswith("|"))
-    DOCUMENT.write_text(before + "\n".join([*lines, *rest[end:]]), encoding="utf-8")
+    with TABLE.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([HEAD, *(row(name, keys) for name in MCM87)])
 
 
 if __name__ == "__main__":

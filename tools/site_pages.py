@@ -1,10 +1,12 @@
 """Hooks of `mkdocs build`: pages made from code, from README.md and CHANGELOG.md, and links to files beside the site.
 
 Pages are read on the disk, too, where a link to a file of the code works. On the site it becomes the file's path.
+Where a link to a CSV file stands alone in a paragraph, the site has its rows as a table above the link.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -25,6 +27,7 @@ from egrl.cli.main import COMMANDS, cli
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 FROM_FILES = {"index.md": ROOT / "README.md", "changelog.md": ROOT / "CHANGELOG.md"}
+TABLE = re.compile(r"^\[[^\]]*\]\(([^)\s]+\.csv)\)$", flags=re.MULTILINE)
 FENCE_OR_LINK = re.compile(r"^```.*?^```$|\[([^\]]*)\]\(([^)\s]+)\)", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -52,7 +55,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
             return match[0]
         name, hash_, anchor = target.partition("#")
         path = (beside / name).resolve()
-        if not path.exists():
+        if not path.exists() and path not in {DOCS / made for made in MADE}:
             raise PluginError(f"{page.file.src_uri}: expected a file at {target}, found none")
         for made, source in FROM_FILES.items():
             path = DOCS / made if path == source else path
@@ -60,7 +63,16 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
             return f"[{text}]({os.path.relpath(path, at.parent)}{hash_}{anchor})"
         return text if "/" in text or " " in text else f"`{path.relative_to(ROOT)}`"
 
-    return FENCE_OR_LINK.sub(linked, markdown)
+    shown = TABLE.sub(lambda match: f"{_table(at.parent / match[1])}\n\n{match[0]}", markdown)
+    return FENCE_OR_LINK.sub(linked, shown)
+
+
+def _table(path: Path) -> str:
+    """A CSV file as a table; columns of numbers to the right."""
+    head, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
+    numbers = [all(re.fullmatch(r"[\d.,%]*", row[i]) for row in rows) for i in range(len(head))]
+    rule = ["---:" if right else "---" for right in numbers]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows))
 
 
 def _commands() -> Iterator[str]:

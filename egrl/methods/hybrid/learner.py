@@ -53,7 +53,7 @@ class LearnerConfig:
         Le(1000),
         Doc(
             "of the learner, an evaluation, and parts of one (Table 2: 1; the default is an own"
-            " choice, after the measurements in docs/explanations/egrl.md) …"
+            " choice, after the measurements in docs/log/egrl.md) …"
         ),
     ] = 0.25
     nodes: Annotated[

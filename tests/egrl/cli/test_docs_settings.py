@@ -1,7 +1,8 @@
-"""What docs/explanations/egrl.md and docs/explanations/muzero.md say of settings is what the code has."""
+"""What the tables of docs/explanations/egrl.md and docs/explanations/muzero.md say of settings is what the code has."""
 
 from __future__ import annotations
 
+import csv
 import re
 from functools import reduce
 from pathlib import Path
@@ -10,13 +11,13 @@ from egrl.core import typed_tables
 from egrl.methods.hybrid.egrl import EgrlConfig
 from egrl.methods.muzero.config import PlayConfig
 
-DOCS = Path(__file__).parents[3] / "docs" / "explanations" / "egrl.md"
+DOCS = Path(__file__).parents[3] / "docs" / "explanations"
 
 
 def _rows() -> list[list[str]]:
-    section = DOCS.read_text(encoding="utf-8").split("## Settings")[1].split("\n## ")[0]
-    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
-    return [[cell.strip().strip("`") for cell in row] for row in rows]
+    with (DOCS / "data" / "egrl-settings.csv").open(encoding="utf-8", newline="") as file:
+        _, *rows = csv.reader(file)
+    return [[cell.strip("`") for cell in row] for row in rows]
 
 
 def test_the_table_of_settings_has_the_code_s_defaults():
@@ -35,7 +36,7 @@ def test_every_setting_in_the_table_has_a_source_or_leaves_the_paper_s_value():
 
 
 def test_the_settings_of_the_agent_exist_and_have_the_defaults_in_brackets():
-    page = (DOCS.parent / "muzero.md").read_text(encoding="utf-8")
+    page = (DOCS / "muzero.md").read_text(encoding="utf-8")
     rows = [line.strip("|").split(" | ") for line in page.splitlines() if line.startswith("| `")]
     given = PlayConfig()
     defaults = {key: reduce(getattr, key.split("."), given) for key, _ in typed_tables.leaves(PlayConfig)}

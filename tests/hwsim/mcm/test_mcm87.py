@@ -1,8 +1,8 @@
-"""The 87 graphs on the package mcm36: baselines under both models, partitions, and what their page states."""
+"""The 87 graphs on the package mcm36: baselines under both models, partitions, and what their table states."""
 
 from __future__ import annotations
 
-import re
+import csv
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -29,10 +29,9 @@ def problems(name: str) -> tuple[McmProblem, McmProblem]:
 
 @cache
 def rows() -> dict[str, list[str]]:
-    page = (ROOT / "docs" / "reference" / "mcm87.md").read_text(encoding="utf-8")
-    table = re.search(re.escape(tool().HEAD) + r"\n\|[-:|]+\|\n((?:\|.*\n)+)", page)
-    assert table is not None
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table[1].splitlines()]
+    with tool().TABLE.open(encoding="utf-8", newline="") as file:
+        head, *cells = csv.reader(file)
+    assert tuple(head) == tool().HEAD
     return {row[0].strip("`"): row for row in cells}
 
 
