@@ -1,5 +1,5 @@
 #!/bin/sh
-# A board behind a shell script: egrl run … --evaluator "sh examples/board.sh COMMAND"
+# A board behind a shell script: egrl run … --evaluator "sh examples/board/board.sh COMMAND"
 # COMMAND FILE runs the mapping in FILE on the board and prints the seconds that an inference took.
 file=$(mktemp) && trap 'rm -f "$file"' EXIT
 while read -r line; do

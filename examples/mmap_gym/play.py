@@ -1,6 +1,6 @@
 """Play the MMapGame as an environment: a random player, and one that takes fast memory wherever it can.
 
-    python examples/mmap_gym.py [PROGRAM] [GAMES]
+    python examples/mmap_gym/play.py [PROGRAM] [GAMES]
 
 Needs the extra: pip install 'egrl[gym]'. The defaults (alexnet_train_batch_32, 5 random games) take some seconds.
 """

@@ -1,6 +1,6 @@
 """Search for a better memory placement of a network, and show where its weights went.
 
-    python examples/quickstart.py [WORKLOAD] [GENERATIONS] [METHOD]
+    python examples/quickstart/search.py [WORKLOAD] [GENERATIONS] [METHOD]
 
 The defaults (bert, 400 generations, annealing) take about 6 seconds on one core, and as many more the first time,
 when numba compiles. With METHOD egrl a generation of bert takes two seconds. The run folder is made in `runs/`.

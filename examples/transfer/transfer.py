@@ -1,6 +1,6 @@
 """Train on one network, place the policies on others with no training there, and draw what became of it.
 
-    python examples/transfer.py [SOURCE] [TARGETS] [GENERATIONS]
+    python examples/transfer/transfer.py [SOURCE] [TARGETS] [GENERATIONS]
 
 The defaults (resnet50; resnet18,resnet34,vgg16; 50 generations of method ea) take about 10 seconds. The run folder is
 made in `runs/`; transfer.png is EGRL's Figure 4 for these networks.

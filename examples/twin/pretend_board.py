@@ -1,6 +1,6 @@
 """A board that is like the chip file `nnpi`, but not quite, for trying things out without one:
 
-    egrl run … --evaluator "python examples/pretend_board.py WORKLOAD [SEED]"
+    egrl run … --evaluator "python examples/twin/pretend_board.py WORKLOAD [SEED]"
 
 Its bandwidths and launch overhead are off by up to a third, each op's compute by a fifth, and measurements by 1 %.
 """
