@@ -143,7 +143,7 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "workload.json",
         "chip.toml",
         _nnpi,
-        modelled=Choice("exact", "costs are the chip file's own, and it can be solved"),
+        modelled=Choice("exact", "no board measures, and the chip file's model can be solved"),
         measured=Choice("twin", "a board is measured, and the chip file's errors can be learned"),
     ),
     "mmap": ProblemEntry(

@@ -116,7 +116,7 @@ def text_of(report: Mapping[str, Any], rival: str, rewarded: bool = False) -> st
     if measured := report.get("measured"):
         lines.append(
             f"measured: {cost_text(measured['cost'], 's')}, {measured['speedup']:.4f}x {rival}, by {measured['by']};"
-            " all below is the model's word\n"
+            " the table below is computed from the chip file, not measured\n"
         )
     if report["explanation"] is not None:
         lines += lines_of(report["explanation"], unit)

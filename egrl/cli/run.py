@@ -56,7 +56,7 @@ def exact_hint(summary: Mapping[str, Any]) -> str:
         return ""
     if summary["method"] == "exact" or summary["gap"] == 0:
         return ""
-    return f"costs here are the chip file's own: --method exact solves that model, in {SECONDS:g} s at most"
+    return f"no board measured this: --method exact solves the chip file's model directly, in {SECONDS:g} s at most"
 
 
 @click.command(name="run", short_help="search for the best mapping of a workload")
