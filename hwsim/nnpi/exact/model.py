@@ -1,4 +1,4 @@
-"""The relaxation of a whole inference as a mixed-integer program; `docs/explanations/exact.md` proves that it is one.
+"""The relaxation of a whole inference as a mixed-integer program; `docs/log/exact-proof.md` proves that it is one.
 
 Source: configuration formulation an op (`exact_columns.py`), capacity rows a memory and step, and a fluid model
 of the prefetching DMA, which may choose what it fetches when, and may give up what it holds.
