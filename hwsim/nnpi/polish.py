@@ -111,25 +111,40 @@ def polish(
     tensors = np.argwhere(np.stack([tables.weight_bytes, tables.activation_bytes], axis=1) > 0)
     if not len(tensors):
         return best[0], best_s
-    untraced = Trace.empty(0, len(tables.capacity_bytes))
-    each, length = max(steps // restarts, 1), min(SLICE, max(OPS_A_SLICE // len(mapping), 1))
     for run in range(restarts):
-        state = best
-        stream = np.uint64((key + run * _RESTART) % 2**64)
-        warm = max(hot * 0.5**run, COLD)
         before = time.monotonic()
         if before >= until:
             break
-        begin, whole, deadline = 0, each, before + (until - before) / (restarts - run)
-        while begin < whole:
-            end = min(begin + length, whole)
-            limits = (begin, end, whole)
-            found, found_s, state, _ = _anneal(tables, state, tensors, untraced, limits, (warm, COLD), stream)
-            if found_s < best_s:
-                best, best_s = found, found_s
-            if seconds is not None:  # as many steps as there is time for, so that it is cold when time is up
-                now = time.monotonic()
-                whole = min(each, end + int((deadline - now) * (end - begin) / max(now - before, 1e-9)))
-                before = now
-            begin = end
+        stream = np.uint64((key + run * _RESTART) % 2**64)
+        deadline = before + (until - before) / (restarts - run)
+        warm = max(hot * 0.5**run, COLD)
+        found, found_s = _annealing(tables, best, tensors, max(steps // restarts, 1), warm, stream, deadline)
+        if found_s < best_s:
+            best, best_s = found, found_s
     return best[0], best_s
+
+
+def _annealing(
+    tables: Tables,
+    start: Mapping16,
+    tensors: NDArray[np.int64],
+    steps: int,
+    warm: float,
+    stream: np.uint64,
+    deadline: float,
+) -> tuple[Mapping16, float]:
+    """The best map [1, N, 2] of one annealing and its cost: as many steps as there is time for, so that it ends cold."""
+    untraced = Trace.empty(0, len(tables.capacity_bytes))
+    length = min(SLICE, max(OPS_A_SLICE // start.shape[1], 1))
+    best, best_s, state, begin, whole = start, math.inf, start, 0, steps
+    while begin < whole:
+        before, end = time.monotonic(), min(begin + length, whole)
+        limits = (begin, end, whole)
+        found, found_s, state, _ = _anneal(tables, state, tensors, untraced, limits, (warm, COLD), stream)
+        if found_s < best_s:
+            best, best_s = found, found_s
+        if deadline < math.inf:
+            now = time.monotonic()
+            whole = min(steps, end + int((deadline - now) * (end - begin) / max(now - before, 1e-9)))
+        begin = end
+    return best, best_s
