@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from types import ModuleType
 
 import click
 import numpy as np
@@ -213,8 +212,8 @@ def test_every_command_parses_and_its_settings_exist(document):
 
 def test_the_page_about_evaluators_shows_the_examples_as_they_are():
     page = (ROOT / "docs" / "guides" / "boards.md").read_text(encoding="utf-8")
-    assert blocks(page, "python")[0] == (ROOT / "examples" / "board.py").read_text(encoding="utf-8")
-    assert blocks(page, "text")[0] == (ROOT / "examples" / "board.sh").read_text(encoding="utf-8")
+    assert blocks(page, "python")[0] == (ROOT / "examples" / "board" / "board.py").read_text(encoding="utf-8")
+    assert blocks(page, "text")[0] == (ROOT / "examples" / "board" / "board.sh").read_text(encoding="utf-8")
 
 
 def test_pages_show_every_command_and_every_kind_of_list():
@@ -357,35 +356,6 @@ def test_the_table_of_gates_states_what_make_runs():
     assert gates == [*check, "pytest"]
 
 
-def example(name: str) -> ModuleType:
-    return module_of(ROOT / "examples" / f"{name}.py")
-
-
-def test_the_quickstart_searches_and_shows_where_the_weights_went(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert example("quickstart").main(["alexnet", "1"]) == 0
-    first, folder, _, _, *rows = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"alexnet: \d+\.\d{3}x the compiler, \d+\.\d us, by \w+", first)
-    assert (tmp_path / folder.removeprefix("run folder: ") / "best_mapping.json").is_file()
-    net = load("alexnet")
-    cells = [row.split() for row in rows]
-    assert [row[0] for row in cells] == ["sram", "llc", "dram"]
-    assert sum(int(row[1]) for row in cells) == sum(op.weight_bytes > 0 for op in net)
-    held = sum(op.weight_bytes for op in net) / 2**20
-    for column in (2, 3):
-        assert sum(float(row[column]) for row in cells) == pytest.approx(held, abs=0.02)
-
-
-def test_the_transfer_example_places_policies_and_draws(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert example("transfer").main(["alexnet", "resnet18,vgg16", "1"]) == 0
-    first, _, head, *rows = capsys.readouterr().out.splitlines()
-    assert re.match(r"alexnet: \d+\.\d{3}x the compiler; run folder: ", first)
-    assert head.split()[:3] == ["no", "training", "on"]
-    assert [row.split()[0] for row in rows] == ["resnet18", "vgg16", "geometric"]
-    assert (tmp_path / "transfer.png").stat().st_size > 10_000
-
-
 def test_the_environment_is_made_as_its_page_says():
     (block,) = blocks((ROOT / "docs" / "explanations" / "mmap.md").read_text(encoding="utf-8"), "python")
     names: dict = {}
@@ -406,27 +376,6 @@ def test_the_parts_of_an_observation_are_those_that_its_page_lists():
         low, high = re.split(r" (?:or|…) ?", numbers)
         assert (dtype, float(low)) == (np.dtype(part.dtype).name, part.low)
         assert not high or float(high) == part.high
-
-
-def test_the_example_of_the_game_plays_it(capsys):
-    assert example("mmap_gym").main(["rnn_2", "2"]) == 0
-    rows = capsys.readouterr().out.splitlines()
-    found = [
-        re.fullmatch(r"(\w+): return (0\.\d{3}), (\d\.\d\d)x the heuristic, back \d+ times", row)
-        for row in rows
-    ]
-    assert [row[1] for row in found] == ["greedy", "random", "random"]
-    assert all(float(row[2]) > 0 and float(row[3]) > 0 for row in found)
-
-
-def test_the_example_of_an_own_model_names_the_weights_in_the_fastest_memory(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    onnx_models.tiny(tmp_path / "model.onnx", x=[1, 3, 8, 8])
-    assert example("own_model").main(["model.onnx", "quad", "42"]) == 0
-    first, second, *rows = capsys.readouterr().out.splitlines()
-    assert re.match(r"model\.onnx on quad: \d+\.\d{3}x the compiler; run folder: ", first)
-    held = int(re.match(r"weights in scratchpad: (\d+), ", second)[1])
-    assert len(rows) == min(5, held)
 
 
 def test_the_glossary_has_every_term_once():

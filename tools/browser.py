@@ -25,6 +25,17 @@ SMALL = {
     "mmap": ["--problem", "mmap", "--workload", "alexnet_train_batch_32", "--evals", "60"],
     "mcm": ["--problem", "mcm", "--workload", "resnet50", "--method", "annealing", "--gens", "2"],
     "fft": ["--problem", "fft", "--workload", "dft-64", "--gens", "2"],
+    "banks": [
+        "--problem",
+        "banks",
+        "--workload",
+        "alexnet_train_batch_32",
+        "--method",
+        "annealing",
+        "--gens",
+        "5",
+    ],
+    "shard": ["--problem", "shard", "--workload", "instance.json.gz", "--method", "annealing", "--gens", "5"],
 }
 """Flags of a small run of each problem."""
 TRIAL = """
@@ -129,12 +140,14 @@ def main(folder: Path, runs: list[Path]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     egrl = [sys.executable, "-m", "egrl"]
     if not runs:
+        make = [sys.executable, str(Path(__file__).with_name("make_sharding.py")), "instance.json.gz"]
+        subprocess.run([*make, "--nodes", "200", "--strategies", "6"], cwd=folder, check=True)
         for name, flags in SMALL.items():
             for seed in (0, 1) if name == "nnpi" else (0,):
                 runs.append(folder / f"run-{name}-s{seed}")
                 if not runs[-1].exists():
                     command = [*egrl, "run", *flags, "--seed", str(seed), "--quiet", "--out", str(runs[-1])]
-                    subprocess.run(command, check=True)
+                    subprocess.run(command, cwd=folder, check=True)
     kinds: dict[tuple[str, str], list[Path]] = {}
     for run in runs:
         summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))

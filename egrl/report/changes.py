@@ -30,7 +30,7 @@ def gained(problem: Problem, best: Mapping16) -> list[Section]:
         found += [_gains(problem, *explained, best), *_parts(*explained, rival), _causes(*explained, rival)]
     if isinstance(problem, HasPartition):
         found += _chips(problem.partition(before), problem.partition(best), rival)
-    if problem.about.place and not isinstance(problem, HasPartition):
+    if problem.about.place and not isinstance(problem, HasPartition) and (before != best).any():
         found.append(_moves(problem, best))
     return found
 
@@ -195,7 +195,8 @@ def _moves(problem: Problem, best: Mapping16) -> Table:
 def nodes(problem: Problem, best: Mapping16) -> Table:
     """A row a node: its choices before and after; with an explanation its bytes, its time and what bounds it."""
     space, before, rival = problem.space, problem.baseline.mapping, problem.about.rival
-    columns = [("#", ""), (problem.about.step, "")]
+    ops = problem.about.step == "op" or isinstance(problem, HasPartition)
+    columns = [("#", ""), ("op" if ops else "node", "")]
     for head in space.heads:
         columns += [(f"{head}, {rival}", ""), (f"{head}, {BEST}", ""), (f"{head}, size", "B")]
     explained = None
@@ -215,6 +216,7 @@ def nodes(problem: Problem, best: Mapping16) -> Table:
             row += [old.bound_by, new.bound_by, sum(new.traffic_bytes.values())]
         rows.append(row)
     changed = (before != best).any(axis=1).tolist()
-    says = f"Of {sum(changed):,} of {len(rows):,} rows a tensor lies elsewhere than {rival} puts it; they are marked."
-    name = "Ops" if problem.about.step == "op" or isinstance(problem, HasPartition) else "Choices"
-    return Table(name, says, columns, rows, changed)
+    says = (
+        f"In {sum(changed):,} of {len(rows):,} rows the best chooses otherwise than {rival}; they are marked."
+    )
+    return Table("Ops" if ops else "Choices", says, columns, rows, changed)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from egrl.report.numbers import unit_for
 from egrl.runs.summary import distance
-from egrl.runs.units import cost_text
+from egrl.runs.units import SECONDS, cost_text
 from egrl.runs.words import about_of, verdict
 
 
@@ -42,9 +43,17 @@ def _costs(summary: Mapping[str, Any]) -> str:
         return ""
     unit, about = best.get("unit", "s"), about_of(summary)
     by = "measured" if about.measured or summary.get("evaluator") else "estimated by a model, not measured"
-    least = "" if bound is None else f"; no mapping costs less than {cost_text(bound, unit)}"
-    costs = f"{cost_text(best['cost'], unit)} instead of {cost_text(baseline['cost'], unit)}"
+    least = "" if bound is None else f"; no mapping costs less than {_cost(bound, unit)}"
+    costs = f"{_cost(best['cost'], unit)} instead of {_cost(baseline['cost'], unit)}"
     return f"It costs {costs}, {by}{least}"
+
+
+def _cost(cost: float, unit: str) -> str:
+    """With six digits, seconds in the unit that reads best."""
+    if unit != SECONDS:
+        return cost_text(cost, unit)
+    size, name = unit_for(cost, unit)
+    return f"{cost / size:,.6g} {name}"
 
 
 def title(summary: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A board behind a script, to be given to egrl as --evaluator "python examples/board/board.py": replace `run_on_board`."""
+"""A board behind a script, for --evaluator "python examples/board/board.py": replace `run_on_board`."""
 
 import json
 import sys

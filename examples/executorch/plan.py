@@ -4,8 +4,6 @@ pip install "egrl[executorch]"
 python examples/executorch/plan.py
 """
 
-from __future__ import annotations
-
 import sys
 
 import torch
@@ -20,7 +18,6 @@ except ModuleNotFoundError as missing:
     sys.exit(f'plan.py: {missing}: pip install "egrl[executorch]"')
 
 from egrl.integrations.executorch import planner
-from workloads.errors import InputError
 
 torch.manual_seed(0)
 
@@ -37,30 +34,23 @@ class Net(nn.Module):
         x = skip = torch.relu(self.first(x))
         for layer in self.layers:
             x = x + torch.sigmoid(layer(x))
-        x = torch.nn.functional.avg_pool2d(x + skip, 16)
-        return self.last(x.flatten(1))
+        return self.last(torch.nn.functional.avg_pool2d(x + skip, 16).flatten(1))
 
 
-model = Net().eval().requires_grad_(False)
-image = torch.randn(1, 3, 32, 32)
-
+model, image = Net().eval().requires_grad_(False), torch.randn(1, 3, 32, 32)
 banks = TargetMemoryMap([Bank("sram", 128 * 1024, mem_id=1), Bank("dram", 256 * 1024, mem_id=2)])
 algorithm = planner(banks, "edge", seconds=10)
 config = ExecutorchBackendConfig(memory_planning_pass=MemoryPlanningPass(memory_planning_algo=algorithm))
-try:
-    program = to_edge(torch.export.export(model, (image,))).to_executorch(config)
-except InputError as error:
-    sys.exit(f"plan.py: {error}")
+program = to_edge(torch.export.export(model, (image,))).to_executorch(config)
 
 plan = algorithm.plans[-1]
 for bank in plan.banks:
-    held = [row.name for row in plan.rows if row.mem_id == bank.mem_id]
-    print(f"{bank.name}: {plan.used_bytes(bank)} of {bank.size_bytes} bytes, {len(held)} tensors")
+    held = sum(row.mem_id == bank.mem_id for row in plan.rows)
+    print(f"{bank.name}: {plan.used_bytes(bank)} of {bank.size_bytes} bytes, {held} tensors")
 for name, cost in (("egrl", plan.cost), ("BankedGreedy", plan.greedy)):
     if cost is not None:
-        print(
-            f"{name}: {cost.seconds * 1e6:.1f} us a run by the model, {cost.moved_bytes['dram']} bytes through dram"
-        )
+        moved = cost.moved_bytes["dram"]
+        print(f"{name}: {cost.seconds * 1e6:.1f} us a run by the model, {moved} bytes through dram")
 print(f"no placement takes less than {plan.bound_s * 1e6:.1f} us")
 
 outputs = Runtime.get().load_program(program.buffer).load_method("forward").execute((image,))

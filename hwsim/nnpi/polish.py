@@ -27,7 +27,7 @@ HOT = 2e-3
 COLD = 2e-6
 """Shares of the cost: temperatures at the beginning and at the end of an annealing."""
 
-SLICE, OPS_A_SLICE = 20_000, 10_000_000
+SLICE, OPS_A_SLICE = 2_000, 1_000_000
 """Steps between two looks at the clock, and how many ops these may measure together."""
 
 _RESTART = 0x9E3779B97F4A7C15
@@ -86,7 +86,8 @@ def polish(
         tables: the workload on the chip.
         mapping: int16 [N, 2], canonical.
         steps: proposals of all annealings together. Equal steps and key give equal maps.
-        seconds: stop then, however many steps are left (with it a result depends on the machine).
+        seconds: stop then. Where that is too short for all steps there are fewer, and each annealing still ends cold
+            (with it a result depends on the machine).
         key: of the random draws, 0 <= key < 2**64.
         restarts: annealings, each from the best map so far, each half as hot as the one before.
         hot: temperature of the first one at its beginning, a share of the cost.
@@ -116,11 +117,19 @@ def polish(
         state = best
         stream = np.uint64((key + run * _RESTART) % 2**64)
         warm = max(hot * 0.5**run, COLD)
-        for begin in range(0, each, length):
-            if time.monotonic() >= until:
-                return best[0], best_s
-            limits = (begin, min(begin + length, each), each)
+        before = time.monotonic()
+        if before >= until:
+            break
+        begin, whole, deadline = 0, each, before + (until - before) / (restarts - run)
+        while begin < whole:
+            end = min(begin + length, whole)
+            limits = (begin, end, whole)
             found, found_s, state, _ = _anneal(tables, state, tensors, untraced, limits, (warm, COLD), stream)
             if found_s < best_s:
                 best, best_s = found, found_s
+            if seconds is not None:  # as many steps as there is time for, so that it is cold when time is up
+                now = time.monotonic()
+                whole = min(each, end + int((deadline - now) * (end - begin) / max(now - before, 1e-9)))
+                before = now
+            begin = end
     return best[0], best_s

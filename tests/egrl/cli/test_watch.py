@@ -52,7 +52,7 @@ def test_a_run_is_told_while_it_searches_and_when_it_is_done(tmp_path, capsys):
 
 def test_boards_are_told_how_busy_they_are(tmp_path, capsys):
     run = tmp_path / "r"
-    board = f"{sys.executable} {Path(__file__).parents[3] / 'examples' / 'board.py'}"
+    board = f"{sys.executable} {Path(__file__).parents[3] / 'examples' / 'board' / 'board.py'}"
     argv = ["run", "--workload", "alexnet", "--method", "random", "--evals", "4", "--quiet", "--evaluator"]
     assert main([*argv, board, "--out", str(run)]) == 0
     with open(run / "measurements.jsonl", "a") as stream:

@@ -464,7 +464,7 @@ def test_a_function_is_named_in_the_config_and_its_exceptions_fail_the_mapping(t
 
 
 def test_the_examples_are_boards(tmp_path):
-    examples = Path(__file__).parents[3] / "examples"
+    examples = Path(__file__).parents[3] / "examples" / "board"
     result = run(tmp_path / "python", f"{sys.executable} {examples / 'board.py'}")
     assert 1e-3 <= result.summary["best"]["cost"] <= 2e-3
     tool = tmp_path / "tool"

@@ -231,7 +231,7 @@ def test_on_a_board_that_repeats_itself_it_never_names_what_measured_worse(tmp_p
         chip="edge",
         method="twin",
         evals=63,
-        evaluator=f"{sys.executable} {ROOT / 'examples' / 'board.py'}",
+        evaluator=f"{sys.executable} {ROOT / 'examples' / 'board' / 'board.py'}",
         out=tmp_path,
     )
     best = result.history["best_speedup"].tolist()

@@ -16,7 +16,7 @@ import egrl
 from hwsim.problem import Bound
 from toys import ABLE
 
-NOTEBOOK = Path(__file__).parents[3] / "examples" / "notebook.ipynb"
+NOTEBOOK = Path(__file__).parents[3] / "examples" / "notebook" / "notebook.ipynb"
 
 
 def executed(source: str, names: dict[str, Any]) -> Any:

@@ -142,7 +142,7 @@ def test_the_sources_have_all_evaluations(runs):
 
 
 def test_a_board_is_never_mistaken_for_the_model(tmp_path):
-    board = f"{sys.executable} {ROOT / 'examples' / 'board.py'}"
+    board = f"{sys.executable} {ROOT / 'examples' / 'board' / 'board.py'}"
     argv = ["run", "--workload", "alexnet", "--method", "random", "--evals", "4", "--quiet", "--evaluator"]
     assert main([*argv, board, "--out", str(tmp_path / "r")]) == 0
     past = PastRun.read(tmp_path / "r")
@@ -252,10 +252,8 @@ def test_the_first_sentence():
     told = "1.0725x the compiler, within 1.29% of the best possible, 4,200 evaluations, 280 s."
     assert story.sentence(summary) == told
     whole = {**summary, "baseline": {"cost": 107e-6}, "bound": 98e-6, "best": {**best, "cost": 1e-4}}
-    costs = (
-        "It costs 100.00 us instead of 107.00 us, estimated by a model, not measured; no mapping costs less"
-    )
-    costs += " than 98.00 us."
+    costs = "It costs 100 us instead of 107 us, estimated by a model, not measured; no mapping costs less"
+    costs += " than 98 us."
     assert story.sentence(whole) == f"{told} {costs}"
     assert "proven to be the best possible" in story.sentence({**summary, "gap": 0.0})
     assert (

@@ -87,7 +87,8 @@ def test_on_medium_graphs_nothing_contradicts_cp_sat_and_with_room_both_find_par
         given = solver(graph, package(chips, sram, Constraints()))
         even = np.ones((nodes, chips), np.float32)
         answer = given.sample(even, np.array([case], np.uint64), None, 500)
-        status, expected = int(answer.status[0]), exists(graph, chips, sram, Constraints(), 3.0)
+        limit_s = 3.0 if slack == 1.1 else 60.0  # the others are decided soon, on a busy machine, too
+        status, expected = int(answer.status[0]), exists(graph, chips, sram, Constraints(), limit_s)
         assert status != VALID or not broken(given, answer.assignment[0]), case
         assert expected is None or status in (VALID if expected else INFEASIBLE, BUDGET), case
         if slack > 2:

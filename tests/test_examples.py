@@ -1,0 +1,108 @@
+"""Each example is a folder with a story: what its page shows is what its program prints, but for numbers."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from commands import module_of
+
+import onnx_models
+from egrl.cli.main import main
+from workloads.load import load
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+FOLDERS = sorted(path for path in EXAMPLES.iterdir() if path.is_dir() and path.name != "__pycache__")
+PROGRAMS = {
+    "quickstart/search.py": ["bert", "1"],
+    "own_chip/own_chip.py": ["resnet18", "edge", "42"],
+    "twin/save_measurements.py": ["alexnet", "30"],
+    "fft/convolve.py": ["64", "42"],
+    "mmap_gym/play.py": ["rnn_2"],
+    "transfer/transfer.py": ["resnet50", "resnet18,resnet34,vgg16", "1"],
+}
+"""Program -> arguments with which it is brief and prints the words of its page."""
+MOST_LINES = 60
+
+
+def page(folder: str) -> str:
+    return (EXAMPLES / folder / "README.md").read_text(encoding="utf-8")
+
+
+def block(text: str, language: str) -> str:
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    return found
+
+
+def words(text: str) -> list[str]:
+    """Lines without numbers, without how wide columns are, and without who found what."""
+    lines = [re.sub(r"\bby \w+$", "", line) for line in text.strip().splitlines()]
+    return [" ".join(re.sub(r"[\d,.]+", "#", line).split()) for line in lines]
+
+
+def test_the_index_has_every_folder_and_every_folder_its_page():
+    index = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| \[(\w+)\]", index, flags=re.MULTILINE)) == [path.name for path in FOLDERS]
+    for folder in FOLDERS:
+        if folder.name != "notebook":
+            text = page(folder.name)
+            assert block(text, "text").strip()
+            title = text.splitlines()[0].removeprefix("# ")
+            assert f"| {title} |" in index
+            for command in block(text, "sh").splitlines():
+                script = [word for word in shlex.split(command) if word.startswith("examples/")]
+                assert all((EXAMPLES.parent / name).exists() for name in script)
+    for path in EXAMPLES.rglob("*.py"):
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.filterwarnings("ignore::workloads.errors.Notice")
+def test_a_program_prints_the_words_of_its_page(program, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert module_of(EXAMPLES / program).main(PROGRAMS[program]) == 0
+    shown, printed = words(block(page(program.split("/")[0]), "text")), words(capsys.readouterr().out)
+    assert printed == shown
+
+
+def test_the_board_of_the_page_is_measured(tmp_path, monkeypatch, capsys):
+    shutil.copytree(EXAMPLES, tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    text = page("board")
+    assert main(shlex.split(block(text, "sh"))[1:]) == 0
+    assert words(capsys.readouterr().out) == words(block(text, "text"))
+
+
+def test_the_quickstart_shows_where_all_the_weights_went(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert module_of(EXAMPLES / "quickstart/search.py").main(["alexnet", "1"]) == 0
+    _, folder, _, _, *rows = capsys.readouterr().out.splitlines()
+    assert (tmp_path / folder.removeprefix("run folder: ") / "best_mapping.json").is_file()
+    net, cells = load("alexnet"), [row.split() for row in rows]
+    assert sum(int(row[1]) for row in cells) == sum(op.weight_bytes > 0 for op in net)
+    held = sum(op.weight_bytes for op in net) / 2**20
+    for column in (2, 3):
+        assert sum(float(row[column]) for row in cells) == pytest.approx(held, abs=0.02)
+
+
+def test_a_larger_memory_never_makes_the_best_slower(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    onnx_models.tiny(tmp_path / "model.onnx", x=[1, 3, 8, 8])
+    assert module_of(EXAMPLES / "own_chip/own_chip.py").main(["model.onnx", "quad", "42"]) == 0
+    head, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert head[0] == "scratchpad,"
+    assert [float(row[0]) / float(rows[0][0]) for row in rows] == [1, 2, 4]
+    assert all(float(best) <= float(compiler) for _, compiler, best in rows)
+
+
+def test_the_transfer_example_draws(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert module_of(EXAMPLES / "transfer/transfer.py").main(["alexnet", "resnet18,vgg16", "1"]) == 0
+    assert (tmp_path / "transfer.png").stat().st_size > 10_000
