@@ -133,7 +133,7 @@ def _annealing(
     stream: np.uint64,
     deadline: float,
 ) -> tuple[Mapping16, float]:
-    """The best map [1, N, 2] of one annealing and its cost: as many steps as there is time for, so that it ends cold."""
+    """The best map [1, N, 2] of one annealing and its cost: as many steps as there is time for, ending cold."""
     untraced = Trace.empty(0, len(tables.capacity_bytes))
     length = min(SLICE, max(OPS_A_SLICE // start.shape[1], 1))
     best, best_s, state, begin, whole = start, math.inf, start, 0, steps
