@@ -69,4 +69,8 @@ def _errors(report: Mapping[str, Any]) -> list[str]:
             f"  {'the fitted file, held out':<40}{error['fitted']:.2%}",
             f"  {'all that was learned, held out':<40}{error['posterior']:.2%}",
         ]
+    if error["fitted" if report["folds"] else "fitted_seen"] > error["nominal"]:
+        lines.append(
+            "the fitted file predicts worse than the one before: keep that, the board is not of this family"
+        )
     return lines

@@ -19,6 +19,7 @@ from egrl.calibrate import design, fit
 from egrl.calibrate.measured import Network
 from egrl.calibrate.measured import networks as networks_of
 from egrl.calibrate.measuring import measure_some
+from egrl.calibrate.report import _errors
 from egrl.calibrate.stack import Stack
 from egrl.cli.main import main
 from egrl.runs.past import PastRun
@@ -214,6 +215,13 @@ def test_the_report_is_for_people(measured, tmp_path, monkeypatch, capsys):
     assert re.search(r"contention +on +(on|off) +\S.*: 1", said)
     assert "what the measurements cannot tell" in said
     assert "held out" not in said
+
+
+def test_a_file_that_predicts_worse_than_the_one_before_is_not_advised():
+    error = {"nominal": 0.3, "fitted_seen": 0.2, "fitted": 0.35, "posterior": 0.1}
+    assert "keep that" in _errors({"rms_log_error": error, "folds": 5})[-1]
+    assert "keep that" not in _errors({"rms_log_error": error, "folds": 0})[-1]
+    assert "keep that" not in _errors({"rms_log_error": {**error, "fitted": 0.25}, "folds": 5})[-1]
 
 
 BOARD = f"{sys.executable} -m benchmarks.foreign.boards a 1 alexnet"
