@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policies.graph import Graph, prepare
-from workloads.colours import alike
+from workloads.colours import LARGE, alike
 
-NODES = 4096
+NODES = LARGE
 """A graph of more nodes is seen as at most so many roles; a smaller one as it is (own choice)."""
 
 

@@ -14,8 +14,14 @@ Colours = NDArray[np.int64]
 """A colour each, numbered from 0."""
 Hashes = NDArray[np.uint64]
 
+LARGE = 4096
+"""A network of more nodes is seen by what is alike in it: by the moves (`egrl/methods/moves.py`) and by networks
+(`policies/roles.py`)."""
+
 DEPTH = 3
+"""Edges around a node that tell it from others."""
 GRADES = 256
+"""A feature with more different values tells no nodes apart: it counts what is left, say."""
 _ODD = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15))
 """Multipliers of SplitMix64 (Steele et al. 2014)."""
 

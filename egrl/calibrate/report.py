@@ -70,7 +70,5 @@ def _errors(report: Mapping[str, Any]) -> list[str]:
             f"  {'all that was learned, held out':<40}{error['posterior']:.2%}",
         ]
     if error["fitted" if report["folds"] else "fitted_seen"] > error["nominal"]:
-        lines.append(
-            "the fitted file predicts worse than the one before: keep that, the board is not of this family"
-        )
+        lines.append("the fitted file predicts worse than the one before: keep that one")
     return lines

@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 from hwsim.capabilities import CanMove, HasObservation, pipeline_of
 from hwsim.problem import Problem
 from population.moves import Moves, MovesConfig
-from workloads.colours import alike
-
-LARGE = 4096
-"""Of a network of more nodes the moves know which are alike; networks see it as so many roles (`policies.roles`)."""
+from workloads.colours import LARGE, alike
 
 
 def moves_of(problem: Problem, config: MovesConfig) -> Moves:

@@ -28,6 +28,8 @@ MEANINGS = {
     "start": "the mapping that the search began with",
     "gnn": "proposed by a graph neural network of the population",
     "boltzmann": "proposed by a member of the population that is a table of preferences, not a network",
+    "exact": "proposed by the solver of the chip file's model",
+    "nominal": "the solution of the chip file's model, before anything was learned of the board",
     "learner": "proposed by the network that learns by gradients (SAC)",
     "twin": "proposed by the learned model of the board",
     "fingerprint": "a digest of all that a cost depends on: equal fingerprints, comparable runs",

@@ -210,8 +210,9 @@ class NnpiProblem:
         tables, begun = self._noise_free(), time.monotonic()
         found = solve(tables, time_limit_s=time_limit_s)
         left_s = max(POLISH_SHARE * time_limit_s, time_limit_s - (time.monotonic() - begun))
-        slower = found.mapping is None or found.model_cost_s > self.baseline.cost
-        first = self.baseline.mapping if slower or found.mapping is None else found.mapping
+        first = found.mapping
+        if first is None or found.model_cost_s > self.baseline.cost:
+            first = self.baseline.mapping
         mapping, cost = polish(
             tables, first, steps=POLISH_STEPS, seconds=left_s, key=seed % 2**64, restarts=2
         )
