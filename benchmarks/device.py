@@ -1,0 +1,173 @@
+"""What a GPU changes: the learning side of each method on the processor and on the GPU, in the same process.
+
+    python -m benchmarks.device [--device cuda] [--threads 8] [--only parts,runs,games] [--repeat 5] [--gens 6]
+
+`parts`: ten actors and one SAC update, on chains of the sizes of `benchmarks/learning.py` (whole graphs, no roles).
+`runs`: seconds a generation of `egrl run`, read from metrics.csv without the first generation; each run is a process.
+`games`: the searches and the gradient steps of `muzero`.
+
+The two devices take turns; times are medians; the last column is how many times as fast the GPU is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.scale import workload
+from egrl.core.archive import Archive
+from egrl.core.method import Context
+from egrl.methods.hybrid.sac import Sac, SacConfig
+from egrl.methods.hybrid.transitions import Task, Transitions
+from egrl.methods.muzero.agent import Agent
+from egrl.methods.muzero.config import PlayConfig
+from egrl.methods.muzero.method import game_of
+from hwsim.mmap.chip import load_chip
+from hwsim.mmap.problem import MmapProblem
+from policies.critic import CriticConfig
+from policies.graph import Graph
+from policies.graph_unet import GraphUNetConfig, draw_weights
+from policies.stacked import StackedActor
+from workloads.load_program import load_program
+
+CPU = "cpu"
+FEATURES, HEADS, CHOICES, MEMBERS = 21, 2, 3, 10
+NODES = (376, 10_000, 100_000)
+PAPER_PPO = ("--method", "ppo", "--preset", "paper")
+RUNS: dict[str, tuple[str, ...]] = {
+    "`egrl`, BERT": ("--workload", "bert"),
+    "`egrl`, 10,000 ops": ("--workload", workload(10_000)),
+    "`egrl`, 100,000 ops": ("--workload", workload(100_000)),
+    "`ea`, 100,000 ops": ("--workload", workload(100_000), "--method", "ea"),
+    "`ppo`, the paper's, inception_v3, 36 chips": (
+        "--problem",
+        "mcm",
+        "--workload",
+        "inception_v3",
+        *PAPER_PPO,
+    ),
+}
+PROGRAM = "alexnet_train_batch_32"
+SLICES = 3
+
+
+def seconds(action: Callable[[], object], device: str) -> float:
+    """Wall-clock seconds of one call, the device's work included."""
+    begin = time.perf_counter()
+    action()
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+    return time.perf_counter() - begin
+
+
+def print_row(name: str, on_cpu: float, on_device: float) -> None:
+    """A row of the table."""
+    print(f"| {name} | {on_cpu:.4f} | {on_device:.4f} | {on_cpu / on_device:.1f} |", flush=True)
+
+
+def in_turn(name: str, actions: dict[str, Callable[[], object]], repeat: int) -> None:
+    """Print medians of both devices, which take turns; the first turn does not count."""
+    took: dict[str, list[float]] = {device: [] for device in actions}
+    for _ in range(repeat + 1):
+        for device, action in actions.items():
+            took[device].append(seconds(action, device))
+    print_row(name, *(statistics.median(times[1:]) for times in took.values()))
+
+
+def actors_and_update(nodes: int, device: str) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Ten actors on a chain with a fifth as many skip edges, and one SAC update there."""
+    rng = np.random.default_rng(0)
+    line = np.stack([np.arange(nodes - 1), np.arange(1, nodes)])
+    edges = np.concatenate([line, rng.integers(0, nodes, (2, nodes // 5))], axis=1)
+    graph = Graph.build(edges, nodes).on(torch.device(device))
+    x = rng.random((nodes, FEATURES), dtype=np.float32)
+    batch = SacConfig().batch
+    action = rng.integers(0, CHOICES, (batch, nodes, HEADS)).astype(np.int16)
+    memories = Transitions(x, action, rng.random(batch, dtype=np.float32), x, np.ones(batch, dtype=bool))
+    counts = np.full((nodes, HEADS), CHOICES, dtype=np.int16)
+    config = GraphUNetConfig()
+    stacked = StackedActor(config, FEATURES, HEADS, CHOICES, device)
+    weights = np.stack([draw_weights(stacked.weight_format, config, rng) for _ in range(MEMBERS)])
+    task = Task(graph, counts, np.ones((nodes, HEADS), dtype=bool))
+    sac = Sac(config, CriticConfig(), SacConfig(), task, FEATURES, rng, device=device)
+    return lambda: stacked.probabilities(weights, x, graph, counts), lambda: sac.update(memories, rng)
+
+
+def parts(options: argparse.Namespace) -> None:
+    """What a generation of `egrl` is made of."""
+    for nodes in NODES:
+        made = {device: actors_and_update(nodes, device) for device in (CPU, options.device)}
+        repeat = options.repeat if nodes < NODES[-1] else 1
+        in_turn(f"ten actors, {nodes:,} nodes", {k: v[0] for k, v in made.items()}, repeat)
+        in_turn(f"a SAC update, {nodes:,} nodes", {k: v[1] for k, v in made.items()}, repeat)
+
+
+def generation_s(argv: tuple[str, ...], device: str, options: argparse.Namespace) -> float:
+    """Seconds a generation of a run, the first generation aside."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        command = [sys.executable, "-m", "egrl", "run", *argv, "--gens", str(options.gens), "--quiet"]
+        command += ["--device", device, "--threads", str(options.threads)]
+        command += ["--bound-seconds", "0", "--out", str(out)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        with (out / "metrics.csv").open() as file:
+            at = [float(row["seconds"]) for row in csv.DictReader(file)]
+    return (at[-1] - at[0]) / (len(at) - 1)
+
+
+def runs(options: argparse.Namespace) -> None:
+    """Whole searches."""
+    for name, argv in RUNS.items():
+        times = [generation_s(argv, device, options) for device in (CPU, options.device)]
+        print_row(f"a generation of {name}", *times)
+
+
+def games(options: argparse.Namespace) -> None:
+    """What `muzero` does in a slice, of the default size and of one with more and larger networks."""
+    problem = MmapProblem(load_program(PROGRAM), load_chip("tpuv4i"))
+    for name, config in {"default": PlayConfig(), "256 games": PlayConfig(slots=256)}.items():
+        made: dict[str, Agent] = {}
+        for device in (CPU, options.device):
+            context = Context([problem], Archive([problem]), 0, [None], None, 1, device)
+            made[device] = Agent([game_of(problem, config)], config, context)
+            torch.set_num_threads(options.threads)
+        took: dict[str, list[float]] = {device: [] for device in made}
+        for _ in range(SLICES):
+            for device, agent in made.items():
+                took[device].append(seconds(agent.work, device))
+        print_row(f"a slice of `muzero`, {name}", *(statistics.median(times[1:]) for times in took.values()))
+
+
+def main() -> None:
+    """Print a Markdown table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--only", default="parts,runs,games")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--gens", type=int, default=6)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    name = torch.cuda.get_device_name(options.device) if options.device.startswith("cuda") else options.device
+    print(f"{options.threads} threads; {name}; PyTorch {torch.__version__}\n")
+    print(f"| what | cpu, s | {options.device}, s | times as fast |\n|---|---:|---:|---:|", flush=True)
+    chosen: dict[str, Any] = {"parts": parts, "games": games, "runs": runs}
+    for part in options.only.split(","):
+        chosen[part](options)
+
+
+if __name__ == "__main__":
+    main()
