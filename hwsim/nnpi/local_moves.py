@@ -9,6 +9,8 @@ The neighbourhoods follow the execution order, in which networks repeat themselv
     pair    one tensor to a faster memory and another tensor of that memory to a slower one
     room    one or two weights exchange memories, and activations that no longer fit go to other memories that
             have room at all their steps, faster ones first (the compiler alone would only send them to slower ones)
+    repack  one weight exchanges its memory with several smaller ones that hold about as many bytes, then as in room:
+            in a full memory no chain of exchanges of two leads there without a much slower map in between
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ NEAR = 24
 BLOCK = 16
 """A block or a copied run is at most so many ops long."""
 DRAWS = 8
-"""Random numbers set apart for a step; a move uses the first four."""
+"""Random numbers set apart for a step; a move uses the first four, and the one after CHANCE."""
 CHANCE = 4
 """The number of the draw that decides whether a move is taken."""
-FLIP, SWAP, FILL, COPY, PAIR = 0.35, 0.65, 0.75, 0.85, 0.92
+FLIP, SWAP, FILL, COPY, PAIR, REPACK = 0.33, 0.61, 0.71, 0.81, 0.88, 0.92
 """A step flips where its first random number is below FLIP, swaps below SWAP, and so on; else it makes room."""
+SMALLEST = 16
+"""A weight is exchanged for others of at least its bytes over so many: biases beside matrices change nothing."""
 
 
 @kernel
@@ -113,6 +117,45 @@ def _move_weights(
 
 
 @kernel
+def _repack(
+    tables: Tables,
+    mapping: Mapping16,
+    weight_ops: NDArray[np.int64],
+    levels: int,
+    draws: tuple[float, float, float, float],
+) -> bool:
+    """Exchange the memory of one weight with that of several smaller ones, in place; False: there are none."""
+    count = len(weight_ops)
+    if count == 0:
+        return False
+    i = weight_ops[int(draws[0] * count)]
+    home = mapping[i, 0]
+    away = (home + 1 + int(draws[1] * (levels - 1))) % levels
+    size = tables.weight_bytes[i]
+    # From a random weight on: half of the time the following ones (those of a layer), else with a random stride.
+    at = int(draws[2] * count)
+    stride = 1 + max(0, int((2.0 * draws[3] - 1.0) * count))
+    left = size
+    for _ in range(count):
+        j = weight_ops[at]
+        at = (at + stride) % count
+        # What was moved is at home now, so that a stride that comes back takes nothing twice.
+        if (
+            mapping[j, 0] == away
+            and tables.weight_bytes[j] <= left
+            and tables.weight_bytes[j] * SMALLEST >= size
+        ):
+            mapping[j, 0] = home
+            left -= tables.weight_bytes[j]
+            if left * SMALLEST < size:
+                break
+    if left == size:
+        return False
+    mapping[i, 0] = away
+    return True
+
+
+@kernel
 def move(
     tables: Tables,
     before: Mapping16,
@@ -164,6 +207,11 @@ def move(
         # The tensor takes the partner's faster memory; the partner goes one memory down.
         mapping[i, head] = mapping[j, other_head]
         mapping[j, other_head] -= 1
+    elif kind < REPACK:
+        x = uniform(key, draw + np.uint64(CHANCE + 1))
+        if not _repack(tables, mapping, weight_ops, levels, (u, v, w, x)):
+            return False
+        _make_room(tables, mapping, usage)
     else:
         if not _move_weights(mapping, weight_ops, levels, u, v, w):
             return False

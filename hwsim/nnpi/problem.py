@@ -52,8 +52,8 @@ from workloads.features import SCHEMA_VERSION, edge_index, static_features
 from workloads.serialize import to_json
 from workloads.workload import Workload
 
-POLISH_STEPS = 200_000
-"""Proposals of the local search that follows a solve."""
+POLISH_STEPS, POLISH_RESTARTS = 600_000, 3
+"""Proposals of the local search that follows a solve, and its annealings."""
 POLISH_SHARE = 0.25
 """Of the time of a solve that this search has at least, where the solve took all of it."""
 
@@ -214,7 +214,7 @@ class NnpiProblem:
         if first is None or found.model_cost_s > self.baseline.cost:
             first = self.baseline.mapping
         mapping, cost = polish(
-            tables, first, steps=POLISH_STEPS, seconds=left_s, key=seed % 2**64, restarts=2
+            tables, first, steps=POLISH_STEPS, seconds=left_s, key=seed % 2**64, restarts=POLISH_RESTARTS
         )
         bound, before = found.as_bound(), self.bound(0)
         return Solution(mapping, cost, before if before.cost > bound.cost else bound)

@@ -14,7 +14,9 @@ from hwsim.nnpi import polish as module
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import trace_latency
+from hwsim.nnpi.local_moves import SMALLEST, _repack
 from hwsim.nnpi.polish import polish
+from hwsim.nnpi.problem import NnpiProblem
 from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.tables import build_tables
@@ -52,6 +54,34 @@ def test_polishing_keeps_a_map_valid_and_never_makes_it_slower(workload, chip, k
 def bert():
     tables = build_tables(load("bert"), load_chip("nnpi"))
     return tables, compile_map(tables, rule_named(DEFAULT_RULE))
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(0, 2**32 - 1), st.tuples(*[st.floats(0, 1, exclude_max=True)] * 4))
+def test_a_repack_exchanges_a_weight_with_smaller_ones_of_about_its_bytes(bert, seed, draws):
+    tables, before = bert[0], draw_mapping(bert[0], seed)
+    size, weights = tables.weight_bytes, np.flatnonzero(tables.weight_bytes)
+    mapping = before.copy()
+    done = _repack(tables, mapping, weights, len(tables.capacity_bytes), draws)
+    assert done == bool((mapping != before).any())
+    if done:
+        assert (mapping[:, 1] == before[:, 1]).all()
+        one = weights[int(draws[0] * len(weights))]
+        home, away = before[one, 0], mapping[one, 0]
+        others = np.setdiff1d(np.flatnonzero(mapping[:, 0] != before[:, 0]), [one])
+        assert len(others)
+        assert home != away
+        assert (before[others, 0] == away).all()
+        assert (mapping[others, 0] == home).all()
+        assert size[others].sum() <= size[one]
+        assert (size[others] * SMALLEST >= size[one]).all()
+
+
+def test_berts_best_known_map_is_found_from_the_compilers(bert):
+    tables, start = bert
+    quiet = tables._replace(sigma=0.0)
+    known = NnpiProblem(load("bert"), load_chip("nnpi")).best_known()[0]
+    assert polish(quiet, start, steps=300_000, restarts=3)[1] <= 1.002 * trace_latency(quiet, known)[0]
 
 
 def test_a_walk_that_goes_uphill_between_two_looks_at_the_clock_still_returns_the_best_map(bert):
