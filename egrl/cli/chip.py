@@ -53,7 +53,9 @@ def new(file: str, problem: str | None, like: str | None) -> int:
         with path.open("x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError:
-        raise InputError(f"FILE {file}: expected a new file, found one that is there already") from None
+        raise InputError(
+            f"FILE {file}: expected a new file, found one that is there: delete it, or give another name"
+        ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"FILE {file}: expected a file that can be written: {reason}") from error

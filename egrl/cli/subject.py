@@ -30,6 +30,10 @@ def run_or_flags(
         from egrl.runs import folder as run_folder
         from egrl.runs.past import PastRun
 
+        if Path(run).is_file():
+            raise InputError(
+                f"{run}: expected a run folder, found a file; a mapping file is named by --mapping {run}, beside --workload"
+            )
         past = PastRun.read(Path(run), flags["--problem"] or "")
         return past.problem, past.best_mapping(), str(Path(run) / run_folder.BEST)
     if flags["--workload"] is None:

@@ -52,5 +52,5 @@ class Dimensions:
             )
         extra = next((name for name in self.given if name not in self.asked), None)
         if extra is not None:
-            names = ", ".join(sorted(self.asked)) or "none"
+            names = ", ".join(sorted(self.asked)) or "it has none: leave --dim out"
             raise InputError(f"--dim {extra}: expected one of the open dimensions of {file} ({names})")

@@ -92,7 +92,7 @@ def test_open_dimensions_and_widths_are_given_by_flags(tmp_path, capsys):
         (["net.onnx", "-o", "net.json", "--dim", "b=1", "--dim", "b=2"], "found b twice"),
         (
             ["net.onnx", "-o", "net.json", "--dim", "other=1"],
-            "expected one of the open dimensions of net.onnx (none)",
+            "expected one of the open dimensions of net.onnx (it has none: leave --dim out)",
         ),
         (["missing.onnx", "-o", "net.json"], "missing.onnx: expected a model"),
         (["net.onnx"], "egrl import: expected -o, workload or program file to write"),

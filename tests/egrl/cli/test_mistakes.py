@@ -223,6 +223,11 @@ MISTAKES = [
         "evaluate: expected a run folder or --workload, found RUN and --workload",
     ),
     ("evaluate --workload bert --mapping compilr", "compilr", "found no such file; did you mean compiler?"),
+    (
+        "evaluate RUN/best_mapping.json",
+        "RUN/best_mapping.json",
+        "expected a run folder, found a file; a mapping file is named by --mapping RUN/best_mapping.json",
+    ),
     ("evaluate nowhere", "nowhere", "nowhere: expected a run folder, found no such folder"),
     (
         "bound --workload bert --problem fft",
