@@ -32,7 +32,8 @@ def run_or_flags(
 
         if Path(run).is_file():
             raise InputError(
-                f"{run}: expected a run folder, found a file; a mapping file is named by --mapping {run}, beside --workload"
+                f"{run}: expected a run folder, found a file; a mapping file is named by --mapping {run}, beside"
+                " --workload"
             )
         past = PastRun.read(Path(run), flags["--problem"] or "")
         return past.problem, past.best_mapping(), str(Path(run) / run_folder.BEST)
