@@ -11,15 +11,16 @@ mapping that measured best so far is judged without noise. Each line of FILE is 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 import egrl
+from benchmarks.lines import Lines
 from egrl.compare.statistics import paired_interval
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition
@@ -93,9 +94,8 @@ def measure(problem: NnpiProblem, children: int, seed: int, evals: int, steps: f
     return found
 
 
-def table(path: Path) -> None:
+def table(lines: list[dict[str, Any]]) -> None:
     """Means, and differences to K = 1, paired by seed, with 95 % intervals."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
     print("| network, noise | children | " + " | ".join(map(str, MARKS)) + " |")
     cases = dict.fromkeys((line["workload"], line["noise"], line["children"]) for line in lines)
     for workload, noise, children in cases:
@@ -131,8 +131,7 @@ def main() -> None:
     parser.add_argument("--steps", type=float, default=1.0)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    lines = options.output.read_text().splitlines() if options.output.exists() else []
-    known = {tuple(json.loads(line)[k] for k in ("workload", "noise", "children", "seed")) for line in lines}
+    lines = Lines(options.output, ("workload", "noise", "children", "seed"))
     chip = load_chip("nnpi")
     for seed in range(options.first, options.first + options.seeds):
         for workload in options.workloads.split(","):
@@ -145,13 +144,10 @@ def main() -> None:
                 problem = NnpiProblem(load(workload), own)
                 for children in map(int, options.children.split(",")):
                     case = (workload, noise, children, seed)
-                    if case in known:
-                        continue
-                    marks = measure(problem, children, seed, options.evals, options.steps)
-                    line = dict(zip(("workload", "noise", "children", "seed"), case, strict=True))
-                    with options.output.open("a") as out:
-                        out.write(json.dumps({**line, "marks": marks}) + "\n")
-    table(options.output)
+                    if case not in lines:
+                        marks = measure(problem, children, seed, options.evals, options.steps)
+                        lines.add(case, {"marks": marks})
+    table(lines.all)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ run again.
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 import egrl
 from benchmarks.foreign.boards import board
+from benchmarks.lines import Lines
 from benchmarks.twin import MARKS, Bench
 from egrl.compare.statistics import paired_interval
 from egrl.core.method import Context
@@ -116,9 +116,8 @@ def run(problem: NnpiProblem, kind: str, number: int, arm: str, requests: int) -
     return {"marks": marks, "actor": exact(problem.baseline.mapping) / exact(ran)}
 
 
-def table(path: Path) -> None:
+def table(lines: list[dict[str, Any]]) -> None:
     """Geometric means over all boards, and log ratios to `default`, paired by board, with 95 % intervals."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
     marks = list(dict.fromkeys(mark for line in lines for mark in line["marks"]))
     print("| arm | " + " | ".join(marks) + " | actor |")
     for arm in ARMS:
@@ -152,21 +151,16 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=200)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    lines = options.output.read_text().splitlines() if options.output.exists() else []
-    known = {tuple(json.loads(line)[k] for k in ("workload", "kind", "board", "arm")) for line in lines}
+    lines = Lines(options.output, ("workload", "kind", "board", "arm"))
     for number in range(options.boards):
         for workload in options.workloads.split(","):
             problem = NnpiProblem(load(workload), load_chip("nnpi"))
             for kind in options.kinds.split(","):
                 for arm in ARMS:
                     case = (workload, kind, number, arm)
-                    if case in known:
-                        continue
-                    line = dict(zip(("workload", "kind", "board", "arm"), case, strict=True))
-                    line |= run(problem, kind, number, arm, options.requests)
-                    with options.output.open("a") as out:
-                        out.write(json.dumps(line) + "\n")
-    table(options.output)
+                    if case not in lines:
+                        lines.add(case, run(problem, kind, number, arm, options.requests))
+    table(lines.all)
 
 
 if __name__ == "__main__":

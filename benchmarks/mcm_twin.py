@@ -10,14 +10,15 @@ what is there is not run again. A method has reached a level where the mean over
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
 
 import egrl
+from benchmarks.lines import Lines
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
@@ -43,12 +44,11 @@ def measure(problem: McmProblem, method: str, seed: int, evals: int) -> dict[str
     best = np.maximum.accumulate(speedup).tolist()
     think_s = (time.monotonic() - begun - told_s) / len(speedup)
     ran = float(np.mean(np.array(speedup) > 0))
-    return {"method": method, "seed": seed, "best": best, "source": source, "ran": ran, "think_s": think_s}
+    return {"best": best, "source": source, "ran": ran, "think_s": think_s}
 
 
-def table(path: Path) -> None:
+def table(lines: list[dict[str, Any]]) -> None:
     """Means with 95 % intervals at the marks, and samples to the levels."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
     for method in dict.fromkeys(line["method"] for line in lines):
         own = [line for line in lines if line["method"] == method]
         length = min(len(line["best"]) for line in own)
@@ -76,16 +76,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--evals", type=int, default=120)
     options = parser.parse_args()
-    lines = options.output.read_text().splitlines() if options.output.exists() else []
-    known = {(line["method"], line["seed"]) for line in map(json.loads, lines)}
+    lines = Lines(options.output, ("method", "seed"))
     problem = McmProblem(load(options.workload), load_package("mcm36"), McmConfig(model="device"))
     for seed in range(options.seeds):
         for method in options.methods.split(","):
-            if (method, seed) not in known:
-                line = measure(problem, method, seed, options.evals)
-                with options.output.open("a") as out:
-                    out.write(json.dumps(line) + "\n")
-    table(options.output)
+            if (method, seed) not in lines:
+                lines.add((method, seed), measure(problem, method, seed, options.evals))
+    table(lines.all)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ import numpy as np
 
 import egrl
 from benchmarks.foreign.boards import FAMILIAR, FOREIGN, Board, board, familiar, noise_of
+from benchmarks.lines import Lines
+from egrl.compare.statistics import paired_interval
 from hwsim.capabilities import pipeline_of
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
@@ -32,6 +34,12 @@ CONTENDERS, AGAIN = 5, 3
 """Mappings that are measured again at a mark, and how often."""
 METHODS = {"egrl-alone": ("egrl", ["method.twin=off"])}
 """Methods with settings: name -> method, settings."""
+RATIOS = (
+    *((50, "ea", 2100), (100, "ea", 100), (100, "ea", 1050), (100, "ea", 2100), (400, "ea", 400)),
+    *((100, "annealing", 2100), (100, "nevergrad", 2100), (100, "optuna", 400), (100, "exact", 50)),
+    *((100, "rules", 50), (400, "reachable", 2100)),
+)
+"""Of the twin: its requests, a rival, and the rival's (the marks of one mapping alone are 50 and 2,100)."""
 FEW = ("twin", "egrl", "egrl-alone", "optuna")
 """Methods that are given `--twin-requests`; Optuna's own work grows with each (0.4 s a request at 2,100)."""
 FAMILIAR_STEPS, FOREIGN_STEPS = 300_000, 150_000
@@ -124,9 +132,27 @@ def reachable(problem: NnpiProblem, kind: str, seed: int, exact: Board) -> float
     return exact(problem.baseline.mapping) / best_s
 
 
-def table(path: Path) -> None:
+def ratios(lines: list[dict[str, Any]]) -> None:
+    """Means over the boards, of all networks, of the logarithm of twin over a rival, with 95 % intervals."""
+    marks = {
+        (o["workload"], o["kind"], o["board"], o["method"], int(mark)): float(np.log(value))
+        for o in lines
+        for mark, value in o["marks"].items()
+    }
+    for name, kinds in {"familiar": FAMILIAR, "foreign": FOREIGN}.items():
+        boards = sorted({(o["workload"], o["kind"], o["board"]) for o in lines if o["kind"] in kinds})
+        print(f"\n{name}, {len(boards)} boards\n| twin : rival | log ratio | boards |\n|---|---:|---:|")
+        for at, rival, after in RATIOS:
+            pairs = [((*b, "twin", at), (*b, rival, after)) for b in boards]
+            pairs = [pair for pair in pairs if set(pair) <= set(marks)]
+            own, other = ({n: marks[pair[k]] for n, pair in enumerate(pairs)} for k in (0, 1))
+            if found := paired_interval(own, other):
+                text = f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
+                print(f"| {at} : {rival} {after} | {text} | {len(pairs)} |")
+
+
+def table(lines: list[dict[str, Any]]) -> None:
     """Geometric means over the boards, a block a workload and kind."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     cases = sorted({(line["workload"], line["kind"]) for line in lines})
     for workload, kind in cases:
         here = [line for line in lines if (line["workload"], line["kind"]) == (workload, kind)]
@@ -152,16 +178,14 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=2100)
     parser.add_argument("--twin-requests", type=int, default=400)
     options = parser.parse_args()
-    done = set()
-    if options.out.exists():
-        for line in map(json.loads, options.out.read_text().splitlines()):
-            done.add((line["workload"], line["kind"], line["board"], line["method"]))
+    lines = Lines(options.out, ("workload", "kind", "board", "method"))
     for name in options.workloads.split(","):
         problem = NnpiProblem(load(name), load_chip("nnpi"))
         for number in range(options.boards):
             for kind in options.kinds.split(","):
                 for method in options.methods.split(","):
-                    if (name, kind, number, method) in done:
+                    case = (name, kind, number, method)
+                    if case in lines:
                         continue
                     if method == "reachable":
                         value = reachable(problem, kind, number, board(problem, kind, number))
@@ -169,11 +193,10 @@ def main() -> None:
                     else:
                         requests = options.twin_requests if method in FEW else options.requests
                         found = run(Bench(problem, kind, number), method, requests, number)
-                    line = {"workload": name, "kind": kind, "board": number, "method": method, **found}
-                    with options.out.open("a") as file:
-                        file.write(json.dumps(line) + "\n")
-                    print(json.dumps(line), flush=True)
-    table(options.out)
+                    lines.add(case, found)
+                    print(json.dumps(lines.all[-1]), flush=True)
+    table(lines.all)
+    ratios(lines.all)
 
 
 if __name__ == "__main__":
