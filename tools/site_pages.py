@@ -114,7 +114,7 @@ def _op() -> Iterator[str]:
     meanings: dict[str, str] = {}
     for line in inspect.cleandoc(Op.__doc__ or "").partition("Attributes:\n")[2].splitlines():
         names, _, meaning = line.strip().partition(": ")
-        meanings |= dict.fromkeys(names.split(", "), meaning)
+        meanings |= dict.fromkeys(names.split(", "), meaning.rstrip(".").replace("None", "null"))
     yield "| field | meaning | default |\n|---|---|---|"
     for field in fields(Op):
         default = "required" if field.default is MISSING else json.dumps(field.default)
