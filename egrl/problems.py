@@ -139,7 +139,7 @@ def _banks() -> ProblemDefinition:
 
 PROBLEMS: dict[str, ProblemEntry] = {
     "nnpi": ProblemEntry(
-        "memory placement on the NNP-I, in seconds an inference",
+        "the memory of each weight and activation on a chip like Intel's NNP-I, in seconds an inference",
         "workload.json",
         "chip.toml",
         _nnpi,
@@ -147,14 +147,14 @@ PROBLEMS: dict[str, ProblemEntry] = {
         measured=Choice("twin", "a board is measured, and the chip file's errors can be learned"),
     ),
     "mmap": ProblemEntry(
-        "the MMapGame: a program's buffers in fast memory (CMEM), in simulated seconds a run",
+        "the MMapGame: which buffers of a program lie in a TPU's fast memory (CMEM), when and where, in seconds a run",
         "program.json",
         "chip.toml",
         _mmap,
         "revise",
     ),
     "mcm": ProblemEntry(
-        "a network split over the chips of a multi-chip module, in seconds a sample",
+        "which chip of a multi-chip module each op of a network runs on, in seconds a sample",
         "workload.json",
         "chip.toml",
         _mcm,
@@ -176,7 +176,7 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "a sharding instance (.json or .json.gz), in the format of the ASPLOS / EuroSys 2025 contest",
     ),
     "banks": ProblemEntry(
-        "the tensors of a program in banks of memory, in seconds a run (docs/guides/executorch.md)",
+        "the bank of memory of each tensor of a program that ExecuTorch or another compiler plans, in seconds a run",
         "program.json",
         "chip.toml",
         _banks,

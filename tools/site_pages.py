@@ -1,16 +1,20 @@
 """Hooks of `mkdocs build`: pages made from code, from README.md and CHANGELOG.md, and links to files beside the site.
 
 Pages are read on the disk, too, where a link to a file of the code works. On the site it becomes the file's path.
-Where a link to a CSV file stands alone in a paragraph, the site has its rows as a table above the link.
+Where a link to a CSV file stands alone in a paragraph, the site has its rows as a table above the link. Where one to a
+Python file does, the site has what `FROM_CODE` makes of it, or else its docstring from the second paragraph on.
 """
 
 from __future__ import annotations
 
+import ast
 import csv
+import inspect
 import json
 import os
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +27,15 @@ from mkdocs.structure.pages import Page
 import egrl
 from egrl.cli.list import entries
 from egrl.cli.main import COMMANDS, cli
+from egrl.methods import METHODS
+from egrl.problems import PROBLEMS
+from workloads.workload import Op
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 FROM_FILES = {"index.md": ROOT / "README.md", "changelog.md": ROOT / "CHANGELOG.md"}
 TABLE = re.compile(r"^\[[^\]]*\]\(([^)\s]+\.csv)\)$", flags=re.MULTILINE)
+CODE = re.compile(r"(?<=\n\n)\[[^\]]*\]\(([^)\s]+\.py)\)$", flags=re.MULTILINE)
 FENCE_OR_LINK = re.compile(r"^```.*?^```$|\[([^\]]*)\]\(([^)\s]+)\)", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -64,6 +72,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         return text if "/" in text or " " in text else f"`{path.relative_to(ROOT)}`"
 
     shown = TABLE.sub(lambda match: f"{_table(at.parent / match[1])}\n\n{match[0]}", markdown)
+    shown = CODE.sub(lambda match: from_code((beside / match[1]).resolve()), shown)
     return FENCE_OR_LINK.sub(linked, shown)
 
 
@@ -73,6 +82,43 @@ def _table(path: Path) -> str:
     numbers = [all(re.fullmatch(r"[\d.,%]*", row[i]) for row in rows) for i in range(len(head))]
     rule = ["---:" if right else "---" for right in numbers]
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows))
+
+
+def from_code(path: Path) -> str:
+    """What a Python file says of itself. PluginError where it says nothing, or is not there."""
+    made = FROM_CODE.get(str(path.relative_to(ROOT)))
+    if made is not None:
+        return "\n".join(made())
+    said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path.exists() else None
+    _, _, rest = (said or "").partition("\n\n")
+    if not rest:
+        raise PluginError(f"{path.relative_to(ROOT)}: expected a docstring of two paragraphs, found none")
+    return re.sub(r"(?m)^((?!- |  ).+)\n(?=- )", r"\1\n\n", rest)
+
+
+def _methods() -> Iterator[str]:
+    yield "| method | what it is |\n|---|---|"
+    for name, entry in METHODS.items():
+        yield f"| `{name}` | {entry.summary} |"
+
+
+def _problems() -> Iterator[str]:
+    yield "| problem | what is decided | `--chip` | method by default |\n|---|---|---|---|"
+    for name, entry in PROBLEMS.items():
+        chips = ", ".join(f"`{chip}`" for chip in entry.load().chips())
+        yield f"| `{name}` | {entry.summary} | {chips} | `{entry.method}` |"
+
+
+def _op() -> Iterator[str]:
+    """The fields of an op, as its docstring has them."""
+    meanings: dict[str, str] = {}
+    for line in inspect.cleandoc(Op.__doc__ or "").partition("Attributes:\n")[2].splitlines():
+        names, _, meaning = line.strip().partition(": ")
+        meanings |= dict.fromkeys(names.split(", "), meaning.rstrip(".").replace("None", "null"))
+    yield "| field | meaning | default |\n|---|---|---|"
+    for field in fields(Op):
+        default = "required" if field.default is MISSING else json.dumps(field.default)
+        yield f"| `{field.name}` | {meanings[field.name]} | {default} |"
 
 
 def _commands() -> Iterator[str]:
@@ -120,3 +166,9 @@ MADE: dict[str, Callable[[], Iterator[str]]] = {
     "reference/settings.md": _settings,
     "reference/api.md": _python,
 }
+FROM_CODE: dict[str, Callable[[], Iterator[str]]] = {
+    "egrl/methods/__init__.py": _methods,
+    "egrl/problems.py": _problems,
+    "workloads/workload.py": _op,
+}
+"""What pages show of a Python file instead of its docstring."""

@@ -1,4 +1,9 @@
-"""What every workload must satisfy, and what follows: when each activation is read for the last time."""
+"""What every workload must satisfy, and what follows: when each activation is read for the last time.
+
+Refused in one line: unknown or repeated fields, wrong types (`"5"` or `5.0` for an integer), NaN, Infinity, edges that
+do not point to an earlier op, an edge or a name given twice, more bytes read than produced or held, sizes outside
+0 .. 2^50 - 1, more than 100,000 ops or 1,000,000 edges.
+"""
 
 from __future__ import annotations
 

@@ -74,21 +74,21 @@ class Op:
     """One node. All sizes in bytes at the workload's element widths, all dimensions in elements.
 
     Attributes:
-        name: unique in the workload.
-        kind: one of `KINDS`.
+        name: unique in the workload, not empty, printable.
+        kind: one of `workloads.workload.KINDS` (`other` where none fits).
         inputs: edges from earlier ops; empty for an op that reads only from outside.
-        ifm, ofm: (x, y, z) of the main input and output feature map.
-        output_bytes: bytes of all outputs together: the size of the activation.
+        ifm, ofm: (x, y, z) of the main input and output feature map, of one sample.
+        output_bytes: bytes of all outputs together, the whole batch: the size of the activation.
         external_bytes: bytes read from outside the network (host memory) an inference.
         weight_bytes: bytes of parameters held; 0 means that the weight decision is dead.
         weight_read_bytes: bytes of parameters read an inference.
         parameters: number of parameters (counts, not bytes).
         gemm: multiply-accumulate work, or None.
         vector_ops: element operations for the vector unit (fused tails included).
-        kernel, stride, pad, dilation, groups: convolution attributes, 0 where they have no meaning.
+        kernel, stride, pad, dilation, groups: window of a convolution or pooling, 0 where they have no meaning.
         batch: input batch size.
         is_output: the activation is a result of the network (handed to the host).
-        latency_s: measured compute time on the target, which replaces the computed one; None where unknown.
+        latency_s: compute time measured on the target, in seconds, which replaces the computed one; None where unknown.
     """
 
     name: str

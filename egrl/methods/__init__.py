@@ -11,35 +11,46 @@ from workloads.errors import InputError
 
 METHODS: dict[str, MethodEntry] = {
     "egrl": MethodEntry(
-        "egrl.methods.hybrid.egrl", "population of Graph U-Nets and Boltzmann chromosomes, with discrete SAC"
+        "egrl.methods.hybrid.egrl",
+        "population of Graph U-Nets and Boltzmann chromosomes (tables of probabilities), with a discrete SAC learner,"
+        " and with the twin where a board measures",
     ),
-    "ea": MethodEntry("egrl.methods.hybrid.ea", "the population alone"),
-    "pg": MethodEntry("egrl.methods.hybrid.pg", "discrete SAC alone"),
+    "ea": MethodEntry("egrl.methods.hybrid.ea", "the population of `egrl` alone"),
+    "pg": MethodEntry("egrl.methods.hybrid.pg", "the SAC learner of `egrl` alone"),
     "es": MethodEntry("egrl.methods.es", "evolution strategies on the weights of one Graph U-Net"),
     "ppo": MethodEntry(
-        "egrl.methods.ppo.method", "proximal policy optimisation of a GraphSAGE network that refines mappings"
+        "egrl.methods.ppo.method",
+        "PPO on a GraphSAGE network that refines a mapping pass by pass and reads any number of choices",
     ),
     "muzero": MethodEntry(
-        "egrl.methods.muzero.method", "MuZero: plays the problem's game, planning in a model that it learns"
+        "egrl.methods.muzero.method",
+        "MuZero on a problem that is a game: plans each move in a learned model, and revises its best games",
     ),
     "revise": MethodEntry(
         "egrl.methods.revise.method",
-        "the problem's game played again with some moves changed, by its own rules",
+        "simulated annealing of a problem's games: plays again with some moves changed",
     ),
     "tag": MethodEntry(
         "egrl.methods.graph_search.tag",
         "threshold ascent on graphs: bandits on partial plans, such as those of an FFT",
     ),
-    "uct": MethodEntry("egrl.methods.graph_search.uct", "the same graph search with UCT's bandits"),
-    "greedy-dp": MethodEntry("egrl.methods.greedy_dp", "node after node, the best of all its joint choices"),
-    "twin": MethodEntry(
-        "egrl.methods.twin.method", "learns a board from its measurements, and searches the learned model"
+    "uct": MethodEntry("egrl.methods.graph_search.uct", "the graph search of `tag` with UCT's bandits"),
+    "greedy-dp": MethodEntry(
+        "egrl.methods.greedy_dp",
+        "node after node, the best of all its joint choices; of FFT plans, dynamic programming over sub-plans",
     ),
-    "exact": MethodEntry("egrl.methods.exact", "the solution of the problem's own model, where it has one"),
+    "twin": MethodEntry(
+        "egrl.methods.twin.method",
+        "for boards: learns from each measurement what the chip file has wrong, and searches the learned model",
+    ),
+    "exact": MethodEntry(
+        "egrl.methods.exact", "the solution of the problem's own model, by branch and cut and local search"
+    ),
     "annealing": MethodEntry("egrl.methods.annealing", "simulated annealing by the local moves of `ea`"),
     "random": MethodEntry("egrl.methods.random", "independent uniform draws"),
     "random-plans": MethodEntry(
-        "egrl.methods.graph_search.random_plans", "plans drawn rule by rule from the problem's derivation"
+        "egrl.methods.graph_search.random_plans",
+        "plans drawn rule by rule from a problem's derivation (`fft`)",
     ),
     "nevergrad": MethodEntry(
         "egrl.methods.peers.nevergrad",

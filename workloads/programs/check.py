@@ -1,4 +1,10 @@
-"""What every program must satisfy, so that a game on it can be played."""
+"""What every program must satisfy, so that a game on it can be played.
+
+Refused in one line: names twice, times outside the schedule, buffers out of order, a tensor written twice or at another
+time than it says, a use before it is there or after its last use, an instruction with two buffers of one tensor as
+inputs, negative sizes. The buffers of an alias group share one place. So they have one size, an instruction reads at
+most one of them and writes at most one, and a value that another of the group replaces is not used from then on.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +25,8 @@ MAX_TOTAL = 2**60
 def check(program: Program) -> Program:
     """Return the program if it is sound.
 
-    Beyond fields within their ranges: buffers are in the order of the game; a tensor has one writer, at the time
-    that it says, and readers after that, up to `last_use`; an instruction reads a tensor as one buffer.
-    `last_use` may be later than the last buffer that reads it, because a use of a zero-sized tensor needs no buffer.
-
-    The buffers of an alias group share one place. So they have one size, an instruction reads at most one of them
-    and writes at most one, and a value that another of the group replaces is not used from then on.
+    `last_use` may be later than the last buffer that reads a tensor, because a use of a zero-sized tensor needs no
+    buffer.
 
     Raises:
         InputError: naming the program, the field and what it is about, what was expected and what was found.

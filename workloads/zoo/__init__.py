@@ -1,7 +1,18 @@
 """Networks by name. Each is built when it is asked for; builders take parameters for other sizes.
-
 `ZOO` are the networks that have certificates and bounds; `DECODERS` are large language models; `MCM87` (`mcm87.py`) is
 a data set of further ones, whose modules are imported when they are built.
+
+- **Sizes** are int8, biases and gains included.
+- **Tied weights**, such as the language head of `gpt2` and its word embedding, count once in `parameters`, but each op
+  holds its own copy: a gather wants whole rows, a matmul tiles. So do the steps of an unrolled recurrent layer.
+- **Batch norms** are folded into the convolution before them: one parameter a channel fewer than published.
+- **Fusion**: in convolutional networks activations and residual adds belong to the convolution before them, whose
+  second edge reads the skip. Transformers are unfused, as frameworks export them: a matmul and its bias are two ops.
+  `bert_large` also takes softmax, layer normalisation and GELU apart; a bias, gain or shift is held by the broadcast
+  that spreads it.
+- **Shapes** (x, y, z) are width, height, channels. A sequence is (length, 1, hidden), split by heads (length, heads,
+  head size), transposed (heads, length, head size), attention scores (heads, length, length).
+- **Ids** of tokens and the attention mask arrive from the host as four bytes each.
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ reads one token a sample with the keys and values of `length` earlier ones in a 
 
 Deviations:
 - The cache is held and read as a weight of the product that reads it, with no parameters: it stays from one step to the
-  next and is placed by a decision of its own. The new keys and values come as activations; writing them into the
-  cache is not counted.
-- Views (heads apart and together) are no ops, and keys are transposed in the product, as compilers do it.
+  next and is placed by a decision of its own (`weight` of `layer0.attention.scores` is the keys' cache). The new keys
+  and values come as activations; writing them into the cache is not counted.
+- Views (heads apart and together) are no ops, and keys are transposed in the product, as compilers do it. Norms, rotary
+  embeddings, softmax, residual adds and products are separate ops.
 - The causal mask is computed from positions and holds no bytes; products of a prefill are computed in full.
 - Experts get equal shares of the tokens (*assumption*: training balances them). What is left over goes to the first
   ones, so that a decode step of one token reads two of eight experts; an expert without tokens holds its weights

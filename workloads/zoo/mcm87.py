@@ -7,7 +7,26 @@ random into 66 for training, 5 for validation and 16 for test; BERT is outside a
 Deviations:
 - The paper's graphs are not published: these are published architectures from the zoo's builders, in sizes that differ
   in structure. Each has partitions on the package mcm36, and its baseline runs on the device model.
-- The split is drawn until no family is missing from training.
+- The split is drawn until no family is missing from training. As in the paper, members of a family, and the same blocks
+  at other depths, are on both sides: the test part has unseen graphs, but no unseen kinds of graph.
+
+Choices:
+
+- **Sizes** are the published ones where memory and device model of `mcm36` allow. Smaller here: resolutions of the
+  segmentation networks, the width of `pix2pix_narrow`, vocabularies, widths and steps of translators and language
+  models, tables of the ranking models. No op may hold more than a chip's 32 MiB: the first linear layer of VGG (98 MiB)
+  is four ops of 1,024 outputs each (`vgg16_tiled`), and AlexNet's layers are cut as on the paper's two GPUs.
+- **Weights that steps share.** An unrolled recurrent layer has several ops a step: two for an LSTM (products and cell),
+  four for a GRU, up to eleven for `character_lstm`, as frameworks write it. Each op *holds* the weights that it reads,
+  because steps may lie on different chips, which each need the weights. `parameters` counts them once, the table's MiB
+  once for each op. A chip with k steps of a layer is thus charged k copies where it needs one: large recurrent networks
+  take more chips than they need, and a partition that is valid here is valid with shared weights, but not the other way
+  round. The alternatives are worse: weights held at the first step alone would make partitions valid that lack weights.
+  A node of weights that all steps read would, by the rule `triangle`, tie itself and all its readers to two chips.
+- **One op a layer.** `deep_speech`, `deep_speech_2`, `transducer` and `crnn` have recurrent layers as libraries run
+  them: one op over the whole sequence, which holds its weights once.
+- **Long skips.** An edge from the beginning to the end leaves two chips for all that lies between (`triangle`). So the
+  U-Nets, `edsr` and `segnet` have few partitions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,26 @@
-"""A scheduled HLO module as a program."""
+"""A scheduled HLO module as a program.
+
+- **Left out**: `tuple`, `get-tuple-element`, `bitcast`, barriers, parameters and constants make neither tensors nor
+  instructions. Each array of a tuple is a tensor. A parameter or constant is there from the start. Scalars and empty
+  arrays have no tensor, because chips keep scalars beside their memories.
+- **A fusion** is one instruction with the operations of its body. Of an operand it reads what its result needs: where
+  the body slices or gathers from it, the slices; at most all of it once.
+- **A loop** is one instruction, priced with its body and condition times its trips: as XLA states them, or counted, or
+  one, with a remark. An operand's traffic is what the body reads of it in all trips. Traffic of the body's own
+  temporaries goes to slow memory (`slow_bytes`). State that the body hands on unchanged is the same tensor afterwards;
+  all other state is updated in place.
+- **A call** is priced likewise, once. **A choice** costs what its dearest branch costs. **An asynchronous pair** is one
+  instruction, at its start; its operands are kept until its end.
+- **In place**: `dynamic-update-slice`, `scatter`, fusions that end in one of these, loop state, and what a custom call
+  states. Where nothing needs the old value any more, and it is no constant and no parameter (unless donated), the two
+  buffers are an alias group and only the update moves. Otherwise the old value is copied: read and written in full.
+- **At the boundary** parameters and results lie in slow memory. `--boundary-aliases` makes a result take a donated
+  parameter's memory.
+- **Operations**: two a multiply-accumulate, without padding and the holes of dilated convolutions; one an element of
+  anything element-wise; none for moving and converting; a reduction its elements times its function's; a sort n log2 n
+  comparisons; an FFT 5 n log2 n. Library calls that multiply (`…matmul`, `…gemm`, `…conv…`) count by their shapes. An
+  unknown opcode counts as element-wise, with one remark.
+"""
 
 from __future__ import annotations
 
