@@ -54,8 +54,8 @@ from workloads.workload import Workload
 
 POLISH_STEPS, POLISH_RESTARTS = 600_000, 3
 """Proposals of the local search that follows a solve, and its annealings."""
-POLISH_SHARE = 0.25
-"""Of the time of a solve that this search has at least, where the solve took all of it."""
+POLISH_SHARE = 0.3
+"""Of the time limit, what is kept for this search."""
 
 _NOISE_STREAM = 0x6E6F697365
 
@@ -208,7 +208,7 @@ class NnpiProblem:
         from hwsim.nnpi.polish import polish
 
         tables, begun = self._noise_free(), time.monotonic()
-        found = solve(tables, time_limit_s=time_limit_s)
+        found = solve(tables, time_limit_s=(1 - POLISH_SHARE) * time_limit_s)
         left_s = max(POLISH_SHARE * time_limit_s, time_limit_s - (time.monotonic() - begun))
         first = found.mapping
         if first is None or found.model_cost_s > self.baseline.cost:
