@@ -1,7 +1,7 @@
 """What the solver knows of a graph before it starts: who reaches whom, and what follows from that for chips.
 
 Three facts about an edge u -> w that is not the only path from u to w (it is *doubled*: inner nodes x lie on others),
-under the rules of the MCM paper, section 3; proofs in docs/explanations/mcm.md:
+under the rules of the MCM paper, section 3; proofs in docs/log/mcm.md:
 
 - triangle: every inner node is on the chip of u or on that of w;
 - no skipping: every chip strictly between those of u and w holds a node, which is neither an ancestor of u nor a
