@@ -7,6 +7,8 @@ Where a link to a CSV file stands alone in a paragraph, the site has its rows as
 from __future__ import annotations
 
 import csv
+import importlib
+import inspect
 import json
 import os
 import re
@@ -23,6 +25,7 @@ from mkdocs.structure.pages import Page
 import egrl
 from egrl.cli.list import entries
 from egrl.cli.main import COMMANDS, cli
+from egrl.figures import FIGURES, memory_map
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -108,6 +111,17 @@ def _settings_of(name: str) -> Iterator[str]:
     yield ""
 
 
+def _figures() -> Iterator[str]:
+    yield "# How to read each figure\n"
+    yield "Which figure to draw, and of what: [figures](../guides/figures.md).\n"
+    for name, (_, module) in FIGURES.items():
+        yield f"## {name}\n\n{inspect.getdoc(importlib.import_module(module))}\n"
+        if name == "layout":
+            yield f"### Layouts of the MMapGame\n\n{inspect.getdoc(memory_map)}\n"
+        if name == "umap":
+            yield "[What the groups and the numbers say](../guides/figures.md#umap).\n"
+
+
 def _python() -> Iterator[str]:
     yield "# Python\n"
     for name in egrl.__all__:
@@ -118,5 +132,6 @@ def _python() -> Iterator[str]:
 MADE: dict[str, Callable[[], Iterator[str]]] = {
     "reference/commands.md": _commands,
     "reference/settings.md": _settings,
+    "reference/figures.md": _figures,
     "reference/api.md": _python,
 }
