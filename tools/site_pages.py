@@ -1,7 +1,8 @@
 """Hooks of `mkdocs build`: pages made from code, from README.md and CHANGELOG.md, and links to files beside the site.
 
 Pages are read on the disk, too, where a link to a file of the code works. On the site it becomes the file's path.
-Where a link to a CSV file stands alone in a paragraph, the site has its rows as a table above the link.
+Where a link to a CSV file stands alone in a paragraph, the site has its rows as a table above the link; of a link to
+a program it has the text.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 FROM_FILES = {"index.md": ROOT / "README.md", "changelog.md": ROOT / "CHANGELOG.md"}
 TABLE = re.compile(r"^\[[^\]]*\]\(([^)\s]+\.csv)\)$", flags=re.MULTILINE)
+PROGRAM = re.compile(r"^\[[^\]]*\]\(([^)\s]+\.(py|sh))\)$", flags=re.MULTILINE)
 FENCE_OR_LINK = re.compile(r"^```.*?^```$|\[([^\]]*)\]\(([^)\s]+)\)", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -67,6 +69,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         return text if "/" in text or " " in text else f"`{path.relative_to(ROOT)}`"
 
     shown = TABLE.sub(lambda match: f"{_table(at.parent / match[1])}\n\n{match[0]}", markdown)
+    shown = PROGRAM.sub(lambda match: f"{_program(at.parent / match[1])}\n\n{match[0]}", shown)
     return FENCE_OR_LINK.sub(linked, shown)
 
 
@@ -76,6 +79,12 @@ def _table(path: Path) -> str:
     numbers = [all(re.fullmatch(r"[\d.,%]*", row[i]) for row in rows) for i in range(len(head))]
     rule = ["---:" if right else "---" for right in numbers]
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows))
+
+
+def _program(path: Path) -> str:
+    """A program as a block of code."""
+    language = {".py": "python", ".sh": "sh"}[path.suffix]
+    return f"```{language}\n{path.read_text(encoding='utf-8')}```"
 
 
 def _commands() -> Iterator[str]:
