@@ -28,7 +28,7 @@ def steps() -> list[tuple[str, str]]:
         for line in text.splitlines():
             if line == "pip install examples/plugin":
                 found.append(("pip", ""))
-            elif found[-1][0] == "egrl":
+            elif found and found[-1][0] == "egrl":
                 found[-1] = ("egrl", f"{found[-1][1]}\n{line}")
             else:
                 found.append(("egrl", line))
