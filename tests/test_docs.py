@@ -217,12 +217,6 @@ def test_every_command_parses_and_its_settings_exist(document):
             assert resolved.run.workload == workload
 
 
-def test_the_page_about_evaluators_shows_the_examples_as_they_are():
-    page = (ROOT / "docs" / "guides" / "boards.md").read_text(encoding="utf-8")
-    assert blocks(page, "python")[0] == (ROOT / "examples" / "board" / "board.py").read_text(encoding="utf-8")
-    assert blocks(page, "text")[0] == (ROOT / "examples" / "board" / "board.sh").read_text(encoding="utf-8")
-
-
 def test_pages_show_every_command_and_every_kind_of_list():
     shown = [argv for path in DOCUMENTS for argv in commands(path.read_text(encoding="utf-8"))]
     assert {argv[0] for argv in shown} == set(COMMANDS)

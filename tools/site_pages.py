@@ -1,14 +1,16 @@
 """Hooks of `mkdocs build`: pages made from code, from README.md and CHANGELOG.md, and links to files beside the site.
 
 Pages are read on the disk, too, where a link to a file of the code works. On the site it becomes the file's path.
-Where a link to a CSV file stands alone in a paragraph, the site has its rows as a table above the link. Where one to a
-Python file does, the site has what `FROM_CODE` makes of it, or else its docstring from the second paragraph on.
+Where a link to a CSV file stands alone in a paragraph, the site has its rows as a table above the link. In place of one to
+code it has the program (of examples/), what `FROM_CODE` makes of the file, or else its docstring from the second
+paragraph on.
 """
 
 from __future__ import annotations
 
 import ast
 import csv
+import importlib
 import inspect
 import json
 import os
@@ -27,15 +29,16 @@ from mkdocs.structure.pages import Page
 import egrl
 from egrl.cli.list import entries
 from egrl.cli.main import COMMANDS, cli
+from egrl.figures import FIGURES, memory_map
 from egrl.methods import METHODS
 from egrl.problems import PROBLEMS
 from workloads.workload import Op
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCS = ROOT / "docs"
+DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
 FROM_FILES = {"index.md": ROOT / "README.md", "changelog.md": ROOT / "CHANGELOG.md"}
 TABLE = re.compile(r"^\[[^\]]*\]\(([^)\s]+\.csv)\)$", flags=re.MULTILINE)
-CODE = re.compile(r"(?<=\n\n)\[[^\]]*\]\(([^)\s]+\.py)\)$", flags=re.MULTILINE)
+CODE = re.compile(r"(?<=\n\n)\[[^\]]*\]\(([^)\s]+\.(?:py|sh))\)$", flags=re.MULTILINE)
 FENCE_OR_LINK = re.compile(r"^```.*?^```$|\[([^\]]*)\]\(([^)\s]+)\)", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -85,7 +88,9 @@ def _table(path: Path) -> str:
 
 
 def from_code(path: Path) -> str:
-    """What a Python file says of itself. PluginError where it says nothing, or is not there."""
+    """An example, or what another Python file says of itself. PluginError where it says nothing, or is not there."""
+    if path.is_relative_to(EXAMPLES) and path.exists():
+        return _program(path)
     made = FROM_CODE.get(str(path.relative_to(ROOT)))
     if made is not None:
         return "\n".join(made())
@@ -121,6 +126,12 @@ def _op() -> Iterator[str]:
         yield f"| `{field.name}` | {meanings[field.name]} | {default} |"
 
 
+def _program(path: Path) -> str:
+    """A program under its name."""
+    language = {".py": "python", ".sh": "sh"}[path.suffix]
+    return f"`{path.relative_to(ROOT)}`:\n\n```{language}\n{path.read_text(encoding='utf-8')}```"
+
+
 def _commands() -> Iterator[str]:
     yield "# Commands\n"
     yield "What `egrl COMMAND --help` says.\n"
@@ -154,6 +165,17 @@ def _settings_of(name: str) -> Iterator[str]:
     yield ""
 
 
+def _figures() -> Iterator[str]:
+    yield "# How to read each figure\n"
+    yield "Which figure to draw, and of what: [figures](../guides/figures.md).\n"
+    for name, (_, module) in FIGURES.items():
+        yield f"## {name}\n\n{inspect.getdoc(importlib.import_module(module))}\n"
+        if name == "layout":
+            yield f"### Layouts of the MMapGame\n\n{inspect.getdoc(memory_map)}\n"
+        if name == "umap":
+            yield "[What the groups and the numbers say](../guides/figures.md#umap).\n"
+
+
 def _python() -> Iterator[str]:
     yield "# Python\n"
     for name in egrl.__all__:
@@ -164,6 +186,7 @@ def _python() -> Iterator[str]:
 MADE: dict[str, Callable[[], Iterator[str]]] = {
     "reference/commands.md": _commands,
     "reference/settings.md": _settings,
+    "reference/figures.md": _figures,
     "reference/api.md": _python,
 }
 FROM_CODE: dict[str, Callable[[], Iterator[str]]] = {

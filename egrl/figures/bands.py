@@ -1,4 +1,11 @@
-"""Memory maps of one run as bands: the compiler's and the best."""
+"""Memory maps of one run as bands: the compiler's and the best.
+
+A band is one head (weights, activations) of one map. Each bar is an op's tensor, in execution order: the darker, the
+slower its memory. White is no tensor. At the right stands the spread of bytes. Figure 6, bottom, of the EGRL paper.
+
+*Contiguity* is the share of neighbouring tensors of a head in the same memory. The paper says that EGRL favours it;
+where the compiler keeps all activations in one memory, EGRL's cannot be higher.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""What bounds the ops of one run's inferences: under the compiler's mapping and under the best."""
+"""What bounds the ops of one run's inferences: under the compiler's mapping and under the best.
+
+Two bars are the latencies of the compiler's map and the best, shared out over causes: a memory, the multiply array
+(`mac`), the vector unit (`dsp`), the launch (`overhead`), a measurement (`measured`). An op counts wholly for the cause
+that took longest. Below are up to eight ops that gained most and eight that lost most, from the compiler's time
+(hollow) to the best's (filled).
+"""
 
 from __future__ import annotations
 

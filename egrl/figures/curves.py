@@ -1,4 +1,11 @@
-"""Learning curves of run folders: a curve a run, a band for repetitions."""
+"""Learning curves of run folders: a curve a run, a band for repetitions.
+
+Speedup over the compiler of the best mapping so far, against evaluations. Runs that differ only in seed and budget
+are one curve, their mean, in a band; thin lines are the deployable policies', the dashed line is the bound.
+
+Numbers: `bound` (no higher speedup is possible), and a curve for each label with `mean`, `deviation` (of the sample)
+and `deployable` (the policy's) by `evaluations`.
+"""
 
 from __future__ import annotations
 

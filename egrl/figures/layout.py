@@ -1,4 +1,9 @@
-"""Where the tensors of one run's best mapping lie in the chip's memories, and for how long."""
+"""Where the tensors of one run's best mapping lie in the chip's memories, and for how long.
+
+Ops to the right, addresses upwards, a box a tensor, a row a memory. Hatched boxes are activations; white between boxes
+is unusable room. The addresses are those of `egrl allocate`. Where a memory cannot be packed, a remark says by how many
+bytes.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,14 @@
 """Layouts of the MMapGame: where the buffers of the best mapping lie in fast memory, beside another run's or the
-production heuristic's own (MMapGame paper, Figures 1 and 8)."""
+production heuristic's own (MMapGame paper, Figures 1 and 8).
+
+Where the MMapGame put the buffers, of two runs, or of one beside the production heuristic: steps to the right, offsets
+upwards, a box an allocation, a colour a tensor. Hatched is the window of a copy in (left) or out (right). The strip
+below shows the time left for copies and the time they take. T, in black, is the tensor that comes to fast memory (CMEM)
+most often.
+
+Numbers: `highlighted` is T; `come_again` counts tensors that come to CMEM more than once; a `run` of null is the
+heuristic.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""What the chip's memories hold over one run's inferences: under the compiler's mapping and under the best."""
+"""What the chip's memories hold over one run's inferences: under the compiler's mapping and under the best.
+
+How full each memory is over the time of an inference, the compiler's map at the left, the best at the right. A weight
+is there all along, an activation from its op to its last consumer. No valid map crosses the dashed line. Nearly empty
+memories have a scale of their own. Fragmentation and prefetched data are not shown.
+
+Of a network split over a module's chips a column a chip shows the time that chip and link are busy, the weights, and
+the peak on the device model, as shares of the period and of the SRAM.
+"""
 
 from __future__ import annotations
 

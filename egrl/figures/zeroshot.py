@@ -1,4 +1,8 @@
-"""egrl plot zeroshot: the deployed policies of several trainings on workloads that none of them was trained on."""
+"""egrl plot zeroshot: the deployed policies of several trainings on workloads that none of them was trained on.
+
+The deployed policy of each folder, a row each, the best above: a marker a target, and a black bar for the geometric
+mean. Only targets count that all folders were placed on and no folder was trained on.
+"""
 
 from __future__ import annotations
 
