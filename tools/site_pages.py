@@ -1,8 +1,8 @@
 """Hooks of `mkdocs build`: pages made from code, from README.md and CHANGELOG.md, and links to files beside the site.
 
 Pages are read on the disk, too, where a link to a file of the code works. On the site it becomes the file's path.
-Where a link to a CSV file stands alone in a paragraph, the site has its rows as a table above the link. In place of one to
-code it has the program (of examples/), what `FROM_CODE` makes of the file, or else its docstring from the second
+Where a link to a CSV file stands alone in a paragraph, the site has its rows as a table above the link. In place of one
+to code it has the program (of examples/), what `FROM_CODE` makes of the file, or else its docstring from the second
 paragraph on.
 """
 
