@@ -85,6 +85,14 @@ def _make_room(tables: Tables, mapping: Mapping16, usage: NDArray[np.int64]) -> 
 
 
 @kernel
+def _fill_run(mapping: Mapping16, head: int, begin: int, length: int, memory: int) -> None:
+    """The tensors of one kind of `length` ops from `begin` on all go to one memory."""
+    for i in range(begin, min(begin + length, len(mapping))):
+        if mapping[i, head] >= 0:
+            mapping[i, head] = memory
+
+
+@kernel
 def _copy_run(mapping: Mapping16, before: Mapping16, target: int, source: int, length: int) -> None:
     """`length` ops from `target` on take over the memories of those from `source` on, weights and activations.
 
@@ -193,10 +201,7 @@ def move(
             return False
         mapping[i, head], mapping[j, other_head] = mapping[j, other_head], mapping[i, head]
     elif kind < FILL:
-        length, memory = 2 + int(v * (BLOCK - 1)), int(w * levels)
-        for j in range(i, min(i + length, ops)):
-            if mapping[j, head] >= 0:
-                mapping[j, head] = memory
+        _fill_run(mapping, head, i, 2 + int(v * (BLOCK - 1)), int(w * levels))
     elif kind < COPY:
         _copy_run(mapping, before, i, int(w * ops), 1 + int(v * BLOCK))
     elif kind < PAIR:
@@ -207,13 +212,13 @@ def move(
         # The tensor takes the partner's faster memory; the partner goes one memory down.
         mapping[i, head] = mapping[j, other_head]
         mapping[j, other_head] -= 1
-    elif kind < REPACK:
-        x = uniform(key, draw + np.uint64(CHANCE + 1))
-        if not _repack(tables, mapping, weight_ops, levels, (u, v, w, x)):
-            return False
-        _make_room(tables, mapping, usage)
     else:
-        if not _move_weights(mapping, weight_ops, levels, u, v, w):
-            return False
-        _make_room(tables, mapping, usage)
+        draws = (u, v, w, uniform(key, draw + np.uint64(CHANCE + 1)))
+        if kind < REPACK:
+            changed = _repack(tables, mapping, weight_ops, levels, draws)
+        else:
+            changed = _move_weights(mapping, weight_ops, levels, u, v, w)
+        if changed:
+            _make_room(tables, mapping, usage)
+        return changed
     return True
