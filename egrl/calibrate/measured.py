@@ -70,8 +70,8 @@ def networks(runs: Sequence[PastRun]) -> list[Network]:
             ran = np.isfinite(found.cost) & (found.cost > 0)
             if not run.options.evaluator and _own(problem.family, found.mapping[ran], found.cost[ran]):
                 raise InputError(
-                    f"{run.path}: expected a run whose costs were measured, by --evaluator or told, or are another"
-                    " model's, found the model's own"
+                    f"{run.path}: expected a run whose costs were measured, by --evaluator or told; this one's are the"
+                    " chip file's own"
                 )
             rows.setdefault(workload, []).append((found.mapping[ran], found.cost[ran]))
     made = [_network(problems[key], parts, MOST // len(rows)) for key, parts in rows.items()]

@@ -120,7 +120,7 @@ def _proved(problem: Problem, seconds: float) -> Bound | None:
         return None
     if not isinstance(problem, HasBound):
         raise InputError(
-            f"--problem {problem.about.name}: expected one with a model that can be solved or with bounded rewards"
+            f"--problem {problem.about.name}: expected one with a model that can be solved or with a bound of its own"
         )
     found = problem.bound(seconds)
     if found.cost <= 0 and not math.isfinite(found.reward):

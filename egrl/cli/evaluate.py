@@ -114,10 +114,8 @@ def text_of(report: Mapping[str, Any], rival: str, rewarded: bool = False) -> st
     unit = report["unit"]
     lines = []
     if measured := report.get("measured"):
-        lines.append(
-            f"measured: {cost_text(measured['cost'], 's')}, {measured['speedup']:.4f}x {rival}, by {measured['by']};"
-            " the table below is computed from the chip file, not measured\n"
-        )
+        score = f"{cost_text(measured['cost'], 's')}, {measured['speedup']:.4f}x {rival}, by {measured['by']}"
+        lines.append(f"measured: {score}; the table below is computed from the chip file, not measured\n")
     if report["explanation"] is not None:
         lines += lines_of(report["explanation"], unit)
     broken = report["violations"]
@@ -130,5 +128,8 @@ def text_of(report: Mapping[str, Any], rival: str, rewarded: bool = False) -> st
         f" {rival} ({report['baseline']['rule']}, {cost_text(report['baseline']['cost'], unit)}),"
         + (f" reward {report['reward']:.4f}," if rewarded else "")
         + f" status {report['status']}, epsilon {report['epsilon']:.4f}"
+        + (", by the chip file" if measured else "")
     )
+    if measured:
+        lines.append(f"measured: {score}")
     return "\n".join(lines)

@@ -157,7 +157,10 @@ def _instance(file: str, output: str, as_json: bool) -> int:
 
     instance = read_instance(file)
     if instance is None:
-        raise InputError(f"{file}: expected a placement instance (nodes, edges), found something else")
+        raise InputError(
+            f"{file}: expected a model, or a placement instance (nodes, edges); a workload file needs no import:"
+            f" egrl run --workload {file}"
+        )
     atomic.write(Path(output), to_json(instance))
     sizes = {"nodes": len(instance.nodes), "edges": len(instance.edges), "devices": instance.devices}
     if as_json:

@@ -66,7 +66,7 @@ def mapping_of(mapping: str, problem: Problem) -> Mapping16:
         if found is None:
             why = remark or f"none ships for {problem.about.workload} on {problem.about.chip}"
             raise InputError(
-                f"--mapping best-known: expected a best mapping that ships with the package or is wisdom: {why}"
+                f"--mapping best-known: expected a problem of which the best mapping is known: {why}"
             )
         return found
     if not Path(mapping).exists():

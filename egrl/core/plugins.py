@@ -126,7 +126,7 @@ def check_given(where: str, *named: tuple[Kind, str, str]) -> None:
     if missing:
         flags = " ".join(f"--{kind.word} {name}" for kind, name in missing)
         raise InputError(
-            f"{where}: expected {flags}, found no such flag: code in a file is imported only if you name it"
+            f"{where}: expected {flags}, which was not given: code in a file is imported only if you name it"
         )
 
 

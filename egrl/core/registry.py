@@ -149,4 +149,4 @@ class ProblemEntry:
     def choose(self, on_board: bool) -> Choice:
         """What `--method auto` takes."""
         better = self.measured if on_board else self.modelled
-        return better or Choice(self.method, "the problem's own method")
+        return better or Choice(self.method, "it is the problem's own method")

@@ -78,7 +78,7 @@ def check_named(options: RunOptions, given: Mapping[str, Any], where: str, again
             else "code in a file is imported only if you name it"
         )
         raise InputError(
-            f"{where}: expected {shlex.join(missing)}, found no such flag: {rule}; again with:"
+            f"{where}: expected {shlex.join(missing)}, which was not given: {rule}; again with:"
             f" {shlex.join([*again, *own, *missing])}"
         )
 

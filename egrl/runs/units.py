@@ -1,4 +1,4 @@
-"""How costs and counts are said to people: seconds in microseconds, costs in another unit as they are."""
+"""How costs and counts are said to people: seconds in microseconds below one, costs in another unit as they are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def better(unit: str) -> str:
 
 
 def cost_text(cost: float, unit: str, digits: int = 2) -> str:
-    """A cost with its unit; costs that are no seconds with two digits more, or as whole numbers where they are."""
+    """A cost with its unit; seconds from one on, and costs that are none, with two digits more; whole costs that are no
+    seconds as whole numbers."""
+    if unit == SECONDS and cost >= 1.0:
+        return f"{cost:.{digits + 2}f} s"
     places = digits if unit == SECONDS else 0 if cost.is_integer() else digits + 2
     return f"{scaled(cost, unit):.{places}f} {shown(unit)}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
@@ -79,13 +80,21 @@ class Watched:
         )
 
     def _bound(self) -> str:
-        return "–" if math.isnan(self.most) else f"{self.most:.4f}x"
+        """The bound that was known at once, or the one that the run proved at its end."""
+        most = self.most
+        if math.isnan(most):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
+                summary = self._summary()
+                most = float(summary["baseline"]["cost"]) / float(summary["bound"])
+        return "–" if math.isnan(most) else f"{most:.4f}x"
+
+    def _summary(self) -> Any:
+        return json.loads((self.path / run_folder.SUMMARY).read_text(encoding="utf-8"))
 
     def _finished(self, evaluations: int) -> bool:
         """Whether there is a summary, and it is not of a run that has been gone on with since."""
         try:
-            summary = json.loads((self.path / run_folder.SUMMARY).read_text(encoding="utf-8"))
-            return int(summary["evaluations"]) >= evaluations
+            return int(self._summary()["evaluations"]) >= evaluations
         except (OSError, ValueError, KeyError, TypeError):
             return False
 

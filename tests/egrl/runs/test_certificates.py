@@ -268,7 +268,7 @@ def test_a_game_that_is_played_for_latency_is_bounded_in_its_cost(capsys):
 def test_a_problem_of_which_nothing_can_be_proved_is_refused(capsys):
     argv = ["bound", "--problem", "fft", "--workload", "dft-8", "--set", "problem.cost=model"]
     refuse(
-        capsys, argv, "--problem fft: expected one with a model that can be solved or with bounded rewards"
+        capsys, argv, "--problem fft: expected one with a model that can be solved or with a bound of its own"
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from egrl import api, subjects
 from egrl.runs import begin, prepare, progress
 
-LINE = "egrl: compiling kernels (once after installing) …\n"
+LINE = "egrl: compiling kernels (once for each part that is used) …\n"
 
 
 def fresh_kernel(folder: Path) -> Callable[[int], int]:

@@ -54,12 +54,14 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_folder_makes_code_run_that_the_user_did_not_name(strange):
-    both = "config.toml: expected --method evil:X --problem evil:X, found no such flag: "
-    problem = "config.toml: expected --problem evil:X, found no such flag: code in a file is imported only if"
+    both = "config.toml: expected --method evil:X --problem evil:X, which was not given: "
+    problem = (
+        "config.toml: expected --problem evil:X, which was not given: code in a file is imported only if"
+    )
     cases = [
         (
             ["run", "--resume", "method", "--gens", "2"],
-            "config.toml: expected --method evil:X, found no such flag",
+            "config.toml: expected --method evil:X, which was not given",
         ),
         (["run", "--resume", "problem", "--gens", "2"], problem),
         (["run", "--resume", "both", "--gens", "2"], both),
