@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+import time
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
 from numba import njit
+from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,6 +61,42 @@ def before_compiling(listener: Callable[[bool], None]) -> Iterator[None]:
     finally:
         with contextlib.suppress(ValueError):  # it was called
             _LISTENERS.remove(listener)
+
+
+def clock() -> float:
+    """A clock in seconds that stands still while this process compiles kernels, which it does once."""
+    return time.monotonic() - _COMPILING.seconds
+
+
+class _Compiling(event.Listener):
+    """Counts the seconds of compiling; a kernel that is compiled for another one counts within it.
+
+    Numba compiles in one thread at a time.
+    """
+
+    def __init__(self) -> None:
+        self._ended_s, self._begun_s, self._depth = 0.0, 0.0, 0
+
+    @property
+    def seconds(self) -> float:
+        """Of all compiling so far, what is under way included."""
+        return self._ended_s + (time.monotonic() - self._begun_s if self._depth else 0.0)
+
+    def on_start(self, event: Any) -> None:
+        """A compilation begins."""
+        if self._depth == 0:
+            self._begun_s = time.monotonic()
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        """It has ended."""
+        self._depth -= 1
+        if self._depth == 0:
+            self._ended_s += time.monotonic() - self._begun_s
+
+
+_COMPILING = _Compiling()
+event.register("numba:compile", _COMPILING)  # type: ignore[no-untyped-call]
 
 
 def _digest(function: Any) -> str:

@@ -30,6 +30,7 @@ from egrl.core.state import (
     crown,
     metrics_row,
 )
+from hwsim.jit import clock
 from workloads.errors import InputError
 
 IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -86,8 +87,8 @@ class Loop:
         self._recorder, self._observer, self._executor = recorder, observer, executor
         self.flow = Flow(method, executor, context, budget.evaluations, self.state.pending)
         self._fingerprints = [problem.fingerprint() for problem in context.problems]
-        self._before, self._started = self.state.seconds, time.monotonic()
-        self._saved_at, self._save_every = self._started, checkpoint_seconds
+        self._before, self._started = self.state.seconds, clock()
+        self._saved_at, self._save_every = time.monotonic(), checkpoint_seconds
         if len(context.archive) == 0:
             self.save()
 
@@ -109,7 +110,7 @@ class Loop:
             crown(state, part, evaluation)
             self._observer.evaluations(len(archive), best_speedup(self.named()))
         now = time.monotonic()
-        state.seconds = self._before + now - self._started
+        state.seconds = self._before + clock() - self._started
         state.model_calls, state.model_seconds = (
             self._context.model_use.calls,
             self._context.model_use.seconds,

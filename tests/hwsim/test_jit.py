@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from hwsim.jit import before_compiling, kernel
+from hwsim.jit import before_compiling, clock, kernel
 
 ROOT = Path(__file__).resolve().parents[2]
 HELPER = """
@@ -43,7 +44,7 @@ def answer(pair: Pair) -> int:
 print(answer(Pair(3, 4)), sum(answer.stats.cache_hits.values()))
 """
 LISTENER = """
-from hwsim.jit import before_compiling, kernel
+from hwsim.jit import before_compiling, clock, kernel
 from helper import twice
 told = []
 with before_compiling(told.append):
@@ -113,3 +114,21 @@ def test_a_listener_is_forgotten_when_its_block_ends():
         pass
     assert nowhere("later")(1) == 2
     assert told == []
+
+
+def test_the_clock_stands_still_while_kernels_are_compiled(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "slow_to_compile.py").write_text(
+        "from hwsim.jit import kernel\n\n@kernel\ndef inner(x):\n    return x + 1\n\n"
+        "@kernel\ndef outer(x):\n    return inner(x) * 2\n"
+    )
+    from slow_to_compile import outer
+
+    wall, own = time.monotonic(), clock()
+    assert outer(3) == 8
+    compiled = time.monotonic() - wall - (clock() - own)
+    assert 0.5 * (time.monotonic() - wall) < compiled <= time.monotonic() - wall
+    wall, own = time.monotonic(), clock()
+    time.sleep(0.3)
+    assert outer(3) == 8
+    assert clock() - own == pytest.approx(time.monotonic() - wall, abs=0.1)
