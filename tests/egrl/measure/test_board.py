@@ -217,13 +217,13 @@ def test_numbers_are_noise_once_a_board_has_answered():
 
 
 def test_what_a_board_says_instead_of_a_first_answer_is_shown_while_it_is_waited_for(monkeypatch):
-    monkeypatch.setattr("egrl.measure.board_process.QUOTED_AFTER_S", 0.5)
+    monkeypatch.setattr("egrl.measure.board_process.QUOTED_AFTER_S", 2.0)
     board = BoardProcess(["sh", "-c", "read request; echo hello; sleep 60"])
     with (
         pytest.warns(Notice, match=r"no answer such as .* waiting up to \d+ s more; it said: hello"),
         pytest.raises(BoardSilent, match="it said: hello"),
     ):
-        board.measure(REQUEST, 5.0)
+        board.measure(REQUEST, 10.0)
 
 
 def test_last_words_on_stdout_are_quoted_where_stderr_has_none():
