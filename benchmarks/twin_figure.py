@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,12 @@ def draw(lines: Sequence[Line], groups: Sequence[tuple[str, Sequence[str]]] = GR
     """A panel a group of boards; the lines are those that `benchmarks.twin` writes."""
     shown = [(title, [line for line in lines if line["kind"] in kinds]) for title, kinds in groups]
     shown = [(title, own) for title, own in shown if own]
+    methods = sorted({line["method"] for line in lines} - set(LEVELS))  # one look in every panel
     figure, grid = panel_grid(len(shown), 2, 3.6, "requests to the board", "speedup over the compiler")
     for axes, (title, own) in zip(grid, shown, strict=True):
-        boards = len({(line["workload"], line["kind"], line["board"]) for line in own})
+        boards = len({_board(line) for line in own})
         axes.set_title(f"{title}: {boards} simulated boards", fontsize=9)
-        _panel(axes, own)
+        _panel(axes, _everywhere(own), methods)
     limits = np.array([axes.get_ylim() for axes in grid])
     for axes in grid:
         axes.set_ylim(limits[:, 0].min(), limits[:, 1].max())
@@ -50,10 +52,22 @@ def draw(lines: Sequence[Line], groups: Sequence[tuple[str, Sequence[str]]] = GR
     return figure
 
 
-def _panel(axes: Axes, lines: Sequence[Line]) -> None:
-    methods = dict.fromkeys(line["method"] for line in lines if line["method"] not in LEVELS)
+def _everywhere(lines: Sequence[Line]) -> list[Line]:
+    """The lines of methods that were run on every board: means over different boards say nothing beside each other."""
+    boards = len({_board(line) for line in lines})
+    count = Counter(line["method"] for line in lines)
+    return [line for line in lines if count[line["method"]] == boards]
+
+
+def _board(line: Line) -> tuple[str, str, int]:
+    return line["workload"], line["kind"], line["board"]
+
+
+def _panel(axes: Axes, lines: Sequence[Line], methods: Sequence[str]) -> None:
     for number, method in enumerate(methods):
         own = [line for line in lines if line["method"] == method]
+        if not own:
+            continue
         marks = {mark: found for mark in MARKS if (found := mean(own, mark)) is not None}
         axes.plot(
             list(marks),

@@ -33,12 +33,15 @@ def test_the_figure_of_the_twin_shows_a_mark_only_where_every_board_has_it():
         line("twin", 1, m50=1.44),
         line("rules", 0, m50=1.1),
         line("rules", 1, m50=1.1),
+        line("ea", 1, m50=2.0),
         line("twin", 0, "queues", m50=1.5),
     ]
     figure = twin_figure.draw(lines)
     first, second = figure.axes
     assert [axes.get_title()[-18:] for axes in figure.axes] == ["2 simulated boards", "1 simulated boards"]
     drawn = {label: line for line in first.lines if (label := line.get_label())}
+    assert "ea" not in drawn  # not on every board
     np.testing.assert_allclose(drawn["twin"].get_xydata(), [[50, 1.2]])
     np.testing.assert_allclose(drawn["the rules, measured"].get_ydata(), 1.1)
+    assert second.lines[0].get_color() == drawn["twin"].get_color()
     np.testing.assert_allclose(second.lines[0].get_xydata(), [[50, 1.5]])
