@@ -1,12 +1,13 @@
-"""What a GPU changes: the learning side of each method on the processor and on the GPU, in the same process.
+"""What a GPU changes: the learning side of each method on the processor and on the GPU.
 
     python -m benchmarks.device [--device cuda] [--threads 8] [--only parts,runs,games] [--repeat 5] [--gens 6]
 
 `parts`: ten actors and one SAC update, on chains of the sizes of `benchmarks/learning.py` (whole graphs, no roles).
 `runs`: seconds a generation of `egrl run`, read from metrics.csv without the first generation; each run is a process.
-`games`: the searches and the gradient steps of `muzero`.
+`games`: a slice of `muzero`, its moves and its gradient steps.
 
-The two devices take turns; times are medians; the last column is how many times as fast the GPU is.
+In `parts` and `games` the two devices take turns and times are medians. The last column is how many times as fast the
+GPU is.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,24 +25,22 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.learning import CHOICES, FEATURES, HEADS, MEMBERS, chain, learner, minibatch, seconds
 from benchmarks.scale import workload
 from egrl.core.archive import Archive
 from egrl.core.method import Context
-from egrl.methods.hybrid.sac import Sac, SacConfig
-from egrl.methods.hybrid.transitions import Task, Transitions
+from egrl.methods.hybrid.sac import SacConfig
 from egrl.methods.muzero.agent import Agent
 from egrl.methods.muzero.config import PlayConfig
 from egrl.methods.muzero.method import game_of
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.problem import MmapProblem
-from policies.critic import CriticConfig
 from policies.graph import Graph
 from policies.graph_unet import GraphUNetConfig, draw_weights
 from policies.stacked import StackedActor
 from workloads.load_program import load_program
 
 CPU = "cpu"
-FEATURES, HEADS, CHOICES, MEMBERS = 21, 2, 3, 10
 NODES = (376, 10_000, 100_000)
 PAPER_PPO = ("--method", "ppo", "--preset", "paper")
 RUNS: dict[str, tuple[str, ...]] = {
@@ -62,15 +60,6 @@ PROGRAM = "alexnet_train_batch_32"
 SLICES = 3
 
 
-def seconds(action: Callable[[], object], device: str) -> float:
-    """Wall-clock seconds of one call, the device's work included."""
-    begin = time.perf_counter()
-    action()
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
-    return time.perf_counter() - begin
-
-
 def print_row(name: str, on_cpu: float, on_device: float) -> None:
     """A row of the table."""
     print(f"| {name} | {on_cpu:.4f} | {on_device:.4f} | {on_cpu / on_device:.1f} |", flush=True)
@@ -86,22 +75,18 @@ def in_turn(name: str, actions: dict[str, Callable[[], object]], repeat: int) ->
 
 
 def actors_and_update(nodes: int, device: str) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Ten actors on a chain with a fifth as many skip edges, and one SAC update there."""
+    """Ten actors on a chain with skip edges, and one SAC update there."""
     rng = np.random.default_rng(0)
-    line = np.stack([np.arange(nodes - 1), np.arange(1, nodes)])
-    edges = np.concatenate([line, rng.integers(0, nodes, (2, nodes // 5))], axis=1)
-    graph = Graph.build(edges, nodes).on(torch.device(device))
-    x = rng.random((nodes, FEATURES), dtype=np.float32)
-    batch = SacConfig().batch
-    action = rng.integers(0, CHOICES, (batch, nodes, HEADS)).astype(np.int16)
-    memories = Transitions(x, action, rng.random(batch, dtype=np.float32), x, np.ones(batch, dtype=bool))
+    graph = Graph.build(chain(nodes, rng), nodes).on(torch.device(device))
+    memories = minibatch(nodes, SacConfig().batch, rng)
     counts = np.full((nodes, HEADS), CHOICES, dtype=np.int16)
-    config = GraphUNetConfig()
-    stacked = StackedActor(config, FEATURES, HEADS, CHOICES, device)
-    weights = np.stack([draw_weights(stacked.weight_format, config, rng) for _ in range(MEMBERS)])
-    task = Task(graph, counts, np.ones((nodes, HEADS), dtype=bool))
-    sac = Sac(config, CriticConfig(), SacConfig(), task, FEATURES, rng, device=device)
-    return lambda: stacked.probabilities(weights, x, graph, counts), lambda: sac.update(memories, rng)
+    stacked = StackedActor(GraphUNetConfig(), FEATURES, HEADS, CHOICES, device)
+    weights = np.stack([draw_weights(stacked.weight_format, stacked.config, rng) for _ in range(MEMBERS)])
+    sac = learner(nodes, graph, rng, device)
+    return (
+        lambda: stacked.probabilities(weights, memories.x, graph, counts),
+        lambda: sac.update(memories, rng),
+    )
 
 
 def parts(options: argparse.Namespace) -> None:
@@ -134,7 +119,7 @@ def runs(options: argparse.Namespace) -> None:
 
 
 def games(options: argparse.Namespace) -> None:
-    """What `muzero` does in a slice, of the default size and of one with more and larger networks."""
+    """What `muzero` does in a slice, with the default number of games and with 256."""
     problem = MmapProblem(load_program(PROGRAM), load_chip("tpuv4i"))
     for name, config in {"default": PlayConfig(), "256 games": PlayConfig(slots=256)}.items():
         made: dict[str, Agent] = {}

@@ -1,7 +1,7 @@
 """Time what EGRL's learning side spends a generation on, beside a straightforward form of each.
 
-    python benchmarks/learning.py [--nodes 376] [--threads 2] [--repeat 15] [--device cpu]
-    python benchmarks/learning.py --scale
+    python -m benchmarks.learning [--nodes 376] [--threads 2] [--repeat 15] [--device cpu]
+    python -m benchmarks.learning --scale
 
 The graph is a chain with a fifth as many skip edges (376 nodes: the size of BERT). Times are the minimum and the
 median over the repetitions, both forms interleaved; a ratio is of the medians. `--scale` prints instead what a
@@ -19,8 +19,8 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from plain_pyg import PlainSac
 
+from benchmarks.plain_pyg import PlainSac
 from egrl.methods.hybrid.sac import Sac, SacConfig
 from egrl.methods.hybrid.transitions import Task, Transitions
 from policies.critic import CriticConfig
@@ -37,7 +37,7 @@ def seconds(action: Callable[[], object], device: str) -> float:
     """Wall-clock seconds of one call, the device's work included."""
     begin = time.perf_counter()
     action()
-    if device != "cpu":
+    if device.startswith("cuda"):
         torch.cuda.synchronize()
     return time.perf_counter() - begin
 
