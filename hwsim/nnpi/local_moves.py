@@ -132,7 +132,10 @@ def _repack(
     levels: int,
     draws: tuple[float, float, float, float],
 ) -> bool:
-    """Exchange the memory of one weight with that of several smaller ones, in place; False: there are none."""
+    """Exchange the memory of one weight with that of several smaller ones, in place; False: there are none.
+
+    `draws`, four random numbers, pick the weight, the other memory, where the search for others begins, and its stride.
+    """
     count = len(weight_ops)
     if count == 0:
         return False

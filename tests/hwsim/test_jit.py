@@ -44,7 +44,7 @@ def answer(pair: Pair) -> int:
 print(answer(Pair(3, 4)), sum(answer.stats.cache_hits.values()))
 """
 LISTENER = """
-from hwsim.jit import before_compiling, clock, kernel
+from hwsim.jit import before_compiling, kernel
 from helper import twice
 told = []
 with before_compiling(told.append):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import sys
 from pathlib import Path
 
@@ -65,3 +66,14 @@ def test_boards_are_told_how_busy_they_are(tmp_path, capsys):
 def test_what_is_no_run_is_refused(tmp_path, capsys):
     refuse(capsys, ["watch", str(tmp_path)], "run folder")
     refuse(capsys, ["watch", str(tmp_path), "--every", "0"], "--every")
+
+
+def test_a_bound_that_a_run_proved_at_its_end_is_shown(tmp_path, capsys):
+    run = tmp_path / "r"
+    argv = ["run", "--workload", "alexnet", "--chip", "edge", "--method", "random", "--evals", "4", "--quiet"]
+    assert main([*argv, "--out", str(run)]) == 0
+    summary = json.loads((run / "summary.json").read_text())
+    shown = f"{summary['baseline']['cost'] / summary['bound']:.4f}x"
+    assert said(capsys, run)[1].split()[3] == shown
+    (run / "summary.json").unlink()
+    assert said(capsys, run)[1].split()[3] == "–"
