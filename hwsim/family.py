@@ -49,7 +49,7 @@ class Model:
     Attributes:
         effects: those that are on.
         theta: float64 [P], the parameters.
-        residual: float64 [F], in units of `Family.places`, what each place adds beside the equations; None: nothing.
+        residual: float64 [F], in units of `Family.places`, what each place adds to the log cost; None: nothing.
         limit: of a family that `HasLimits`, what a mapping must keep to run; None: what is thought before any
             measurement.
     """
@@ -92,9 +92,10 @@ class Learnable(Protocol):
         """Costs float64 [B] without the residual, and d log cost / d theta, float64 [B, P]."""
 
     def places(self, mapping: Mapping16) -> Floats:
-        """float64 [B, F]: what each place of each decision may add to the cost, where the mapping has it; 0 elsewhere.
+        """float64 [B, F]: what each place of each decision may add to the log cost, where the mapping has it; else 0.
 
-        The size of an entry says how much would be no surprise: the cost of the tensor's traffic there.
+        The size of an entry says how much would be no surprise: the tensor's traffic there, as a share of the cost that
+        the description knows, never of what was measured, whose noise the residual would then explain.
         """
 
     def distance(self, one: Mapping16, other: Mapping16) -> Floats:

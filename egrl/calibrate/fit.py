@@ -71,7 +71,7 @@ class Fit:
         here = structure(inference, self.beliefs, at).evidence
         found = {}
         for effect in self.stack.effects:
-            gain = here - structure(inference, self.beliefs, at ^ {effect}).evidence
+            gain = here - structure(inference, self.beliefs, at ^ {effect}, at).evidence
             found[effect] = gain if effect in at else -gain
         return found
 

@@ -22,7 +22,7 @@ class Data:
     Attributes:
         mapping: int16 [M, N, H].
         log_cost: float64 [M].
-        places: float64 [M, F], `Learnable.places` as shares of the cost.
+        places: float64 [M, F], `Learnable.places`.
         residual_gram: float64 [M, M], covariance of a residual of size 1.
         distance_gram: float64 [M, M], covariance of what depends on the distance, of size 1.
     """
@@ -42,7 +42,7 @@ def gather(family: Learnable, mapping: Mapping16, cost: Floats, most: int = MOST
     if len(cost) > most:
         kept = thin(cost, most)
         mapping, cost = mapping[kept], cost[kept]
-    places = family.places(mapping) / cost[:, None]
+    places = family.places(mapping)
     distance = family.distance(mapping, mapping)
     return Data(mapping, np.log(cost), places, places @ places.T, closeness(distance))
 

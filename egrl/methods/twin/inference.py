@@ -20,6 +20,7 @@ log-normal priors.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,7 +35,7 @@ from hwsim.problem import Floats
 
 LEAST_LOG = -8.0
 """Of the logarithms of the scales."""
-NEWTON_STEPS, LEAST_STEP = 6, 0.05
+NEWTON_STEPS, LEAST_STEP, LEAST_GAIN = 12, 0.05, 1e-3
 TUNING_STEPS, SIMPLEX = 60, 0.5
 
 
@@ -104,6 +105,14 @@ class Linear:
         return found
 
 
+@dataclass(frozen=True)
+class Mode:
+    """The family at the most likely theta, and the log evidence of its effects."""
+
+    near: Linear
+    evidence: float
+
+
 class Inference:
     """One set of data under one family."""
 
@@ -151,8 +160,8 @@ class Inference:
         size = float(np.log(np.diag(root[0])).sum())
         return -0.5 * fit - size - 0.5 * len(target) * math.log(2 * math.pi)
 
-    def mode(self, effects: Effects, theta: Floats, scales: Scales) -> Linear:
-        """Gauss-Newton from `theta`, each step halved until the posterior rises."""
+    def mode(self, effects: Effects, starts: Sequence[Floats], scales: Scales) -> Mode:
+        """Gauss-Newton from the best of `starts` [P], each step halved until the posterior rises."""
         inverse = np.linalg.inv(self.unexplained(scales))
         spread = self.spread(scales)
 
@@ -160,8 +169,10 @@ class Inference:
             left = self.data.log_cost - at.predicted
             return float(0.5 * left @ inverse @ left + 0.5 * np.square(at.model.theta / spread).sum())
 
-        near = self.linear(effects, theta)
-        lowest = loss(near)
+        begun = [self.linear(effects, theta) for theta in starts]
+        losses = [loss(near) for near in begun]
+        lowest = min(losses)
+        near = begun[losses.index(lowest)]
         for _ in range(NEWTON_STEPS):
             weights = np.linalg.solve(self.covariance(near, scales), near.target(self.data))
             toward = spread**2 * (near.slope.T @ weights)
@@ -175,9 +186,21 @@ class Inference:
             else:
                 break
             gain, near, lowest = lowest - found, trial, found
-            if gain < 1e-3:
+            if gain < LEAST_GAIN:
                 break
-        return near
+        return Mode(near, self._at_mode(near, lowest, scales))
+
+    def _at_mode(self, near: Linear, loss: float, scales: Scales) -> float:
+        """Log evidence by Laplace's approximation, from the loss of the family itself.
+
+        At a mode it is that of the linear family (`evidence`), which hides the misfit where no mode was reached.
+        """
+        try:
+            root = cho_factor(self.covariance(near, scales), lower=True)
+        except LinAlgError:
+            return -math.inf
+        size = float(np.log(np.diag(root[0])).sum())
+        return -loss - size - 0.5 * len(self.data) * math.log(2 * math.pi)
 
     def tune(self, near: Linear, scales: Scales) -> Scales:
         """The scales of the highest evidence, under their priors."""

@@ -112,7 +112,7 @@ class Posterior:
         """Mean and standard deviation of the log cost of mappings [B, N, H], without noise: float64 [B] each."""
         inference, scales, data, near = self._inference, self.scales, self._inference.data, self.near
         cost, slope = inference.family.gradient(near.model, mapping)
-        places = inference.family.places(mapping) / cost[:, None]
+        places = inference.family.places(mapping)
         variance = inference.spread(scales) ** 2
         to_data = (slope * variance) @ near.slope.T + scales.residual**2 * (places @ data.places.T)
         to_data += scales.discrepancy**2 * closeness(inference.family.distance(mapping, data.mapping))
@@ -128,8 +128,8 @@ class Posterior:
     def joint(self, mapping: Mapping16) -> Floats:
         """Covariance of the log costs of mappings [B, N, H], without noise: float64 [B, B]."""
         inference, scales, data, near = self._inference, self.scales, self._inference.data, self.near
-        cost, slope = inference.family.gradient(near.model, mapping)
-        places = inference.family.places(mapping) / cost[:, None]
+        _, slope = inference.family.gradient(near.model, mapping)
+        places = inference.family.places(mapping)
         to_theta, distance = slope * inference.spread(scales) ** 2, inference.family.distance
         prior = to_theta @ slope.T + scales.residual**2 * (places @ places.T)
         prior += scales.discrepancy**2 * closeness(distance(mapping, mapping))
@@ -160,15 +160,15 @@ def fit(
     yield Posterior(inference, beliefs.scales, structures)
 
 
-def structure(inference: Inference, beliefs: Beliefs, effects: Effects) -> Structure:
-    """A set of effects at its mode, searched from where `beliefs` have it; they are brought up to date."""
-    start = beliefs.theta.get(effects)
-    if start is None:
-        start = np.zeros(len(inference.single))
-    near = inference.mode(effects, start, beliefs.scales)
-    beliefs.theta[effects] = near.model.theta
+def structure(
+    inference: Inference, beliefs: Beliefs, effects: Effects, like: Effects | None = None
+) -> Structure:
+    """A set of effects at its mode, searched from where `beliefs` have it or those `like` it; they are updated."""
+    known = [beliefs.theta[e] for e in (effects, like) if e in beliefs.theta]
+    mode = inference.mode(effects, known or [np.zeros(len(inference.single))], beliefs.scales)
+    beliefs.theta[effects] = mode.near.model.theta
     odds = FLIP_COST * len(effects ^ inference.family.nominal)
-    return Structure(near, inference.evidence(near, beliefs.scales) - odds)
+    return Structure(mode.near, mode.evidence - odds)
 
 
 def _search(inference: Inference, beliefs: Beliefs) -> Iterator[None]:
@@ -183,7 +183,7 @@ def _search(inference: Inference, beliefs: Beliefs) -> Iterator[None]:
             if effects in seen:
                 continue
             yield None
-            seen[effects] = structure(inference, beliefs, effects)
+            seen[effects] = structure(inference, beliefs, effects, at)
             if seen[effects].evidence > seen[at].evidence:
                 at, improved = effects, True
     yield None

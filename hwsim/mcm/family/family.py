@@ -71,9 +71,10 @@ class McmFamily:
         return seconds, np.asarray((self._layout.matrix.T @ (slope / seconds[:, None]).T).T)
 
     def places(self, mapping: Mapping16) -> Floats:
-        """float64 [B, K C]: seconds that the busiest chip of the analytical model takes for the nodes of a kind."""
+        """float64 [B, K C]: the share of the nodes of a kind in what the busiest chip of the analytical model takes."""
         terms = self._layout.terms(frozenset(), np.zeros(len(self.parameters)), None)
-        return np.asarray(loads(self._tables, terms, _flat(mapping)).reshape(len(mapping), -1))
+        found = loads(self._tables, terms, _flat(mapping)).reshape(len(mapping), -1)
+        return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True), 1e-300))
 
     def distance(self, one: Mapping16, other: Mapping16) -> Floats:
         """float64 [A, B]: the share of the nodes that are elsewhere, by their work and their weights."""

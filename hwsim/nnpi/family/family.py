@@ -12,13 +12,15 @@ from hwsim.nnpi.family.cost import Tape, Terms, predictions
 from hwsim.nnpi.family.gradient import gradients
 from hwsim.nnpi.family.improve import anneal
 from hwsim.nnpi.family.terms import ACCESS_SHARE, EFFECTS, LAUNCH_S, Layout
-from hwsim.nnpi.rules import RULES, compile_map
+from hwsim.nnpi.rules import DEFAULT_RULE, RULES, compile_map
 from hwsim.nnpi.tables import Tables
 from hwsim.problem import Floats, Mapping16
 from workloads.workload import Workload
 
 COLD = 0.01
 """The last temperature of a local search, as a share of the first."""
+LEAST_S = 1e-300
+"""What takes no time at all takes so much, so that shares of it exist."""
 
 
 class NnpiFamily:
@@ -33,9 +35,14 @@ class NnpiFamily:
         np.add.at(moved[:, 1], tables.edge_source, tables.edge_bytes)
         access_s = ACCESS_SHARE * (tables.launch_s or LAUNCH_S)
         there_s = moved[:, :, None] * tables.inverse_bandwidth + 2.0 * access_s
-        self._place_s: Floats = np.where((sizes > 0)[:, :, None], there_s, 0.0)
-        slowest = self._place_s[:, :, 0]
-        self._weight: Floats = slowest / max(float(slowest.sum()), 1e-300)
+        place_s: Floats = np.where((sizes > 0)[:, :, None], there_s, 0.0)
+        slowest = place_s[:, :, 0]
+        self._weight: Floats = slowest / max(float(slowest.sum()), LEAST_S)
+        # Shares of one cost for all mappings: shares of the measured ones would hold the noise of the measurement,
+        # and a residual could explain it.
+        self._usual = compile_map(tables, RULES[DEFAULT_RULE])[None]
+        nominal = self._layout.terms(self.nominal, np.zeros(len(self.parameters)), np.zeros_like(place_s))
+        self._share: Floats = place_s / self._usual_s(nominal)
 
     @property
     def parameters(self) -> Sequence[Parameter]:
@@ -52,10 +59,16 @@ class NnpiFamily:
         """Those that are on in the chip file."""
         return self._layout.nominal()
 
+    def _usual_s(self, terms: Terms) -> float:
+        """Seconds of the compiler's mapping."""
+        return max(float(predictions(self._tables, terms, self._usual)[0]), LEAST_S)
+
     def _terms(self, model: Model) -> Terms:
-        shape = self._place_s.shape
-        at = np.zeros(shape) if model.residual is None else model.residual.reshape(shape) * self._place_s
-        return self._layout.terms(model.effects, model.theta, at)
+        terms = self._layout.terms(model.effects, model.theta, np.zeros_like(self._share))
+        if model.residual is None:
+            return terms
+        residual = model.residual.reshape(self._share.shape) * self._share
+        return terms._replace(residual_s=residual * self._usual_s(terms))
 
     def predict(self, model: Model, mapping: Mapping16) -> Floats:
         """Seconds float64 [B] of valid canonical mappings int16 [B, N, 2]."""
@@ -64,19 +77,19 @@ class NnpiFamily:
 
     def gradient(self, model: Model, mapping: Mapping16) -> tuple[Floats, Floats]:
         """Seconds float64 [B] without the residual, and d log seconds / d theta, float64 [B, P]."""
-        terms = self._layout.terms(model.effects, model.theta, np.zeros(self._place_s.shape))
-        tape = Tape.empty(mapping.shape[1], self._place_s.shape[2])
+        terms = self._layout.terms(model.effects, model.theta, np.zeros_like(self._share))
+        tape = Tape.empty(mapping.shape[1], self._share.shape[2])
         seconds, slope = gradients(self._tables, terms, np.ascontiguousarray(mapping), tape)
         return seconds, np.asarray((self._layout.matrix.T @ (slope / seconds[:, None]).T).T)
 
     def places(self, mapping: Mapping16) -> Floats:
-        """float64 [B, 2 N L]: seconds of the tensor's traffic in the memory where the mapping has it."""
-        there = mapping[:, :, :, None] == np.arange(self._place_s.shape[2])
-        return np.asarray((there * self._place_s).reshape(len(mapping), -1))
+        """float64 [B, 2 N L]: the tensor's traffic where the mapping has it, as a share of the compiler's mapping."""
+        there = mapping[:, :, :, None] == np.arange(self._share.shape[2])
+        return np.asarray((there * self._share).reshape(len(mapping), -1))
 
     def distance(self, one: Mapping16, other: Mapping16) -> Floats:
         """float64 [A, B]: the share of the traffic, as the slowest memory takes it, whose tensors lie elsewhere."""
-        levels = range(self._place_s.shape[2])
+        levels = range(self._share.shape[2])
         weight = self._weight.reshape(-1)
         flat, to = one.reshape(len(one), -1), other.reshape(len(other), -1)
         same = sum(((flat == m) * weight) @ (to == m).T.astype(np.float64) for m in levels)

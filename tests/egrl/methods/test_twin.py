@@ -82,6 +82,22 @@ def test_it_predicts_mappings_that_were_not_measured_and_knows_how_well(problem,
     assert 0.003 < posterior.scales.noise < 0.03
 
 
+def test_a_board_of_another_structure_is_not_taken_for_one_without_noise(problem, family):
+    """Where mappings matter less than any model of the family says, the residual is large, and the noise as it is."""
+    rows, unseen = mappings(problem, 120, 14), mappings(problem, 60, 15)
+    model = Model(family.nominal, np.zeros(len(family.parameters)))
+    exact = 0.3 * np.log(family.predict(model, rows))
+    noisy = np.exp(exact + 0.01 * np.random.default_rng(16).normal(size=len(rows)))
+    told = gather(family, rows, noisy)
+    np.testing.assert_array_equal(told.residual_gram, gather(family, rows, np.exp(exact)).residual_gram)
+    posterior = learn(family, rows, noisy)
+    assert 0.006 < posterior.scales.noise < 0.02
+    mean, doubt = posterior.predict(unseen)
+    off = (mean - 0.3 * np.log(family.predict(model, unseen))) / doubt
+    assert abs(np.mean(off)) < 1.0
+    assert np.std(off) < 2.0
+
+
 @pytest.mark.parametrize("missing", ["", "prefetch"])
 def test_it_finds_the_effect_that_the_board_has_not(problem, family, missing):
     rows = mappings(problem, 100, 5)
@@ -99,7 +115,7 @@ def test_samples_have_the_mean_and_the_spread_of_the_posterior(problem, family):
     near, models = posterior.near, [posterior.sample(rng) for _ in range(400)]
     _, slope = family.gradient(near.model, unseen)
     cost = family.predict(near.model, unseen)
-    places = family.places(unseen) / cost[:, None]
+    places = family.places(unseen)
     drawn = np.array(
         [
             np.log(cost) + slope @ (model.theta - near.model.theta) + places @ model.residual
@@ -117,7 +133,8 @@ def test_the_mode_is_where_the_posterior_is_flat(problem, family):
     rows = mappings(problem, 30, 12)
     cost = family.predict(truth(family, 13), rows)
     inference, scales = Inference(family, gather(family, rows, cost)), Scales(noise=0.02)
-    near = inference.mode(family.nominal, np.zeros(len(family.parameters)), scales)
+    mode = inference.mode(family.nominal, [np.zeros(len(family.parameters))], scales)
+    near = mode.near
     left = inference.data.log_cost - near.predicted
     inverse = np.linalg.inv(inference.unexplained(scales))
 
@@ -131,6 +148,19 @@ def test_the_mode_is_where_the_posterior_is_flat(problem, family):
         step = 0.02 * rng.normal(size=len(near.model.theta))
         assert loss(near.model.theta + step) > loss(near.model.theta) - 0.02 * abs(loss(near.model.theta))
     assert np.abs(left).max() < 0.2
+    assert abs(mode.evidence - inference.evidence(near, scales)) < 0.1
+    again = inference.mode(family.nominal, [np.zeros(len(near.model.theta)), near.model.theta], scales)
+    assert again.evidence > mode.evidence - 0.01  # from the better start
+
+
+def test_evidence_where_no_mode_was_reached_counts_the_misfit(problem, family, monkeypatch):
+    rows = mappings(problem, 30, 12)
+    cost = family.predict(truth(family, 13), rows)
+    inference, scales = Inference(family, gather(family, rows, cost)), Scales(noise=0.005, residual=0.01)
+    start = [np.zeros(len(family.parameters))]
+    reached = inference.mode(family.nominal, start, scales).evidence
+    monkeypatch.setattr("egrl.methods.twin.inference.NEWTON_STEPS", 0)
+    assert inference.mode(family.nominal, start, scales).evidence < reached - 100
 
 
 def test_thinning_keeps_the_best_half_and_an_even_choice_of_the_rest():

@@ -125,7 +125,8 @@ def test_a_residual_slows_the_nodes_of_a_kind_on_a_chip(problem, family):
     residual.reshape(-1, problem.tables.chips)[:, busiest] = 0.25
     plain = family.predict(nominal(family), rows[:1])
     with_it = family.predict(replace(nominal(family), residual=residual), rows[:1])
-    np.testing.assert_allclose(with_it, plain + places[:1] @ residual, rtol=1e-12)
+    np.testing.assert_allclose(places.sum(axis=1), 1.0)
+    np.testing.assert_allclose(with_it, plain * (1 + places[:1] @ residual), rtol=1e-12)
     assert with_it[0] > plain[0]
 
 

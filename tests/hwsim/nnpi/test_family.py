@@ -172,7 +172,8 @@ def test_a_residual_adds_what_its_place_says():
     residual = rng.normal(0.0, 0.1, places.shape[1])
     plain = family.predict(nominal(family), rows)
     with_it = family.predict(replace(nominal(family), residual=residual), rows)
-    np.testing.assert_allclose(with_it, plain + places @ residual, rtol=1e-12)
+    usual_s = family.predict(nominal(family), problem.baseline.mapping[None])
+    np.testing.assert_allclose(with_it, plain + usual_s * (places @ residual), rtol=1e-12)
     live = problem.space.live.sum()
     assert ((places > 0).sum(axis=1) == live).all()
 
