@@ -11,6 +11,7 @@ import click
 from egrl.cli import flags
 from egrl.cli.output import interrupted, sayer
 from egrl.core.budget import Budget
+from workloads.errors import InputError
 
 EVALS = 4000
 """Evaluations of each run, where no budget is given."""
@@ -62,6 +63,11 @@ def command(
     from egrl.compare import report as comparison_report
     from egrl.compare import statistics as comparison
 
+    chosen = several(methods, "--methods")
+    if "auto" in chosen:
+        raise InputError(
+            "--methods: expected names of `egrl list methods`, found 'auto', which is another for each problem"
+        )
     folder = Path(out)
     limits = {"gens": gens, "evals": options["evals"], "seconds": options["seconds"]}
     given = {name: value for name, value in limits.items() if value is not None}
@@ -69,7 +75,7 @@ def command(
 
     document = comparison_report.compare(
         several_workloads(workloads, "--workload"),
-        several(methods, "--methods"),
+        chosen,
         seeds,
         folder,
         options,

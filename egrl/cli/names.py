@@ -42,10 +42,12 @@ def message_of(error: click.ClickException) -> str:
     if context is None:
         return text
     if isinstance(error, click.NoSuchOption):
+        elsewhere = _commands_with(error.option_name, context)
         known = [name for each in context.command.get_params(context) for name in each.opts]
+        like = f", an option of {', '.join(elsewhere)}" if elsewhere else hint(error.option_name, known)
         return (
             f"{context.command_path}: expected an option of `{context.command_path} --help`, found"
-            f" {error.option_name}{hint(error.option_name, known)}"
+            f" {error.option_name}{like}"
         )
     if isinstance(error, click.MissingParameter) and error.param is not None:
         what = getattr(error.param, "help", None)
@@ -57,6 +59,17 @@ def message_of(error: click.ClickException) -> str:
         return f"{context.command_path}: {text}"
     usage = " ".join([context.command_path, *context.command.collect_usage_pieces(context)])
     return f"{text}; expected {usage}"
+
+
+def _commands_with(option: str, context: click.Context) -> list[str]:
+    """The other commands that have an option, as they are called; none where they are too many to say."""
+    root, found = context.find_root(), []
+    if isinstance(root.command, click.Group):
+        for name in root.command.list_commands(root):
+            command = root.command.get_command(root, name)
+            if command is not None and any(option in each.opts for each in command.params):
+                found.append(f"`{root.command_path} {name}`")
+    return found if len(found) <= 3 else []
 
 
 def _expected(message: str) -> str:

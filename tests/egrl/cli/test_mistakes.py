@@ -176,6 +176,12 @@ MISTAKES = [
         "expected one of --gens, --evals and --seconds, found --evals, --seconds",
     ),
     (
+        "compare --workload bert --methods ea,auto --out c",
+        "auto",
+        "--methods: expected names of `egrl list methods`, found 'auto', which is another for each problem",
+    ),
+    ("run --dim batch=1", "--dim", "found --dim, an option of `egrl export`, `egrl import`"),
+    (
         "compare --workload bert --methods random --out c --job 2",
         "--job",
         "egrl compare: expected an option of `egrl compare --help`, found --job; did you mean --jobs?",
