@@ -6,7 +6,8 @@
 Each line of FILE is one method on one board; what is there is not run again, and the table of all is printed at the
 end. Every measurement is counted: rules, baseline, and the confirmations with which each method chooses its champion
 at each mark (its best few measured again, in the same way for all). Champions are judged without noise. `reachable` is
-a long search on the noise-free board itself, `egrl-alone` is `egrl` without the twin.
+a long search on the noise-free board itself, `egrl-alone` is `egrl` without the twin. A workload may be a file that
+`egrl import` made.
 """
 
 from __future__ import annotations
@@ -179,8 +180,8 @@ def main() -> None:
     parser.add_argument("--twin-requests", type=int, default=400)
     options = parser.parse_args()
     lines = Lines(options.out, ("workload", "kind", "board", "method"))
-    for name in options.workloads.split(","):
-        problem = NnpiProblem(load(name), load_chip("nnpi"))
+    for given in options.workloads.split(","):
+        problem, name = NnpiProblem(load(given), load_chip("nnpi")), Path(given).stem
         for number in range(options.boards):
             for kind in options.kinds.split(","):
                 for method in options.methods.split(","):
