@@ -110,12 +110,18 @@ class ProgressBar:
 
 
 def best_text(row: Mapping[str, Any], digits: int = 3) -> str:
-    """The best of a row of metrics: on a noisy board what holds of it, with its interval, once that is known."""
+    """The best of a row of metrics: on a noisy board what holds of it, with its interval, once that is known.
+
+    With its reward, where that is not the squared speedup: then the reward chose it.
+    """
     value, low, high = (float(row.get(name, math.nan)) for name in CONFIRMED)
-    if math.isnan(value):
-        measured = " as measured" if CONFIRMED[0] in row else ""
-        return f"best {float(row['best_speedup']):.{digits}f}x{measured}"
-    return f"confirmed {value:.{digits}f}x ({low:.{digits}f} to {high:.{digits}f})"
+    if not math.isnan(value):
+        return f"confirmed {value:.{digits}f}x ({low:.{digits}f} to {high:.{digits}f})"
+    speedup = float(row["best_speedup"])
+    text = f"best {speedup:.{digits}f}x" + (" as measured" if CONFIRMED[0] in row else "")
+    reward = float(row.get("best_reward", math.nan))
+    own = math.isfinite(reward) and speedup > 0 and not math.isclose(reward, speedup**2, rel_tol=1e-6)
+    return f"{text}, reward {reward:.4f}" if own else text
 
 
 def note(text: str, quiet: bool) -> None:

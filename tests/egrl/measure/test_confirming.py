@@ -133,6 +133,8 @@ def test_people_are_shown_what_holds(tmp_path):
     assert best_text(row) == "confirmed 1.050x (1.010 to 1.090)"
     assert best_text(row | dict.fromkeys(CONFIRMED, "nan")) == "best 1.200x as measured"
     assert best_text({"best_speedup": "1.2"}, 4) == "best 1.2000x"
+    assert best_text({"best_speedup": "1.2", "best_reward": "1.44"}) == "best 1.200x"
+    assert best_text({"best_speedup": "1.2", "best_reward": "0.95"}) == "best 1.200x, reward 0.9500"
     search(Board(0.05), gens=4, out=tmp_path / "r")
     run = PastRun.read(tmp_path / "r")
     (band,) = draw([run]).numbers["curves"]
