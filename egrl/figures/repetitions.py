@@ -130,7 +130,7 @@ def _kept_files(problem: str) -> list[str]:
 
 def _different(expected: str, left: tuple[PlottedRun, Any], right: tuple[PlottedRun, Any]) -> InputError:
     return InputError(
-        f"plot: expected runs of {expected}, found {left[1]} ({left[0].path}) and {right[1]} ({right[0].path})"
+        f"expected runs of {expected}, found {left[1]} ({left[0].path}) and {right[1]} ({right[0].path})"
     )
 
 

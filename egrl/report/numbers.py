@@ -13,7 +13,7 @@ BYTES = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 def unit_for(most: float, unit: str) -> tuple[float, str]:
     """The size and the name of the unit in which numbers up to `most` read best."""
     table = {"s": SECONDS, "B": BYTES}.get(unit)
-    if table is None:
+    if table is None or most == 0:
         return 1.0, unit
     return next(((size, name) for size, name in table if abs(most) >= size), table[-1])
 

@@ -265,7 +265,7 @@ def test_the_first_sentence():
 
 def test_numbers_are_in_the_unit_that_reads_best():
     assert [text(v, "B") for v in (0, 1536, 3 * 2**20)] == ["0 B", "1.5000 KiB", "3 MiB"]
-    assert [text(v, "s") for v in (2e-5, 1.25)] == ["20.00 us", "1.2500 s"]
+    assert [text(v, "s") for v in (0.0, 2e-5, 1.25)] == ["0 s", "20.00 us", "1.2500 s"]
     assert text(None) == "–"
 
 
