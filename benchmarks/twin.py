@@ -39,7 +39,13 @@ RATIOS = (
     *((50, "ea", 2100), (100, "ea", 100), (100, "ea", 1050), (100, "ea", 2100), (200, "ea", 200)),
     *((400, "ea", 400), (400, "ea", 2100), (2100, "ea", 2100)),
     *((100, "annealing", 2100), (100, "nevergrad", 2100), (100, "optuna", 400), (100, "exact", 50)),
-    *((100, "rules", 50), (200, "rules", 50), (400, "rules", 50), (2100, "rules", 50), (400, "reachable", 2100)),
+    *(
+        (100, "rules", 50),
+        (200, "rules", 50),
+        (400, "rules", 50),
+        (2100, "rules", 50),
+        (400, "reachable", 2100),
+    ),
 )
 """Of the twin: its requests, a rival, and the rival's (the marks of one mapping alone are 50 and 2,100)."""
 FEW = ("twin", "egrl", "egrl-alone", "optuna")

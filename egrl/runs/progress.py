@@ -16,7 +16,7 @@ from egrl.core.budget import Budget
 from egrl.core.executor import CONFIRMED
 from egrl.core.log import LOG
 from egrl.core.recorder import Observer
-from hwsim.jit import before_compiling
+from hwsim.jit import before_compiling, clock
 
 SLOW_SECONDS = 1.0  # what takes longer is announced
 
@@ -41,7 +41,7 @@ class ProgressBar:
         """`known`: evaluations that were made before."""
         from tqdm import tqdm
 
-        self._known, self._count, self._started = known, known, time.monotonic()
+        self._known, self._count, self._started = known, known, clock()
         self._phase, self._row = "", ""
         time_limit = "" if budget.seconds is None else f" of {tqdm.format_interval(budget.seconds)}"
         self._plain = f"{{desc}}: {{n_fmt}} evals [{{elapsed}}{time_limit}]{{postfix}}"
@@ -77,7 +77,7 @@ class ProgressBar:
 
     def generation(self, row: dict[str, Any]) -> None:
         """Show the latest generation."""
-        rate = (self._count - self._known) / max(1e-9, time.monotonic() - self._started)
+        rate = (self._count - self._known) / max(1e-9, clock() - self._started)
         champion = row["champion_source"] or "nobody"
         self._row = (
             f"{best_text(row)} by {champion}, {row['valid_fraction']:.0%} valid, "
@@ -90,14 +90,20 @@ class ProgressBar:
         if self._phase:
             self._bar.bar_format = self._plain
         if force:
+            self._leave_out_compiling()
             with contextlib.suppress(OSError):
                 self._bar.refresh()
 
     def _update(self, new: int) -> None:
+        self._leave_out_compiling()
         try:
             self._bar.update(new)
         except OSError:  # stderr is closed or full: the run matters more than its progress line
             self._bar.disable = True
+
+    def _leave_out_compiling(self) -> None:
+        """Show the time that a limit in seconds counts."""
+        self._bar.start_t = time.time() - (clock() - self._started)
 
     def __enter__(self) -> ProgressBar:
         return self

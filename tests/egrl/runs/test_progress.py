@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from egrl import api, subjects
+from egrl.core.budget import Budget
 from egrl.runs import begin, prepare, progress
 
 LINE = "egrl: compiling kernels (once for each part that is used) …\n"
@@ -65,3 +66,17 @@ def test_what_takes_long_is_said(capsys, monkeypatch, seconds, said):
     with progress.note_if_slow("proving a bound, 10 s at most", quiet=False):
         time.sleep(0.2)
     assert capsys.readouterr().err == ("egrl: proving a bound, 10 s at most\n" if said else "")
+
+
+@pytest.mark.parametrize("phase", [False, True])
+def test_the_bar_shows_the_seconds_that_a_limit_counts(capsys, monkeypatch, phase):
+    now = [100.0]
+    monkeypatch.setattr(progress, "clock", lambda: now[0])
+    with progress.ProgressBar("bert ea", Budget(None, 30.0), 0) as bar:
+        bar._bar.mininterval = 0.0
+        now[0] += 12.0
+        if phase:
+            bar.phase("gradient steps")
+        else:
+            bar.evaluations(7, 1.01)
+    assert "[00:12 of 00:30]" in capsys.readouterr().err
