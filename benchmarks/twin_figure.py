@@ -35,11 +35,14 @@ def mean(lines: Sequence[Line], mark: int) -> float | None:
 
 
 def draw(lines: Sequence[Line], groups: Sequence[tuple[str, Sequence[str]]] = GROUPS) -> Figure:
-    """A panel a group of boards; the lines are those that `benchmarks.twin` writes."""
+    """A panel a group of boards, and one of those that all methods saw; the lines are what `benchmarks.twin` writes."""
     shown = [(title, [line for line in lines if line["kind"] in kinds]) for title, kinds in groups]
     shown = [(title, own) for title, own in shown if own]
     methods = sorted({line["method"] for line in lines} - set(LEVELS))  # one look in every panel
-    figure, grid = panel_grid(len(shown), 2, 3.6, "requests to the board", "speedup over the compiler")
+    common = _all_methods(lines)
+    if common and any(len(_everywhere(own)) < len(own) for _, own in shown):
+        shown.append(("all rivals", common))
+    figure, grid = panel_grid(len(shown), 3, 3.6, "requests to the board", "speedup over the compiler")
     for axes, (title, own) in zip(grid, shown, strict=True):
         boards = len({_board(line) for line in own})
         axes.set_title(f"{title}: {boards} simulated boards", fontsize=9)
@@ -57,6 +60,15 @@ def _everywhere(lines: Sequence[Line]) -> list[Line]:
     boards = len({_board(line) for line in lines})
     count = Counter(line["method"] for line in lines)
     return [line for line in lines if count[line["method"]] == boards]
+
+
+def _all_methods(lines: Sequence[Line]) -> list[Line]:
+    """The lines of the boards that every method was run on."""
+    methods = {line["method"] for line in lines}
+    seen: dict[tuple[str, str, int], set[str]] = {}
+    for line in lines:
+        seen.setdefault(_board(line), set()).add(line["method"])
+    return [line for line in lines if seen[_board(line)] == methods]
 
 
 def _board(line: Line) -> tuple[str, str, int]:

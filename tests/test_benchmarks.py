@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from commands import module_of
 from players import agent, settings
 
@@ -37,11 +38,15 @@ def test_the_figure_of_the_twin_shows_a_mark_only_where_every_board_has_it():
         line("twin", 0, "queues", m50=1.5),
     ]
     figure = twin_figure.draw(lines)
-    first, second = figure.axes
-    assert [axes.get_title()[-18:] for axes in figure.axes] == ["2 simulated boards", "1 simulated boards"]
+    first, second, third = figure.axes
+    assert [axes.get_title()[-18:] for axes in figure.axes] == [f"{n} simulated boards" for n in (2, 1, 1)]
     drawn = {label: line for line in first.lines if (label := line.get_label())}
     assert "ea" not in drawn  # not on every board
     np.testing.assert_allclose(drawn["twin"].get_xydata(), [[50, 1.2]])
     np.testing.assert_allclose(drawn["the rules, measured"].get_ydata(), 1.1)
     assert second.lines[0].get_color() == drawn["twin"].get_color()
     np.testing.assert_allclose(second.lines[0].get_xydata(), [[50, 1.5]])
+    everybody = {
+        line.get_label(): line.get_ydata()[0] for line in third.lines
+    }  # board 1 alone has all methods
+    assert everybody == pytest.approx({"twin": 1.44, "ea": 2.0, "the rules, measured": 1.1})
