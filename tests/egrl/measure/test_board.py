@@ -217,13 +217,17 @@ def test_numbers_are_noise_once_a_board_has_answered():
 
 
 def test_what_a_board_says_instead_of_a_first_answer_is_shown_while_it_is_waited_for(monkeypatch):
-    monkeypatch.setattr("egrl.measure.board_process.QUOTED_AFTER_S", 2.0)
-    board = BoardProcess(["sh", "-c", "read request; echo hello; sleep 60"])
+    monkeypatch.setattr("egrl.measure.board_process.QUOTED_AFTER_S", 0.5)
+    board = BoardProcess(["sh", "-c", "echo hello; read request; sleep 60"])
+    board._process = board._start()
+    until = time.monotonic() + 60
+    while not board._said and time.monotonic() < until:  # a busy machine may start it late
+        time.sleep(0.01)
     with (
         pytest.warns(Notice, match=r"no answer such as .* waiting up to \d+ s more; it said: hello"),
         pytest.raises(BoardSilent, match="it said: hello"),
     ):
-        board.measure(REQUEST, 10.0)
+        board.measure(REQUEST, 8.0)
 
 
 def test_last_words_on_stdout_are_quoted_where_stderr_has_none():
