@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from egrl.measure import board_process
 from egrl.measure.board import Answer, BoardDied, BoardFailure, BoardSilent, answer_of, parse_answer
 from egrl.measure.board_process import BoardProcess
 from hwsim.problem import Status
@@ -217,12 +218,16 @@ def test_numbers_are_noise_once_a_board_has_answered():
 
 
 def test_what_a_board_says_instead_of_a_first_answer_is_shown_while_it_is_waited_for(monkeypatch):
-    monkeypatch.setattr("egrl.measure.board_process.QUOTED_AFTER_S", 0.5)
-    board = BoardProcess(["sh", "-c", "echo hello; read request; sleep 60"])
-    board._process = board._start()
-    until = time.monotonic() + 60
-    while not board._said and time.monotonic() < until:  # a busy machine may start it late
-        time.sleep(0.01)
+    monkeypatch.setattr(board_process, "QUOTED_AFTER_S", 0.5)
+    board = BoardProcess(["sleep", "60"])
+    start = board._start
+
+    def started():
+        process = start()
+        board._said += b"hello\n"  # as if read from it, however late a busy machine lets it speak
+        return process
+
+    monkeypatch.setattr(board, "_start", started)
     with (
         pytest.warns(Notice, match=r"no answer such as .* waiting up to \d+ s more; it said: hello"),
         pytest.raises(BoardSilent, match="it said: hello"),
