@@ -46,7 +46,6 @@ def test_the_figure_of_the_twin_shows_a_mark_only_where_every_board_has_it():
     np.testing.assert_allclose(drawn["the rules, measured"].get_ydata(), 1.1)
     assert second.lines[0].get_color() == drawn["twin"].get_color()
     np.testing.assert_allclose(second.lines[0].get_xydata(), [[50, 1.5]])
-    everybody = {
-        line.get_label(): line.get_ydata()[0] for line in third.lines
-    }  # board 1 alone has all methods
+    # Board 1 alone has all methods.
+    everybody = {line.get_label(): line.get_ydata()[0] for line in third.lines}
     assert everybody == pytest.approx({"twin": 1.44, "ea": 2.0, "the rules, measured": 1.1})
