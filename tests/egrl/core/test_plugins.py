@@ -58,7 +58,7 @@ REFUSED = [
     ([*METHOD, "things:Unsettled"], "settings of which one has no default: Without.needed"),
     ([*METHOD, "things:UNSETTLED"], "settings of which one has no default: Without.needed"),
     ([*METHOD, "things:METHOD"], "--method things:METHOD cannot serve problem nnpi: it is a test"),
-    ([*METHOD, "climb:HillClimber", "--set", "method.changes=0"], "changes: expected greater than"),
+    ([*METHOD, "climb:HillClimber", "--set", "method.changes=0"], "changes: expected at least"),
     ([*PROBLEM, "things:number"], "expected a ProblemEntry, a ProblemDefinition, or what makes a Problem"),
     ([*PROBLEM, "things:one_argument"], "(workload, chip) or (workload, chip, config: a dataclass)"),
     ([*PROBLEM, "things:no_problem"], "found int without about, space, baseline, evaluate, judge"),

@@ -301,9 +301,9 @@ def test_a_pass_of_dynamic_programming_makes_each_plan_of_the_best_parts():
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("method.s=0", "greater than or equal to 1"),
+        ("method.s=0", "at least 1"),
         ("method.delta=1.0", "less than 1"),
-        ("method.delta=0.0", "greater than 0"),
+        ("method.delta=0.0", "more than 0"),
         ("method.vertices=derivation", "problem nnpi has no derivation"),
         ("method.vertices=domains", "problem nnpi has no domains"),
     ],
