@@ -21,7 +21,6 @@ from egrl.core.proposals import Proposals
 from egrl.core.recorder import Memory
 from egrl.measure.told import TOLD, ToldSeconds
 from egrl.runs.config import SEARCH_OPTIONS
-from egrl.runs.progress import Silent
 from egrl.runs.result import Result
 from egrl.runs.run import reopen
 from egrl.runs.summary import summarise
@@ -127,9 +126,8 @@ class Search:
             self._external,
             Budget(0, None, options.generation_evals),
             run.folder or self._memory,
-            Silent(),
-            run.state,
-            options.checkpoint_seconds,
+            state=run.state,
+            checkpoint_seconds=options.checkpoint_seconds,
         )
         self._told = ToldSeconds(self.problem)
         self._closed, self._written = False, (-1, -1)

@@ -27,16 +27,13 @@ OnGeneration = Callable[[Mapping[str, Any]], Any]
 """Gets the row of metrics of each generation; the run stops if it returns something true."""
 
 
-class _Asking:
-    """An observer that also calls `on_generation`, and knows whether that wants the run to stop."""
+class _Asking(Observer):
+    """Calls `on_generation`, and knows whether that wants the run to stop."""
 
-    def __init__(self, observer: Observer, on_generation: OnGeneration | None) -> None:
-        self._observer, self._call = observer, on_generation
-        self.phase, self.evaluations = observer.phase, observer.evaluations
-        self.stops = False
+    def __init__(self, on_generation: OnGeneration | None) -> None:
+        self._call, self.stops = on_generation, False
 
-    def generation(self, row: dict[str, Any]) -> None:
-        self._observer.generation(row)
+    def generation(self, row: Mapping[str, Any]) -> None:
         if self._call is not None and self._call(row):
             self.stops = True
 
@@ -99,16 +96,16 @@ def _search(
     try:
         with (
             StopSignal("" if quiet else HINT) as stop,
-            progress.observer(title, budget, len(archive), quiet) as observer,
+            progress.observer(title, budget, len(archive), quiet) as bar,
         ):
-            asking = _Asking(observer, on_generation)
+            asking = _Asking(on_generation)
             reached = loop.search(
                 run.method,
                 context,
                 measure,
                 budget,
                 recorder,
-                observer=asking,
+                observers=(bar, asking),
                 state=run.state,
                 stop=lambda: stop() or asking.stops,
                 checkpoint_seconds=options.checkpoint_seconds,

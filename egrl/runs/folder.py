@@ -146,7 +146,7 @@ class RunFolder:
 
     # ---- growing files
 
-    def append_metrics(self, row: Mapping[str, Any]) -> None:
+    def generation(self, row: Mapping[str, Any]) -> None:
         """One generation; see `MetricsFile.append`."""
         self._hold()
         self._metrics.append(row)

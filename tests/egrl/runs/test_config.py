@@ -97,7 +97,7 @@ def test_search_takes_every_option_of_a_run_each_stated_with_its_meaning():
     text = " ".join(inspect.getdoc(api.search).split())
     arguments = set(inspect.signature(api.search).parameters) - {"options"}
     options = {entry.name for entry in dataclasses.fields(RunOptions)}
-    assert api.OPTIONS == options - arguments
+    assert options - arguments == api.OPTIONS
     assert set(config.SEARCH_OPTIONS) < api.OPTIONS
     assert all(typed_tables.meanings(RunOptions)[name] for name in options)
     assert all(f" {name}: " in text for name in arguments)
