@@ -21,7 +21,7 @@ from egrl.calibrate.stack import Stack
 from egrl.methods.twin.data import Data, gather
 from egrl.methods.twin.inference import Inference
 from egrl.methods.twin.posterior import Beliefs, Posterior, fit, structure
-from hwsim.family import CanDescribe, Effects, Estimate, Family, HasFamily, Model
+from hwsim.family import Effects, Estimate, Family, HasFamily, Model
 from hwsim.problem import Floats, Mapping16
 
 Z90 = 1.645
@@ -96,7 +96,7 @@ def fit_of(networks: Sequence[Network], effects: Sequence[str] | None, like: Fit
 def describable(networks: Sequence[Network]) -> Sequence[str]:
     """The effects that a description can have."""
     problem = networks[0].problem
-    assert isinstance(problem, CanDescribe)
+    assert isinstance(problem, HasFamily)
     return problem.describable
 
 
@@ -160,7 +160,7 @@ def described(networks: Sequence[Network], found: Fit, name: str) -> tuple[list[
     predicted, text = [], ""
     estimates, effects = shared(found), found.posterior.effects
     for network in networks:
-        assert isinstance(network.problem, CanDescribe)
+        assert isinstance(network.problem, HasFamily)
         problem, text = network.problem.described(estimates, effects, name)
         assert isinstance(problem, HasFamily)
         predicted.append(_simulated(problem.family, network.mapping))
@@ -170,7 +170,7 @@ def described(networks: Sequence[Network], found: Fit, name: str) -> tuple[list[
 def check_name(networks: Sequence[Network], name: str) -> None:
     """InputError where a description cannot have that name."""
     problem = networks[0].problem
-    assert isinstance(problem, CanDescribe)
+    assert isinstance(problem, HasFamily)
     problem.described({}, networks[0].family.nominal, name)
 
 

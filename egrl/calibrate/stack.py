@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.family import Learnable, Model, Parameter
+from hwsim.family import Effects, Learnable, Model, Parameter
 from hwsim.problem import Floats, Mapping16
 
 
-class Stack:
+class Stack(Learnable):
     """See `hwsim.family.Learnable`.
 
     Attributes:
@@ -23,6 +23,10 @@ class Stack:
         effects: those that may be flipped.
         nominal: those of the description.
     """
+
+    parameters: Sequence[Parameter] = ()
+    effects: Sequence[str] = ()
+    nominal: Effects = frozenset()
 
     def __init__(
         self,
@@ -50,7 +54,7 @@ class Stack:
                     parameters.append(parameter)
                     network.append(number)
             self._columns.append(np.array(columns, np.int64))
-        self.parameters: Sequence[Parameter] = tuple(parameters)
+        self.parameters = tuple(parameters)
         self.network: NDArray[np.int64] = np.array(network, np.int64)
 
     def rows(self, mappings: Sequence[Mapping16]) -> Mapping16:

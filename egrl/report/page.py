@@ -13,7 +13,7 @@ from egrl.report.searching import searching, settings
 from egrl.report.several import compared
 from egrl.runs.past import PastRun
 from egrl.runs.words import about_of
-from hwsim.capabilities import HasParts, HasPlacement
+from hwsim.capabilities import HasPlacement
 from hwsim.sections import Bars, HasSections, Section
 
 MOST_BYTES = 5_000_000
@@ -49,7 +49,7 @@ def sections(run: PastRun) -> list[Section]:
         if isinstance(problem, HasSections):
             found += problem.sections(best)
         found += memory(problem, best)
-        if not isinstance(problem, HasPlacement | HasParts):  # their choices are moves and rules, no places
+        if problem.about.alike and not isinstance(problem, HasPlacement):  # else choices are rules or moves
             found.append(nodes(problem, best))
     found += [*searching(run), *settings(run)]
     return [*found, glossary(about_of(run.summary), found)]
