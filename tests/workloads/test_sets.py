@@ -92,9 +92,16 @@ def test_every_name_of_zoo_and_set_is_listed_once():
 def test_a_name_of_the_set_takes_other_sizes_and_tells_them():
     assert load("DenseNet-121").name == "densenet121"
     assert load("densenet121:batch=4").name == "densenet121-batch4"
-    assert load("lstm_lm_wide:steps=3:hidden=400").name == "lstm_lm_wide-steps3"
+    assert load("efficientnet_b1:batch=3:depth=1.1").name == "efficientnet_b1-batch3"
     with pytest.raises(InputError, match="depth=NUMBER"):
         load("efficientnet_b1:deepness=2")
+
+
+def test_a_shipped_file_has_one_size():
+    with pytest.raises(
+        InputError, match="'dcgan:batch=4': expected no parameters: this network is a shipped file"
+    ):
+        load("dcgan:batch=4")
 
 
 def test_networks_that_are_in_both_are_the_same():
@@ -110,7 +117,7 @@ def test_naming_a_set_builds_no_network():
 
     code = (
         "import sys; from workloads.sets import members; members('mcm87:test');"
-        "print([m for m in ('densenet', 'signals', 'mobile') if f'workloads.zoo.{m}' in sys.modules])"
+        "print([m for m in ('densenet', 'residual', 'mobile') if f'workloads.zoo.{m}' in sys.modules])"
     )
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)

@@ -17,12 +17,11 @@ from __future__ import annotations
 from math import prod
 
 from workloads.workload import Shape3, Workload
-from workloads.zoo.builder import Builder
+from workloads.zoo.builder import Builder, Tensor, network
 from workloads.zoo.encoder import Pieces, classifier, head_product
-from workloads.zoo.naming import variant_name
-from workloads.zoo.tensor import Tensor
 
 
+@network
 def bert_large(
     *,
     batch: int = 1,
@@ -40,19 +39,20 @@ def bert_large(
     Raises ValueError where heads do not divide hidden or the sequence is longer than `positions`.
     """
     net = Builder(batch)
-    sizes = {
-        "length": length,
-        "layers": layers,
-        "hidden": hidden,
-        "heads": heads,
-        "intermediate": intermediate,
-        "vocabulary": vocabulary,
-        "positions": positions,
-        "classes": classes,
-    }
-    y = classifier(net, _PIECES, **sizes)
+    y = classifier(
+        net,
+        _PIECES,
+        length=length,
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        intermediate=intermediate,
+        vocabulary=vocabulary,
+        positions=positions,
+        classes=classes,
+    )
     return net.build(
-        variant_name("bert_large", bert_large, batch=batch, **sizes),
+        "bert_large",
         [y],
         "Devlin et al. 2019, large, int8, elementary ops",
     )

@@ -28,9 +28,7 @@ from dataclasses import asdict, dataclass, replace
 from inspect import signature
 
 from workloads.workload import Gemm, Shape3, Workload
-from workloads.zoo.builder import Builder
-from workloads.zoo.naming import variant_name
-from workloads.zoo.tensor import ID_BYTES, Tensor
+from workloads.zoo.builder import ID_BYTES, Builder, Tensor, variant_name
 from workloads.zoo.vector_ops import VECTOR_OPS
 
 

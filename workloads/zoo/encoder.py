@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from workloads.workload import Gemm, Shape3
-from workloads.zoo.builder import Builder
-from workloads.zoo.tensor import ID_BYTES, Tensor
+from workloads.zoo.builder import ID_BYTES, Builder, Tensor
 
 Piece = Callable[[Builder, str, Tensor], Tensor]
 """Adds ops whose names begin with the given one; their result."""

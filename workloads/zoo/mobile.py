@@ -18,11 +18,9 @@ from __future__ import annotations
 from math import ceil
 
 from workloads.workload import Workload
-from workloads.zoo.builder import Builder
+from workloads.zoo.builder import Builder, Tensor, network
 from workloads.zoo.cnn import classifier, multiple_of_8
-from workloads.zoo.naming import network
 from workloads.zoo.residual import excite
-from workloads.zoo.tensor import Tensor
 
 _SEPARABLE = (
     (64, 1),

@@ -18,12 +18,11 @@ Deviations:
 from __future__ import annotations
 
 from workloads.workload import Workload
-from workloads.zoo.builder import Builder
+from workloads.zoo.builder import ID_BYTES, Builder, Tensor, network
 from workloads.zoo.encoder import Pieces, check_sizes, classifier, head_product
-from workloads.zoo.naming import variant_name
-from workloads.zoo.tensor import ID_BYTES, Tensor
 
 
+@network
 def bert(
     *,
     batch: int = 1,
@@ -41,20 +40,22 @@ def bert(
     Raises ValueError where heads do not divide hidden or the sequence is longer than `positions`.
     """
     net = Builder(batch)
-    sizes = {
-        "length": length,
-        "layers": layers,
-        "hidden": hidden,
-        "heads": heads,
-        "intermediate": intermediate,
-        "vocabulary": vocabulary,
-        "positions": positions,
-        "classes": classes,
-    }
-    y = classifier(net, _PIECES, **sizes)
-    return net.build(variant_name("bert", bert, batch=batch, **sizes), [y], "Devlin et al. 2019, base, int8")
+    y = classifier(
+        net,
+        _PIECES,
+        length=length,
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        intermediate=intermediate,
+        vocabulary=vocabulary,
+        positions=positions,
+        classes=classes,
+    )
+    return net.build("bert", [y], "Devlin et al. 2019, base, int8")
 
 
+@network
 def gpt2(
     *,
     batch: int = 1,
@@ -78,18 +79,7 @@ def gpt2(
         x = _decoder_layer(net, f"h{layer}", x, heads)
     x = _layernorm(net, "ln_f", x)
     x = net.matmul("lm_head", x, vocabulary, parameters=0)
-    name = variant_name(
-        "gpt2",
-        gpt2,
-        batch=batch,
-        length=length,
-        layers=layers,
-        hidden=hidden,
-        heads=heads,
-        vocabulary=vocabulary,
-        positions=positions,
-    )
-    return net.build(name, [x], "Radford et al. 2019, 124M, int8")
+    return net.build("gpt2", [x], "Radford et al. 2019, 124M, int8")
 
 
 def _encoder_attention(net: Builder, prefix: str, x: Tensor, mask: Tensor, heads: int) -> Tensor:
