@@ -13,10 +13,10 @@ from pathlib import Path
 
 from analysis.partition import agreement_figure
 from analysis.style import save
-from egrl.reproduce.mcm.numbers import compare_models
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
+from papers.mcm.numbers import compare_models
 from workloads.load_partition import load_partition
 
 

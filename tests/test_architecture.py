@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl")
+ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl", "papers")
 MOST_FILES_IN_EGRL = 8
 MOST_LINES = 500
 LONG = 60
