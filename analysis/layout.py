@@ -14,7 +14,8 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from analysis.style import new_figure
-from analysis.utilisation import FAR, HEADS, size_text, unit_of
+from analysis.utilisation import FAR, HEADS
+from workloads.text import size_text, unit_for
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def layout_figure(
     for axes, layout in zip(rows, reversed(layouts), strict=True):
         found = use(layout, steps)
         near = found.height_bytes >= FAR * layout.capacity_bytes
-        unit_bytes, unit = unit_of(max(found.height_bytes, layout.capacity_bytes if near else 0))
+        unit_bytes, unit = unit_for(max(found.height_bytes, layout.capacity_bytes if near else 0), "B")
         for number in range(len(heads)):
             colour, hatch = HEADS[number % len(HEADS)]
             axes.add_collection(
@@ -126,7 +127,7 @@ def layout_figure(
     return figure
 
 
-def _boxes(layout: Layout, head: int, unit_bytes: int) -> NDArray[np.float64]:
+def _boxes(layout: Layout, head: int, unit_bytes: float) -> NDArray[np.float64]:
     """Corners float64 [K, 4, 2] of one head's tensors, in steps and units."""
     chosen = layout.head == head
     left, right = layout.first[chosen].astype(np.float64), layout.end[chosen].astype(np.float64)

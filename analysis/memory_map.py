@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from analysis.layout import corners
 from analysis.style import legend_below, new_figure
-from analysis.utilisation import size_text, unit_of
+from workloads.text import size_text, unit_for
 
 HIGHLIGHT, COPIES, SPARE = "#000000", "#444444", "#D4D4D4"
 PALE = 0.3
@@ -174,7 +174,7 @@ def memory_map_figure(
     )
     uses = [map_use(shown) for shown in maps]
     most = max(use.height_bytes for use in uses)
-    unit_bytes, unit = unit_of(max(most, maps[0].capacity_bytes))
+    unit_bytes, unit = unit_for(max(most, maps[0].capacity_bytes), "B")
     for (above, below), shown, use in zip(grid.T, maps, uses, strict=True):
         _draw_boxes(above, shown, colours, unit_bytes, None if highlight is None else highlight[0])
         above.axhline(shown.capacity_bytes / unit_bytes, color="black", linewidth=1.2, linestyle="--")
@@ -202,7 +202,7 @@ def memory_map_figure(
 
 
 def _draw_boxes(
-    axes: Axes, shown: MemoryMap, colours: NDArray[np.float64], unit_bytes: int, highlight: int | None
+    axes: Axes, shown: MemoryMap, colours: NDArray[np.float64], unit_bytes: float, highlight: int | None
 ) -> None:
     bottom, top = shown.offset_bytes / unit_bytes, (shown.offset_bytes + shown.size_bytes) / unit_bytes
     fill = colours[shown.tensor]

@@ -11,11 +11,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from analysis.partition import agreement_figure
 from analysis.style import save
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
+from papers.mcm.figures import agreement_figure
 from papers.mcm.numbers import compare_models
 from workloads.load_partition import load_partition
 

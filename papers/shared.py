@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from egrl.compare import report as comparison_report
 from egrl.core import atomic
 from egrl.core.stopping import Interrupted
+from workloads import text
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document
@@ -49,21 +50,21 @@ def open_folder(plan: Any, out: Path) -> None:
 
 def write_report(results: Mapping[str, Any], out: Path, report: Callable[[Mapping[str, Any]], str]) -> Path:
     """Write results.json, and report.md from what was written. Returns the report's path."""
-    text = json.dumps(results, indent=1) + "\n"
-    atomic.write(out / "results.json", text)
+    document = json.dumps(results, indent=1) + "\n"
+    atomic.write(out / "results.json", document)
     path = out / "report.md"
-    atomic.write(path, report(json.loads(text)))
+    atomic.write(path, report(json.loads(document)))
     return path
 
 
 def render(paper: str, **names: Any) -> str:
     """The report of a paper: its template `report.md.j2`, filled with results and with what was computed of them.
 
-    Blank lines at the end of a line and runs of empty lines are removed. Besides Jinja's own filters there are those of
+    Runs of empty lines become one. Besides Jinja's own filters there are those of
     `FILTERS`; a name that is missing is an error.
     """
-    text = _templates().get_template(f"{paper}/report.md.j2").render(**names)
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    filled = _templates().get_template(f"{paper}/report.md.j2").render(**names)
+    return re.sub(r"\n{3,}", "\n\n", filled).strip() + "\n"
 
 
 @cache
@@ -76,23 +77,8 @@ def _templates() -> Environment:
         autoescape=False,  # Markdown
     )
     environment.filters.update(FILTERS)
-    environment.globals.update(rule=rule)
+    environment.globals.update(rule=text.table_rule)
     return environment
-
-
-def rule(left: int, right: int = 0) -> str:
-    """The line below the head of a Markdown table: columns aligned to the left, then columns aligned to the right."""
-    return "|---" * left + "|---:" * right + "|"
-
-
-def row(cells: Iterable[object]) -> str:
-    """A line of a Markdown table."""
-    return f"| {' | '.join(map(str, cells))} |"
-
-
-def formatted(value: Any, form: str) -> str:
-    """The value in a format of Python (`.4f`); - where it is None."""
-    return "-" if value is None else format(value, form)
 
 
 def plus_minus(values: Sequence[float]) -> str:
@@ -106,8 +92,8 @@ def code(names: Iterable[str]) -> list[str]:
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    "row": row,
-    "f": formatted,
+    "row": text.table_row,
+    "f": text.optional,
     "pm": plus_minus,
     "mean": fmean,
     "median": median,

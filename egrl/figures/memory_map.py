@@ -17,7 +17,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.memory_map import MemoryMap, allocations, map_use, memory_map_figure, most_visits, visits
-from analysis.utilisation import size_text
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import check_comparable, labels, to_plot
 from egrl.runs.past import PastRun
@@ -26,6 +25,7 @@ from hwsim.mmap.layout import Layout
 from hwsim.mmap.problem import MmapProblem
 from hwsim.mmap.view.pixels import tensor_colours
 from workloads.errors import InputError
+from workloads.text import size_text
 
 MOST = 2
 

@@ -6,12 +6,13 @@ so that words keep their size when a plot is zoomed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from egrl.report.numbers import text, ticks, unit_for
 from hwsim.sections import Bars, Box, Line, Lines, MemoryMap, MemoryMaps
+from workloads.text import unit_for, with_unit
 
 WIDTH, HEIGHT = 1000, 300
 MOST_BOXES = 4000
@@ -45,6 +46,17 @@ class Axis:
         return Axis(low, high, f"{name} ({shown})" if shown else name, places)
 
 
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """At most `most` + 1 round numbers from `low` to `high`: multiples of 1, 2 or 5 times a power of ten."""
+    if not high > low:
+        return [low]
+    rough = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(k * power for k in (1, 2, 5, 10) if k * power >= rough * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [k * step for k in range(first, last + 1)]
+
+
 def bars(section: Bars) -> dict[str, Any]:
     """Groups of bars, each bar with its width in percent and its number; where the limit stands, and the unit."""
     most = max([*(v for values in section.series.values() for v in values), section.limit or 0.0, 1e-30])
@@ -70,7 +82,8 @@ def lines(section: Lines) -> dict[str, Any]:
     ys = [*ys, *section.levels.values()] or [0.0, 1.0]
     along, up = _range(xs, 0.0), _range(ys, 0.04)
     levels = [
-        (_y(level, *up), f"{name}: {text(level, section.units[1])}") for name, level in section.levels.items()
+        (_y(level, *up), f"{name}: {with_unit(level, section.units[1])}")
+        for name, level in section.levels.items()
     ]
     return {
         "x": Axis.of(*along, section.units[0], section.x),
@@ -78,7 +91,7 @@ def lines(section: Lines) -> dict[str, Any]:
         "levels": levels,
         "lines": [_line(line, along, up, section.units) for line in section.lines],
         "dashed": "; ".join(
-            f"{name} {text(level, section.units[1])}" for name, level in section.levels.items()
+            f"{name} {with_unit(level, section.units[1])}" for name, level in section.levels.items()
         ),
     }
 
@@ -89,7 +102,7 @@ def _line(
     return {
         "dots": line.dots,
         "points": [
-            (_x(x, *xs), _y(y, *ys), f"{line.label}: {text(y, units[1])} at {text(x, units[0])}")
+            (_x(x, *xs), _y(y, *ys), f"{line.label}: {with_unit(y, units[1])} at {with_unit(x, units[0])}")
             for x, y in zip(line.x, line.y, strict=True)
             if y == y
         ],
@@ -148,10 +161,8 @@ def _box(
     tall = max(round(_y(box.offset_bytes, 0.0, high) - top, 2), 0.5)
     when = f"steps {box.first:,} to {box.end - 1:,}"
     if unit:
-        when += f", {text(begins, unit)} to {text(ends, unit)}"
-    tip = (
-        f"{box.name}: {text(box.size_bytes, 'B')} ({box.size_bytes:,} bytes) at {box.offset_bytes:,}; {when}"
-    )
+        when += f", {with_unit(begins, unit)} to {with_unit(ends, unit)}"
+    tip = f"{box.name}: {with_unit(box.size_bytes, 'B')} ({box.size_bytes:,} bytes) at {box.offset_bytes:,}; {when}"
     if box.copied is not None:
         tip += f"; copied in steps {box.copied[0]:,} to {box.copied[1] - 1:,}"
     return kinds.index(box.kind) % HUES, left, top, max(round(right - left, 2), 0.3), tall, tip

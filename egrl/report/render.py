@@ -11,8 +11,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from egrl.report import frames
-from egrl.report.numbers import number_text, text, unit_for
 from hwsim.sections import Bars, Cell, Lines, MemoryMaps, Section, Table
+from workloads.text import number_text, unit_for, with_unit
 
 MOST_ROWS = 2000
 """Rows of a table; of more, those that changed come first."""
@@ -49,7 +49,9 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(text=text, WIDTH=frames.WIDTH, HEIGHT=frames.HEIGHT, HUES=frames.HUES)
+    environment.globals.update(
+        with_unit=with_unit, WIDTH=frames.WIDTH, HEIGHT=frames.HEIGHT, HUES=frames.HUES
+    )
     environment.filters.update(number=_rounded, f=format)
     return environment
 
@@ -96,7 +98,7 @@ def _cell(value: Cell, size: float) -> tuple[str, str | None]:
     """A cell as it is shown, and the number behind it, None where it is a text."""
     if isinstance(value, int | float):
         return _rounded(value / size) if math.isfinite(value) else "–", repr(value)
-    return text(value), None
+    return "–" if value is None else value, None
 
 
 def _rounded(value: float) -> str:

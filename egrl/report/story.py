@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from egrl.report.numbers import unit_for
 from egrl.runs.summary import distance
 from egrl.runs.units import SECONDS, cost_text
 from egrl.runs.words import about_of, verdict
+from workloads.text import unit_for
 
 
 def headline(summary: Mapping[str, Any]) -> str:

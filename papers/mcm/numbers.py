@@ -22,8 +22,8 @@ from papers.shared import save_figure
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
-    from analysis.partition import Agreement
     from hwsim.mcm.problem import McmProblem
+    from papers.mcm.figures import Agreement
 
 SHARES = (0.9, 0.95, 1.0)
 """Of what the first variant reaches in the end: the throughputs to which samples are counted."""
@@ -47,7 +47,7 @@ def problem_of(name: str, where: str, **settings: Any) -> McmProblem:
 
 def pretraining(folders: Mapping[str, Path], out: Path) -> dict[str, Any]:
     """What each pre-training's checkpoints reached on the validation graphs, and its figure."""
-    from analysis.samples import checkpoint_figure
+    from papers.mcm.figures import checkpoint_figure
 
     found = {}
     for method, folder in folders.items():
@@ -170,7 +170,7 @@ def _over_random(graph: str, where: str) -> float | None:
 
 def draw(plan: Plan, results: Mapping[str, Any], out: Path) -> None:
     """Figures 5 and 6."""
-    from analysis.samples import sample_figure
+    from papers.mcm.figures import sample_figure
 
     titles = {
         ON_TEST: f"{len(plan.test)} test graphs, analytical model (geometric mean)",
@@ -183,7 +183,7 @@ def draw(plan: Plan, results: Mapping[str, Any], out: Path) -> None:
 
 def models(plan: Plan, out: Path) -> dict[str, Any]:
     """Figure 7: both models' costs of random partitions."""
-    from analysis.partition import agreement_figure
+    from papers.mcm.figures import agreement_figure
 
     problem = problem_of(plan.held_out, ON_TEST)
     found, partitions = compare_models(problem, plan.samples)
@@ -195,9 +195,9 @@ def models(plan: Plan, out: Path) -> dict[str, Any]:
 def compare_models(problem: McmProblem, samples: int) -> tuple[Agreement, int]:
     """What both models say of the partitions that SAMPLE draws from uniform probabilities with so many keys, and how
     many keys got one."""
-    from analysis.partition import agreement
     from hwsim.mcm.cost import costs
     from hwsim.mcm.device import run
+    from papers.mcm.figures import agreement
 
     even = np.ones((len(problem.space.nodes), problem.package.chips), np.float32)
     rows = []

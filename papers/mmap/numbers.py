@@ -98,7 +98,7 @@ def draw_rewards(plan: Plan, results: Mapping[str, Any], out: Path) -> None:
 
 def panel(entry: Mapping[str, Any], name: str, given: Mapping[str, Sequence[PastRun]]) -> Any:
     """Curves of runs by their labels, beside the heuristic and, where it is known, the bound."""
-    from analysis.rewards import Panel, RewardCurve
+    from papers.mmap.rewards import Panel, RewardCurve
 
     curves = [
         RewardCurve(label, *run.metrics("seconds", "best_reward"))
@@ -113,7 +113,7 @@ def panel(entry: Mapping[str, Any], name: str, given: Mapping[str, Sequence[Past
 
 def save_rewards(panels: Sequence[Any], path: Path) -> None:
     """Write the figure of some panels."""
-    from analysis.rewards import reward_figure
+    from papers.mmap.rewards import reward_figure
 
     save_figure(reward_figure(panels), path)
 
@@ -131,8 +131,8 @@ def ablation(plan: Plan, results: Mapping[str, Any], out: Path) -> dict[str, Any
 
 def suite(plan: Plan, out: Path) -> dict[str, Any]:
     """Tables 3 and 4, Figure 10: the agent's speedup on every program, from the largest to the smallest."""
-    from analysis.speedups import speedup_figure
     from hwsim.mmap.problem import MmapProblem
+    from papers.mmap.speedups import speedup_figure
 
     found = {}
     for name in plan.suite:
@@ -156,7 +156,7 @@ def suite(plan: Plan, out: Path) -> dict[str, Any]:
 
 def correlation(plan: Plan, suite: Mapping[str, Any], out: Path) -> dict[str, Any]:
     """Table 5 and Figure 6: reward against latency along the runs with the largest and the smallest speedups."""
-    from analysis.correlation import Sample, correlation_figure, pearson, stages
+    from papers.mmap.speedups import Sample, correlation_figure, pearson, stages
 
     names = list(suite["programs"])
     most = min(plan.extremes, len(names) // 2 or 1)

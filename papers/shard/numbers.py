@@ -112,7 +112,7 @@ def _number(value: float) -> float | None:
 
 def draw(plan: Plan, results: Mapping[str, Any], out: Path) -> None:
     """Cost and bound over time, a panel an instance."""
-    from analysis.progress import Panel, Progress, progress_figure
+    from papers.shard.progress import Panel, Progress, progress_figure
 
     panels = []
     for name, entry in results["instances"].items():

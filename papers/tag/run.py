@@ -151,8 +151,8 @@ def _draw(
     plan: Plan, documents: Mapping[Key, Mapping[str, Any]], results: Mapping[str, Any], figures: Path
 ) -> None:
     """Search time in seconds and evaluations; the subgraphs' growth; the tree of the best plan of each size."""
-    from analysis.plan_tree import plan_figure
-    from analysis.search_time import Growth, SearchCurve, growth_figure, search_figure
+    from papers.tag.plan_tree import plan_figure
+    from papers.tag.search_time import Growth, SearchCurve, growth_figure, search_figure
 
     for axis in ("seconds", "evaluations"):
         panels = {}

@@ -19,13 +19,13 @@ from egrl.cli.main import main
 from egrl.report import render, story
 from egrl.report.changes import gained, nodes
 from egrl.report.memory import memory
-from egrl.report.numbers import text
 from egrl.report.page import MOST_BYTES, page_of, sections
 from egrl.report.predictions import FIRST, predictions
 from egrl.runs.past import PastRun
 from hwsim.family import Model
 from hwsim.sections import Bars, Box, Branch, Line, Lines, MemoryMap, MemoryMaps, Table, Trees
 from toys import ABLE
+from workloads.text import with_unit
 
 ROOT = Path(__file__).parents[3]
 EVIL = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
@@ -264,9 +264,8 @@ def test_the_first_sentence():
 
 
 def test_numbers_are_in_the_unit_that_reads_best():
-    assert [text(v, "B") for v in (0, 1536, 3 * 2**20)] == ["0 B", "1.5000 KiB", "3 MiB"]
-    assert [text(v, "s") for v in (0.0, 2e-5, 1.25)] == ["0 s", "20.00 us", "1.2500 s"]
-    assert text(None) == "–"
+    assert [with_unit(v, "B") for v in (0, 1536, 3 * 2**20)] == ["0 B", "1.5000 KiB", "3 MiB"]
+    assert [with_unit(v, "s") for v in (0.0, 2e-5, 1.25)] == ["0 s", "20.00 us", "1.2500 s"]
 
 
 @pytest.mark.parametrize("name", ABLE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.plan_tree import plan_figure, tree
-from analysis.search_time import Growth, SearchCurve, growth_figure, medians, search_figure
+from papers.tag.plan_tree import plan_figure, tree
+from papers.tag.search_time import Growth, SearchCurve, growth_figure, medians, search_figure
 
 
 def test_a_plan_is_read_as_the_tree_that_its_text_writes():

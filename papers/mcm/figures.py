@@ -1,9 +1,10 @@
-"""Throughput against samples, a line a way to search (the paper on multi-chip modules, Figures 5 and 6); and what the
-checkpoints of pre-trainings reach on graphs that they did not see."""
+"""Figures 5 to 7 of the paper on multi-chip modules: throughput against samples, a line per way to search; what the
+checkpoints of pre-trainings reach on graphs that they did not see; and what two models say of the same partitions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,4 +54,47 @@ def checkpoint_figure(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Fig
         axes.set_ylim(bottom=0)
     grid[0].set_ylabel("speedup on the validation graphs", fontsize=9)
     grid[0].legend(fontsize=8, frameon=False)
+    return figure
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How two models agree on M partitions, each cost over the least by the same model.
+
+    Attributes:
+        predicted, measured: float64 [K], of the K that run.
+        invalid: share of the M that do not run, 0..1.
+        pearson: correlation of predicted and measured; NaN for fewer than two that run.
+    """
+
+    predicted: NDArray[np.float64]
+    measured: NDArray[np.float64]
+    invalid: float
+    pearson: float
+
+
+def agreement(predicted_s: NDArray[np.float64], measured_s: NDArray[np.float64]) -> Agreement:
+    """Costs float64 [M] by one model and by the other, NaN or infinite where a partition does not run."""
+    runs = np.isfinite(measured_s)
+    first, second = predicted_s[runs], measured_s[runs]
+    known = len(first) > 1 and first.std() > 0 and second.std() > 0
+    pearson = float(np.corrcoef(first, second)[0, 1]) if known else float("nan")
+    invalid = float(1 - runs.mean()) if len(runs) else float("nan")
+    if not runs.any():
+        return Agreement(first, second, invalid, pearson)
+    return Agreement(first / first.min(), second / second.min(), invalid, pearson)
+
+
+def agreement_figure(found: Agreement, title: str) -> Figure:
+    """A point a partition that runs, as Figure 7 of the paper on multi-chip modules."""
+    figure = new_figure(5.0, 4.6)
+    axes = figure.subplots()
+    axes.scatter(found.predicted, found.measured, s=6, alpha=0.4, color="#4477AA", linewidths=0)
+    most = max(found.predicted.max(initial=1.0), found.measured.max(initial=1.0))
+    axes.plot([1, most], [1, most], color="black", linewidth=0.8, linestyle="--")
+    axes.set_xlabel("analytical model, over its least", fontsize=8)
+    axes.set_ylabel("device model, over its least", fontsize=8)
+    axes.tick_params(labelsize=8)
+    text = f"{len(found.predicted):,} run, {found.invalid:.1%} do not, correlation {found.pearson:.3f}"
+    axes.set_title(f"{title}\n{text}", fontsize=9, loc="left", parse_math=False)
     return figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.progress import Panel, Progress, least_cost, progress_figure
+from papers.shard.progress import Panel, Progress, least_cost, progress_figure
 
 
 def run(label: str, costs: list[float], bounds: list[float]) -> Progress:

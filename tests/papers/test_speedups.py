@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.correlation import Sample, correlation_figure, pearson, stages
-from analysis.speedups import speedup_figure
+from papers.mmap.speedups import Sample, correlation_figure, pearson, speedup_figure, stages
 
 
 def test_each_stage_gives_its_best_layout_that_ran():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from analysis import style
-from analysis.rewards import Panel, RewardCurve, reward_at, reward_bands, reward_figure
+from papers.mmap.rewards import Panel, RewardCurve, reward_at, reward_bands, reward_figure
 
 
 def curve(label: str, seconds: list[float], reward: list[float]) -> RewardCurve:
