@@ -7,15 +7,14 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from workloads.endings import PROGRAMS
 from workloads.errors import InputError
-from workloads.files import read_text
+from workloads.files import PROGRAMS, read_text
 from workloads.importers.read import is_model
 from workloads.nearest import hint
 from workloads.programs.names import program_names
-from workloads.sets import is_set, members
 from workloads.workload import Workload
 from workloads.zoo import DECODERS, MCM87, ZOO, builder, canonical_name
+from workloads.zoo.mcm87 import is_set, members
 
 MAX_FILE_BYTES = 512 * 2**20
 """Largest workload file that is read."""

@@ -69,7 +69,7 @@ def command(
 
     egrl import step.hlo -o step.json
     """
-    from workloads.endings import HLO
+    from workloads.files import HLO
     from workloads.importers import dimensions
     from workloads.importers.read import is_model, read
     from workloads.load_partition import ENDINGS

@@ -14,7 +14,7 @@ import numpy as np
 from analysis.layout import Layout, layout_figure, use
 from egrl.figures import memory_map, partition
 from egrl.figures.drawing import Drawing, plain
-from egrl.figures.fastest import fastest
+from egrl.figures.repetitions import fastest
 from egrl.runs.allocation import PackedMemory, allocate
 from egrl.runs.past import PastRun
 from hwsim.capabilities import HasLifetimes, HasPartition

@@ -12,7 +12,7 @@ import numpy as np
 
 from analysis.partition import Split, shares, shares_figure, split_figure
 from egrl.figures.drawing import Drawing, plain
-from egrl.figures.fastest import Fastest, fastest
+from egrl.figures.repetitions import Fastest, fastest
 from egrl.runs.past import PastRun
 from hwsim.capabilities import HasPartition
 from hwsim.problem import Mapping16

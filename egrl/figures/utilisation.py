@@ -16,11 +16,11 @@ from dataclasses import asdict
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.changes import micro
+from analysis.breakdown import micro
 from analysis.utilisation import Schedule, utilisation, utilisation_figure
 from egrl.figures.drawing import Drawing, plain
-from egrl.figures.fastest import fastest
 from egrl.figures.partition import draw_shares
+from egrl.figures.repetitions import fastest
 from egrl.runs.past import PastRun
 from hwsim.capabilities import HasExplanation, HasOccupancy, HasPartition, Occupancy
 from hwsim.problem import Mapping16, Problem

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from egrl.figures.drawing import Drawing, plain
-from egrl.figures.transfer_folders import Transferred, arrays, held_out, read, rival_of
+from egrl.figures.transfer import Transferred, arrays, held_out, read, rival_of
 
 __all__ = ["draw", "read"]
 

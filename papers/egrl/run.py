@@ -129,7 +129,7 @@ def _draw(figure: str, given: Sequence[Any], path: Path) -> dict[str, Any]:
 
 def _place(folder: Path, workloads: Sequence[str]) -> Any:
     """What `egrl transfer` does with a folder, for a figure."""
-    from egrl.figures.transfer_folders import Transferred
+    from egrl.figures.transfer import Transferred
 
     source = saved_policies.read(folder)
     placed = transfer.zero_shot(source, transfer.build_targets(source, workloads))

@@ -11,9 +11,8 @@ from workloads.errors import InputError
 from workloads.load import all_names, load, names
 from workloads.load_partition import load_partition
 from workloads.load_program import load_program
-from workloads.sets import is_set, members
 from workloads.zoo.decoder import DECODERS
-from workloads.zoo.mcm87 import MCM87, SIZES, split
+from workloads.zoo.mcm87 import MCM87, SIZES, is_set, members, split
 
 PAPER = {"training": 66, "validation": 5, "test": 16}
 SEEDS = (0, 1, 2, 3, 35, 12345)
@@ -116,7 +115,7 @@ def test_naming_a_set_builds_no_network():
     import sys
 
     code = (
-        "import sys; from workloads.sets import members; members('mcm87:test');"
+        "import sys; from workloads.zoo.mcm87 import members; members('mcm87:test');"
         "print([m for m in ('densenet', 'residual', 'mobile') if f'workloads.zoo.{m}' in sys.modules])"
     )
     root = Path(__file__).resolve().parents[2]

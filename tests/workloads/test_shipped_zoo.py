@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 from commands import module_of
 
-from workloads.endings import PACKED
+from workloads.files import PACKED
 from workloads.load import load
 from workloads.workload import Workload
 from workloads.zoo.mcm87 import MCM87

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import resources
 
-from workloads.endings import PACKED
+from workloads.files import PACKED
 
 SHIPPED = "shipped"
 """Folder of package data: NAME.json.xz, one a shipped program."""

@@ -16,11 +16,12 @@ from commands import refuse
 
 import egrl
 from egrl.cli.main import main
-from egrl.report import render, story
+from egrl.report import page as pages
+from egrl.report import render
 from egrl.report.changes import gained, nodes
 from egrl.report.memory import memory
 from egrl.report.page import MOST_BYTES, page_of, sections
-from egrl.report.predictions import FIRST, predictions
+from egrl.report.searching import FIRST, predictions
 from egrl.runs.past import PastRun
 from hwsim.family import Model
 from hwsim.sections import Bars, Box, Branch, Line, Lines, MemoryMap, MemoryMaps, Table, Trees
@@ -250,17 +251,18 @@ def test_the_first_sentence():
     }
     summary |= {"gap": 0.0129, "evaluations": 4200, "seconds": 280.4}
     told = "1.0725x the compiler, within 1.29% of the best possible, 4,200 evaluations, 280 s."
-    assert story.sentence(summary) == told
+    assert pages.sentence_of(summary) == told
     whole = {**summary, "baseline": {"cost": 107e-6}, "bound": 98e-6, "best": {**best, "cost": 1e-4}}
     costs = "It costs 100 us instead of 107 us, estimated by a model, not measured; no mapping costs less"
     costs += " than 98 us."
-    assert story.sentence(whole) == f"{told} {costs}"
-    assert "proven to be the best possible" in story.sentence({**summary, "gap": 0.0})
+    assert pages.sentence_of(whole) == f"{told} {costs}"
+    assert "proven to be the best possible" in pages.sentence_of({**summary, "gap": 0.0})
     assert (
-        story.sentence({**summary, "best": None}) == "No valid mapping was found in 4,200 evaluations, 280 s."
+        pages.sentence_of({**summary, "best": None})
+        == "No valid mapping was found in 4,200 evaluations, 280 s."
     )
     board = {**summary, "evaluator": {"speedup_interval": [1.01, 1.13]}}
-    assert "95% interval 1.0100x to 1.1300x" in story.sentence(board)
+    assert "95% interval 1.0100x to 1.1300x" in pages.sentence_of(board)
 
 
 def test_numbers_are_in_the_unit_that_reads_best():
