@@ -11,7 +11,7 @@ from workloads.errors import InputError
 from workloads.files import PROGRAMS, read_text
 from workloads.importers.read import is_model
 from workloads.nearest import hint
-from workloads.programs.names import program_names
+from workloads.programs import program_names
 from workloads.workload import Workload
 from workloads.zoo import DECODERS, MCM87, ZOO, builder, canonical_name
 from workloads.zoo.mcm87 import is_set, members

@@ -12,7 +12,7 @@ from workloads.files import HLO, PACKED, read_bytes
 from workloads.load import all_names, load
 from workloads.nearest import hint
 from workloads.packed import check_values, unpack
-from workloads.programs.names import program_names, read_shipped
+from workloads.programs import program_names, read_shipped
 from workloads.programs.program import NO_ALIAS, Program
 from workloads.zoo import canonical_name
 from workloads.zoo.mcm87 import is_set

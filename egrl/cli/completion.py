@@ -48,7 +48,7 @@ def with_names(command: click.Command) -> click.Command:
 
 def _workloads(given: Mapping[str, Any]) -> Sequence[str]:
     if given.get("problem") == "mmap":
-        from workloads.programs.names import program_names
+        from workloads.programs import program_names
 
         return program_names()
     from workloads.load import all_names

@@ -15,7 +15,7 @@ from egrl.runs.units import counted
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
-    from workloads.importers.convert import Imported
+    from workloads.importers.read import Imported
     from workloads.programs.program import Program
 
 

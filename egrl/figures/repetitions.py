@@ -1,4 +1,4 @@
-"""Which runs are repetitions of one another, which can stand in one figure, and what each curve is called.
+"""Which runs are repetitions of one another, which can stand in one figure, what each curve is called; the fastest run.
 
 Repetitions differ in nothing but their seed, their budget and what changes no result.
 """

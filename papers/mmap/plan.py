@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from workloads.programs.names import program_names
+from workloads.programs import program_names
 
 AGENT = "muzero"
 REVISE = "revise"

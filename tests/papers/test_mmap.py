@@ -28,7 +28,7 @@ from papers.mmap.run import ABLATIONS, Plan, reproduce, seconds
 from papers.shared import images
 from subjects import SMALL
 from workloads.errors import InputError
-from workloads.programs.names import program_names
+from workloads.programs import program_names
 
 TINY = replace(
     Plan.quick(),

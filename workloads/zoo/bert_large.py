@@ -18,7 +18,7 @@ from math import prod
 
 from workloads.workload import Shape3, Workload
 from workloads.zoo.builder import Builder, Tensor, network
-from workloads.zoo.encoder import Pieces, classifier, head_product
+from workloads.zoo.transformer import Pieces, classifier, head_product
 
 
 @network
