@@ -16,10 +16,10 @@ from workloads.validate import check, last_consumer
 from workloads.workload import Op, Workload
 from workloads.zoo.densenet import densenet_cifar
 from workloads.zoo.mcm87 import MCM87
-from workloads.zoo.residual import cifar_resnet, resnext
 from zoo.language import classifier, language_model, tagger, translator
 from zoo.mixing import mlp_mixer
 from zoo.plain import vgg_tiled
+from zoo.residual import cifar_resnet, resnext
 
 each = pytest.mark.parametrize("name", MCM87)
 

@@ -1,10 +1,9 @@
-"""Networks for phones: MobileNet-v1 and -v3, MnasNet, EfficientNet, ShuffleNet-v2.
+"""Networks for phones: MobileNet-v1 and -v3, MnasNet, ShuffleNet-v2.
 
 Sources:
 - MobileNet-v1: Howard et al., "MobileNets", 2017, table 1.
 - MobileNet-v3: Howard et al., "Searching for MobileNetV3", 2019, tables 1 and 2.
 - MnasNet: Tan et al., "MnasNet: Platform-Aware Neural Architecture Search for Mobile", 2019 (B1).
-- EfficientNet: Tan and Le, "EfficientNet", 2019, table 1 (B0), scaled as its section 3.3 says.
 - ShuffleNet-v2: Ma et al., "ShuffleNet V2", 2018, table 5.
 
 Deviations:
@@ -15,12 +14,10 @@ Deviations:
 
 from __future__ import annotations
 
-from math import ceil
-
 from workloads.workload import Workload
 from workloads.zoo.builder import Builder, Tensor, network
 from workloads.zoo.cnn import classifier, multiple_of_8
-from workloads.zoo.residual import excite
+from workloads.zoo.efficientnet import inverted_block
 
 _SEPARABLE = (
     (64, 1),
@@ -49,27 +46,6 @@ def mobilenet_v1(
         x = net.conv(f"conv{i}.depthwise", x, hidden, 3, stride=stride, groups=hidden, act="relu6")
         x = net.conv(f"conv{i}.pointwise", x, int(channels * width), 1, act="relu6")
     return net.build("mobilenet_v1", [classifier(net, x, classes)], "Howard et al. 2017, int8")
-
-
-def _block(
-    net: Builder,
-    prefix: str,
-    x: Tensor,
-    hidden: int,
-    channels: int,
-    kernel: int,
-    stride: int,
-    act: str,
-    squeezed: int = 0,
-    gate: str = "sigmoid",
-) -> Tensor:
-    """Inverted residual: expand, depthwise, squeeze and excite where `squeezed`, project."""
-    y = net.conv(f"{prefix}.expand", x, hidden, 1, act=act) if hidden != x.shape[2] else x
-    y = net.conv(f"{prefix}.depthwise", y, hidden, kernel, stride=stride, groups=hidden, act=act)
-    if squeezed:
-        y = excite(net, f"{prefix}.se", y, squeezed, gate=gate)
-    skip = x if stride == 1 and x.shape[2] == channels else None
-    return net.conv(f"{prefix}.project", y, channels, 1, skip=skip)
 
 
 _V3_LARGE = (
@@ -113,7 +89,7 @@ def mobilenet_v3(size: str, *, batch: int = 1, resolution: int = 224, classes: i
     x = net.conv("conv_first", net.input((resolution, resolution, 3)), 16, 3, stride=2, act="hardswish")
     for i, (kernel, hidden, channels, squeeze, act, stride) in enumerate(blocks, start=1):
         squeezed = multiple_of_8(hidden / 4) if squeeze else 0
-        x = _block(net, f"block{i}", x, hidden, channels, kernel, stride, act, squeezed, "hardswish")
+        x = inverted_block(net, f"block{i}", x, hidden, channels, kernel, stride, act, squeezed, "hardswish")
     x = net.conv("conv_last", x, 6 * x.shape[2], 1, act="hardswish")
     x = net.average_pool("avgpool", x)
     x = net.linear("fc1", x, last, act="hardswish")
@@ -143,41 +119,11 @@ def mnasnet(*, batch: int = 1, resolution: int = 224, classes: int = 1000) -> Wo
     for i, (kernel, stride, expansion, channels, blocks) in enumerate(_MNASNET, start=1):
         for block in range(blocks):
             hidden = expansion * x.shape[2]
-            x = _block(
+            x = inverted_block(
                 net, f"stack{i}.{block}", x, hidden, channels, kernel, stride if block == 0 else 1, "relu"
             )
     x = net.conv("conv_last", x, 1280, 1, act="relu")
     return net.build("mnasnet", [classifier(net, x, classes)], "Tan et al. 2019, B1, int8")
-
-
-_EFFICIENTNET = (
-    (1, 3, 1, 16, 1),
-    (6, 3, 2, 24, 2),
-    (6, 5, 2, 40, 2),
-    (6, 3, 2, 80, 3),
-    (6, 5, 1, 112, 3),
-    (6, 5, 2, 192, 4),
-    (6, 3, 1, 320, 1),
-)
-"""Expansion, kernel, stride, channels, blocks."""
-
-
-@network
-def efficientnet(
-    *, width: float = 1.0, depth: float = 1.0, resolution: int = 224, batch: int = 1, classes: int = 1000
-) -> Workload:
-    """EfficientNet; `width` multiplies channels, `depth` blocks (rounded up)."""
-    net = Builder(batch)
-    x = net.input((resolution, resolution, 3))
-    x = net.conv("conv_first", x, multiple_of_8(32 * width), 3, stride=2, act="swish")
-    for i, (expansion, kernel, stride, channels, blocks) in enumerate(_EFFICIENTNET, start=1):
-        for block in range(ceil(blocks * depth)):
-            hidden, squeezed = expansion * x.shape[2], max(1, x.shape[2] // 4)
-            step = stride if block == 0 else 1
-            out = multiple_of_8(channels * width)
-            x = _block(net, f"stage{i}.{block}", x, hidden, out, kernel, step, "swish", squeezed)
-    x = net.conv("conv_last", x, 4 * x.shape[2], 1, act="swish")
-    return net.build("efficientnet", [classifier(net, x, classes)], "Tan and Le 2019, int8")
 
 
 @network

@@ -19,6 +19,7 @@ from __future__ import annotations
 from workloads.workload import Workload
 from workloads.zoo.builder import Builder, Tensor, network
 from workloads.zoo.cnn import RESNETS, classifier
+from workloads.zoo.efficientnet import excite
 
 
 @network
@@ -142,18 +143,6 @@ def regnet(letter: str, *, batch: int = 1, resolution: int = 224, classes: int =
             skip = net.conv(f"{prefix}.projection", x, channels, 1, stride=2) if block == 0 else x
             x = net.conv(f"{prefix}.conv3", y, channels, 1, act="relu", skip=skip)
     return net.build("regnet", [classifier(net, x, classes)], "Radosavovic et al. 2020, 400 MF, int8")
-
-
-def excite(
-    net: Builder, prefix: str, x: Tensor, squeezed: int, *, gate: str = "sigmoid", skip: Tensor | None = None
-) -> Tensor:
-    """Squeeze and excitation, four ops: pooling, two layers, and the product (with the sum and relu of a block)."""
-    y = net.average_pool(f"{prefix}.pool", x)
-    y = net.dense(f"{prefix}.reduce", y, squeezed, act="relu")
-    y = net.dense(f"{prefix}.expand", y, x.shape[2], act=gate)
-    if skip is None:
-        return net.pointwise(f"{prefix}.scale", "elementwise", [x, y], "scale")
-    return net.pointwise(f"{prefix}.scale", "elementwise", [x, y, skip], "batchnorm")
 
 
 def _norm(net: Builder, name: str, x: Tensor) -> Tensor:
