@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from inspect import signature
+from inspect import Parameter, Signature, signature
+from typing import Any
 
 from workloads.workload import Gemm, Shape3, Workload
 from workloads.zoo.builder import ID_BYTES, Builder, Tensor, variant_name
@@ -75,70 +76,6 @@ class Sizes:
     def head_size(self) -> int:
         """Elements of one head."""
         return self.hidden // self.heads
-
-
-def llama3_8b(
-    *,
-    batch: int = 1,
-    length: int = 512,
-    layers: int = 32,
-    hidden: int = 4096,
-    intermediate: int = 14336,
-    heads: int = 32,
-    kv_heads: int = 8,
-    vocabulary: int = 128256,
-    decode: bool = False,
-) -> Workload:
-    """Llama 3 8B: 4 + 20 x layers ops as a prefill, 3 + 19 x layers as a decode step.
-
-    Raises ValueError where heads do not divide hidden, or kv_heads heads.
-    """
-    sizes = Sizes(batch, length, layers, hidden, intermediate, heads, kv_heads, vocabulary, decode=decode)
-    return _build("llama3_8b", llama3_8b, sizes, "Grattafiori et al. 2024, 8B, int8")
-
-
-def llama3_70b(
-    *,
-    batch: int = 1,
-    length: int = 512,
-    layers: int = 80,
-    hidden: int = 8192,
-    intermediate: int = 28672,
-    heads: int = 64,
-    kv_heads: int = 8,
-    vocabulary: int = 128256,
-    decode: bool = False,
-) -> Workload:
-    """Llama 3 70B: 4 + 20 x layers ops as a prefill, 3 + 19 x layers as a decode step.
-
-    Raises ValueError where heads do not divide hidden, or kv_heads heads.
-    """
-    sizes = Sizes(batch, length, layers, hidden, intermediate, heads, kv_heads, vocabulary, decode=decode)
-    return _build("llama3_70b", llama3_70b, sizes, "Grattafiori et al. 2024, 70B, int8")
-
-
-def mixtral_8x7b(
-    *,
-    batch: int = 1,
-    length: int = 512,
-    layers: int = 32,
-    hidden: int = 4096,
-    intermediate: int = 14336,
-    heads: int = 32,
-    kv_heads: int = 8,
-    vocabulary: int = 32000,
-    experts: int = 8,
-    active: int = 2,
-    decode: bool = False,
-) -> Workload:
-    """Mixtral 8x7B: 4 + 59 x layers ops as a prefill, 3 + 58 x layers as a decode step.
-
-    Raises ValueError where heads do not divide hidden, kv_heads heads, or experts are fewer than active.
-    """
-    sizes = Sizes(
-        batch, length, layers, hidden, intermediate, heads, kv_heads, vocabulary, experts, active, decode
-    )
-    return _build("mixtral_8x7b", mixtral_8x7b, sizes, "Jiang et al. 2024, 8x7B, int8")
 
 
 def _build(base: str, builder: Callable[..., Workload], sizes: Sizes, source: str) -> Workload:
@@ -252,9 +189,34 @@ def _norm(net: Builder, name: str, x: Tensor) -> Tensor:
     return net.pointwise(name, "norm", [x], "rmsnorm", weights=x.shape[2])
 
 
+def _decoder(name: str, source: str, **published: int) -> Callable[..., Workload]:
+    """The builder of a decoder: it takes every field of `Sizes` that is published, `batch`, `length` and `decode`.
+
+    It raises ValueError where heads do not divide hidden, kv_heads heads, or experts are fewer than active.
+    """
+    sizes = {"batch": 1, "length": 512, **published, "decode": False}
+
+    def build(**given: Any) -> Workload:
+        return _build(name, build, Sizes(**{**sizes, **given}), source)
+
+    parameters = [Parameter(key, Parameter.KEYWORD_ONLY, default=value) for key, value in sizes.items()]
+    build.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return build
+
+
 DECODERS: dict[str, Callable[..., Workload]] = {
-    "llama3_8b": llama3_8b,
-    "llama3_70b": llama3_70b,
-    "mixtral_8x7b": mixtral_8x7b,
-}
-"""Name -> builder at its published size."""
+    "llama3_8b": _decoder(
+        "llama3_8b", "Grattafiori et al. 2024, 8B, int8",
+        layers=32, hidden=4096, intermediate=14336, heads=32, kv_heads=8, vocabulary=128256,
+    ),
+    "llama3_70b": _decoder(
+        "llama3_70b", "Grattafiori et al. 2024, 70B, int8",
+        layers=80, hidden=8192, intermediate=28672, heads=64, kv_heads=8, vocabulary=128256,
+    ),
+    "mixtral_8x7b": _decoder(
+        "mixtral_8x7b", "Jiang et al. 2024, 8x7B, int8",
+        layers=32, hidden=4096, intermediate=14336, heads=32, kv_heads=8, vocabulary=32000, experts=8, active=2,
+    ),
+}  # fmt: skip
+"""Name -> builder at its published size. Llama 3 has 4 + 20 x layers ops as a prefill and 3 + 19 x layers as a decode
+step, Mixtral 4 + 59 x layers and 3 + 58 x layers."""
