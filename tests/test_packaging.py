@@ -38,6 +38,7 @@ HEAVY = (
     "scipy",
     "deap",
     "pydantic",
+    "jinja2",
     "tensorboardX",
     "ray",
     "gymnasium",

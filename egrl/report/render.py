@@ -40,6 +40,11 @@ def page(title: str, headline: str, sentence: str, sections: Sequence[Section]) 
     )
 
 
+def in_frame(document: str) -> str:
+    """A document in a frame of its own, so that its styles and scripts stay apart from the page around it."""
+    return _templates().get_template("frame.html.j2").render(document=document)
+
+
 @cache
 def _templates() -> Environment:
     environment = Environment(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from math import prod
 from typing import ParamSpec
 
@@ -351,3 +351,21 @@ def network(build: Callable[P, Workload]) -> Callable[P, Workload]:
         return replace(build(*args, **kwargs), name=variant_name(base, build, **given))
 
     return named
+
+
+def sized(name: str, make: Callable[..., Workload], **sizes: int) -> Callable[..., Workload]:
+    """The builder of a network that takes each of `sizes` by keyword; its workloads are named as by `network`.
+
+    `make` takes all sizes by keyword and returns the workload, under any name. A switch stands in the name as 0 or 1.
+    The builder raises TypeError for an unknown keyword, and what `make` raises.
+    """
+
+    def build(**given: int) -> Workload:
+        if unknown := given.keys() - sizes.keys():
+            raise TypeError(f"{name}: expected sizes among {', '.join(sizes)}, received {', '.join(unknown)}")
+        asked = {key: int(given[key]) for key in sizes if key in given}
+        return replace(make(**{**sizes, **given}), name=variant_name(name, build, **asked))
+
+    parameters = [Parameter(key, Parameter.KEYWORD_ONLY, default=value) for key, value in sizes.items()]
+    build.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return build

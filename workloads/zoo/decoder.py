@@ -24,12 +24,12 @@ Deviations:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from inspect import Parameter, Signature, signature
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from workloads.workload import Gemm, Shape3, Workload
-from workloads.zoo.builder import ID_BYTES, Builder, Tensor, variant_name
+from workloads.zoo.builder import ID_BYTES, Builder, Tensor, sized
 from workloads.zoo.vector_ops import VECTOR_OPS
 
 
@@ -78,7 +78,9 @@ class Sizes:
         return self.hidden // self.heads
 
 
-def _build(base: str, builder: Callable[..., Workload], sizes: Sizes, source: str) -> Workload:
+def _build(source: str, **given: Any) -> Workload:
+    """Any decoder, of the fields of `Sizes`."""
+    sizes = Sizes(**given)
     net = Builder(sizes.batch)
     x = net.gather(
         "embedding", [net.input((sizes.tokens, 1, 1), ID_BYTES)], sizes.vocabulary, sizes.hidden, sizes.tokens
@@ -91,9 +93,7 @@ def _build(base: str, builder: Callable[..., Workload], sizes: Sizes, source: st
         x = net.pointwise("last", "split", [x.part((1, 1, sizes.hidden))], "copy")
     x = _norm(net, "norm", x)
     x = net.matmul("lm_head", x, sizes.vocabulary)
-    given = {key: value for key, value in asdict(sizes).items() if key in signature(builder).parameters}
-    given["decode"] = int(sizes.decode)
-    return net.build(variant_name(base, builder, **given), [x], source)
+    return net.build("decoder", [x], source)
 
 
 def _attention(net: Builder, prefix: str, x: Tensor, sizes: Sizes) -> Tensor:
@@ -189,33 +189,19 @@ def _norm(net: Builder, name: str, x: Tensor) -> Tensor:
     return net.pointwise(name, "norm", [x], "rmsnorm", weights=x.shape[2])
 
 
-def _decoder(name: str, source: str, **published: int) -> Callable[..., Workload]:
-    """The builder of a decoder: it takes every field of `Sizes` that is published, `batch`, `length` and `decode`.
-
-    It raises ValueError where heads do not divide hidden, kv_heads heads, or experts are fewer than active.
-    """
-    sizes = {"batch": 1, "length": 512, **published, "decode": False}
-
-    def build(**given: Any) -> Workload:
-        return _build(name, build, Sizes(**{**sizes, **given}), source)
-
-    parameters = [Parameter(key, Parameter.KEYWORD_ONLY, default=value) for key, value in sizes.items()]
-    build.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    return build
-
-
 DECODERS: dict[str, Callable[..., Workload]] = {
-    "llama3_8b": _decoder(
-        "llama3_8b", "Grattafiori et al. 2024, 8B, int8",
-        layers=32, hidden=4096, intermediate=14336, heads=32, kv_heads=8, vocabulary=128256,
+    "llama3_8b": sized(
+        "llama3_8b", partial(_build, "Grattafiori et al. 2024, 8B, int8"), batch=1, length=512,
+        layers=32, hidden=4096, intermediate=14336, heads=32, kv_heads=8, vocabulary=128256, decode=False,
     ),
-    "llama3_70b": _decoder(
-        "llama3_70b", "Grattafiori et al. 2024, 70B, int8",
-        layers=80, hidden=8192, intermediate=28672, heads=64, kv_heads=8, vocabulary=128256,
+    "llama3_70b": sized(
+        "llama3_70b", partial(_build, "Grattafiori et al. 2024, 70B, int8"), batch=1, length=512,
+        layers=80, hidden=8192, intermediate=28672, heads=64, kv_heads=8, vocabulary=128256, decode=False,
     ),
-    "mixtral_8x7b": _decoder(
-        "mixtral_8x7b", "Jiang et al. 2024, 8x7B, int8",
+    "mixtral_8x7b": sized(
+        "mixtral_8x7b", partial(_build, "Jiang et al. 2024, 8x7B, int8"), batch=1, length=512,
         layers=32, hidden=4096, intermediate=14336, heads=32, kv_heads=8, vocabulary=32000, experts=8, active=2,
+        decode=False,
     ),
 }  # fmt: skip
 """Name -> builder at its published size. Llama 3 has 4 + 20 x layers ops as a prefill and 3 + 19 x layers as a decode

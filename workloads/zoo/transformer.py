@@ -19,9 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from workloads.workload import Gemm, Shape3, Workload
-from workloads.zoo.builder import ID_BYTES, Builder, Tensor, network
+from workloads.zoo.builder import ID_BYTES, Builder, Tensor, network, sized
 
 Piece = Callable[[Builder, str, Tensor], Tensor]
 """Adds ops whose names begin with the given one; their result."""
@@ -52,10 +53,11 @@ class Pieces:
     softmax: Piece
 
 
-def classifier(
-    net: Builder,
+def encoder(
     pieces: Pieces,
+    source: str,
     *,
+    batch: int,
     length: int,
     layers: int,
     hidden: int,
@@ -64,12 +66,13 @@ def classifier(
     vocabulary: int,
     positions: int,
     classes: int,
-) -> Tensor:
-    """Probabilities of the classes of a sequence.
+) -> Workload:
+    """BERT with a classifier of sequences, made of these pieces.
 
     Raises ValueError where heads do not divide hidden or the sequence is longer than `positions`.
     """
     check_sizes(length, positions, hidden, heads)
+    net = Builder(batch)
     ids = net.input((length, 1, 1), ID_BYTES)
     word = net.gather("embeddings.word", [ids], vocabulary, hidden, length)
     position = net.gather("embeddings.position", [], positions, hidden, length)
@@ -85,7 +88,7 @@ def classifier(
     y = pieces.output(net, "pooler", pieces.first(net, "pooler", x), hidden)
     y = net.pointwise("pooler.tanh", "activation", [y], "tanh")
     y = pieces.output(net, "classifier", y, classes)
-    return pieces.softmax(net, "classifier.softmax", y)
+    return net.build("encoder", [pieces.softmax(net, "classifier.softmax", y)], source)
 
 
 def _layer(
@@ -116,39 +119,6 @@ def check_sizes(length: int, positions: int, hidden: int, heads: int) -> None:
         raise ValueError(f"length: expected 1 to {positions} (positions), received {length}")
     if heads < 1 or hidden % heads:
         raise ValueError(f"heads: expected a divisor of hidden = {hidden}, received {heads}")
-
-
-@network
-def bert(
-    *,
-    batch: int = 1,
-    length: int = 128,
-    layers: int = 12,
-    hidden: int = 768,
-    heads: int = 12,
-    intermediate: int = 3072,
-    vocabulary: int = 30522,
-    positions: int = 512,
-    classes: int = 2,
-) -> Workload:
-    """BERT with a sequence classification head: 16 + 30 x layers ops.
-
-    Raises ValueError where heads do not divide hidden or the sequence is longer than `positions`.
-    """
-    net = Builder(batch)
-    y = classifier(
-        net,
-        _PIECES,
-        length=length,
-        layers=layers,
-        hidden=hidden,
-        heads=heads,
-        intermediate=intermediate,
-        vocabulary=vocabulary,
-        positions=positions,
-        classes=classes,
-    )
-    return net.build("bert", [y], "Devlin et al. 2019, base, int8")
 
 
 @network
@@ -251,3 +221,11 @@ def _softmax(net: Builder, name: str, x: Tensor) -> Tensor:
 
 
 _PIECES = Pieces(_first, _projection, _projection, _encoder_attention, _layernorm, _gelu, _softmax)
+
+
+bert = sized(
+    "bert", partial(encoder, _PIECES, "Devlin et al. 2019, base, int8"),
+    batch=1, length=128, layers=12, hidden=768, heads=12,
+    intermediate=3072, vocabulary=30522, positions=512, classes=2,
+)  # fmt: skip
+"""BERT with a sequence classification head: 16 + 30 x layers ops. Raises ValueError where `encoder` does."""
