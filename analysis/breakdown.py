@@ -54,7 +54,7 @@ def largest_changes(change_s: NDArray[np.float64], most: int = MOST) -> NDArray[
 
 
 def changes_panel(axes: Axes, before: Inference, after: Inference, ops: Sequence[str]) -> None:
-    """A line an op (T names), of those that changed most, from its time before (hollow) to after (filled)."""
+    """One line per op (T names), of those that changed most, from its time before (hollow) to after (filled)."""
     change_s = after.duration_s - before.duration_s
     shown = largest_changes(change_s)
     axes.set_xlabel(f"time of an op (µs)\n{_not_shown(change_s, shown)}", fontsize=8, linespacing=1.6)

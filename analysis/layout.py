@@ -1,4 +1,6 @@
-"""Who lies where in each memory, and when: a panel a memory, steps to the right, addresses upwards, a box a tensor."""
+"""Where tensors lie in each memory, and when: one panel per memory, steps to the right, addresses upwards, one box per
+tensor.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,7 @@ def use(layout: Layout, steps: int) -> Use:
 def layout_figure(
     layouts: Sequence[Layout], heads: Sequence[str], steps: int, title: str, x_label: str
 ) -> Figure:
-    """A panel a memory, the fastest on top.
+    """One panel per memory, the fastest on top.
 
     Args:
         layouts: slowest memory first.

@@ -1,4 +1,5 @@
-"""What lies in one fast memory, step by step, and what its copy engine does: a column a layout, a box an allocation.
+"""What lies in one fast memory, step by step, and what its copy engine does: one column per layout, one box per
+allocation.
 
 Time to the right, offsets upwards; boxes of one colour are one tensor, and the hatched part of a box is the window in
 which a copy carries it in or out. Below is the time that each step leaves for copies, and what copies take of it.
@@ -160,7 +161,7 @@ def memory_map_figure(
     title: str,
     highlight: tuple[int, str] | None = None,
 ) -> Figure:
-    """A column a layout, all of one program on one chip.
+    """One column per layout, all of one program on one chip.
 
     Args:
         maps: at least one.
@@ -190,7 +191,7 @@ def memory_map_figure(
     grid[1, 0].set_ylabel("copy time (ms a step)", fontsize=8)
     figure.suptitle(title, fontsize=11, parse_math=False)
     handles = [
-        Patch(facecolor="white", edgecolor="black", linewidth=0.5, label="a buffer (a colour a tensor)"),
+        Patch(facecolor="white", edgecolor="black", linewidth=0.5, label="a buffer (one colour per tensor)"),
         Patch(facecolor="white", edgecolor="black", linewidth=0.5, hatch="/////", label="being copied"),
         Patch(facecolor=COPIES, label="taken by copies"),
         Patch(facecolor=SPARE, label="left for copies"),

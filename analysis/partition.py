@@ -24,11 +24,11 @@ class Split:
 
     Attributes:
         label: whose it is, for people.
-        chip_s, link_s: float64 [C], seconds a sample that chips and links (to the next chip) are busy.
+        chip_s, link_s: float64 [C], seconds per sample that chips and links (to the next chip) are busy.
         nodes: int64 [C].
         weight_bytes, peak_bytes: int64 [C]; the peak holds the weights.
         capacity_bytes: of a chip.
-        cost_s: seconds a sample, those of the slowest.
+        cost_s: seconds per sample, those of the slowest.
         unit: what the times are in.
     """
 
@@ -49,7 +49,7 @@ class Split:
 
 
 def split_figure(splits: Sequence[Split], title: str) -> Figure:
-    """A column a partition, of at least one over the same chips: busy times of chips and links above, memory below."""
+    """One column per partition, all over the same chips: busy times of chips and links above, memory below."""
     figure = new_figure(7.2 if len(splits) == 1 else 11.0, 5.6)
     grid = figure.subplots(2, len(splits), squeeze=False, sharex="col", sharey="row")
     slowest = max(split.cost_s for split in splits)
@@ -69,7 +69,7 @@ def split_figure(splits: Sequence[Split], title: str) -> Figure:
             axes.tick_params(labelsize=8)
             axes.set_xlim(-0.6, len(split.nodes) - 0.4)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    grid[0, 0].set_ylabel(f"busy time a sample ({time_unit})", fontsize=8)
+    grid[0, 0].set_ylabel(f"busy time per sample ({time_unit})", fontsize=8)
     grid[1, 0].set_ylabel(f"memory ({unit})", fontsize=8)
     for axes in grid[:, 0]:
         axes.set_ylim(0, axes.get_ylim()[1] * 1.18)

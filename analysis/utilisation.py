@@ -1,4 +1,4 @@
-"""What each memory holds over time against what it can hold: a panel a memory, a column a mapping.
+"""What each memory holds over time against what it can hold: one panel per memory, one column per mapping.
 
 Bytes of placed tensors are counted; fragmentation and copies that are fetched ahead are not, and the figure says so.
 """
@@ -91,7 +91,7 @@ def utilisation_figure(
     title: str,
     x_label: str,
 ) -> Figure:
-    """A column a schedule, a row a memory (fastest on top), areas stacked by head.
+    """One column per schedule, one row per memory (fastest on top), areas stacked by head.
 
     Args:
         schedules: on one x axis, which `x_label` names with its unit.

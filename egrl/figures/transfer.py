@@ -1,7 +1,7 @@
 """egrl plot transfer: policies along training, on workloads without training (EGRL, Figure 4).
 
-A panel for each folder that `egrl transfer` was given, a line a target, the compiler at 1. Thick is what the policies
-were trained on; the dotted line is the deployed policy. Lines that fall to the right are overfitting.
+A panel for each folder that `egrl transfer` was given, one line per target, the compiler at 1. Thick is what the
+policies were trained on; the dotted line is the deployed policy. Lines that fall to the right are overfitting.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ __all__ = ["draw", "read"]
 
 
 def draw(runs: Sequence[Transferred]) -> Drawing:
-    """A panel a folder. InputError where their targets are not the same problems."""
+    """One panel per folder. InputError where their targets are not the same problems."""
     from analysis.transfer import transfer_curves
 
     found = arrays(runs)

@@ -1,6 +1,6 @@
 """egrl plot zeroshot: the deployed policies of several trainings on workloads that none of them was trained on.
 
-The deployed policy of each folder, a row each, the best above: a marker a target, and a black bar for the geometric
+The deployed policy of each folder, a row each, the best above: one marker per target, and a black bar for the geometric
 mean. Only targets count that all folders were placed on and no folder was trained on.
 """
 
@@ -15,7 +15,7 @@ __all__ = ["draw", "read"]
 
 
 def draw(runs: Sequence[Transferred]) -> Drawing:
-    """A row a folder. InputError where nothing is held out from all."""
+    """One row per folder. InputError where nothing is held out from all."""
     from analysis.transfer import means, zero_shot
 
     found = arrays(runs)

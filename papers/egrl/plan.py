@@ -10,7 +10,7 @@ METHODS = ("egrl", "ea", "pg", "greedy-dp", "annealing", "random")
 PRINTED_RIVALS = ("greedy-dp.neighbours=0",)
 """Settings that make the paper's rivals as it prints them."""
 SECONDS_AN_EVALUATION = {"egrl": (0.005, 4.7e-5), "pg": (0.014, 1.6e-4)}
-"""Method -> seconds and seconds a node, one thread of a 2.5 GHz server core; others: `OTHERS`."""
+"""Method -> seconds and seconds per node, one thread of a 2.5 GHz server core; others: `OTHERS`."""
 OTHERS = (0.0015, 7e-6)
 A_RUN_S = 6.0
 """Seconds of a run that are not its search: starting, its bound, writing."""

@@ -38,7 +38,7 @@ def sample_figure(curves: Mapping[str, NDArray[np.float64]], title: str) -> Figu
 
 
 def checkpoint_figure(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
-    """A panel a pre-training: speedups of its checkpoints (at `evaluations`), `zeroshot` and `finetuned`."""
+    """One panel per pre-training: speedups of its checkpoints (at `evaluations`), `zeroshot` and `finetuned`."""
     figure = new_figure(3.6 * max(1, len(found)) + 0.6, 3.4)
     grid = figure.subplots(1, len(found), squeeze=False)[0]
     for axes, (name, own) in zip(grid, found.items(), strict=True):
@@ -86,7 +86,7 @@ def agreement(predicted_s: NDArray[np.float64], measured_s: NDArray[np.float64])
 
 
 def agreement_figure(found: Agreement, title: str) -> Figure:
-    """A point a partition that runs, as Figure 7 of the paper on multi-chip modules."""
+    """One point per partition that runs, as Figure 7 of the paper on multi-chip modules."""
     figure = new_figure(5.0, 4.6)
     axes = figure.subplots()
     axes.scatter(found.predicted, found.measured, s=6, alpha=0.4, color="#4477AA", linewidths=0)

@@ -1,4 +1,4 @@
-"""Best reward so far against seconds, a panel a program (MMapGame, Figure 5)."""
+"""Best reward so far against seconds, one panel per program (MMapGame, Figure 5)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def reward_at(curve: RewardCurve, seconds: NDArray[np.float64]) -> NDArray[np.fl
 
 
 def reward_bands(curves: Sequence[RewardCurve]) -> list[RewardBand]:
-    """A band a label in the order of first appearance; a run that ended early keeps what it had to the end of the
+    """One band per label in the order of first appearance; a run that ended early keeps what it had to the end of the
     longest. ValueError where there is no curve or an empty one.
     """
     if not curves or any(not len(curve.seconds) for curve in curves):

@@ -56,7 +56,7 @@ def pearson(first: NDArray[np.float64], second: NDArray[np.float64]) -> float | 
 
 
 def correlation_figure(samples: Sequence[Sample]) -> Figure:
-    """A panel a sample, three a row; points carry the number of their stage. ValueError where there is none."""
+    """One panel per sample, three per row; points carry the number of their stage. ValueError where there is none."""
     if not samples:
         raise ValueError("samples: expected at least one, received none")
     columns = min(COLUMNS, len(samples))

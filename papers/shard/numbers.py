@@ -111,7 +111,7 @@ def _number(value: float) -> float | None:
 
 
 def draw(plan: Plan, results: Mapping[str, Any], out: Path) -> None:
-    """Cost and bound over time, a panel an instance."""
+    """Cost and bound over time, one panel per instance."""
     from papers.shard.progress import Panel, Progress, progress_figure
 
     panels = []

@@ -55,7 +55,7 @@ class Plan:
             name = path.name.removesuffix(".gz").removesuffix(".json")
             if name in found:
                 raise InputError(
-                    f"--instances {folder}: expected a file an instance, found {found[name].name}, {path.name}"
+                    f"--instances {folder}: expected one file per instance, found {found[name].name}, {path.name}"
                 )
             found[name] = path
         if not found:

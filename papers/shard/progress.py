@@ -1,4 +1,4 @@
-"""Cost and proven bound against seconds, a panel an instance: how the two close in on each other."""
+"""Cost and proven bound against seconds, one panel per instance: how the two close in on each other."""
 
 from __future__ import annotations
 

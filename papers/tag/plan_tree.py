@@ -1,4 +1,4 @@
-"""Plans drawn as trees: a node a rule, its parts below it, from the text that writes a plan ("fs(8,t(2,4))")."""
+"""Plans drawn as trees: one node per rule, its parts below it, from the text that writes a plan ("fs(8,t(2,4))")."""
 
 from __future__ import annotations
 

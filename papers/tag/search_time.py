@@ -1,4 +1,4 @@
-"""The best cost known against what was spent on searching, a panel a problem; and how a subgraph grows (TAG)."""
+"""The best cost known against what was spent on searching, one panel per problem; and how a subgraph grows (TAG)."""
 
 from __future__ import annotations
 

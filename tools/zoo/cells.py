@@ -43,7 +43,7 @@ def shared_dense(
 
 
 def lookups(net: Builder, prefix: str, steps: int, rows: int, size: int) -> list[Tensor]:
-    """A word a step, each from the same table [rows, size] by an op of its own."""
+    """One word per step, each from the same table [rows, size] by an op of its own."""
     return [
         net.add(
             f"{prefix}.t{t}",

@@ -25,7 +25,7 @@ from workloads.workload import Gemm
 from workloads.zoo.vector_ops import VECTOR_OPS
 
 GATE_OPS = 6
-"""Vector operations a gate and element of a recurrent cell: a sigmoid or tanh, a product and a sum (*assumption*)."""
+"""Vector operations per gate and element of a recurrent cell: a sigmoid or tanh, a product and a sum (*assumption*)."""
 
 
 @dataclass(frozen=True)

@@ -134,4 +134,4 @@ bert_large = sized(
     batch=1, length=128, layers=24, hidden=1024, heads=16,
     intermediate=4096, vocabulary=30522, positions=512, classes=2,
 )  # fmt: skip
-"""BERT with a sequence classification head, in elementary ops: 39 + 86 x layers. Raises ValueError as `encoder` does."""
+"""BERT with a sequence classifier, in elementary ops: 39 + 86 x layers. Raises ValueError as `encoder` does."""
