@@ -1,4 +1,4 @@
-"""Memory maps as bands: a bar a tensor in execution order, the compiler's above the best (EGRL, Figure 6, bottom).
+"""Memory maps as bands: one bar per tensor in execution order, the compiler's above the best (EGRL, Figure 6, bottom).
 
 Deviations: beside each band stands how its bytes are spread over the memories, and its contiguity as a number; the
 paper says that EGRL favours contiguity, and gives none.
@@ -54,7 +54,7 @@ def bands(
     heads: Sequence[str],
     memories: Sequence[Sequence[str]],
 ) -> list[Band]:
-    """The numbers behind the figure for one mapping [N, H], a band a head.
+    """The numbers behind the figure for one mapping [N, H], one band per head.
 
     Args:
         mapping: [N, H], choices; those of decisions without size are ignored.
@@ -115,7 +115,7 @@ def _heads(found: Mapping[str, Sequence[Band]]) -> int:
 
 
 def _bars(axes: Axes, band: Band) -> None:
-    """A bar a tensor, white where there is none."""
+    """One bar per tensor, white where there is none."""
     memories, count = len(band.memories), len(band.choices)
     palette = np.array([*memory_colours(memories), (1.0, 1.0, 1.0)])
     levels = np.arange(memories)[::-1, None] if memories > FLAT else np.zeros((1, 1), np.int64)

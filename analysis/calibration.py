@@ -1,4 +1,4 @@
-"""Predicted against measured costs, a panel a predictor, a colour a network."""
+"""Predicted against measured costs, one panel per predictor, one colour per network."""
 
 from __future__ import annotations
 

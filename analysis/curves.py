@@ -71,7 +71,7 @@ class Band:
 
 
 def bands(curves: Sequence[Curve]) -> list[Band]:
-    """The numbers behind the figure, a band a label in the order of first appearance.
+    """The numbers behind the figure, one band per label in the order of first appearance.
 
     Raises:
         ValueError: no curve.

@@ -1,4 +1,6 @@
-"""Who lies where in each memory, and when: a panel a memory, steps to the right, addresses upwards, a box a tensor."""
+"""Where tensors lie in each memory, and when: one panel per memory, steps to the right, addresses upwards, one box per
+tensor.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from analysis.style import new_figure
-from analysis.utilisation import FAR, HEADS, size_text, unit_of
+from analysis.utilisation import FAR, HEADS
+from workloads.text import size_text, unit_for
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def use(layout: Layout, steps: int) -> Use:
 def layout_figure(
     layouts: Sequence[Layout], heads: Sequence[str], steps: int, title: str, x_label: str
 ) -> Figure:
-    """A panel a memory, the fastest on top.
+    """One panel per memory, the fastest on top.
 
     Args:
         layouts: slowest memory first.
@@ -86,7 +89,7 @@ def layout_figure(
     for axes, layout in zip(rows, reversed(layouts), strict=True):
         found = use(layout, steps)
         near = found.height_bytes >= FAR * layout.capacity_bytes
-        unit_bytes, unit = unit_of(max(found.height_bytes, layout.capacity_bytes if near else 0))
+        unit_bytes, unit = unit_for(max(found.height_bytes, layout.capacity_bytes if near else 0), "B")
         for number in range(len(heads)):
             colour, hatch = HEADS[number % len(HEADS)]
             axes.add_collection(
@@ -126,7 +129,7 @@ def layout_figure(
     return figure
 
 
-def _boxes(layout: Layout, head: int, unit_bytes: int) -> NDArray[np.float64]:
+def _boxes(layout: Layout, head: int, unit_bytes: float) -> NDArray[np.float64]:
     """Corners float64 [K, 4, 2] of one head's tensors, in steps and units."""
     chosen = layout.head == head
     left, right = layout.first[chosen].astype(np.float64), layout.end[chosen].astype(np.float64)

@@ -1,4 +1,5 @@
-"""What lies in one fast memory, step by step, and what its copy engine does: a column a layout, a box an allocation.
+"""What lies in one fast memory, step by step, and what its copy engine does: one column per layout, one box per
+allocation.
 
 Time to the right, offsets upwards; boxes of one colour are one tensor, and the hatched part of a box is the window in
 which a copy carries it in or out. Below is the time that each step leaves for copies, and what copies take of it.
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from analysis.layout import corners
 from analysis.style import legend_below, new_figure
-from analysis.utilisation import size_text, unit_of
+from workloads.text import size_text, unit_for
 
 HIGHLIGHT, COPIES, SPARE = "#000000", "#444444", "#D4D4D4"
 PALE = 0.3
@@ -160,7 +161,7 @@ def memory_map_figure(
     title: str,
     highlight: tuple[int, str] | None = None,
 ) -> Figure:
-    """A column a layout, all of one program on one chip.
+    """One column per layout, all of one program on one chip.
 
     Args:
         maps: at least one.
@@ -174,7 +175,7 @@ def memory_map_figure(
     )
     uses = [map_use(shown) for shown in maps]
     most = max(use.height_bytes for use in uses)
-    unit_bytes, unit = unit_of(max(most, maps[0].capacity_bytes))
+    unit_bytes, unit = unit_for(max(most, maps[0].capacity_bytes), "B")
     for (above, below), shown, use in zip(grid.T, maps, uses, strict=True):
         _draw_boxes(above, shown, colours, unit_bytes, None if highlight is None else highlight[0])
         above.axhline(shown.capacity_bytes / unit_bytes, color="black", linewidth=1.2, linestyle="--")
@@ -190,7 +191,7 @@ def memory_map_figure(
     grid[1, 0].set_ylabel("copy time (ms a step)", fontsize=8)
     figure.suptitle(title, fontsize=11, parse_math=False)
     handles = [
-        Patch(facecolor="white", edgecolor="black", linewidth=0.5, label="a buffer (a colour a tensor)"),
+        Patch(facecolor="white", edgecolor="black", linewidth=0.5, label="a buffer (one colour per tensor)"),
         Patch(facecolor="white", edgecolor="black", linewidth=0.5, hatch="/////", label="being copied"),
         Patch(facecolor=COPIES, label="taken by copies"),
         Patch(facecolor=SPARE, label="left for copies"),
@@ -202,7 +203,7 @@ def memory_map_figure(
 
 
 def _draw_boxes(
-    axes: Axes, shown: MemoryMap, colours: NDArray[np.float64], unit_bytes: int, highlight: int | None
+    axes: Axes, shown: MemoryMap, colours: NDArray[np.float64], unit_bytes: float, highlight: int | None
 ) -> None:
     bottom, top = shown.offset_bytes / unit_bytes, (shown.offset_bytes + shown.size_bytes) / unit_bytes
     fill = colours[shown.tensor]

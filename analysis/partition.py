@@ -1,4 +1,4 @@
-"""A network split over a ring of chips, as bars a chip; and what two models say of the same partitions, as points."""
+"""A network split over a ring of chips, as bars per chip."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from analysis.style import new_figure
-from analysis.utilisation import unit_of
+from workloads.text import unit_for
 
 CHIP, LINK, SLOWEST = "#4477AA", "#CCBB44", "#AA3377"
 WEIGHTS, REST = "#228833", "#BBBBBB"
@@ -24,11 +24,11 @@ class Split:
 
     Attributes:
         label: whose it is, for people.
-        chip_s, link_s: float64 [C], seconds a sample that chips and links (to the next chip) are busy.
+        chip_s, link_s: float64 [C], seconds per sample that chips and links (to the next chip) are busy.
         nodes: int64 [C].
         weight_bytes, peak_bytes: int64 [C]; the peak holds the weights.
         capacity_bytes: of a chip.
-        cost_s: seconds a sample, those of the slowest.
+        cost_s: seconds per sample, those of the slowest.
         unit: what the times are in.
     """
 
@@ -49,7 +49,7 @@ class Split:
 
 
 def split_figure(splits: Sequence[Split], title: str) -> Figure:
-    """A column a partition, of at least one over the same chips: busy times of chips and links above, memory below."""
+    """One column per partition, all over the same chips: busy times of chips and links above, memory below."""
     figure = new_figure(7.2 if len(splits) == 1 else 11.0, 5.6)
     grid = figure.subplots(2, len(splits), squeeze=False, sharex="col", sharey="row")
     slowest = max(split.cost_s for split in splits)
@@ -57,7 +57,7 @@ def split_figure(splits: Sequence[Split], title: str) -> Figure:
     if splits[0].unit != "s":
         unit_s, time_unit = 1.0, splits[0].unit
     most = max(max(split.capacity_bytes, int(split.peak_bytes.max())) for split in splits)
-    unit_bytes, unit = unit_of(most)
+    unit_bytes, unit = unit_for(most, "B")
     for (above, below), split in zip(grid.T, splits, strict=True):
         _draw_times(above, split, unit_s)
         _draw_memory(below, split, unit_bytes)
@@ -69,7 +69,7 @@ def split_figure(splits: Sequence[Split], title: str) -> Figure:
             axes.tick_params(labelsize=8)
             axes.set_xlim(-0.6, len(split.nodes) - 0.4)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    grid[0, 0].set_ylabel(f"busy time a sample ({time_unit})", fontsize=8)
+    grid[0, 0].set_ylabel(f"busy time per sample ({time_unit})", fontsize=8)
     grid[1, 0].set_ylabel(f"memory ({unit})", fontsize=8)
     for axes in grid[:, 0]:
         axes.set_ylim(0, axes.get_ylim()[1] * 1.18)
@@ -117,53 +117,10 @@ def _draw_times(axes: Axes, split: Split, unit_s: float) -> None:
     axes.axhline(split.cost_s / unit_s, color=SLOWEST, linewidth=1.0, linestyle="--", label="a sample")
 
 
-def _draw_memory(axes: Axes, split: Split, unit_bytes: int) -> None:
+def _draw_memory(axes: Axes, split: Split, unit_bytes: float) -> None:
     at = np.arange(len(split.nodes))
     axes.bar(at, split.peak_bytes / unit_bytes, 0.76, color=REST, label="peak on the device model")
     axes.bar(at, split.weight_bytes / unit_bytes, 0.76, color=WEIGHTS, label="weights of it")
     axes.axhline(
         split.capacity_bytes / unit_bytes, color="black", linewidth=1.0, linestyle="--", label="SRAM"
     )
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """How two models agree on M partitions, each cost over the least by the same model.
-
-    Attributes:
-        predicted, measured: float64 [K], of the K that run.
-        invalid: share of the M that do not run, 0..1.
-        pearson: correlation of predicted and measured; NaN for fewer than two that run.
-    """
-
-    predicted: NDArray[np.float64]
-    measured: NDArray[np.float64]
-    invalid: float
-    pearson: float
-
-
-def agreement(predicted_s: NDArray[np.float64], measured_s: NDArray[np.float64]) -> Agreement:
-    """Costs float64 [M] by one model and by the other, NaN or infinite where a partition does not run."""
-    runs = np.isfinite(measured_s)
-    first, second = predicted_s[runs], measured_s[runs]
-    known = len(first) > 1 and first.std() > 0 and second.std() > 0
-    pearson = float(np.corrcoef(first, second)[0, 1]) if known else float("nan")
-    invalid = float(1 - runs.mean()) if len(runs) else float("nan")
-    if not runs.any():
-        return Agreement(first, second, invalid, pearson)
-    return Agreement(first / first.min(), second / second.min(), invalid, pearson)
-
-
-def agreement_figure(found: Agreement, title: str) -> Figure:
-    """A point a partition that runs, as Figure 7 of the paper on multi-chip modules."""
-    figure = new_figure(5.0, 4.6)
-    axes = figure.subplots()
-    axes.scatter(found.predicted, found.measured, s=6, alpha=0.4, color=CHIP, linewidths=0)
-    most = max(found.predicted.max(initial=1.0), found.measured.max(initial=1.0))
-    axes.plot([1, most], [1, most], color="black", linewidth=0.8, linestyle="--")
-    axes.set_xlabel("analytical model, over its least", fontsize=8)
-    axes.set_ylabel("device model, over its least", fontsize=8)
-    axes.tick_params(labelsize=8)
-    text = f"{len(found.predicted):,} run, {found.invalid:.1%} do not, correlation {found.pearson:.3f}"
-    axes.set_title(f"{title}\n{text}", fontsize=9, loc="left", parse_math=False)
-    return figure

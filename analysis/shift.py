@@ -62,7 +62,7 @@ def shifts(
     heads: Sequence[str],
     memories: Sequence[Sequence[str]],
 ) -> list[Shift]:
-    """The numbers behind the figure, a shift a head.
+    """The numbers behind the figure, one shift per head.
 
     Only decisions that are live (of a size) and lie in a memory both before and after count.
 

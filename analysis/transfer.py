@@ -47,7 +47,7 @@ def means(transfer: Transfer, targets: Sequence[str]) -> Floats:
 
 
 def transfer_curves(transfers: Sequence[Transfer], title: str, rival: str = "the compiler") -> Figure:
-    """A panel a training: speedup over the rival against evaluations spent in training, a line a target."""
+    """One panel per training: speedup over the rival against evaluations spent in training, one line per target."""
     names = list(dict.fromkeys(name for transfer in transfers for name in transfer.targets))
     columns = min(2, len(transfers))
     rows = -(-len(transfers) // columns)
@@ -101,7 +101,7 @@ def _look(line: Line2D, number: int) -> list[Line2D]:
 def zero_shot(
     transfers: Sequence[Transfer], held_out: Sequence[str], title: str, rival: str = "the compiler"
 ) -> Figure:
-    """The deployed policy of each training on each held-out target, and their geometric means; a row a training."""
+    """The deployed policy of each training on each held-out target, and their geometric means; one row per training."""
     found = sorted(transfers, key=lambda transfer: means(transfer, held_out)[transfer.deployed])
     figure = new_figure(8.0, 1.6 + 0.42 * len(found))
     axes = figure.add_subplot()

@@ -1,4 +1,4 @@
-"""What each memory holds over time against what it can hold: a panel a memory, a column a mapping.
+"""What each memory holds over time against what it can hold: one panel per memory, one column per mapping.
 
 Bytes of placed tensors are counted; fragmentation and copies that are fetched ahead are not, and the figure says so.
 """
@@ -17,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from analysis.style import COLOURS, new_figure
+from workloads.text import size_text, unit_for
 
 NOTE = "Bytes of placed tensors; fragmentation and copies that are fetched ahead are not counted."
 FAR = 0.25
@@ -90,7 +91,7 @@ def utilisation_figure(
     title: str,
     x_label: str,
 ) -> Figure:
-    """A column a schedule, a row a memory (fastest on top), areas stacked by head.
+    """One column per schedule, one row per memory (fastest on top), areas stacked by head.
 
     Args:
         schedules: on one x axis, which `x_label` names with its unit.
@@ -107,7 +108,7 @@ def utilisation_figure(
         capacity = int(capacity_bytes[memory])
         peak = max(int(column.occupied_bytes[:, memory].max()) for column in found)
         near = peak >= FAR * capacity
-        unit_bytes, unit = unit_of(max(peak, capacity if near else 0))
+        unit_bytes, unit = unit_for(max(peak, capacity if near else 0), "B")
         row[0].set_ylabel(f"{memories[memory]}\n({unit})", fontsize=9)
         for axes, schedule, column in zip(row, schedules, found, strict=True):
             _areas(axes, schedule, memory, unit_bytes)
@@ -168,7 +169,7 @@ def share(value: float) -> str:
     return f"{value:.0%}" if value >= 0.1 or value == 0 else f"{100 * value:.2g}%"
 
 
-def _areas(axes: Axes, schedule: Schedule, memory: int, unit_bytes: int) -> None:
+def _areas(axes: Axes, schedule: Schedule, memory: int, unit_bytes: float) -> None:
     top = np.zeros(len(schedule.by_head_bytes))
     for head in range(schedule.by_head_bytes.shape[2]):
         bottom, top = top, top + schedule.by_head_bytes[:, memory, head] / unit_bytes
@@ -201,17 +202,3 @@ def _capacity(axes: Axes, capacity: float, peak: float, near: bool) -> None:
 
 def _fill(head: int) -> tuple[str, str | None]:
     return HEADS[head % len(HEADS)]
-
-
-def unit_of(size_bytes: int) -> tuple[int, str]:
-    """The largest unit in which a size is at least 1."""
-    for exponent, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
-        if size_bytes >= 1024**exponent:
-            return 1024**exponent, unit
-    return 1, "bytes"
-
-
-def size_text(size_bytes: int) -> str:
-    """A size as people read it."""
-    unit_bytes, unit = unit_of(size_bytes)
-    return f"{size_bytes / unit_bytes:.4g} {unit}"

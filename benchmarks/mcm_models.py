@@ -1,6 +1,6 @@
 """How the analytical model and the device model of multi-chip modules agree on partitions drawn by SAMPLE.
 
-    python benchmarks/mcm_models.py [--workload bert] [--chip mcm36] [--samples 2000] [-o FILE.png]
+    python -m benchmarks.mcm_models [--workload bert] [--chip mcm36] [--samples 2000] [-o FILE.png]
 
 The study of Figure 7 of the paper on multi-chip modules: uniform probabilities, both models' costs over their least. It
 prints how many keys got a partition, the share that does not run on the device, and the correlation of the others.
@@ -11,12 +11,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from analysis.partition import agreement_figure
 from analysis.style import save
-from egrl.reproduce.mcm.numbers import compare_models
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
+from papers.mcm.figures import agreement_figure
+from papers.mcm.numbers import compare_models
 from workloads.load_partition import load_partition
 
 

@@ -21,7 +21,7 @@ from hwsim.mmap.chip import load_chip
 from hwsim.mmap.players import best_greedy
 from hwsim.mmap.problem import MmapConfig, MmapProblem
 from workloads.load_program import load_program
-from workloads.programs.names import program_names
+from workloads.programs import program_names
 
 AT_ONCE = 20
 

@@ -24,7 +24,7 @@ from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
 from hwsim.mmap.players import GreedyConfig, best_greedy, greedy, random_legal
 from hwsim.mmap.problem import MmapProblem
 from workloads.load_program import load_program
-from workloads.programs.names import program_names
+from workloads.programs import program_names
 from workloads.programs.program import Program
 
 PUBLISHED = {0: 69, 16: 82, 72: 90, 112: 98, 128: 100}

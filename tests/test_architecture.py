@@ -13,9 +13,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl")
+ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl", "papers")
 MOST_FILES_IN_EGRL = 8
-MOST_LINES = 300
+MOST_LINES = 500
 LONG = 60
 MOST_LONG = 10
 """Functions of more than `LONG` lines."""

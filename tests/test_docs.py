@@ -122,7 +122,7 @@ def shortened(argv: list[str]) -> list[str]:
     """The command with small networks and a budget of one generation, or of two where a run is resumed.
 
     Reproducing takes minutes at its smallest: here it only says how; the rest is in
-    tests/egrl/reproduce/test_reproduce.py.
+    tests/papers/test_egrl.py.
     """
     if argv[0] == "reproduce":
         return [*argv, "--help"]

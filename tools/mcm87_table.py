@@ -15,8 +15,7 @@ from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
 from workloads.load import load
-from workloads.sets import members
-from workloads.zoo.mcm87 import MCM87, SIZES
+from workloads.zoo.mcm87 import MCM87, SIZES, members
 
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "data" / "mcm87.csv"
 HEAD = ("name", "family", "part", "nodes", "edges", "parameters", "MiB", "GMAC", "chips", "found", "run")

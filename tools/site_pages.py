@@ -32,6 +32,7 @@ from egrl.cli.main import COMMANDS, cli
 from egrl.figures import FIGURES, memory_map
 from egrl.methods import METHODS
 from egrl.problems import PROBLEMS
+from workloads.text import table_row
 from workloads.workload import Op
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -84,7 +85,7 @@ def _table(path: Path) -> str:
     head, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
     numbers = [all(re.fullmatch(r"[\d.,%]*", row[i]) for row in rows) for i in range(len(head))]
     rule = ["---:" if right else "---" for right in numbers]
-    return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *rows))
+    return "\n".join(map(table_row, (head, rule, *rows)))
 
 
 def from_code(path: Path) -> str:
@@ -161,7 +162,7 @@ def _settings_of(name: str) -> Iterator[str]:
     yield "| setting | default | may be | meaning |\n|---|---|---|---|"
     for each in found:
         cells = (f"`{each['name']}`", f"`{json.dumps(each['default'])}`", each["allowed"], each["meaning"])
-        yield "| " + " | ".join(str(cell).replace("|", r"\|") for cell in cells) + " |"
+        yield table_row(str(cell).replace("|", r"\|") for cell in cells)
     yield ""
 
 

@@ -56,3 +56,11 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
         raise InputError(f"{where}: expected TOML, found it nested too deeply") from error
     except ValueError as error:
         raise InputError(f"{where}: expected numbers of few digits, found one of thousands") from error
+
+
+HLO = (".hlo", ".hlo.gz", ".txt")
+"""HLO text."""
+PACKED = ".json.xz"
+"""A program's own JSON, packed; unpacked it ends like a workload's."""
+PROGRAMS = (*HLO, PACKED)
+"""What can be nothing but a program, by its name."""

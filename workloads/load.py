@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
-from workloads.endings import PROGRAMS
 from workloads.errors import InputError
-from workloads.files import read_text
+from workloads.files import PROGRAMS, read_text
 from workloads.importers.read import is_model
 from workloads.nearest import hint
-from workloads.programs.names import program_names
-from workloads.sets import is_set, members
+from workloads.programs import program_names
 from workloads.workload import Workload
 from workloads.zoo import DECODERS, MCM87, ZOO, builder, canonical_name
+from workloads.zoo.mcm87 import is_set, members
 
 MAX_FILE_BYTES = 512 * 2**20
 """Largest workload file that is read."""
@@ -48,7 +48,12 @@ def load(name_or_file: str) -> Workload:
         return builder(name)()
     base, colon, parameters = name_or_file.partition(":")
     if colon and (name := canonical_name(base)) is not None:
-        return _variant(name, parameters, name_or_file)
+        where, build = f"workload {name_or_file!r}", builder(name)
+        sizes = variant(build, parameters, where)
+        try:
+            return build(**sizes)
+        except ValueError as error:
+            raise InputError(f"{where}: {error}") from error
     if is_set(name_or_file):
         raise InputError(
             f"workload {name_or_file!r}: expected one workload, found a set of {len(members(name_or_file))}, which"
@@ -72,26 +77,29 @@ def load(name_or_file: str) -> Workload:
     raise InputError(_unknown_name(name_or_file))
 
 
-def _variant(name: str, text: str, given: str) -> Workload:
-    build = builder(name)
+def variant(build: Callable[..., Workload], text: str, where: str) -> dict[str, float]:
+    """The sizes in KEY=NUMBER:…, each a keyword of the builder and of its default's type; `where` begins every error.
+
+    Raises:
+        InputError: an unknown or repeated key, or a value that is no number in range.
+    """
     known = {
         key: parameter.default
         for key, parameter in inspect.signature(build).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    found: dict[str, float] = {}
+    if not known:
+        raise InputError(f"{where}: expected no parameters: this network is a shipped file, and has one size")
+    sizes: dict[str, float] = {}
     for part in text.split(":"):
         key, _, value = part.partition("=")
-        if key not in known or key in found:
+        if key not in known or key in sizes:
             raise InputError(
-                f"workload {given!r}: expected each of {', '.join(f'{k}=NUMBER' for k in known)} at most once, found"
+                f"{where}: expected each of {', '.join(f'{k}=NUMBER' for k in known)} at most once, found"
                 f" {part!r}{hint(key, known) if key not in known else ''}"
             )
-        found[key] = _parameter(value, known[key], f"workload {given!r}: {key}")
-    try:
-        return build(**found)
-    except ValueError as error:
-        raise InputError(f"workload {given!r}: {error}") from error
+        sizes[key] = _parameter(value, known[key], f"{where}: {key}")
+    return sizes
 
 
 def _parameter(text: str, default: float, where: str) -> float:

@@ -7,16 +7,15 @@ import re
 from functools import cache
 from pathlib import PurePath
 
-from workloads.endings import HLO, PACKED
 from workloads.errors import InputError
-from workloads.files import read_bytes
+from workloads.files import HLO, PACKED, read_bytes
 from workloads.load import all_names, load
 from workloads.nearest import hint
 from workloads.packed import check_values, unpack
-from workloads.programs.names import program_names, read_shipped
+from workloads.programs import program_names, read_shipped
 from workloads.programs.program import NO_ALIAS, Program
-from workloads.sets import is_set
 from workloads.zoo import canonical_name
+from workloads.zoo.mcm87 import is_set
 
 MAX_TEXT = 1 << 30
 """Largest program file in bytes, unpacked."""

@@ -1,10 +1,16 @@
-"""What a calibration says, for people."""
+"""What a calibration says, for people: lines, and predicted against measured costs as a drawing."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
+
+from egrl.calibrate.calibration import Calibration
+from egrl.calibrate.measured import Network
+from egrl.figures.drawing import Drawing, plain
 
 NAMED = 12
 """What was not learned is named up to so many."""
@@ -72,3 +78,23 @@ def _errors(report: Mapping[str, Any]) -> list[str]:
     if error["fitted" if report["folds"] else "fitted_seen"] > error["nominal"]:
         lines.append("the fitted file predicts worse than the one before: keep that one")
     return lines
+
+
+def drawing(networks: Sequence[Network], found: Calibration) -> Drawing:
+    """A panel for the description as it was, and one each for the fitted one and all that was learned, held out."""
+    from analysis.calibration import Predicted, calibration_figure
+
+    titles = {
+        "nominal": "the chip file before",
+        "fitted": "the fitted file, held out",
+        "posterior": "all that was learned, held out",
+    }
+    panels = [
+        Predicted(titles[name], np.exp(found.measured), np.exp(log_cost))
+        for name, log_cost in found.predicted.items()
+    ]
+    names = [network.name for network in networks]
+    sizes = [len(network.cost) for network in networks]
+    network = np.repeat(np.arange(len(networks)), sizes)
+    numbers = {"networks": names, "network": network, "panels": panels}
+    return Drawing(calibration_figure(panels, network, names), plain(numbers))

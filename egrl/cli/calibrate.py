@@ -52,11 +52,10 @@ def command(
     """
     from analysis import style
     from egrl.calibrate.calibration import calibrate
+    from egrl.calibrate.design import measure_some
     from egrl.calibrate.measured import networks
-    from egrl.calibrate.measuring import measure_some
-    from egrl.calibrate.report import text_of
+    from egrl.calibrate.report import drawing, text_of
     from egrl.core import atomic
-    from egrl.figures.calibration import drawing
     from egrl.runs.past import PastRun
 
     path = output_file(output, ".toml")

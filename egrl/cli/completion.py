@@ -48,12 +48,11 @@ def with_names(command: click.Command) -> click.Command:
 
 def _workloads(given: Mapping[str, Any]) -> Sequence[str]:
     if given.get("problem") == "mmap":
-        from workloads.programs.names import program_names
+        from workloads.programs import program_names
 
         return program_names()
     from workloads.load import all_names
-    from workloads.sets import MCM87_NAME
-    from workloads.zoo.mcm87 import SIZES
+    from workloads.zoo.mcm87 import MCM87_NAME, SIZES
 
     return (
         () if given.get("problem") == "fft" else [*all_names(), *(f"{MCM87_NAME}:{part}" for part in SIZES)]

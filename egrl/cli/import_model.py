@@ -15,7 +15,7 @@ from egrl.runs.units import counted
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
-    from workloads.importers.convert import Imported
+    from workloads.importers.read import Imported
     from workloads.programs.program import Program
 
 
@@ -69,7 +69,7 @@ def command(
 
     egrl import step.hlo -o step.json
     """
-    from workloads.endings import HLO
+    from workloads.files import HLO
     from workloads.importers import dimensions
     from workloads.importers.read import is_model, read
     from workloads.load_partition import ENDINGS

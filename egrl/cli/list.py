@@ -67,7 +67,7 @@ def _networks() -> list[dict[str, object]]:
 
 def _programs() -> list[dict[str, object]]:
     from workloads.load_program import describe, load_program
-    from workloads.programs.names import program_names
+    from workloads.programs import program_names
 
     return [
         {

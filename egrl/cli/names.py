@@ -92,11 +92,11 @@ def several(text: str, flag: str) -> list[str]:
 
 
 def several_workloads(text: str, flag: str) -> list[str]:
-    """The workloads in "A,B,C", a set (`workloads.sets`) standing for its members.
+    """The workloads in "A,B,C", a set (`workloads.zoo.mcm87`) standing for its members.
 
     InputError as `several`, and where there is no such set or a workload is in it and given, too.
     """
-    from workloads.sets import is_set, members  # loads the zoo, which `egrl --help` does not need
+    from workloads.zoo.mcm87 import is_set, members  # loads the zoo, which `egrl --help` does not need
 
     names = [
         name for given in several(text, flag) for name in (members(given) if is_set(given) else (given,))

@@ -1,23 +1,29 @@
-"""egrl reproduce: a paper's experiments again, with a report."""
+"""egrl reproduce: a paper's experiments again, with a report. They are in `papers/` of a clone."""
 
 from __future__ import annotations
 
 import importlib
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import click
 
 from egrl.cli import flags
 from egrl.cli.names import OneOf
 from egrl.cli.output import interrupted, sayer
-from egrl.reproduce import REPORTS
 from workloads.errors import InputError
+
+PAPERS = ("mmap", "mcm", "tag", "egrl", "shard")
+"""Names of the papers: each has a folder of `papers/`."""
+ROOT = Path(__file__).resolve().parents[2]
+"""The folder that holds `egrl` and, in a clone, `papers`."""
 
 
 @click.command(name="reproduce", short_help="a paper's experiments again, published numbers beside ours")
-@click.argument("paper", type=OneOf(list(REPORTS)))
+@click.argument("paper", type=OneOf(list(PAPERS)))
 @click.option("--quick", is_flag=True, help="small networks and budgets: minutes instead of hours")
 @click.option(
     "--out",
@@ -47,7 +53,7 @@ def command(
     """
     from egrl.core.stopping import Interrupted
 
-    module = importlib.import_module(REPORTS[paper][1])
+    module = experiments(paper)
     plan = module.Plan.quick() if quick else module.Plan()
     if hasattr(plan, "instances") != (instances is not None):
         wanted = "a folder of instances" if instances is None else f"none for {paper}"
@@ -74,3 +80,19 @@ def command(
     if not quiet:
         click.echo(f"report: {report}")
     return 0
+
+
+def experiments(paper: str) -> ModuleType:
+    """The module of a paper's experiments: `Plan`, `seconds` and `reproduce`.
+
+    Raises:
+        InputError: the package is installed without its repository.
+    """
+    if not (ROOT / "papers" / paper / "run.py").is_file():
+        raise InputError(
+            "egrl reproduce: expected a clone of the repository, found the installed package, which does not include"
+            " the papers' experiments; clone the repository and run `pip install -e .` there"
+        )
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    return importlib.import_module(f"papers.{paper}.run")

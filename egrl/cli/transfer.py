@@ -130,53 +130,45 @@ def table(documents: Sequence[Mapping[str, Any]], over: str) -> str:
     `over` is what speedups are over, for people.
     """
     from analysis.means import geometric_mean
+    from workloads.text import optional
+    from workloads.text import table as markdown_table
 
     names = [target["workload"] for target in documents[0]["targets"]]
-    lines = [
-        f"Speedup over {over} with no training there; mean: geometric.",
-        "",
-        "| policy | at evaluation | " + " | ".join(names) + " | mean |",
-        "|---|---:|" + "---:|" * (len(names) + 1),
-    ]
     labels = [document["policies"] for document in documents]
-    told = {
+    called = {
         id(document): label if labels.count(label) == 1 else f"{label} ({document['folder']})"
         for document, label in zip(documents, labels, strict=True)
     }
+    rows = []
     for document in documents:
         columns = [target["speedup"] for target in document["targets"]]
         means = geometric_mean(columns).tolist()
         best = max(range(len(means)), key=means.__getitem__)
         chosen = document["generations"].index(document["chosen"])
         for what, step in (("first", 0), ("best here", best), ("deployed", chosen)):
-            cells = [f"{column[step]:.4f}" for column in columns]
-            lines.append(
-                f"| {told[id(document)]}, {what} | {document['evaluations'][step]} | "
-                + " | ".join(cells)
-                + f" | {means[step]:.4f} |"
-            )
+            speedups = [f"{column[step]:.4f}" for column in (*columns, means)]
+            rows.append([f"{called[id(document)]}, {what}", document["evaluations"][step], *speedups])
+    lines = [
+        f"Speedup over {over} with no training there; mean: geometric.",
+        "",
+        *markdown_table(["policy", "at evaluation", *names, "mean"], rows),
+    ]
     tuned = [(document, row) for document in documents for row in document["finetuned"]]
     if tuned:
-        evals = tuned[0][1]["evaluations"]
         lines += [
             "",
-            f"Going on from the deployed policy, {evals} evaluations, cold start. At: evaluations until the best from"
-            " scratch (in brackets: 99% of it) was reached.",
+            f"Going on from the deployed policy, {tuned[0][1]['evaluations']} evaluations, cold start. At: evaluations"
+            " until the best from scratch (in brackets: 99% of it) was reached.",
             "",
-            "| policy | workload | from scratch | at | from the policy | at | saved |",
-            "|---|---|---:|---:|---:|---:|---:|",
         ]
+        rows = []
         for document, row in tuned:
             before, after, saved = (
-                f"{_number(row[key])} ({_number(row['near'][key])})"
+                f"{optional(row[key])} ({optional(row['near'][key])})"
                 for key in ("scratch_evaluations", "finetuned_evaluations", "saved")
             )
-            lines.append(
-                f"| {told[id(document)]} | {row['workload']} | {row['scratch']:.4f} | {before} |"
-                f" {row['finetuned']:.4f} | {after} | {saved} |"
-            )
+            scratch, finetuned = (f"{row[key]:.4f}" for key in ("scratch", "finetuned"))
+            rows.append([called[id(document)], row["workload"], scratch, before, finetuned, after, saved])
+        head = ["policy", "workload", "from scratch", "at", "from the policy", "at", "saved"]
+        lines += markdown_table(head, rows, left=2)
     return "\n".join(lines) + "\n"
-
-
-def _number(number: int | None) -> str:
-    return "-" if number is None else str(number)

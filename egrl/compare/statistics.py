@@ -15,10 +15,10 @@ import numpy as np
 from scipy import stats
 
 from egrl.runs.words import about_of
+from workloads.text import UNKNOWN, optional, table
 
 CONFIDENCE = 0.95
 REFERENCE = "egrl"
-UNKNOWN = "-"
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,9 @@ def _tables(entry: Mapping[str, Any]) -> list[str]:
     lines: list[str] = []
     for title, cells in groups.items():
         lines += [f"{title}:", ""] if title else []
-        lines += [*_table(cells), ""] if cells else []
+        if cells:
+            rows = [list(row.values()) for row in cells]
+            lines += [*table(list(cells[0]), rows, last_left=True), ""]
     return lines
 
 
@@ -243,39 +245,17 @@ def _cells(row: Mapping[str, Any], reference: str) -> dict[str, str]:
         "method": row["method"],
         "runs": str(row["runs"]),
         "mean": f"{row['mean']:.4f}",
-        "s.d.": _number(row["deviation"], ".4f"),
+        "s.d.": optional(row["deviation"], ".4f"),
         "best": f"{row['best']:.4f}",
         f"against {reference} (95%)": UNKNOWN
         if against is None
         else f"{against['mean']:+.4f} [{against['low']:+.4f}, {against['high']:+.4f}]",
-        "of best known": _number(row["of_best_known"], ".2%"),
-        "of bound": _number(row["of_bound"], ".2%"),
-        "policy": _number(row["deployable"], ".4f"),
+        "of best known": optional(row["of_best_known"], ".2%"),
+        "of bound": optional(row["of_bound"], ".2%"),
+        "policy": optional(row["deployable"], ".4f"),
         "evaluations": f"{row.get('evaluations', 0.0):.0f}",
         "model calls": f"{row.get('model_calls', 0.0):.0f}",
         "seconds": f"{row['seconds']:.1f}",
         "model seconds": f"{row.get('model_seconds', 0.0):.1f}",
         "champions by": ", ".join(f"{name} {count}" for name, count in row["champions"].items()) or UNKNOWN,
     }
-
-
-def _number(value: float | None, form: str) -> str:
-    return UNKNOWN if value is None else format(value, form)
-
-
-def _table(cells: Sequence[Mapping[str, str]]) -> list[str]:
-    """Aligned lines of a Markdown table; the first and the last column to the left, figures to the right."""
-    names = list(cells[0])
-    left = {names[0], names[-1]}
-    widths = {name: max(3, len(name), *(len(row[name]) for row in cells)) for name in names}
-    lines = [names, ["-" * (widths[n] - 1) + ("-" if n in left else ":") for n in names]]
-    lines += [[row[name] for name in names] for row in cells]
-    return [
-        "| "
-        + " | ".join(
-            cell.ljust(widths[name]) if name in left else cell.rjust(widths[name])
-            for cell, name in zip(line, names, strict=True)
-        )
-        + " |"
-        for line in lines
-    ]

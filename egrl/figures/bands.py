@@ -13,8 +13,7 @@ from collections.abc import Sequence
 
 from analysis.bands import Band, band_figure, bands
 from egrl.figures.drawing import Drawing, plain
-from egrl.figures.fastest import fastest
-from egrl.figures.places import check_places
+from egrl.figures.repetitions import check_places, fastest
 from egrl.runs.past import PastRun
 
 

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.breakdown import breakdown, breakdown_figure
-from analysis.changes import Inference
+from analysis.breakdown import Inference, breakdown, breakdown_figure
 from egrl.figures.drawing import Drawing, plain
-from egrl.figures.fastest import fastest
+from egrl.figures.repetitions import fastest
 from egrl.runs.past import PastRun
 from hwsim.capabilities import explainer
 from hwsim.explanation import OpTimes

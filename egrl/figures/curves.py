@@ -1,4 +1,4 @@
-"""Learning curves of run folders: a curve a run, a band for repetitions.
+"""Learning curves of run folders: one curve per run, a band for repetitions.
 
 Speedup over the compiler of the best mapping so far, against evaluations. Runs that differ only in seed and budget
 are one curve, their mean, in a band; thin lines are the deployable policies', the dashed line is the bound.

@@ -1,8 +1,8 @@
 """Where the tensors of one run's best mapping lie in the chip's memories, and for how long.
 
-Ops to the right, addresses upwards, a box a tensor, a row a memory. Hatched boxes are activations; white between boxes
-is unusable room. The addresses are those of `egrl allocate`. Where a memory cannot be packed, a remark says by how many
-bytes.
+Ops to the right, addresses upwards, one box per tensor, one row per memory. Hatched boxes are activations; white
+between boxes is unusable room. The addresses are those of `egrl allocate`. Where a memory cannot be packed, a remark
+says by how many bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from analysis.layout import Layout, layout_figure, use
 from egrl.figures import memory_map, partition
 from egrl.figures.drawing import Drawing, plain
-from egrl.figures.fastest import fastest
+from egrl.figures.repetitions import fastest
 from egrl.runs.allocation import PackedMemory, allocate
 from egrl.runs.past import PastRun
 from hwsim.capabilities import HasLifetimes, explainer
@@ -28,7 +28,7 @@ ALIGN_BYTES, SECONDS, SEED = 64, 10.0, 0
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:
-    """Memories over ops, a box a tensor; of several runs, the fastest's.
+    """Memories over ops, one box per tensor; of several runs, the fastest's.
 
     Of the MMapGame: `egrl.figures.memory_map`; of a network split over chips: `egrl.figures.partition`.
 

@@ -1,10 +1,10 @@
 """Layouts of the MMapGame: where the buffers of the best mapping lie in fast memory, beside another run's or the
 production heuristic's own (MMapGame paper, Figures 1 and 8).
 
-Where the MMapGame put the buffers, of two runs, or of one beside the production heuristic: steps to the right, offsets
-upwards, a box an allocation, a colour a tensor. Hatched is the window of a copy in (left) or out (right). The strip
-below shows the time left for copies and the time they take. T, in black, is the tensor that comes to fast memory (CMEM)
-most often.
+Where the MMapGame put the buffers, of two runs, or of one beside the production heuristic: steps to the right,
+offsets upwards, one box per allocation, one colour per tensor. Hatched is the window of a copy in (left) or out
+(right). The strip below shows the time left for copies and the time they take. T, in black, is the tensor that comes
+to fast memory (CMEM) most often.
 
 Numbers: `highlighted` is T; `come_again` counts tensors that come to CMEM more than once; a `run` of null is the
 heuristic.
@@ -17,7 +17,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.memory_map import MemoryMap, allocations, map_use, memory_map_figure, most_visits, visits
-from analysis.utilisation import size_text
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import check_comparable, labels, to_plot
 from egrl.runs.past import PastRun
@@ -26,12 +25,13 @@ from hwsim.mmap.layout import Layout
 from hwsim.mmap.problem import MmapProblem
 from hwsim.mmap.view.pixels import tensor_colours
 from workloads.errors import InputError
+from workloads.text import size_text
 
 MOST = 2
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:
-    """Fast memory over the steps of the program, a column a run; the tensor that comes and goes most is highlighted.
+    """Fast memory over the steps of the program, one column per run, with the tensor that moves most highlighted.
 
     Beside a single run stands the heuristic's own layout, which is what its speedup is over.
 

@@ -1,7 +1,7 @@
 """How one run's best partition loads the chips and links of a package, beside the heuristic's.
 
-A column a partition, a bar a chip: seconds a sample that the chip and its link to the next are busy. Below, the weights
-and the peak on the device model, beside the SRAM.
+One column per partition, one bar per chip: seconds per sample that the chip and its link to the next are busy. Below,
+the weights and the peak on the device model, beside the SRAM.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from analysis.partition import Split, shares, shares_figure, split_figure
 from egrl.figures.drawing import Drawing, plain
-from egrl.figures.fastest import Fastest, fastest
+from egrl.figures.repetitions import Fastest, fastest
 from egrl.runs.past import PastRun
 from hwsim.capabilities import explainer
 from hwsim.explanation import Partition

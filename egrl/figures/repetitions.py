@@ -1,4 +1,4 @@
-"""Which runs are repetitions of one another, which can stand in one figure, and what each curve is called.
+"""Which runs are repetitions of one another, which can stand in one figure, what each curve is called; the fastest run.
 
 Repetitions differ in nothing but their seed, their budget and what changes no result.
 """
@@ -17,6 +17,8 @@ from egrl.problems import KIND, find_problem
 from egrl.runs import folder as run_folder
 from egrl.runs.past import PastRun
 from egrl.runs.words import about_of, start_word
+from hwsim.capabilities import HasPlacement
+from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_bytes
 
@@ -245,3 +247,79 @@ def _shown(value: Any, names: Mapping[str, str]) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else names.get(str(value), str(value))
+
+
+@dataclass(frozen=True)
+class Fastest:
+    """The run with the highest speedup.
+
+    Attributes:
+        run: that run; of equal ones the first.
+        speedup: of its best mapping.
+        remarks: lines about runs that are not shown.
+    """
+
+    run: PastRun
+    speedup: float
+    remarks: tuple[str, ...]
+
+    def mappings(self) -> dict[str, Mapping16]:
+        """int16 [N, H] by what figures call them: "compiler", "best". InputError where the run found no valid one."""
+        return {"compiler": self.run.problem.baseline.mapping, "best": self.run.best_mapping()}
+
+    @property
+    def title(self) -> str:
+        """Workload, chip and speedup."""
+        about = self.run.problem.about
+        return f"{about.workload} on {about.chip}: best is {self.speedup:.4f}x {about.rival}"
+
+    @property
+    def numbers(self) -> Mapping[str, Any]:
+        """What every such figure says of its run."""
+        problem = self.run.problem
+        return {
+            "workload": problem.about.workload,
+            "chip": problem.about.chip,
+            "run": str(self.run.path),
+            "speedup": self.speedup,
+        }
+
+
+def fastest(runs: Sequence[PastRun]) -> Fastest:
+    """The fastest of at least one run. InputError where they are not of one problem."""
+    given = [to_plot(run) for run in runs]
+    check_comparable(given)
+    kept, remarks = distinct(given)
+    run = max((each.run for each in kept), key=_speedup)
+    if len(kept) > 1:
+        remarks = [*remarks, f"shown is {run.path}, the fastest of {len(kept)} runs"]
+    return Fastest(run, _speedup(run), tuple(remarks))
+
+
+def _speedup(run: PastRun) -> float:
+    """Of the best mapping; 0 where there is none."""
+    best = run.summary.get("best")
+    return 0.0 if best is None else float(best["speedup"])
+
+
+def check_alike(figure: str, problem: Problem) -> None:
+    """InputError where two mappings are not alike by their numbers: where they are the rules of plans."""
+    if not problem.about.alike:
+        raise _refusal(
+            figure, problem, "mean another thing in each mapping; `egrl plot curves` draws its runs"
+        )
+
+
+def check_places(figure: str, problem: Problem) -> None:
+    """InputError where the choices of a problem are no places, but the rules of a plan or the actions of a game."""
+    check_alike(figure, problem)
+    if not problem.about.place:
+        what = "are no places; `egrl plot layout` draws where they lead"
+        raise _refusal(figure, problem, what if isinstance(problem, HasPlacement) else "are no places")
+
+
+def _refusal(figure: str, problem: Problem, what: str) -> InputError:
+    return InputError(
+        f"plot {figure}: expected a problem whose mappings say where things lie, found {problem.about.name!r}, whose"
+        f" choices {what}"
+    )

@@ -13,8 +13,7 @@ import numpy as np
 
 from analysis.shift import shift_figure, shifts
 from egrl.figures.drawing import Drawing, plain
-from egrl.figures.places import check_places
-from egrl.figures.repetitions import together
+from egrl.figures.repetitions import check_places, together
 from egrl.runs.past import PastRun
 
 

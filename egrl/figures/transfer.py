@@ -1,21 +1,113 @@
 """egrl plot transfer: policies along training, on workloads without training (EGRL, Figure 4).
 
-A panel for each folder that `egrl transfer` was given, a line a target, the compiler at 1. Thick is what the policies
-were trained on; the dotted line is the deployed policy. Lines that fall to the right are overfitting.
+A panel for each folder that `egrl transfer` was given, one line per target, the compiler at 1. Thick is what the
+policies were trained on; the dotted line is the deployed policy. Lines that fall to the right are overfitting.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from egrl.figures.drawing import Drawing, plain
-from egrl.figures.transfer_folders import Transferred, arrays, read, rival_of
+from egrl.runs import policies as saved_policies
+from egrl.runs.config import RunOptions
+from egrl.transfer import zero_shot as transfer
+from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from analysis.transfer import Transfer
+
+ANY_RIVAL = "the baseline"
+
+
+@dataclass(frozen=True)
+class Transferred:
+    """A folder, its transfer.json, and the problem that its policies are for."""
+
+    path: Path
+    document: dict[str, Any]
+    problem: str = RunOptions.problem
+
+
+def read(path: Path, problem: str = "") -> Transferred:
+    """A folder whose policies were placed; the user may have named their `problem`, too.
+
+    InputError where nothing was transferred from that folder yet.
+    """
+    document = transfer.read(path)
+    if document is None:
+        raise InputError(
+            f"{path}: expected {transfer.DOCUMENT}, found none; `egrl transfer {path} --workload W,…` makes it"
+        )
+    source = saved_policies.read(path, problem)
+    if document["generations"] != [step.generation for step in source.steps]:
+        raise InputError(
+            f"{path / transfer.DOCUMENT}: out of date: the folder has other policies by now; `egrl transfer {path}"
+            " --workload W,…` makes it anew"
+        )
+    return Transferred(path, {**document, "chosen": source.chosen}, source.problem)
+
+
+def rival_of(given: Sequence[Transferred]) -> str:
+    """What the speedups are over, for people: "the compiler"; "the baseline" where there are several."""
+    names = {target.get("rival") for each in given for target in each.document["targets"]}
+    return str(names.pop() or ANY_RIVAL) if len(names) == 1 else ANY_RIVAL
+
+
+def arrays(given: Sequence[Transferred]) -> list[Transfer]:
+    """Each folder's document as arrays. InputError where one target is not the same problem in all."""
+    from analysis.transfer import Transfer
+
+    marks: dict[str, tuple[str, Path]] = {}
+    for each in given:
+        for target in each.document["targets"]:
+            mark, path = marks.setdefault(target["workload"], (target["fingerprint"], each.path))
+            if mark != target["fingerprint"]:
+                raise InputError(
+                    f"plot: {target['workload']}: expected one problem, found another chip, workload or settings in"
+                    f" {path} and {each.path}"
+                )
+    labels = [each.document["policies"] for each in given]
+    named = [
+        f"{label} ({each.path.name})" if labels.count(label) > 1 else label
+        for label, each in zip(labels, given, strict=True)
+    ]
+    return [
+        Transfer(
+            name,
+            tuple(each.document["trained_on"]),
+            np.array(each.document["evaluations"], dtype=np.int64),
+            tuple(target["workload"] for target in each.document["targets"]),
+            np.array([target["speedup"] for target in each.document["targets"]], dtype=np.float64),
+            each.document["generations"].index(each.document["chosen"]),
+        )
+        for name, each in zip(named, given, strict=True)
+    ]
+
+
+def held_out(found: Sequence[Transfer]) -> tuple[str, ...]:
+    """The targets that all trainings were placed on and none was trained on. InputError where there are none."""
+    trained = {name for each in found for name in each.trained_on}
+    common = [name for name in found[0].targets if all(name in each.targets for each in found)]
+    names = tuple(name for name in common if name not in trained)
+    if not names:
+        raise InputError(
+            "plot: expected a workload that all policies were placed on and none was trained on, found none among"
+            f" {', '.join(dict.fromkeys(name for each in found for name in each.targets))}"
+        )
+    return names
+
 
 __all__ = ["draw", "read"]
 
 
 def draw(runs: Sequence[Transferred]) -> Drawing:
-    """A panel a folder. InputError where their targets are not the same problems."""
+    """One panel per folder. InputError where their targets are not the same problems."""
     from analysis.transfer import transfer_curves
 
     found = arrays(runs)

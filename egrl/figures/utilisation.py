@@ -4,8 +4,8 @@ How full each memory is over the time of an inference, the compiler's map at the
 is there all along, an activation from its op to its last consumer. No valid map crosses the dashed line. Nearly empty
 memories have a scale of their own. Fragmentation and prefetched data are not shown.
 
-Of a network split over a module's chips a column a chip shows the time that chip and link are busy, the weights, and
-the peak on the device model, as shares of the period and of the SRAM.
+Of a network split over a module's chips one column per chip shows the time that chip and link are busy, the weights,
+and the peak on the device model, as shares of the period and of the SRAM.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dataclasses import asdict
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.changes import micro
+from analysis.breakdown import micro
 from analysis.utilisation import Schedule, utilisation, utilisation_figure
 from egrl.figures.drawing import Drawing, plain
-from egrl.figures.fastest import fastest
 from egrl.figures.partition import draw_shares
+from egrl.figures.repetitions import fastest
 from egrl.runs.past import PastRun
 from hwsim.capabilities import HasOccupancy, Occupancy, explainer
 from hwsim.explanation import OpTimes, Partition
@@ -34,7 +34,7 @@ OP = "op"
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:
-    """Memories over time, a column a mapping, or what is used of chips and links; of several runs, the fastest's.
+    """Memories over time, one column per mapping, or what is used of chips and links; of several runs, the fastest's.
 
     InputError where the runs are not of one problem, none has a valid mapping, or the problem has no occupancy.
     """

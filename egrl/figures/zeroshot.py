@@ -1,6 +1,6 @@
 """egrl plot zeroshot: the deployed policies of several trainings on workloads that none of them was trained on.
 
-The deployed policy of each folder, a row each, the best above: a marker a target, and a black bar for the geometric
+The deployed policy of each folder, a row each, the best above: one marker per target, and a black bar for the geometric
 mean. Only targets count that all folders were placed on and no folder was trained on.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from egrl.figures.drawing import Drawing, plain
-from egrl.figures.transfer_folders import Transferred, arrays, held_out, read, rival_of
+from egrl.figures.transfer import Transferred, arrays, held_out, read, rival_of
 
 __all__ = ["draw", "read"]
 
 
 def draw(runs: Sequence[Transferred]) -> Drawing:
-    """A row a folder. InputError where nothing is held out from all."""
+    """One row per folder. InputError where nothing is held out from all."""
     from analysis.transfer import means, zero_shot
 
     found = arrays(runs)

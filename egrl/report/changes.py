@@ -140,7 +140,7 @@ def _causes(before: OpTimes, after: OpTimes, rival: str) -> Bars:
 
 def _chips(before: Partition, after: Partition, rival: str) -> list[Section]:
     says = (
-        f"{after.bottleneck.capitalize()} sets the pace, {cost_text(after.cost_s, 's')} a sample; of {rival} it is"
+        f"{after.bottleneck.capitalize()} sets the pace, {cost_text(after.cost_s, 's')} per sample; of {rival} it is"
         f" {before.bottleneck}, {cost_text(before.cost_s, 's')}. What gains is an even load."
     )
     count = len(after.chips)
@@ -160,7 +160,7 @@ def _chips(before: Partition, after: Partition, rival: str) -> list[Section]:
         ),
         Bars(
             "Links",
-            "Bytes a sample over each link of the ring.",
+            "Bytes per sample over each link of the ring.",
             links,
             {label: [float(chip.link_bytes) for chip in chips] for label, chips in both.items()},
             "B",
@@ -193,7 +193,7 @@ def _moves(problem: Problem, best: Mapping16) -> Table:
 
 
 def nodes(problem: Problem, best: Mapping16) -> Table:
-    """A row a node: its choices before and after; with an explanation its bytes, its time and what bounds it."""
+    """One row per node: its choices before and after; with an explanation its bytes, its time and what bounds it."""
     space, before, rival = problem.space, problem.baseline.mapping, problem.about.rival
     ops = problem.about.step == "op" or explainer(problem, Partition) is not None
     columns = [("#", ""), ("op" if ops else "node", "")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +14,6 @@ from egrl.report.page import page_of
 from egrl.runs.past import PastRun
 from hwsim.problem import Mapping16, Problem
 from hwsim.sections import HasSections, Section
-
-HEIGHT = "38rem"
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,8 +33,7 @@ class Shown:
 
     def _repr_html_(self) -> str:
         """The page in a frame, for notebooks."""
-        frame = f"width:100%;height:{HEIGHT};border:1px solid #8886"
-        return f'<iframe sandbox="allow-scripts" srcdoc="{escape(self.page)}" style="{frame}"></iframe>'
+        return render.in_frame(self.page)
 
 
 def show(*runs: str | Path) -> Shown:

@@ -34,7 +34,7 @@ MEANINGS = {
     "twin": "proposed by the learned model of the board",
     "fingerprint": "a digest of all that a cost depends on: equal fingerprints, comparable runs",
 }
-"""A sentence a word, in the order of a page."""
+"""One sentence per word, in the order of a page."""
 
 
 def glossary(about: About, sections: Sequence[Section]) -> Table:

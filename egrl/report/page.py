@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from egrl.report import render, story
+from egrl.figures.repetitions import check_comparable, labels, to_plot
+from egrl.report import render
 from egrl.report.changes import GAINED, gained, nodes
 from egrl.report.glossary import glossary
 from egrl.report.memory import memory
-from egrl.report.searching import searching, settings
-from egrl.report.several import compared
+from egrl.report.searching import curves, searching, settings
 from egrl.runs.past import PastRun
-from egrl.runs.words import about_of
+from egrl.runs.summary import distance
+from egrl.runs.units import SECONDS, cost_text
+from egrl.runs.words import about_of, verdict
 from hwsim.capabilities import HasPlacement
-from hwsim.sections import Bars, HasSections, Section
+from hwsim.sections import Bars, Cell, HasSections, Section, Table
+from workloads.text import unit_for
 
 MOST_BYTES = 5_000_000
 """Of a page."""
@@ -26,12 +30,12 @@ def page_of(runs: Sequence[PastRun]) -> str:
     """The HTML document. InputError where a folder is damaged, or the runs are not of one problem."""
     if len(runs) == 1:
         (run,) = runs
-        first = story.sentence(run.summary)
-        return render.page(story.title(run.summary), story.headline(run.summary), first, sections(run))
+        first = sentence_of(run.summary)
+        return render.page(title_of(run.summary), headline_of(run.summary), first, sections(run))
     best, sentence, comparison = compared(runs)
     about = best.summary
     title = f"{about['workload']} on {about['chip']}: {len(runs)} runs"
-    return render.page(title, story.headline(about), sentence, [*comparison, *sections(best)])
+    return render.page(title, headline_of(about), sentence, [*comparison, *sections(best)])
 
 
 def sections(run: PastRun) -> list[Section]:
@@ -53,3 +57,92 @@ def sections(run: PastRun) -> list[Section]:
             found.append(nodes(problem, best))
     found += [*searching(run), *settings(run)]
     return [*found, glossary(about_of(run.summary), found)]
+
+
+def headline_of(summary: Mapping[str, Any]) -> str:
+    """The speedup, as one number; "nothing valid" where there is none."""
+    best = summary["best"]
+    return "nothing valid" if best is None else f"{best['speedup']:.4f}x"
+
+
+def sentence_of(summary: Mapping[str, Any]) -> str:
+    """What was reached, how far that is from the best possible, and what it took."""
+    best = summary["best"]
+    spent = f"{summary['evaluations']:,} evaluations, {summary.get('seconds', 0.0):,.0f} s"
+    if best is None:
+        return f"No valid mapping was found in {spent}."
+    parts = [f"{best['speedup']:.4f}x {about_of(summary).rival}"]
+    interval = (summary.get("evaluator") or {}).get("speedup_interval")
+    if interval is not None:
+        parts.append(f"95% interval {interval[0]:.4f}x to {interval[1]:.4f}x")
+    advice = verdict(summary)
+    said = [
+        ", ".join(parts) + distance(summary.get("gap")) + f", {spent}",
+        _costs(summary),
+        advice[:1].upper() + advice[1:],
+    ]
+    return " ".join(f"{text}." for text in said if text)
+
+
+def _costs(summary: Mapping[str, Any]) -> str:
+    """What the best and the rival cost, who says so, and what nothing costs less than; "" where that is not kept."""
+    best, baseline, bound = summary["best"], summary.get("baseline", {}), summary.get("bound")
+    if "cost" not in best or "cost" not in baseline:
+        return ""
+    unit, about = best.get("unit", "s"), about_of(summary)
+    by = "measured" if about.measured or summary.get("evaluator") else "estimated by a model, not measured"
+    least = "" if bound is None else f"; no mapping costs less than {_cost(bound, unit)}"
+    costs = f"{_cost(best['cost'], unit)} instead of {_cost(baseline['cost'], unit)}"
+    return f"It costs {costs}, {by}{least}"
+
+
+def _cost(cost: float, unit: str) -> str:
+    """With six digits, seconds in the unit that reads best."""
+    if unit != SECONDS:
+        return cost_text(cost, unit)
+    size, name = unit_for(cost, unit)
+    return f"{cost / size:,.6g} {name}"
+
+
+def title_of(summary: Mapping[str, Any]) -> str:
+    """What was searched, where and how."""
+    return f"{summary['workload']} on {summary['chip']}, {summary['method']}, seed {summary.get('seed', 0)}"
+
+
+def compared(runs: Sequence[PastRun]) -> tuple[PastRun, str, list[Section]]:
+    """The fastest run, a sentence of all, and their table and curves. InputError where they are not of one problem."""
+    given = [to_plot(run) for run in runs]
+    check_comparable(given)
+    speedups = [float((run.summary["best"] or {"speedup": 0.0})["speedup"]) for run in runs]
+    best = max(range(len(runs)), key=speedups.__getitem__)
+    names = [f"{label}, seed {run.seed}" for label, run in zip(labels(given), given, strict=True)]
+    rows: list[list[Cell]] = []
+    for run, name, speedup in zip(runs, names, speedups, strict=True):
+        s = run.summary
+        found = s["best"] or {"cost": None, "source": None}
+        gap = s.get("gap")
+        rows.append(
+            [
+                name,
+                round(speedup, 6),
+                found["cost"],
+                None if gap is None else round(100 * gap, 3),
+                s["evaluations"],
+                round(float(s.get("seconds", 0.0)), 1),
+                found["source"],
+                run.path.name,
+            ]
+        )
+    unit = (runs[best].summary["best"] or {}).get("unit", "s")
+    columns = [
+        ("run", ""), ("speedup", ""), ("best", unit if unit == "s" else ""), ("within % of the best possible", ""),
+        ("evaluations", ""), ("time of the search, s", ""), ("found by", ""), ("folder", ""),
+    ]  # fmt: skip
+    rival = about_of(runs[best].summary).rival
+    sentence = (
+        f"The fastest of {len(runs)} runs, {names[best]}, has {headline_of(runs[best].summary)} {rival}; the slowest"
+        f" has {min(speedups):.4f}x. What follows the comparison is the fastest."
+    )
+    table = Table("The runs", "", columns, rows)
+    both = replace(curves(list(runs), names), title="The searches")
+    return runs[best], sentence, [table, both]

@@ -15,8 +15,7 @@ from pathlib import Path
 import egrl
 from analysis import style
 from analysis.means import geometric_mean
-from egrl.figures.transfer import draw
-from egrl.figures.transfer_folders import Transferred
+from egrl.figures.transfer import Transferred, draw
 from egrl.runs import policies as saved_policies
 from egrl.transfer import zero_shot as transfer
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from analysis.breakdown import breakdown, breakdown_figure
-from analysis.changes import Inference, largest_changes, micro
+from analysis.breakdown import Inference, breakdown, breakdown_figure, largest_changes, micro
 from analysis.style import save
 
 MEMORIES = ("dram", "llc", "sram")

@@ -95,7 +95,7 @@ def test_a_memory_that_holds_nothing_says_so():
     empty = Schedule("best", np.arange(3.0), np.zeros((2, 2, 1), np.int64))
     figure = utilisation_figure([empty], ["a", "b"], ["x"], np.array([9, 9]), "t", "op")
     assert [axes.texts[0].get_text() for axes in figure.axes] == ["holds nothing"] * 2
-    assert figure.axes[0].get_title(loc="left") == "mean 0%, peak 0% of 9 bytes"
+    assert figure.axes[0].get_title(loc="left") == "mean 0%, peak 0% of 9 B"
 
 
 def test_shares_are_readable_from_tiny_to_full():

@@ -135,7 +135,7 @@ def test_a_switch_of_a_variant_is_0_or_1():
         ("resnet50:", ["batch=NUMBER", "''"]),
         ("resnet50:batch=x", ["batch: expected a whole number", "'x'"]),
         ("resnet50:batch=-1", ["batch: expected above 0", "-1"]),
-        ("mobilenet_v1:width=0.01", ["channels: expected at least 1 at conv1, received 0"]),
+        ("vgg16:resolution=3", ["resolution: expected at least 2 at pool2, received 1"]),
         ("mobilenet_v2:width=nan", ["width: expected above 0", "nan"]),
         ("bert:length=2000000", ["length: expected above 0 and below 1,000,000, found 2000000"]),
         (f"bert:length={'9' * 400}", ["length: expected above 0 and below 1,000,000"]),

@@ -15,11 +15,11 @@ from workloads.serialize import from_json, to_json
 from workloads.validate import check, last_consumer
 from workloads.workload import Op, Workload
 from workloads.zoo.densenet import densenet_cifar
-from workloads.zoo.language import classifier, language_model, tagger, translator
 from workloads.zoo.mcm87 import MCM87
-from workloads.zoo.mixing import mlp_mixer
-from workloads.zoo.plain import vgg_tiled
-from workloads.zoo.residual import cifar_resnet, resnext
+from zoo.language import classifier, language_model, tagger, translator
+from zoo.mixing import mlp_mixer
+from zoo.plain import vgg_tiled
+from zoo.residual import cifar_resnet, resnext
 
 each = pytest.mark.parametrize("name", MCM87)
 
@@ -251,4 +251,4 @@ def test_impossible_sizes_are_refused_by_argument(build, words):
 
 def test_a_builder_names_what_it_builds_after_its_arguments():
     assert resnext(50).name == "resnext_50"
-    assert resnext(50, group_width=8, batch=2).name == "resnext_50-group_width8-batch2"
+    assert resnext(50, batch=2, group_width=8).name == "resnext_50-group_width8-batch2"

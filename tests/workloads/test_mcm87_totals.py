@@ -14,12 +14,12 @@ from __future__ import annotations
 import pytest
 
 from workloads.load import load
-from workloads.zoo.images import pix2pix
-from workloads.zoo.language import character_model, classifier, language_model, tagger, translator
-from workloads.zoo.plain import vgg_cifar, vgg_tiled
-from workloads.zoo.signals import conv_lstm, signal_autoencoder
-from workloads.zoo.speech import keyword_gru
-from workloads.zoo.temporal import wavenet
+from zoo.images import pix2pix
+from zoo.language import character_model, classifier, language_model, tagger, translator
+from zoo.plain import vgg_cifar, vgg_tiled
+from zoo.signals import conv_lstm, signal_autoencoder
+from zoo.speech import keyword_gru
+from zoo.temporal import wavenet
 
 PUBLISHED: dict[str, tuple[float, float | None]] = {
     # name: (parameters, multiply-accumulates or None where no figure is published that counts alike)

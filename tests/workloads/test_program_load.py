@@ -15,8 +15,8 @@ import pytest
 from workloads.errors import InputError
 from workloads.load import load
 from workloads.load_program import describe, load_program
+from workloads.programs import program_names
 from workloads.programs.json_file import check, from_json, to_json
-from workloads.programs.names import program_names
 from workloads.programs.of_workload import program_of
 from workloads.programs.program import Program
 from workloads.serialize import to_json as workload_json

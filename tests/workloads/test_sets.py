@@ -11,9 +11,8 @@ from workloads.errors import InputError
 from workloads.load import all_names, load, names
 from workloads.load_partition import load_partition
 from workloads.load_program import load_program
-from workloads.sets import is_set, members
 from workloads.zoo.decoder import DECODERS
-from workloads.zoo.mcm87 import MCM87, SIZES, split
+from workloads.zoo.mcm87 import MCM87, SIZES, is_set, members, split
 
 PAPER = {"training": 66, "validation": 5, "test": 16}
 SEEDS = (0, 1, 2, 3, 35, 12345)
@@ -92,9 +91,16 @@ def test_every_name_of_zoo_and_set_is_listed_once():
 def test_a_name_of_the_set_takes_other_sizes_and_tells_them():
     assert load("DenseNet-121").name == "densenet121"
     assert load("densenet121:batch=4").name == "densenet121-batch4"
-    assert load("lstm_lm_wide:steps=3:hidden=400").name == "lstm_lm_wide-steps3"
+    assert load("efficientnet_b1:batch=3:depth=1.1").name == "efficientnet_b1-batch3"
     with pytest.raises(InputError, match="depth=NUMBER"):
         load("efficientnet_b1:deepness=2")
+
+
+def test_a_shipped_file_has_one_size():
+    with pytest.raises(
+        InputError, match="'dcgan:batch=4': expected no parameters: this network is a shipped file"
+    ):
+        load("dcgan:batch=4")
 
 
 def test_networks_that_are_in_both_are_the_same():
@@ -109,8 +115,8 @@ def test_naming_a_set_builds_no_network():
     import sys
 
     code = (
-        "import sys; from workloads.sets import members; members('mcm87:test');"
-        "print([m for m in ('densenet', 'signals', 'mobile') if f'workloads.zoo.{m}' in sys.modules])"
+        "import sys; from workloads.zoo.mcm87 import members; members('mcm87:test');"
+        "print([m for m in ('densenet', 'efficientnet') if f'workloads.zoo.{m}' in sys.modules])"
     )
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)

@@ -12,8 +12,7 @@ from workloads.features import edge_index
 from workloads.serialize import from_json, to_json
 from workloads.validate import check, last_consumer
 from workloads.workload import Op, Workload
-from workloads.zoo.builder import Builder
-from workloads.zoo.tensor import Tensor
+from workloads.zoo.builder import Builder, Tensor
 
 SMALL = {
     "resnet18 batch 3": lambda: zoo.resnet(18, batch=3, resolution=64, width=16, classes=10),

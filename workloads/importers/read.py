@@ -1,14 +1,106 @@
-"""Model files as workloads, by how their names end."""
+"""Model files as checked workloads, by how their names end, with what there is to say about them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
+from workloads.errors import InputError
 from workloads.files import MAX_BYTES, read_bytes
-from workloads.importers.convert import Imported, convert
 from workloads.importers.dimensions import Dimensions
+from workloads.importers.fold import fold, with_shapes
+from workloads.importers.fuse import clusters
+from workloads.importers.ir import ModelGraph
+from workloads.importers.lower import lower
+from workloads.importers.vocabulary import LEAST_INPUTS, RECURRENT, is_known
+from workloads.names import as_file_name
 from workloads.packed import unpack
+from workloads.validate import check
+from workloads.workload import Workload
+
+NAMED = 3
+"""Tensors or ops that a remark names before it counts the others."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A workload and where it came from.
+
+    Attributes:
+        remarks: what the user should know, a line each: ops that are not known, shapes that are assumed …
+        unknown: tensors whose shape the file does not tell and that nothing implies.
+        nodes: for each op the nodes of the file that it runs, its head first.
+    """
+
+    workload: Workload
+    remarks: tuple[str, ...]
+    unknown: tuple[str, ...]
+    nodes: Mapping[str, tuple[str, ...]]
+
+
+def convert(graph: ModelGraph, name: str, source: str, element_bytes: float | None, fuse: bool) -> Imported:
+    """The graph as a workload called `name`; `element_bytes` replaces the widths of all but ids, masks and shapes.
+
+    Raises:
+        InputError: nothing is left that computes or moves data, or a size is out of range.
+    """
+    _check_inputs(graph, source)
+    unknown = graph.unknown()
+    sized = with_shapes(graph)
+    if element_bytes is not None:
+        tensors = {
+            key: replace(t, element_bytes=element_bytes) if t.is_float else t
+            for key, t in sized.tensors.items()
+        }
+        sized = replace(sized, tensors=tensors)
+    folded = fold(sized)
+    if not folded.graph.nodes:
+        raise InputError(
+            f"{source}: expected an op that computes or moves data, found only views and constants"
+        )
+    lowered = lower(folded, clusters(folded, fuse), as_file_name(name, "model"), source)
+    remarks = [*graph.remarks, *_strangers(folded.graph)]
+    if unknown:
+        remarks.append(
+            f"{_list_names(unknown)}: shapes unknown, taken to be as large as the largest input of their op"
+        )
+    total = sum(op.weight_bytes for op in lowered.workload)
+    if lowered.copied_bytes * 100 > total:
+        remarks.append(
+            f"{lowered.copied_bytes} of {total} bytes of weights are read by several ops: each holds them"
+        )
+    if element_bytes is not None:
+        widths = replace(lowered.workload.element_bytes, weight=element_bytes, activation=element_bytes)
+        lowered = replace(lowered, workload=replace(lowered.workload, element_bytes=widths))
+    return Imported(check(lowered.workload), tuple(remarks), unknown, lowered.nodes)
+
+
+def _check_inputs(graph: ModelGraph, source: str) -> None:
+    for node in graph.nodes:
+        least = LEAST_INPUTS.get(node.op, 1) if is_known(node.op) else 0
+        given = [name for name in node.inputs[:least] if name]
+        if len(given) < least:
+            raise InputError(
+                f"{source}: node {node.name!r} ({node.op}): expected at least {least} inputs, found {len(given)}"
+            )
+        if node.op not in RECURRENT and is_known(node.op) and not (node.outputs and node.outputs[0]):
+            raise InputError(f"{source}: node {node.name!r} ({node.op}): expected an output, found none")
+
+
+def _strangers(graph: ModelGraph) -> list[str]:
+    """One line for each type of op whose work is not known."""
+    found = Counter(node.op for node in graph.nodes if not is_known(node.op))
+    return [
+        f"op {op} ({count}x): not known, priced as a mover of its data" for op, count in sorted(found.items())
+    ]
+
+
+def _list_names(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
 
 SUFFIXES = (".onnx", ".onnx.gz", ".pt2")
 

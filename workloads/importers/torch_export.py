@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from workloads.importers import pt2_file
-from workloads.importers.convert import Imported, convert
 from workloads.importers.dimensions import Dimensions
+from workloads.importers.read import Imported, convert
 
 
 def from_torch(

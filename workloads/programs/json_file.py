@@ -29,7 +29,7 @@ _EXPECTED = {"int": (int, "an integer"), "str": (str, "a string"), "bool": (bool
 
 
 def to_json(program: Program) -> str:
-    """The program as JSON, a line a column; `from_json` gives an equal program back.
+    """The program as JSON, one line per column; `from_json` gives an equal program back.
 
     Raises:
         InputError: the program is not sound, so that nothing could read the text back.

@@ -1,7 +1,7 @@
 """A program of a workload: its ops as instructions, forward, or forward and backward.
 
 A forward instruction reads the activations of its edges, its weight and what comes from outside, and writes its
-activation; it costs two operations a multiply-accumulate and one a vector operation. Sizes are the workload's own.
+activation; it costs two operations per multiply-accumulate and one a vector operation. Sizes are the workload's own.
 
 Backward, from the last op to the first:
 

@@ -14,48 +14,12 @@ Deviations:
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
-from workloads.workload import Shape3, Workload
-from workloads.zoo.builder import Builder
-from workloads.zoo.encoder import Pieces, classifier, head_product
-from workloads.zoo.naming import variant_name
-from workloads.zoo.tensor import Tensor
-
-
-def bert_large(
-    *,
-    batch: int = 1,
-    length: int = 128,
-    layers: int = 24,
-    hidden: int = 1024,
-    heads: int = 16,
-    intermediate: int = 4096,
-    vocabulary: int = 30522,
-    positions: int = 512,
-    classes: int = 2,
-) -> Workload:
-    """BERT with a sequence classification head, in elementary ops: 39 + 86 x layers.
-
-    Raises ValueError where heads do not divide hidden or the sequence is longer than `positions`.
-    """
-    net = Builder(batch)
-    sizes = {
-        "length": length,
-        "layers": layers,
-        "hidden": hidden,
-        "heads": heads,
-        "intermediate": intermediate,
-        "vocabulary": vocabulary,
-        "positions": positions,
-        "classes": classes,
-    }
-    y = classifier(net, _PIECES, **sizes)
-    return net.build(
-        variant_name("bert_large", bert_large, batch=batch, **sizes),
-        [y],
-        "Devlin et al. 2019, large, int8, elementary ops",
-    )
+from workloads.workload import Shape3
+from workloads.zoo.builder import Builder, Tensor, sized
+from workloads.zoo.transformer import Pieces, encoder, head_product
 
 
 def _first(net: Builder, prefix: str, x: Tensor) -> Tensor:
@@ -163,3 +127,11 @@ def _gelu(net: Builder, prefix: str, x: Tensor) -> Tensor:
 
 
 _PIECES = Pieces(_first, _dense, _output, _attention, _layernorm, _gelu, _softmax)
+
+
+bert_large = sized(
+    "bert_large", partial(encoder, _PIECES, "Devlin et al. 2019, large, int8, elementary ops"),
+    batch=1, length=128, layers=24, hidden=1024, heads=16,
+    intermediate=4096, vocabulary=30522, positions=512, classes=2,
+)  # fmt: skip
+"""BERT with a sequence classifier, in elementary ops: 39 + 86 x layers. Raises ValueError as `encoder` does."""

@@ -5,14 +5,80 @@ Every element is one byte (int8), ids of tokens are four. Weights of an op inclu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from math import prod
+from typing import ParamSpec
 
 from workloads.validate import MAX_OPS, check
 from workloads.workload import Edge, Gemm, Op, Shape3, Workload
-from workloads.zoo.tensor import Tensor, Window, window_size
 from workloads.zoo.vector_ops import VECTOR_OPS
+
+P = ParamSpec("P")
+
+ID_BYTES = 4
+"""Bytes of a token id, token type or mask entry that the host hands over (int32)."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What an op reads: (a part of) the activation of `source`; of the network's input where it is None."""
+
+    source: str | None
+    shape: Shape3
+    batch: int
+    element_bytes: int = 1
+
+    @property
+    def elements(self) -> int:
+        """Elements of one sample."""
+        return prod(self.shape)
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that reading it costs, the whole batch."""
+        return self.batch * self.elements * self.element_bytes
+
+    def view(self, shape: Shape3) -> Tensor:
+        """The same elements in another shape.
+
+        Raises ValueError where the number of elements differs.
+        """
+        if prod(shape) != self.elements:
+            raise ValueError(f"shape: expected {self.elements} elements, received {shape}")
+        return replace(self, shape=shape)
+
+    def part(self, shape: Shape3) -> Tensor:
+        """A slice or a crop of this shape; only its elements are read.
+
+        Raises ValueError where it is no part.
+        """
+        if any(small > large for small, large in zip(shape, self.shape, strict=True)):
+            raise ValueError(f"shape: expected at most {self.shape}, received {shape}")
+        return replace(self, shape=shape)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Kernel, stride, padding, dilation and groups of a convolution or a pooling."""
+
+    kernel: tuple[int, int]
+    stride: int
+    pad: int
+    dilation: int
+    groups: int
+
+
+def window_size(name: str, size: int, kernel: int, stride: int, pad: int) -> int:
+    """Positions of a window along an axis of `size` elements.
+
+    Raises ValueError where there is none.
+    """
+    if size + 2 * pad < kernel:
+        raise ValueError(f"resolution: expected at least {kernel - 2 * pad} at {name}, received {size}")
+    return (size + 2 * pad - kernel) // stride + 1
 
 
 class Builder:
@@ -264,3 +330,42 @@ class Builder:
             vector_ops=VECTOR_OPS["copy"] * batch * length * hidden,
             batch=batch,
         )
+
+
+def variant_name(base: str, build: Callable[..., Workload], **given: object) -> str:
+    """`base`, followed by -KEYVALUE for every parameter of `build` that was not given its default."""
+    known = signature(build).parameters
+    return base + "".join(f"-{key}{value}" for key, value in given.items() if value != known[key].default)
+
+
+def network(build: Callable[P, Workload]) -> Callable[P, Workload]:
+    """The same builder; its workloads are named after it and its arguments that are not at their defaults.
+
+    Arguments stand in the name in the order in which the builder declares them.
+    """
+
+    @wraps(build)
+    def named(*args: P.args, **kwargs: P.kwargs) -> Workload:
+        base = build.__name__ + "".join(f"_{arg}" for arg in args)
+        given = {key: kwargs[key] for key in signature(build).parameters if key in kwargs}
+        return replace(build(*args, **kwargs), name=variant_name(base, build, **given))
+
+    return named
+
+
+def sized(name: str, make: Callable[..., Workload], **sizes: int) -> Callable[..., Workload]:
+    """The builder of a network that takes each of `sizes` by keyword; its workloads are named as by `network`.
+
+    `make` takes all sizes by keyword and returns the workload, under any name. A switch stands in the name as 0 or 1.
+    The builder raises TypeError for an unknown keyword, and what `make` raises.
+    """
+
+    def build(**given: int) -> Workload:
+        if unknown := given.keys() - sizes.keys():
+            raise TypeError(f"{name}: expected sizes among {', '.join(sizes)}, received {', '.join(unknown)}")
+        asked = {key: int(given[key]) for key in sizes if key in given}
+        return replace(make(**{**sizes, **given}), name=variant_name(name, build, **asked))
+
+    parameters = [Parameter(key, Parameter.KEYWORD_ONLY, default=value) for key, value in sizes.items()]
+    build.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return build

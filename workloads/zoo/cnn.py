@@ -17,9 +17,7 @@ Deviations:
 from __future__ import annotations
 
 from workloads.workload import Workload
-from workloads.zoo.builder import Builder
-from workloads.zoo.naming import variant_name
-from workloads.zoo.tensor import Tensor
+from workloads.zoo.builder import Builder, Tensor, network, variant_name
 
 RESNETS: dict[int, tuple[bool, tuple[int, int, int, int]]] = {
     18: (False, (2, 2, 2, 2)),
@@ -80,6 +78,7 @@ def classifier(net: Builder, x: Tensor, classes: int) -> Tensor:
     return net.pointwise("softmax", "softmax", [x], "softmax")
 
 
+@network
 def vgg16(*, batch: int = 1, resolution: int = 224, classes: int = 1000) -> Workload:
     """VGG-16. At other resolutions than 224 an average pooling to 7x7 stands before the linear layers."""
     net = Builder(batch)
@@ -89,10 +88,10 @@ def vgg16(*, batch: int = 1, resolution: int = 224, classes: int = 1000) -> Work
             x = net.conv(f"conv{stage}_{i}", x, channels, 3, act="relu")
         x = net.max_pool(f"pool{stage}", x, 2, 2)
     x = _linear_head(net, x, 7, classes)
-    name = variant_name("vgg16", vgg16, batch=batch, resolution=resolution, classes=classes)
-    return net.build(name, [x], "Simonyan and Zisserman 2015, int8")
+    return net.build("vgg16", [x], "Simonyan and Zisserman 2015, int8")
 
 
+@network
 def alexnet(*, batch: int = 1, resolution: int = 224, classes: int = 1000) -> Workload:
     """AlexNet. At other resolutions than 224 an average pooling to 6x6 stands before the linear layers."""
     net = Builder(batch)
@@ -106,8 +105,7 @@ def alexnet(*, batch: int = 1, resolution: int = 224, classes: int = 1000) -> Wo
     x = net.conv("conv5", x, 256, 3, act="relu")
     x = net.max_pool("pool5", x, 3, 2)
     x = _linear_head(net, x, 6, classes)
-    name = variant_name("alexnet", alexnet, batch=batch, resolution=resolution, classes=classes)
-    return net.build(name, [x], "Krizhevsky 2014, int8")
+    return net.build("alexnet", [x], "Krizhevsky 2014, int8")
 
 
 def _linear_head(net: Builder, x: Tensor, size: int, classes: int) -> Tensor:
@@ -131,6 +129,7 @@ MOBILENET_V2 = (
 """Its stages: expansion, channels, blocks, stride of the first block."""
 
 
+@network
 def mobilenet_v2(
     *, batch: int = 1, resolution: int = 224, width: float = 1.0, classes: int = 1000
 ) -> Workload:
@@ -146,10 +145,7 @@ def mobilenet_v2(
             x = _inverted_block(net, f"block{number}", x, multiple_of_8(channels * width), expansion, stride)
     x = net.conv("conv_last", x, multiple_of_8(1280 * max(1.0, width)), 1, act="relu6")
     x = classifier(net, x, classes)
-    name = variant_name(
-        "mobilenet_v2", mobilenet_v2, batch=batch, resolution=resolution, width=width, classes=classes
-    )
-    return net.build(name, [x], "Sandler et al. 2018, int8")
+    return net.build("mobilenet_v2", [x], "Sandler et al. 2018, int8")
 
 
 def _inverted_block(

@@ -24,13 +24,12 @@ Deviations:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from inspect import signature
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from workloads.workload import Gemm, Shape3, Workload
-from workloads.zoo.builder import Builder
-from workloads.zoo.naming import variant_name
-from workloads.zoo.tensor import ID_BYTES, Tensor
+from workloads.zoo.builder import ID_BYTES, Builder, Tensor, sized
 from workloads.zoo.vector_ops import VECTOR_OPS
 
 
@@ -79,71 +78,9 @@ class Sizes:
         return self.hidden // self.heads
 
 
-def llama3_8b(
-    *,
-    batch: int = 1,
-    length: int = 512,
-    layers: int = 32,
-    hidden: int = 4096,
-    intermediate: int = 14336,
-    heads: int = 32,
-    kv_heads: int = 8,
-    vocabulary: int = 128256,
-    decode: bool = False,
-) -> Workload:
-    """Llama 3 8B: 4 + 20 x layers ops as a prefill, 3 + 19 x layers as a decode step.
-
-    Raises ValueError where heads do not divide hidden, or kv_heads heads.
-    """
-    sizes = Sizes(batch, length, layers, hidden, intermediate, heads, kv_heads, vocabulary, decode=decode)
-    return _build("llama3_8b", llama3_8b, sizes, "Grattafiori et al. 2024, 8B, int8")
-
-
-def llama3_70b(
-    *,
-    batch: int = 1,
-    length: int = 512,
-    layers: int = 80,
-    hidden: int = 8192,
-    intermediate: int = 28672,
-    heads: int = 64,
-    kv_heads: int = 8,
-    vocabulary: int = 128256,
-    decode: bool = False,
-) -> Workload:
-    """Llama 3 70B: 4 + 20 x layers ops as a prefill, 3 + 19 x layers as a decode step.
-
-    Raises ValueError where heads do not divide hidden, or kv_heads heads.
-    """
-    sizes = Sizes(batch, length, layers, hidden, intermediate, heads, kv_heads, vocabulary, decode=decode)
-    return _build("llama3_70b", llama3_70b, sizes, "Grattafiori et al. 2024, 70B, int8")
-
-
-def mixtral_8x7b(
-    *,
-    batch: int = 1,
-    length: int = 512,
-    layers: int = 32,
-    hidden: int = 4096,
-    intermediate: int = 14336,
-    heads: int = 32,
-    kv_heads: int = 8,
-    vocabulary: int = 32000,
-    experts: int = 8,
-    active: int = 2,
-    decode: bool = False,
-) -> Workload:
-    """Mixtral 8x7B: 4 + 59 x layers ops as a prefill, 3 + 58 x layers as a decode step.
-
-    Raises ValueError where heads do not divide hidden, kv_heads heads, or experts are fewer than active.
-    """
-    sizes = Sizes(
-        batch, length, layers, hidden, intermediate, heads, kv_heads, vocabulary, experts, active, decode
-    )
-    return _build("mixtral_8x7b", mixtral_8x7b, sizes, "Jiang et al. 2024, 8x7B, int8")
-
-
-def _build(base: str, builder: Callable[..., Workload], sizes: Sizes, source: str) -> Workload:
+def _build(source: str, **given: Any) -> Workload:
+    """Any decoder, of the fields of `Sizes`."""
+    sizes = Sizes(**given)
     net = Builder(sizes.batch)
     x = net.gather(
         "embedding", [net.input((sizes.tokens, 1, 1), ID_BYTES)], sizes.vocabulary, sizes.hidden, sizes.tokens
@@ -156,9 +93,7 @@ def _build(base: str, builder: Callable[..., Workload], sizes: Sizes, source: st
         x = net.pointwise("last", "split", [x.part((1, 1, sizes.hidden))], "copy")
     x = _norm(net, "norm", x)
     x = net.matmul("lm_head", x, sizes.vocabulary)
-    given = {key: value for key, value in asdict(sizes).items() if key in signature(builder).parameters}
-    given["decode"] = int(sizes.decode)
-    return net.build(variant_name(base, builder, **given), [x], source)
+    return net.build("decoder", [x], source)
 
 
 def _attention(net: Builder, prefix: str, x: Tensor, sizes: Sizes) -> Tensor:
@@ -255,8 +190,19 @@ def _norm(net: Builder, name: str, x: Tensor) -> Tensor:
 
 
 DECODERS: dict[str, Callable[..., Workload]] = {
-    "llama3_8b": llama3_8b,
-    "llama3_70b": llama3_70b,
-    "mixtral_8x7b": mixtral_8x7b,
-}
-"""Name -> builder at its published size."""
+    "llama3_8b": sized(
+        "llama3_8b", partial(_build, "Grattafiori et al. 2024, 8B, int8"), batch=1, length=512,
+        layers=32, hidden=4096, intermediate=14336, heads=32, kv_heads=8, vocabulary=128256, decode=False,
+    ),
+    "llama3_70b": sized(
+        "llama3_70b", partial(_build, "Grattafiori et al. 2024, 70B, int8"), batch=1, length=512,
+        layers=80, hidden=8192, intermediate=28672, heads=64, kv_heads=8, vocabulary=128256, decode=False,
+    ),
+    "mixtral_8x7b": sized(
+        "mixtral_8x7b", partial(_build, "Jiang et al. 2024, 8x7B, int8"), batch=1, length=512,
+        layers=32, hidden=4096, intermediate=14336, heads=32, kv_heads=8, vocabulary=32000, experts=8, active=2,
+        decode=False,
+    ),
+}  # fmt: skip
+"""Name -> builder at its published size. Llama 3 has 4 + 20 x layers ops as a prefill and 3 + 19 x layers as a decode
+step, Mixtral 4 + 59 x layers and 3 + 58 x layers."""

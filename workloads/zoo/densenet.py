@@ -12,10 +12,8 @@ Deviations:
 from __future__ import annotations
 
 from workloads.workload import Workload
-from workloads.zoo.builder import Builder
+from workloads.zoo.builder import Builder, Tensor, network
 from workloads.zoo.cnn import classifier
-from workloads.zoo.naming import network
-from workloads.zoo.tensor import Tensor
 
 _DENSENETS = {
     121: (32, (6, 12, 24, 16)),

@@ -5,8 +5,9 @@ Source: "A Transferable Approach for Partitioning Machine Learning Models on Mul
 random into 66 for training, 5 for validation and 16 for test; BERT is outside all three.
 
 Deviations:
-- The paper's graphs are not published: these are published architectures from the zoo's builders, in sizes that differ
-  in structure. Each has partitions on the package mcm36, and its baseline runs on the device model.
+- The paper's graphs are not published: these are published architectures, in sizes that differ in structure. Builders
+  of the zoo make 15 of them; 72 ship as files, which `tools/make_zoo.py` writes. Each has partitions
+  on the package mcm36, and its baseline runs on the device model.
 - The split is drawn until no family is missing from training. As in the paper, members of a family, and the same blocks
   at other depths, are on both sides: the test part has unseen graphs, but no unseen kinds of graph.
 
@@ -35,28 +36,41 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib import import_module
+from importlib import import_module, resources
 from inspect import signature
 from types import MappingProxyType
 
+from workloads.errors import InputError
+from workloads.files import PACKED
+from workloads.nearest import hint
+from workloads.packed import unpack
 from workloads.workload import Workload
-from workloads.zoo.naming import variant_name
+from workloads.zoo.builder import variant_name
 
 SIZES = {"training": 66, "validation": 5, "test": 16}
 """Networks in each part of the split."""
+MAX_TEXT = 1 << 24
+"""Bytes of a shipped file, unpacked."""
+
+
+SHIPPED = "shipped"
+"""Folder of package data beside this file: NAME.json.xz, one file per network that no builder here makes."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """A network: its family, "module.function" in `workloads.zoo`, and what that is called with."""
+    """A network: its family; "module.function" in `workloads.zoo` with its arguments, or "" for a shipped file."""
 
     family: str
-    function: str
-    args: tuple[int | str, ...] = ()
+    function: str = ""
+    args: tuple[int, ...] = ()
     sizes: Mapping[str, float] = field(default_factory=dict)
 
     def builder(self, name: str) -> Callable[..., Workload]:
-        """Builds it under this name; takes other sizes by keyword, which are then told in the name."""
+        """Returns the workload of this name. A builder takes other sizes by keyword, which then stand in the name; a
+        shipped file has one size, and takes none."""
+        if not self.function:
+            return partial(_shipped, name)
         module, function = self.function.rsplit(".", 1)
         build = partial(getattr(import_module(f"workloads.zoo.{module}"), function), *self.args, **self.sizes)
 
@@ -67,156 +81,51 @@ class Member:
         return named
 
 
-def _family(name: str, **members: tuple[object, ...]) -> dict[str, Member]:
-    """Members of one family: name = (function, arguments …, {size: value})."""
-    found = {}
-    for member, (function, *rest) in members.items():
-        sizes = rest.pop() if rest and isinstance(rest[-1], dict) else {}
-        found[member] = Member(name, str(function), tuple(rest), sizes)  # type: ignore[arg-type]
-    return found
+def _shipped(name: str) -> Workload:
+    from workloads.serialize import from_json  # pydantic is slow to import, and names need none of it
 
+    file = f"{name}{PACKED}"
+    data = (resources.files("workloads.zoo") / SHIPPED / file).read_bytes()
+    return from_json(unpack(data, file, MAX_TEXT).decode(), file)
+
+
+_FAMILIES = {
+    "resnet": "resnet18 resnet34 resnet50 resnet101 resnet152",
+    "small residual": "resnet20_cifar resnet56_cifar resnet110_cifar wide_resnet28_10",
+    "wide residual": "wide_resnet50_2 resnext50 resnext101 se_resnet50 regnet_x regnet_y",
+    "plain": "alexnet_towers vgg11_tiled vgg16_tiled vgg19_tiled vgg16_cifar darknet19",
+    "branches": "squeezenet1_0 squeezenet1_1 googlenet inception_v3 xception",
+    "densenet": "densenet121 densenet169 densenet201 densenet100_cifar",
+    "mobile": "mobilenet_v1 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large mnasnet shufflenet_v2"
+    " efficientnet_b0 efficientnet_b1 efficientnet_b4",
+    "detection": "darknet53 yolov3 yolov3_tiny",
+    "segmentation": "unet_small unet_deep fcn_resnet50 deeplab_v3 segnet",
+    "images": "dcgan cyclegan pix2pix_narrow autoencoder edsr vdsr",
+    "temporal": "wavenet tcn quartznet5x5 quartznet15x5 vdcnn text_cnn ds_cnn",
+    "mixing": "mixer_s16 mixer_b16 tabular_resnet",
+    "ranking": "dlrm dlrm_large wide_deep two_tower ncf",
+    "language": "lstm_lm_small lstm_lm_wide lstm_lm_deep gru_lm character_lstm lstm_classifier tagger tagger_deep"
+    " seq2seq_lstm seq2seq_gru seq2seq_deep",
+    "signals": "deep_speech deep_speech_2 transducer keyword_gru crnn video_classifier conv_lstm signal_autoencoder",
+}
+_BUILT: dict[str, tuple[str, tuple[int, ...], dict[str, float]]] = {
+    **{f"resnet{depth}": ("cnn.resnet", (depth,), {}) for depth in (18, 34, 50, 101, 152)},
+    **{f"densenet{depth}": ("densenet.densenet", (depth,), {}) for depth in (121, 169, 201)},
+    "densenet100_cifar": ("densenet.densenet_cifar", (100,), {}),
+    "mobilenet_v2": ("cnn.mobilenet_v2", (), {}),
+    "efficientnet_b0": ("efficientnet.efficientnet", (), {}),
+    "efficientnet_b1": ("efficientnet.efficientnet", (), {"depth": 1.1, "resolution": 240}),
+    "efficientnet_b4": ("efficientnet.efficientnet", (), {"width": 1.4, "depth": 1.8, "resolution": 380}),
+    "unet_small": ("unet.unet", (), {"resolution": 256, "width": 32, "depth": 3, "padded": True}),
+    "unet_deep": ("unet.unet", (), {"resolution": 256, "width": 16, "depth": 5, "padded": True}),
+}
+"""Networks that a builder makes: "module.function" in `workloads.zoo`, its arguments, and sizes by keyword."""
 
 MCM87: Mapping[str, Member] = MappingProxyType(
     {
-        **_family(
-            "resnet",
-            resnet18=("cnn.resnet", 18),
-            resnet34=("cnn.resnet", 34),
-            resnet50=("cnn.resnet", 50),
-            resnet101=("cnn.resnet", 101),
-            resnet152=("cnn.resnet", 152),
-        ),
-        **_family(
-            "small residual",
-            resnet20_cifar=("residual.cifar_resnet", 20),
-            resnet56_cifar=("residual.cifar_resnet", 56),
-            resnet110_cifar=("residual.cifar_resnet", 110),
-            wide_resnet28_10=("residual.wide_resnet", 28, 10),
-        ),
-        **_family(
-            "wide residual",
-            wide_resnet50_2=("residual.resnext", 50, {"groups": 1, "group_width": 128}),
-            resnext50=("residual.resnext", 50),
-            resnext101=("residual.resnext", 101, {"group_width": 8}),
-            se_resnet50=("residual.se_resnet", 50),
-            regnet_x=("residual.regnet", "x"),
-            regnet_y=("residual.regnet", "y"),
-        ),
-        **_family(
-            "plain",
-            alexnet_towers=("plain.alexnet_towers",),
-            vgg11_tiled=("plain.vgg_tiled", 11),
-            vgg16_tiled=("plain.vgg_tiled", 16),
-            vgg19_tiled=("plain.vgg_tiled", 19),
-            vgg16_cifar=("plain.vgg_cifar", 16),
-            darknet19=("plain.darknet19",),
-        ),
-        **_family(
-            "branches",
-            squeezenet1_0=("inception.squeezenet", "1_0"),
-            squeezenet1_1=("inception.squeezenet", "1_1"),
-            googlenet=("inception.googlenet",),
-            inception_v3=("inception.inception_v3",),
-            xception=("inception.xception",),
-        ),
-        **_family(
-            "densenet",
-            densenet121=("densenet.densenet", 121),
-            densenet169=("densenet.densenet", 169),
-            densenet201=("densenet.densenet", 201),
-            densenet100_cifar=("densenet.densenet_cifar", 100),
-        ),
-        **_family(
-            "mobile",
-            mobilenet_v1=("mobile.mobilenet_v1",),
-            mobilenet_v2=("cnn.mobilenet_v2",),
-            mobilenet_v3_small=("mobile.mobilenet_v3", "small"),
-            mobilenet_v3_large=("mobile.mobilenet_v3", "large"),
-            mnasnet=("mobile.mnasnet",),
-            shufflenet_v2=("mobile.shufflenet_v2", 116),
-            efficientnet_b0=("mobile.efficientnet",),
-            efficientnet_b1=("mobile.efficientnet", {"depth": 1.1, "resolution": 240}),
-            efficientnet_b4=("mobile.efficientnet", {"width": 1.4, "depth": 1.8, "resolution": 380}),
-        ),
-        **_family(
-            "detection",
-            darknet53=("detection.darknet53",),
-            yolov3=("detection.yolov3",),
-            yolov3_tiny=("detection.yolov3_tiny",),
-        ),
-        **_family(
-            "segmentation",
-            unet_small=("unet.unet", {"resolution": 256, "width": 32, "depth": 3, "padded": True}),
-            unet_deep=("unet.unet", {"resolution": 256, "width": 16, "depth": 5, "padded": True}),
-            fcn_resnet50=("segmentation.fcn_resnet50", {"resolution": 384}),
-            deeplab_v3=("segmentation.deeplab_v3", {"resolution": 384}),
-            segnet=("segmentation.segnet", {"resolution": 224}),
-        ),
-        **_family(
-            "images",
-            dcgan=("images.dcgan",),
-            cyclegan=("images.cyclegan",),
-            pix2pix_narrow=("images.pix2pix", {"width": 48}),
-            autoencoder=("images.autoencoder",),
-            edsr=("images.edsr",),
-            vdsr=("images.vdsr",),
-        ),
-        **_family(
-            "temporal",
-            wavenet=("temporal.wavenet",),
-            tcn=("temporal.tcn",),
-            quartznet5x5=("temporal.quartznet", 1),
-            quartznet15x5=("temporal.quartznet", 3),
-            vdcnn=("temporal.vdcnn",),
-            text_cnn=("temporal.text_cnn",),
-            ds_cnn=("temporal.ds_cnn",),
-        ),
-        **_family(
-            "mixing",
-            mixer_s16=("mixing.mlp_mixer",),
-            mixer_b16=(
-                "mixing.mlp_mixer",
-                {"layers": 12, "hidden": 768, "tokens": 384, "channels": 3072},
-            ),
-            tabular_resnet=("mixing.tabular_resnet",),
-        ),
-        **_family(
-            "ranking",
-            dlrm=("ranking.dlrm",),
-            dlrm_large=("ranking.dlrm", {"size": 128, "cap": 200_000, "large": 1, "batch": 512}),
-            wide_deep=("ranking.wide_deep",),
-            two_tower=("ranking.two_tower",),
-            ncf=("ranking.ncf",),
-        ),
-        **_family(
-            "language",
-            lstm_lm_small=("language.language_model", "lstm"),
-            lstm_lm_wide=("language.language_model", "lstm", {"hidden": 400, "steps": 12}),
-            lstm_lm_deep=(
-                "language.language_model",
-                "lstm",
-                {"layers": 4, "hidden": 128, "vocabulary": 4000},
-            ),
-            gru_lm=("language.language_model", "gru", {"hidden": 256}),
-            character_lstm=("language.character_model",),
-            lstm_classifier=("language.classifier", "lstm"),
-            tagger=("language.tagger",),
-            tagger_deep=("language.tagger", {"layers": 2}),
-            seq2seq_lstm=("language.translator", "lstm"),
-            seq2seq_gru=("language.translator", "gru", {"layers": 1}),
-            seq2seq_deep=("language.translator", "lstm", {"layers": 4, "source": 10, "target": 10}),
-        ),
-        **_family(
-            "signals",
-            deep_speech=("speech.deep_speech",),
-            deep_speech_2=("speech.deep_speech_2",),
-            transducer=("speech.transducer",),
-            keyword_gru=("speech.keyword_gru",),
-            crnn=("signals.crnn",),
-            video_classifier=("signals.video_classifier",),
-            conv_lstm=("signals.conv_lstm",),
-            signal_autoencoder=("signals.signal_autoencoder",),
-        ),
+        name: Member(family, *_BUILT.get(name, ()))
+        for family, names in _FAMILIES.items()
+        for name in names.split()
     }
 )
 """Name -> entry, family by family."""
@@ -248,3 +157,33 @@ def split(seed: int = 0) -> Split:
         ]
         if {MCM87[name].family for name in parts[0]} == families:
             return Split(*map(tuple, parts))
+
+
+MCM87_NAME = "mcm87"
+
+
+def is_set(name: str) -> bool:
+    """Whether a name is that of a set, or looks like a part of one."""
+    return name.partition(":")[0].lower() == MCM87_NAME
+
+
+def members(name: str) -> tuple[str, ...]:
+    """The names of a set: "mcm87", or "mcm87:PART" with PART one of training, validation and test, and with
+    ":seed=N" behind it those of another draw than the published one (seed 0).
+
+    Raises:
+        InputError: no such set.
+    """
+    parts = name.lower().split(":")[1:]
+    if not is_set(name) or len(parts) > 2 or (parts and parts[0] not in SIZES):
+        known = [MCM87_NAME, *(f"{MCM87_NAME}:{part}" for part in SIZES)]
+        raise InputError(
+            f"workloads {name!r}: expected one of the sets {', '.join(known)}, found none of them{hint(name, known)}"
+        )
+    if not parts:
+        return tuple(MCM87)
+    key, _, number = parts[1].partition("=") if len(parts) == 2 else ("seed", "=", "0")
+    if key != "seed" or not (number.isascii() and number.isdecimal()) or len(number) > 9:
+        raise InputError(f"workloads {name!r}: expected seed=N with N a whole number, found {parts[1]!r}")
+    found: tuple[str, ...] = getattr(split(int(number)), parts[0])
+    return found

@@ -11,11 +11,10 @@ Deviations:
 from __future__ import annotations
 
 from workloads.workload import Workload
-from workloads.zoo.builder import Builder
-from workloads.zoo.naming import variant_name
-from workloads.zoo.tensor import Tensor
+from workloads.zoo.builder import Builder, Tensor, network
 
 
+@network
 def unet(
     *,
     batch: int = 1,
@@ -49,18 +48,7 @@ def unet(
         x = _concat(net, f"up{level}.concat", skips[level], x)
         x = _two_convs(net, f"up{level}", x, width * 2**level, pad)
     x = net.conv("classifier", x, classes, 1)
-    name = variant_name(
-        "unet",
-        unet,
-        batch=batch,
-        resolution=resolution,
-        width=width,
-        depth=depth,
-        channels=channels,
-        classes=classes,
-        padded=padded,
-    )
-    return net.build(name, [x], "Ronneberger et al. 2015, int8")
+    return net.build("unet", [x], "Ronneberger et al. 2015, int8")
 
 
 def _two_convs(net: Builder, prefix: str, x: Tensor, channels: int, pad: int) -> Tensor:

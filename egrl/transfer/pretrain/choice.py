@@ -101,7 +101,7 @@ def _rows(
     tuned: Sequence[Mapping[str, float]],
     tuned_means: Sequence[float],
 ) -> list[dict[str, Any]]:
-    """A row a saved policy: what it reaches with no training and, where that was tried, after going on."""
+    """One row per saved policy: what it reaches with no training and, where that was tried, after going on."""
     rows: list[dict[str, Any]] = [
         {
             "generation": step.generation,

@@ -16,11 +16,11 @@ from commands import refuse
 
 import egrl
 from egrl.calibrate import design, fit
+from egrl.calibrate.design import measure_some
+from egrl.calibrate.fit import Stack
 from egrl.calibrate.measured import Network
 from egrl.calibrate.measured import networks as networks_of
-from egrl.calibrate.measuring import measure_some
 from egrl.calibrate.report import _errors
-from egrl.calibrate.stack import Stack
 from egrl.cli.main import main
 from egrl.runs.past import PastRun
 from hwsim.family import Estimate, Model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from egrl.cli import bound, evaluate
-from egrl.figures.places import check_alike, check_places
+from egrl.figures.repetitions import check_alike, check_places
 from egrl.runs import certificate
 from toys import ABLE, TOYS
 from workloads.errors import InputError

@@ -16,16 +16,17 @@ from commands import refuse
 
 import egrl
 from egrl.cli.main import main
-from egrl.report import render, story
+from egrl.report import page as pages
+from egrl.report import render
 from egrl.report.changes import gained, nodes
 from egrl.report.memory import memory
-from egrl.report.numbers import text
 from egrl.report.page import MOST_BYTES, page_of, sections
-from egrl.report.predictions import FIRST, predictions
+from egrl.report.searching import FIRST, predictions
 from egrl.runs.past import PastRun
 from hwsim.family import Model
 from hwsim.sections import Bars, Box, Branch, Line, Lines, MemoryMap, MemoryMaps, Table, Trees
 from toys import ABLE
+from workloads.text import with_unit
 
 ROOT = Path(__file__).parents[3]
 EVIL = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
@@ -229,10 +230,10 @@ def test_an_op_with_an_evil_name_gets_through_a_whole_run(tmp_path, capsys):
 def test_a_table_and_a_map_that_are_cut_say_so_and_keep_what_changed():
     rows = [[f"op{n}", n] for n in range(render.MOST_ROWS + 50)]
     changed = [n >= len(rows) - 5 for n in range(len(rows))]
-    shown = render.table(Table("t", "", [("op", ""), ("n", "")], rows, changed))
-    assert shown.count("<tr") == render.MOST_ROWS + 1
+    shown = render.page("", "", "", [Table("t", "", [("op", ""), ("n", "")], rows, changed)])
+    assert shown.count("<tr>") + shown.count("<tr class") == render.MOST_ROWS + 1
     assert f"{render.MOST_ROWS:,} of {len(rows):,} rows" in shown
-    assert shown.count('class="changed"') == 5
+    assert shown.count('<tr class="changed"') == 5
     boxes = [Box(f"b{n}", "k", 0, 1, 10 * n, 10) for n in range(4100)]
     page = render.page("", "", "", [MemoryMaps("m", "", [MemoryMap("l", "m", 1, [0, 1], boxes)])])
     assert page.count("<rect") == 4000
@@ -250,23 +251,23 @@ def test_the_first_sentence():
     }
     summary |= {"gap": 0.0129, "evaluations": 4200, "seconds": 280.4}
     told = "1.0725x the compiler, within 1.29% of the best possible, 4,200 evaluations, 280 s."
-    assert story.sentence(summary) == told
+    assert pages.sentence_of(summary) == told
     whole = {**summary, "baseline": {"cost": 107e-6}, "bound": 98e-6, "best": {**best, "cost": 1e-4}}
     costs = "It costs 100 us instead of 107 us, estimated by a model, not measured; no mapping costs less"
     costs += " than 98 us."
-    assert story.sentence(whole) == f"{told} {costs}"
-    assert "proven to be the best possible" in story.sentence({**summary, "gap": 0.0})
+    assert pages.sentence_of(whole) == f"{told} {costs}"
+    assert "proven to be the best possible" in pages.sentence_of({**summary, "gap": 0.0})
     assert (
-        story.sentence({**summary, "best": None}) == "No valid mapping was found in 4,200 evaluations, 280 s."
+        pages.sentence_of({**summary, "best": None})
+        == "No valid mapping was found in 4,200 evaluations, 280 s."
     )
     board = {**summary, "evaluator": {"speedup_interval": [1.01, 1.13]}}
-    assert "95% interval 1.0100x to 1.1300x" in story.sentence(board)
+    assert "95% interval 1.0100x to 1.1300x" in pages.sentence_of(board)
 
 
 def test_numbers_are_in_the_unit_that_reads_best():
-    assert [text(v, "B") for v in (0, 1536, 3 * 2**20)] == ["0 B", "1.5000 KiB", "3 MiB"]
-    assert [text(v, "s") for v in (0.0, 2e-5, 1.25)] == ["0 s", "20.00 us", "1.2500 s"]
-    assert text(None) == "–"
+    assert [with_unit(v, "B") for v in (0, 1536, 3 * 2**20)] == ["0 B", "1.5000 KiB", "3 MiB"]
+    assert [with_unit(v, "s") for v in (0.0, 2e-5, 1.25)] == ["0 s", "20.00 us", "1.2500 s"]
 
 
 @pytest.mark.parametrize("name", ABLE)

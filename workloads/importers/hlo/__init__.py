@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from workloads.endings import HLO
 from workloads.errors import InputError
-from workloads.files import MAX_BYTES, read_bytes
+from workloads.files import HLO, MAX_BYTES, read_bytes
 from workloads.importers.hlo.lower import Imported, lower
 from workloads.importers.hlo.parse import parse
 from workloads.packed import unpack

@@ -1,0 +1,129 @@
+"""What is run for the MCM partitioning paper: graphs, variants of searches, pre-trainings, budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from egrl.methods.ppo.config import PAPER
+from workloads.zoo.mcm87 import split
+
+STARTING_S = 4.0
+"""Seconds of a run that are not its search."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to search.
+
+    Attributes:
+        method: its name; settings: its own and the problem's, as `egrl compare --set` takes them.
+        init: label of POLICIES that it begins with (the best to go on from; followed by "zero-shot" the best with no
+            training), or "" for none.
+        second_s: about how many seconds an evaluation takes.
+    """
+
+    method: str
+    settings: tuple[str, ...] = ()
+    init: str = ""
+    second_s: float = 0.003
+
+
+UNINFORMED = {"network.slope": 0.0, "outset": "nothing"}
+"""Settings of our agent where it does not know, before any learning, how a pipeline lies evenly."""
+POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "rl": ("ppo", PAPER),
+    "ppo": ("ppo", {}),
+    "uninformed": ("ppo", UNINFORMED),
+    "es": ("es", {}),
+}
+"""Label of a pre-training -> method and its settings."""
+
+
+def _told(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Settings of PPO as `--set` takes them."""
+    return tuple(f"ppo.{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in settings.items())
+
+
+_PAPER, _UNINFORMED, _FROZEN = _told(PAPER), _told(UNINFORMED), ("ppo.learner.epochs=0",)
+_SAMPLE, _ALONE = ("ppo.draw=problem",), ("problem.solver=false",)
+VARIANTS: dict[str, Variant] = {
+    "rl": Variant("ppo", _PAPER, second_s=0.06),
+    "rl-finetuned": Variant("ppo", _PAPER, "rl", 0.06),
+    "rl-zeroshot": Variant("ppo", (*_PAPER, *_FROZEN), "rl zero-shot", 0.03),
+    "rl-sample": Variant("ppo", (*_PAPER, *_SAMPLE), second_s=0.06),
+    "rl-alone": Variant("ppo", (*_PAPER, *_ALONE), second_s=0.06),
+    "ppo": Variant("ppo", second_s=0.01),
+    "ppo-finetuned": Variant("ppo", init="ppo", second_s=0.01),
+    "ppo-zeroshot": Variant("ppo", _FROZEN, "ppo zero-shot"),
+    "ppo-frozen": Variant("ppo", _FROZEN),
+    "ppo-sample": Variant("ppo", _SAMPLE, second_s=0.01),
+    "uninformed": Variant("ppo", _UNINFORMED, second_s=0.01),
+    "uninformed-finetuned": Variant("ppo", _UNINFORMED, "uninformed", 0.01),
+    "uninformed-zeroshot": Variant("ppo", (*_UNINFORMED, *_FROZEN), "uninformed zero-shot"),
+    "random": Variant("random"),
+    "sa": Variant("annealing", ("annealing.space=distributions",)),
+    "annealing": Variant("annealing"),
+    "egrl": Variant("egrl", second_s=0.01),
+    "egrl-finetuned": Variant("egrl", init="es", second_s=0.01),
+}
+"""Label -> what it is; the first is what the others are held against: `rl` is the paper's agent, `ppo` ours."""
+AGENTS = ("rl", "ppo")
+"""Those that the paper's claims are asked of."""
+TUNED = {"rl": "rl-finetuned", "ppo": "ppo-finetuned", "uninformed": "uninformed-finetuned"}
+"""What begins from scratch -> the same with a pre-trained policy."""
+ON_TEST, ON_HELD_OUT = "test", "held-out"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run.
+
+    Attributes:
+        training, validation, test: graphs.
+        held_out: graph that is measured on the device model.
+        variants: labels of VARIANTS; the first is what the others are held against.
+        policies: labels of POLICIES, those that variants begin with.
+        gens, save_every: of the pre-trainings: generations of 21 samples, and those between checkpoints.
+        validation_evaluations: with which each checkpoint goes on on each validation graph.
+        test_evaluations, held_out_evaluations: of each run.
+        seeds: of each run.
+        samples: partitions of Figure 7.
+        sample_s, budget_s: seconds of the simulated clock that a sample takes on hardware, and of the fixed budget.
+    """
+
+    training: tuple[str, ...] = split().training
+    validation: tuple[str, ...] = split().validation
+    test: tuple[str, ...] = split().test
+    held_out: str = "bert_large"
+    variants: tuple[str, ...] = tuple(VARIANTS)
+    policies: tuple[str, ...] = tuple(POLICIES)
+    gens: int = 1000
+    save_every: int = 5
+    validation_evaluations: int = 42
+    test_evaluations: int = 504
+    held_out_evaluations: int = 798
+    seeds: int = 5
+    samples: int = 2000
+    sample_s: float = 26.97
+    budget_s: float = 600.0
+
+    @staticmethod
+    def quick() -> Plan:
+        """Few graphs, briefly: it shows that and how it works, not what it reaches."""
+        return replace(
+            Plan(),
+            training=("resnet18", "mobilenet_v3_small", "squeezenet1_1", "text_cnn", "gru_lm", "ncf"),
+            validation=("resnet34",),
+            test=("mobilenet_v1", "crnn", "vdcnn"),
+            held_out="bert",
+            gens=30,
+            validation_evaluations=21,
+            test_evaluations=84,
+            held_out_evaluations=84,
+            seeds=2,
+            samples=200,
+            variants=tuple(label for label in VARIANTS if not label.startswith("uninformed")),
+            policies=("rl", "ppo", "es"),
+        )

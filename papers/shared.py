@@ -1,0 +1,141 @@
+"""What all reproductions share: the plan in their folder, comparisons, figures, and the report from its template."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from statistics import fmean, median, stdev
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from egrl.compare import report as comparison_report
+from egrl.core import atomic
+from egrl.core.stopping import Interrupted
+from workloads import text
+from workloads.errors import InputError
+from workloads.files import read_text
+from workloads.json_text import parse_document
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Say = Callable[[str], None]
+"""Takes one line of progress."""
+DEFAULTS = {"evals": None, "chip": "", "start": "", "settings": (), "preset": ""}
+
+
+def open_folder(plan: Any, out: Path) -> None:
+    """Make the folder of a reproduction and write its plan (a dataclass) into it.
+
+    Raises:
+        InputError: the folder belongs to another plan, whose runs would be mixed with these.
+        RunFailure: the disk refuses.
+    """
+    atomic.make_folder(out / "figures")
+    path = out / "plan.json"
+    document = {"kind": "plan", "version": 1, **json.loads(json.dumps(asdict(plan)))}
+    if path.is_file():
+        if parse_document(read_text(path, "a plan"), str(path), "plan", 1) != document:
+            raise InputError(
+                f"--out {out}: expected a new folder or one of the same plan, found another (--quick or not?)"
+            )
+        return
+    atomic.write(path, json.dumps(document, indent=1) + "\n")
+
+
+def write_report(results: Mapping[str, Any], out: Path, report: Callable[[Mapping[str, Any]], str]) -> Path:
+    """Write results.json, and report.md from what was written. Returns the report's path."""
+    document = json.dumps(results, indent=1) + "\n"
+    atomic.write(out / "results.json", document)
+    path = out / "report.md"
+    atomic.write(path, report(json.loads(document)))
+    return path
+
+
+def render(paper: str, **names: Any) -> str:
+    """The report of a paper: its template `report.md.j2`, filled with results and with what was computed of them.
+
+    Runs of empty lines become one. Besides Jinja's own filters there are those of
+    `FILTERS`; a name that is missing is an error.
+    """
+    filled = _templates().get_template(f"{paper}/report.md.j2").render(**names)
+    return re.sub(r"\n{3,}", "\n\n", filled).strip() + "\n"
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # Markdown
+    )
+    environment.filters.update(FILTERS)
+    environment.globals.update(rule=text.table_rule)
+    return environment
+
+
+def plus_minus(values: Sequence[float]) -> str:
+    """The mean, and the sample's standard deviation where there are several values; four decimals."""
+    return f"{fmean(values):.4f}" + (f" ± {stdev(values):.4f}" if len(values) > 1 else "")
+
+
+def code(names: Iterable[str]) -> list[str]:
+    """Names as Markdown shows code."""
+    return [f"`{name}`" for name in names]
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "row": text.table_row,
+    "f": text.optional,
+    "pm": plus_minus,
+    "mean": fmean,
+    "median": median,
+    "code": code,
+}
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure. RunFailure where the disk refuses."""
+    from analysis import style
+
+    try:
+        style.save(figure, path)
+    except OSError as error:
+        raise atomic.disk_failure(path, error) from error
+
+
+def images(text: str) -> Sequence[str]:
+    """The files that a report shows, in order."""
+    return re.findall(r"\]\((figures/[^)]+)\)", text)
+
+
+def run_comparison(
+    workloads: Sequence[str],
+    methods: Sequence[str],
+    seeds: int,
+    folder: Path,
+    jobs: int,
+    say: Say,
+    **options: Any,
+) -> dict[str, Any]:
+    """The comparison in a folder, as `egrl.compare.report.compare` makes it; `options` not given are `DEFAULTS`.
+
+    Raises:
+        InputError: the folder holds something else.
+        Interrupted: the user stopped it; the same call goes on.
+        RunFailure: a run failed.
+    """
+    document = comparison_report.compare(
+        workloads, methods, seeds, folder, {**DEFAULTS, **options}, jobs, say
+    )
+    if document is None:
+        raise Interrupted(folder, None, again="the same command goes on")
+    comparison_report.check(document)
+    return document

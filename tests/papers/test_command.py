@@ -1,0 +1,52 @@
+"""`egrl reproduce` finds the papers beside the package, and says what to do where they are not."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from commands import refuse
+
+from egrl.cli import reproduce as command
+from egrl.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_folder_of_papers_is_a_name_of_the_command():
+    folders = {path.parent.name for path in (ROOT / "papers").glob("*/run.py")}
+    assert folders == set(command.PAPERS)
+
+
+@pytest.mark.parametrize("paper", command.PAPERS)
+def test_every_paper_has_a_plan_and_a_template(paper):
+    module = command.experiments(paper)
+    assert module.Plan.quick() != module.Plan()
+    assert callable(module.reproduce)
+    assert (ROOT / "papers" / paper / "report.md.j2").is_file()
+
+
+def test_the_installed_package_says_that_a_clone_is_needed(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "ROOT", tmp_path)
+    line = refuse(capsys, ["reproduce", "egrl", "--quick"], "expected a clone of the repository")
+    assert "the installed package, which does not include the papers' experiments" in line
+
+
+def test_the_papers_are_found_when_the_clone_is_not_on_the_path(capsys, monkeypatch, tmp_path):
+    """As where the console script starts Python: only the packages of the wheel are on its path."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        sys, "path", [entry for entry in sys.path if entry and not Path(entry).is_relative_to(ROOT)]
+    )
+    for name in [name for name in sys.modules if name.split(".")[0] == "papers"]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ImportError):
+        __import__("papers")
+    assert command.experiments("shard").__file__ == str(ROOT / "papers" / "shard" / "run.py")
+
+
+def test_the_help_names_every_paper(capsys):
+    assert main(["reproduce", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(paper in shown for paper in command.PAPERS)

@@ -1,0 +1,80 @@
+"""Numbers and tables as people read them: units, numbers that may be unknown, Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+UNKNOWN = "-"
+"""What stands for a number that is not known."""
+UNITS = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
+    "B": ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
+}
+"""Of seconds and of bytes: sizes and names of units, the largest first."""
+
+
+def unit_for(most: float, unit: str) -> tuple[float, str]:
+    """The size and the name of the unit in which numbers up to `most`, in `unit`, read best."""
+    table = UNITS.get(unit)
+    if table is None or most == 0:
+        return 1.0, unit
+    return next(((size, name) for size, name in table if abs(most) >= size), table[-1])
+
+
+def number_text(value: float) -> str:
+    """Four digits that count, thousands apart; whole numbers as they are."""
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 4
+    return f"{value:,.{digits}f}"
+
+
+def with_unit(value: float, unit: str = "") -> str:
+    """A number in the unit that reads best for it, with that unit."""
+    size, name = unit_for(value, unit)
+    return f"{number_text(value / size)} {name}".rstrip()
+
+
+def size_text(size_bytes: int) -> str:
+    """A size in bytes with at most four digits: 1.5 MiB."""
+    size, name = unit_for(size_bytes, "B")
+    return f"{size_bytes / size:.4g} {name}"
+
+
+def optional(value: float | None, form: str = "") -> str:
+    """The value in a format of Python (".4f"); `UNKNOWN` where it is None."""
+    return UNKNOWN if value is None else format(value, form)
+
+
+def table_row(cells: Iterable[object]) -> str:
+    """One line of a Markdown table."""
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def table_rule(left: int, right: int = 0) -> str:
+    """The line below the head of a Markdown table: columns aligned to the left, then columns aligned to the right."""
+    return "|---" * left + "|---:" * right + "|"
+
+
+def table(
+    head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1, last_left: bool = False
+) -> list[str]:
+    """The lines of a Markdown table, its cells padded to equal width.
+
+    Args:
+        head: names of the columns.
+        rows: cells of each row, as many as columns.
+        left: how many of the first columns are aligned to the left; the others are numbers, to the right.
+        last_left: True if the last column is aligned to the left as well.
+    """
+    lines = [[str(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(3, *(len(line[k]) for line in lines)) for k in range(len(head))]
+    is_left = [k < left or (last_left and k == len(head) - 1) for k in range(len(head))]
+    rule = ["-" * (width - 1) + ("-" if own else ":") for width, own in zip(widths, is_left, strict=True)]
+    return [
+        table_row(
+            cell.ljust(width) if own else cell.rjust(width)
+            for cell, width, own in zip(line, widths, is_left, strict=True)
+        )
+        for line in (lines[0], rule, *lines[1:])
+    ]
