@@ -61,6 +61,7 @@ def test_the_index_has_every_folder_and_every_folder_its_page():
         assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.filterwarnings("ignore::workloads.errors.Notice")
 def test_a_program_prints_the_words_of_its_page(program, tmp_path, monkeypatch, capsys):

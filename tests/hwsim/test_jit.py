@@ -34,6 +34,7 @@ print(told)
 """
 
 
+@pytest.mark.slow
 def test_a_listener_is_told_once_before_kernels_are_compiled_and_not_where_they_are_loaded(tmp_path):
     for name, text in (("helper", HELPER), ("caller", LISTENER)):
         (tmp_path / f"{name}.py").write_text(text)

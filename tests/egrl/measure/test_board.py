@@ -80,6 +80,7 @@ def test_a_board_that_does_not_read_cannot_hold_up_a_long_request():
         board.measure(long, 0.3)
 
 
+@pytest.mark.slow
 def test_what_a_board_has_started_ends_with_it(tmp_path):
     script = f"sleep 300 & echo $! > {tmp_path}/pid; read line; sleep 300"
     board = BoardProcess(["sh", "-c", script])
@@ -204,6 +205,7 @@ def test_an_id_is_a_number_and_nothing_like_it():
         assert parse_answer(f'{{"id": {number}, "latency_s": 1}}', 1) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["0.0012", '{"latency_s": 0.0012}', '{"error": "too hot"}'])
 def test_what_was_meant_as_a_first_answer_is_refused_at_once(line):
     board = BoardProcess(["sh", "-c", f"read request; echo '{line}'; sleep 60"], start_timeout_s=20.0)

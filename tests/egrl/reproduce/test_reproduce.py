@@ -16,6 +16,8 @@ from egrl.reproduce.egrl.run import Plan, reproduce, seconds
 from egrl.reproduce.folder import images
 from workloads.errors import InputError
 
+pytestmark = pytest.mark.exhaustive  # the tests of `tag` and `shard` are in the gate
+
 TINY = replace(
     Plan.quick(),
     workloads=("alexnet",),
