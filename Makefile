@@ -14,21 +14,36 @@ JOBS ?= 2
 # The site is built by MkDocs 1, whose theme announces MkDocs 2.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: run test check docs format clean
+.PHONY: run quick test test-all check docs format clean
 
 run: $(RUNS)
 	$(BIN)/egrl run $(ARGS)
 
-# A file's tests go to one process: its fixtures and kernels are made once.
-test: $(STAMP) check
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+# Which tests each runs: the markers in pyproject.toml. `quick` is for every change, `test` is the gate, a release runs `test-all`.
+PYTEST := $(BIN)/python -m pytest --quiet -n $(JOBS) --dist loadgroup
+quick: $(STAMP) check
+	$(PYTEST) -m "not slow and not exhaustive"
 
+test: $(STAMP) check
+	$(PYTEST)
+
+test-all: $(STAMP) check
+	$(PYTEST) -m ""
+
+# The slow ones at once; what each says is shown when it has ended.
 check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(MAKE) --no-print-directory --jobs=$(JOBS) --output-sync=target types layers sizes site
+
+.PHONY: types layers sizes site
+types:
 	$(BIN)/mypy
+layers:
 	$(BIN)/lint-imports
+sizes:
 	$(BIN)/pytest --quiet tests/test_architecture.py
+site:
 	$(BIN)/mkdocs build --strict --quiet
 
 docs: $(STAMP)

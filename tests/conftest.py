@@ -4,6 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from egrl.runs import progress
@@ -18,3 +19,11 @@ progress.SLOW_SECONDS = 1e6
 # No test learns FFT plans into the user's own wisdom, nor searches with what is there.
 _wisdom = tempfile.TemporaryDirectory(prefix="egrl-wisdom-")  # removed when the tests end
 os.environ["EGRL_FFT_WISDOM"] = str(Path(_wisdom.name) / "wisdom.json")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `--dist loadgroup` the tests of a file go to one process, which makes their fixtures once."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -63,6 +64,13 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "toy-grammar-large": lambda: ToyGrammar(45),
     **{f"toy-{name}": toy for name, toy in (TOYS | ABLE).items()},
 }
+
+
+@functools.cache
+def problem(name: str) -> Problem:
+    """The problem of that name, built once per process."""
+    return PROBLEMS[name]()
+
 
 SMALL: dict[str, dict[str, Any]] = {
     "egrl": {

@@ -13,6 +13,7 @@ from benchmarks import twin_figure
 from subjects import PROBLEMS
 
 
+@pytest.mark.slow
 def test_the_agents_clocks_find_the_parts_that_they_are_named_after():
     path = Path(__file__).resolve().parents[1] / "benchmarks" / "muzero.py"
     benchmark = module_of(path)

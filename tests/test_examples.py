@@ -61,11 +61,12 @@ def test_the_index_has_every_folder_and_every_folder_its_page():
         assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.filterwarnings("ignore::workloads.errors.Notice")
 def test_a_program_prints_the_words_of_its_page(program, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("EGRL_FFT_WISDOM", str(tmp_path / "wisdom.json"))
     assert module_of(EXAMPLES / program).main(PROGRAMS[program]) == 0
     shown, printed = words(block(page(program.split("/")[0]), "text")), words(capsys.readouterr().out)
     assert printed == shown

@@ -40,6 +40,7 @@ def copy_of_the_example(folder: Path) -> Path:
     return shutil.copytree(EXAMPLE, folder / "plugin", ignore=ignored)
 
 
+@pytest.mark.slow
 def test_all_that_the_page_shows_runs_in_an_empty_folder(tmp_path):
     folder, site = tmp_path / "empty", tmp_path / "site"
     folder.mkdir()
@@ -89,6 +90,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
+@pytest.mark.slow
 def test_the_example_serves_every_command_once_it_is_installed(site, tmp_path):
     folder = tmp_path / "here"
     folder.mkdir()
@@ -134,6 +136,7 @@ def test_the_example_serves_every_command_once_it_is_installed(site, tmp_path):
     assert '"figure": "loads"' in told[10][1]
 
 
+@pytest.mark.slow
 def test_nothing_of_a_plug_in_is_imported_until_it_is_used(site, tmp_path):
     folder = tmp_path / "here"
     folder.mkdir()
@@ -142,6 +145,7 @@ def test_nothing_of_a_plug_in_is_imported_until_it_is_used(site, tmp_path):
         assert not {name for name in modules if name.startswith("egrl_balance")}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.xdist_group("ray")
 def test_workers_of_ray_find_a_file_of_this_folder(tmp_path):
     pytest.importorskip("ray", reason="the extra `ray`")

@@ -13,6 +13,7 @@ PAGE = (ROOT / "docs" / "guides" / "python.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))
 def test_a_snippet_runs_in_an_empty_folder(number, tmp_path):
     text = SNIPPETS[number]

@@ -144,6 +144,7 @@ def test_every_room_tells_type_checkers_that_it_is_typed():
     assert [room for room in ROOMS if not (ROOT / room / "py.typed").is_file()] == []
 
 
+@pytest.mark.slow
 def test_every_import_is_of_a_declared_distribution():
     project = PYPROJECT["project"]
     declared = {requirement(text) for text in project["dependencies"]}
@@ -203,6 +204,7 @@ def test_starting_loads_nothing_heavy(program):
     assert not loaded & {*HEAVY, "numpy", "pydantic"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "unneeded"),
     [("random", ("torch", *HEAVY_IN_A_RUN)), ("ea", HEAVY_IN_A_RUN), ("egrl", HEAVY_IN_A_RUN)],
@@ -252,6 +254,7 @@ chip new mine.toml
 """.strip()
 
 
+@pytest.mark.slow
 def test_what_needs_no_torch_runs_without_it_and_the_rest_names_it(tmp_path):
     lines = [*NEEDS_NO_TORCH.splitlines(), "run --workload alexnet --method ea --gens 1 --out ea --quiet"]
     done = subprocess.run(

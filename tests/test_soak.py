@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SOAK = Path(__file__).resolve().parents[1] / "benchmarks" / "soak.py"
 
 
@@ -18,6 +20,7 @@ def table(text: str) -> list[list[str]]:
     ]
 
 
+@pytest.mark.exhaustive
 def test_a_few_cases_of_each_part_go_well():
     """Some 30 s of the processor: runs are made, killed and made again in processes of their own."""
     done = subprocess.run(

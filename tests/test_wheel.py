@@ -52,6 +52,7 @@ def run(installed: Path, *argv: str) -> str:
     return subprocess.run(argv_, cwd=installed.parent, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_the_wheel_has_all_that_commands_read(installed):
     told = run(installed, "--version", "--verbose")
     assert told.startswith(f"egrl, version {egrl.__version__}\n")

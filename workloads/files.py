@@ -1,4 +1,4 @@
-"""Reading what users hand in: regular files of a sane size, and TOML, refused in one line otherwise."""
+"""Reading what users hand in: regular files of a sane size, and TOML, refused in one line otherwise; cache folder."""
 
 from __future__ import annotations
 
@@ -11,6 +11,22 @@ from typing import Any
 from workloads.errors import InputError
 
 MAX_BYTES = 1 << 31
+
+
+def cache_folder() -> Path:
+    """The user's folder for what can be made again: EGRL_CACHE_DIR, else `egrl` in XDG_CACHE_HOME or ~/.cache.
+
+    Raises:
+        FileNotFoundError: there is no home folder.
+    """
+    named = os.environ.get("EGRL_CACHE_DIR")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "egrl"
+    except RuntimeError as error:
+        raise FileNotFoundError(str(error)) from error
 
 
 def read_bytes(path: str | Path, what: str, limit: int = MAX_BYTES) -> bytes:

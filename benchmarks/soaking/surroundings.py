@@ -13,7 +13,7 @@ from pathlib import Path
 
 from soaking.trial import ROOT, Outcome, Subject, child, fresh, one_line, traces, wait
 
-FOLDERS = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR", "NUMBA_CACHE_DIR")
+FOLDERS = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR", "NUMBA_CACHE_DIR", "EGRL_CACHE_DIR")
 NOWHERE = dict.fromkeys(FOLDERS, "/proc/none")
 PLACES: dict[str, tuple[list[str], dict[str, str], bool]] = {
     "python -O": (["-O"], {}, False),

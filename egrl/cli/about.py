@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Iterator
 from importlib import metadata
-from pathlib import Path
 
 from egrl.core.version import VERSION
 
@@ -73,8 +72,12 @@ def _packages() -> Iterator[tuple[str, str]]:
 
 def _caches() -> Iterator[tuple[str, str]]:
     """Where kernels and FFT plans are kept."""
-    kernels = os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).resolve().parents[2]
-    yield "kernels", f"compiled ones in {kernels}"
+    from hwsim import kernel_cache
+
+    try:
+        yield "kernels", f"compiled ones in {kernel_cache.folder()}"
+    except FileNotFoundError as error:
+        yield "kernels", f"compiled in every process: {error}"
     try:
         from hwsim.fft.cache import wisdom_path
 

@@ -109,6 +109,7 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 
 def excerpt(value: Any) -> str:
-    """A value on one line, cut to `EXCERPT` characters."""
+    """A value on one line, cut to `EXCERPT` characters, each of which can be written as UTF-8."""
     text = " ".join((value if isinstance(value, str) else repr(value)).split())
+    text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= EXCERPT else text[: EXCERPT - 3] + "..."

@@ -6,21 +6,26 @@
           {"id": 7, "invalid": true, "epsilon": 0.2} the board's compiler would have to move that share of the bytes
           {"id": 7, "error": "what went wrong"}      this mapping cannot be measured
 
-Whatever else it prints is skipped: lines that are not JSON objects, and answers to other ids. Until the first answer, a
-bare number or an answer without an id is refused, as a mistake of whoever wrote the script. docs/guides/boards.md is
-the page for people.
+Whatever else it prints is skipped: lines that are not JSON objects, and answers to other ids. An id is drawn at random,
+so that nothing printed before a request can answer it. Until the first answer, a bare number or an answer without an id
+is refused, as a mistake in the script. docs/guides/boards.md is the page for people.
+
+One thread writes the request and reads both streams, with the deadline in view: a board that floods its stdout waits
+for this process, not the other way round. (Threads that read could outlive their process by a moment: they took the
+first bytes of the next process, whose pipe had got the number of the one just closed.) Between requests nothing is
+read; what a board prints then is skipped with the next request.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
-import queue
+import secrets
 import select
 import signal
 import subprocess
-import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -32,31 +37,30 @@ from workloads.errors import Notice
 LONGEST_LINE = 16 * 2**20
 """Bytes of a line; a longer one is noise."""
 TAIL_BYTES = 4096
-"""What is kept of a board's stderr, for messages."""
+"""How much is kept of a board's stdout and of its stderr, for messages."""
 GRACE_S = 2.0
 """How long a board may take to end once its stdin is closed."""
 QUOTED_AFTER_S = 3.0
 """After this long without a first answer, what a board said instead is shown."""
+_IDS = 2**48
+"""How many ids there are; all are exact as a number of any language."""
+_CHUNK = 1 << 16
 _FIRST = tuple(bytes([byte]) for byte in b"{-+.0123456789")
 """How a line begins that may be an answer, or meant as one."""
 
 
 class BoardProcess:
-    """One process, started with the first request and again after it ended."""
+    """One process, started with the first request and again after it ended. One thread at a time calls `measure`."""
 
     def __init__(self, command: Sequence[str], start_timeout_s: float = 0.0) -> None:
         """`start_timeout_s` is allowed on top of the time-out of the first request after a start."""
         self._command, self._start_timeout_s = list(command), start_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
-        self._lines: queue.Queue[str | None] = queue.Queue()
-        self._tail, self._said = bytearray(), bytearray()
-        self._number = 0
+        self._output, self._errors = _Stream(-1), _Stream(-1)
         self._busy = self._understood = False
-        self._readers: list[threading.Thread] = []
 
     def measure(self, request: Mapping[str, Any], timeout_s: float) -> Answer:
         """See `Board`. BoardSilent and BoardDied leave no process behind: the next request starts a new one."""
-        self._number += 1
         self._busy = True
         try:
             return self._ask(request, timeout_s)
@@ -68,46 +72,71 @@ class BoardProcess:
         allowed_s = timeout_s + (self._start_timeout_s if fresh else 0.0)
         deadline = time.monotonic() + allowed_s
         process = self._process or self._start()
-        line = json.dumps({"id": self._number, **request, "timeout_s": timeout_s}, allow_nan=False) + "\n"
+        number = secrets.randbelow(_IDS)
+        line = json.dumps({"id": number, **request, "timeout_s": timeout_s}, allow_nan=False) + "\n"
         try:
-            self._write(process, line.encode(), deadline)
-            while True:
-                answer = self._next(deadline)
-                if answer is not None:
-                    return answer
-        except queue.Empty:
+            return self._exchange(process, number, line.encode(), deadline)
+        except TimeoutError:
             self._kill()
-            raise BoardSilent(f"no answer within {allowed_s:g} s{_quoted('it said', self._said)}") from None
+            raise BoardSilent(
+                f"no answer within {allowed_s:g} s{_quoted('it said', self._output.tail)}"
+            ) from None
         except _Ended:
-            raise BoardDied(self._obituary()) from None
+            raise BoardDied(self._obituary(process)) from None
 
-    def _next(self, deadline: float) -> Answer | None:
-        line = self._line(deadline)
-        if line is None:
-            raise _Ended
-        answer = parse_answer(line, self._number)
+    def _exchange(
+        self, process: subprocess.Popen[bytes], number: int, data: bytes, deadline: float
+    ) -> Answer:
+        """Write a request and read until its answer. TimeoutError at the deadline, _Ended at the end of stdout."""
+        assert process.stdin is not None
+        left, answer = memoryview(data), None
+        quoted_at = math.inf if self._understood else time.monotonic() + QUOTED_AFTER_S
+        while (now := time.monotonic()) < deadline:
+            if now >= quoted_at and self._output.tail:
+                self._show_what_it_said(number, deadline - now)
+                quoted_at = math.inf
+            wake_at = min(deadline, quoted_at) if quoted_at > now else deadline
+            ready = self._ready(process.stdin.fileno() if left else None, wake_at - now)
+            if process.stdin.fileno() in ready:
+                left = left[_write(process, left) :]
+            for line in self._read(ready):
+                answer = answer or self._answer(line, number)
+            if answer is not None and not left:
+                return answer
+            if self._output.ended:
+                raise _Ended
+        raise TimeoutError
+
+    def _read(self, ready: set[int]) -> list[str]:
+        """Read once from the streams that are ready: the lines of stdout that may be answers."""
+        if self._errors.handle in ready:
+            self._errors.read()
+        return self._output.read() if self._output.handle in ready else []
+
+    def _ready(self, stdin: int | None, seconds: float) -> set[int]:
+        """The handles that can be read or written now: of the streams that have not ended, and `stdin` if given."""
+        poll = select.poll()
+        if stdin is not None:
+            poll.register(stdin, select.POLLOUT)
+        for stream in (self._output, self._errors):
+            if not stream.ended:
+                poll.register(stream.handle, select.POLLIN)
+        return {handle for handle, _ in poll.poll(math.ceil(1e3 * max(0.0, seconds)))}
+
+    def _answer(self, line: str, number: int) -> Answer | None:
+        answer = parse_answer(line, number)
         if answer is None and not self._understood:
-            check_meant(line, self._number)
+            check_meant(line, number)
         self._understood = self._understood or answer is not None
         return answer
 
-    def _line(self, deadline: float) -> str | None:
-        """The next line that may be an answer, None at the end. A board that has never answered, and says something
-        else meanwhile, is quoted in a `Notice`."""
-        left = max(1e-3, deadline - time.monotonic())
-        if not self._understood and left > QUOTED_AFTER_S:
-            try:
-                return self._lines.get(timeout=QUOTED_AFTER_S)
-            except queue.Empty:
-                left = max(1e-3, deadline - time.monotonic())
-            if self._said:
-                warnings.warn(
-                    f'the evaluator has given no answer such as {{"id": {self._number}, "latency_s": 0.001}} so far;'
-                    f" waiting up to {left:.0f} s more{_quoted('it said', self._said)}",
-                    Notice,
-                    stacklevel=2,
-                )
-        return self._lines.get(timeout=left)
+    def _show_what_it_said(self, number: int, left_s: float) -> None:
+        warnings.warn(
+            f'the evaluator has given no answer such as {{"id": {number}, "latency_s": 0.001}} so far;'
+            f" waiting up to {left_s:.0f} s more{_quoted('it said', self._output.tail)}",
+            Notice,
+            stacklevel=2,
+        )
 
     def _start(self) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE
@@ -119,47 +148,33 @@ class BoardProcess:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise BoardDied(f"cannot be started: {self._command[0]}: {reason}") from error
         assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         os.set_blocking(process.stdin.fileno(), False)
-        self._lines, self._tail, self._said = queue.Queue(), bytearray(), bytearray()
-        self._readers = [
-            threading.Thread(target=_read_lines, args=(process.stdout, self._lines, self._said), daemon=True),
-            threading.Thread(target=_read_tail, args=(process.stderr, self._tail), daemon=True),
-        ]
-        for reader in self._readers:
-            reader.start()
+        self._output, self._errors = _Stream(process.stdout.fileno()), _Stream(process.stderr.fileno())
         self._process = process
         return process
 
-    def _write(self, process: subprocess.Popen[bytes], data: bytes, deadline: float) -> None:
-        """Write without waiting longer than the deadline for a process that does not read."""
-        assert process.stdin is not None
-        handle, left = process.stdin.fileno(), memoryview(data)
-        while left:
-            _, writable, _ = select.select([], [handle], [], max(0.0, deadline - time.monotonic()))
-            if not writable:
-                raise queue.Empty
-            try:
-                left = left[os.write(handle, left) :]
-            except BlockingIOError:
-                continue
-            except OSError:
-                raise _Ended from None
+    def _read_to_the_end(self, process: subprocess.Popen[bytes]) -> None:
+        """Read both streams until the process has ended, `GRACE_S` at most."""
+        deadline = time.monotonic() + GRACE_S
+        while time.monotonic() < deadline:
+            over = process.poll() is not None
+            ready = self._ready(None, 0.0 if over else 0.02)
+            self._read(ready)
+            if over and not ready:
+                return
 
-    def _obituary(self) -> str:
+    def _obituary(self, process: subprocess.Popen[bytes]) -> str:
         """How the process ended, and its last words."""
-        process = self._process
-        assert process is not None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=GRACE_S)
-        for reader in self._readers:
-            reader.join(timeout=0.5)
+        self._read_to_the_end(process)
         code = process.poll()
         self._kill()
         if code is None:
             how = "closed its stdout"
         else:
             how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
-        return how + (_quoted("last words", self._tail) or _quoted("it said", self._said))
+        return how + (_quoted("last words", self._errors.tail) or _quoted("it said", self._output.tail))
 
     def _kill(self) -> None:
         process, self._process = self._process, None
@@ -188,8 +203,7 @@ class BoardProcess:
         assert process.stdin is not None
         with contextlib.suppress(OSError):
             process.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=GRACE_S)
+        self._read_to_the_end(process)
         self._kill()
 
 
@@ -197,34 +211,50 @@ class _Ended(Exception):
     """The process is gone."""
 
 
+class _Stream:
+    """What a board prints to a pipe: whole lines that may be answers, and the last bytes of all of it.
+
+    Attributes:
+        handle: of the pipe.
+        tail: its last `TAIL_BYTES`.
+        ended: whether nothing more will come.
+    """
+
+    def __init__(self, handle: int) -> None:
+        self.handle, self.tail, self.ended = handle, bytearray(), False
+        self._held, self._skips = bytearray(), False
+
+    def read(self) -> list[str]:
+        """Read once: the lines that have become whole and may be answers."""
+        chunk = os.read(self.handle, _CHUNK)
+        self.ended = not chunk
+        self.tail += chunk
+        del self.tail[:-TAIL_BYTES]
+        *whole, rest = chunk.split(b"\n")
+        lines = []
+        for part in whole:
+            line = self._held + part
+            if not self._skips and line.lstrip()[:1] in _FIRST and len(line) <= LONGEST_LINE:
+                lines.append(line.decode(errors="replace"))
+            self._held, self._skips = bytearray(), False
+        self._held += rest
+        if len(self._held) > LONGEST_LINE:
+            self._held, self._skips = bytearray(), True
+        return lines
+
+
+def _write(process: subprocess.Popen[bytes], data: memoryview) -> int:
+    """Write as much as the process takes now, and say how many bytes. _Ended where it takes no more."""
+    assert process.stdin is not None
+    try:
+        return os.write(process.stdin.fileno(), data)
+    except BlockingIOError:
+        return 0
+    except OSError:
+        raise _Ended from None
+
+
 def _quoted(what: str, tail: bytearray) -> str:
     """The last line that was kept, as the end of a sentence; nothing where there is none."""
     lines = bytes(tail).decode(errors="replace").strip().splitlines()
     return f"; {what}: {excerpt(lines[-1])}" if lines else ""
-
-
-def _read_lines(stream: Any, lines: queue.Queue[str | None], said: bytearray) -> None:
-    """Every line of a stream that may be an answer, longer ones cut away, None at its end; in `said` its last bytes."""
-    held = bytearray()
-    with contextlib.suppress(OSError, ValueError):
-        while chunk := stream.read(1 << 16):
-            said += chunk
-            del said[:-TAIL_BYTES]
-            held += chunk
-            whole: list[bytearray] = []
-            if b"\n" in chunk:
-                *whole, held = held.split(b"\n")
-            for line in whole:
-                if line.lstrip()[:1] in _FIRST and len(line) <= LONGEST_LINE:
-                    lines.put(line.decode(errors="replace"))
-            if len(held) > LONGEST_LINE:
-                held = bytearray()
-    lines.put(None)
-
-
-def _read_tail(stream: Any, tail: bytearray) -> None:
-    """The last `TAIL_BYTES` of a stream."""
-    with contextlib.suppress(OSError, ValueError):
-        while chunk := stream.read(1 << 14):
-            tail += chunk
-            del tail[:-TAIL_BYTES]

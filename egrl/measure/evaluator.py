@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from egrl.measure.board import Answer, Board, BoardFailure, answer_of
+from egrl.measure.board import Answer, Board, BoardFailure, answer_of, excerpt
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.board_process import BoardProcess
 from egrl.measure.config import EvaluatorConfig
@@ -40,7 +40,7 @@ class FunctionBoard:
         try:
             found = self._function([dict(row) for row in request["mapping"]])
         except Exception as error:
-            raise BoardFailure(f"{type(error).__name__}: {error}") from error
+            raise BoardFailure(excerpt(f"{type(error).__name__}: {error}")) from error
         if isinstance(found, np.ndarray | np.generic):
             found = found.tolist()
         return answer_of(found if isinstance(found, Mapping) else {"latency_s": found})

@@ -144,7 +144,7 @@ def compiling(quiet: bool) -> AbstractContextManager[None]:
     def say(kept: bool) -> None:
         from tqdm import tqdm
 
-        when = "once for each part that is used" if kept else "numba finds no folder to keep them in"
+        when = "once for each part that is used" if kept else "there is no folder to keep them in"
         with contextlib.suppress(OSError):  # around a progress bar, where there is one
             tqdm.write(f"egrl: compiling kernels ({when}) …", file=sys.stderr)
 

@@ -1,7 +1,7 @@
 """Where what is known of this machine is kept: wisdom, measured costs and compiled codelets lie beside one another.
 
 The folder is that of the file which the environment variable EGRL_FFT_WISDOM names, else one for this kind of machine
-(machines may share a home) in `egrl` in the user's cache folder (XDG_CACHE_HOME, ~/.cache). Everything but wisdom is
+(machines may share a home) in the user's cache folder (`workloads.files.cache_folder`). Everything but wisdom is
 there to save time only: where it cannot be read it is made again, where it cannot be written it is not kept, and the
 folder may be deleted at any time.
 
@@ -19,6 +19,7 @@ from pathlib import Path
 
 from hwsim.fft.host import file_name
 from workloads.atomic import replace_file
+from workloads.files import cache_folder
 
 VARIABLE = "EGRL_FFT_WISDOM"
 DIGEST_BYTES = 32
@@ -29,12 +30,11 @@ def wisdom_path() -> Path:
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named)
-    cache = os.environ.get("XDG_CACHE_HOME")
     try:
-        folder = Path(cache) if cache else Path.home() / ".cache"
-    except RuntimeError as error:
+        folder = cache_folder()
+    except FileNotFoundError as error:
         raise FileNotFoundError(f"{error}; {VARIABLE} may name a file") from error
-    return folder / "egrl" / file_name() / "fft-wisdom.json"
+    return folder / file_name() / "fft-wisdom.json"
 
 
 def costs_path(size: int) -> Path:

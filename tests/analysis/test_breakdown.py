@@ -104,6 +104,7 @@ def test_equal_inferences_are_drawn_and_said_to_be_equal():
     assert [text.get_text() for text in lower.texts] == ["no op's time changed"]
 
 
+@pytest.mark.slow
 def test_causes_differ_by_hatch_or_by_luminance():
     figure = drawn(memories=tuple(f"m{k}" for k in range(8)), ops=300)
     legend = figure.axes[0].get_legend()

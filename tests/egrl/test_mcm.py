@@ -39,6 +39,7 @@ def test_a_run_finds_the_optimum_of_a_chain_and_proves_it(run):
     assert summary["gap"] == pytest.approx(0.0, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_partition_and_layout_are_one_figure_with_its_numbers(run, tmp_path, capsys):
     texts = []
     for figure in ("partition", "layout"):

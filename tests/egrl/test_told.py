@@ -65,6 +65,7 @@ def as_run(path: Path) -> tuple[object, object]:
     return (rows, best), [summary[key] for key in ("best", "baseline", "evaluations", "generations")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ea", "annealing", "random", "greedy-dp"])
 def test_a_folder_equals_the_loops_own_also_after_a_kill_between_ask_and_tell(method, tmp_path):
     settings = SETTINGS.get(method, [])

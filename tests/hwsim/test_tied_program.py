@@ -93,6 +93,7 @@ def decoder() -> NnpiProblem:
     return NnpiProblem(load(LAYERS.format(30)), load_chip("nnpi"))
 
 
+@pytest.mark.slow
 def test_equal_layers_are_priced_once(decoder):
     tables = decoder.tables
     tabulated, _ = nnpi_exact.tabulate(tables, 10**9, max_placements=4096)
@@ -116,6 +117,7 @@ def test_a_large_network_is_solved_by_ties(decoder, monkeypatch):
     assert found.model_cost_s <= 1.3 * found.bound_s
 
 
+@pytest.mark.slow
 def test_where_layers_differ_the_whole_program_is_solved(decoder, monkeypatch):
     monkeypatch.setattr(nnpi_exact, "LARGE", 0)
     monkeypatch.setattr(tied_program, "MOST_ROWS", 10)

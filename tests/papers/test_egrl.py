@@ -16,6 +16,8 @@ from papers.egrl.run import Plan, reproduce, seconds
 from papers.shared import images
 from workloads.errors import InputError
 
+pytestmark = pytest.mark.exhaustive  # the tests of `tag` and `shard` are in the gate
+
 TINY = replace(
     Plan.quick(),
     workloads=("alexnet",),

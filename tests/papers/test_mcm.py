@@ -25,6 +25,8 @@ from papers.shared import images
 from workloads.errors import InputError
 from workloads.zoo.mcm87 import split
 
+pytestmark = pytest.mark.exhaustive  # the tests of `tag` and `shard` are in the gate
+
 TINY = replace(
     Plan.quick(),
     training=("ncf", "alexnet_towers"),

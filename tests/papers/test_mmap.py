@@ -30,6 +30,8 @@ from subjects import SMALL
 from workloads.errors import InputError
 from workloads.programs import program_names
 
+pytestmark = pytest.mark.exhaustive  # the tests of `tag` and `shard` are in the gate
+
 TINY = replace(
     Plan.quick(),
     programs=("alexnet",),

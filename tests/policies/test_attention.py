@@ -43,6 +43,7 @@ def test_weights_have_the_names_and_the_order_of_torch_geometric():
     assert list(own.state_dict()) == list(twin.state_dict())
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**31), st.integers(1, 12), st.integers(0, 40))
 @settings(max_examples=40)
 def test_the_layer_and_its_gradients_equal_those_of_torch_geometric(seed, nodes, edges):

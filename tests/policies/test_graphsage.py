@@ -30,6 +30,7 @@ def network(config=SMALL, features=5, heads=2, seed=0):
     return GraphSage(config, features, heads, np.random.default_rng(seed))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.integers(1, 12), st.integers(0, 30))
 @settings(max_examples=25, deadline=None)
 def test_a_layer_and_its_gradient_equal_those_of_torch_geometric(seed, nodes, edges):

@@ -60,6 +60,7 @@ def test_the_columns_are_those_of_table_1_in_its_order():
     assert SCHEMA_VERSION == 1
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_features_equal_a_plain_loop_over_the_ops(any_workload, data):
     workload = data.draw(any_workload)

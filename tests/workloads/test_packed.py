@@ -65,6 +65,7 @@ def test_a_small_file_of_a_large_one_is_refused_in_a_line_and_little_memory(tmp_
     assert name in str(caught.value)
 
 
+@pytest.mark.slow
 def test_an_xz_file_that_asks_for_much_memory_is_refused():
     filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 30}]
     data = lzma.compress(b"{}", format=lzma.FORMAT_XZ, filters=filters)
@@ -72,6 +73,7 @@ def test_an_xz_file_that_asks_for_much_memory_is_refused():
         unpack(data, "a.json.xz", 1 << 30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["gz", "xz"])
 def test_what_is_as_large_as_files_are_is_unpacked(ending):
     pack = gzip.compress if ending == "gz" else lzma.compress

@@ -16,6 +16,7 @@ from workloads.serialize import from_json, to_json
 from workloads.workload import Edge, Workload
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_a_workload_comes_back_equal_from_its_json(any_workload, data):
     workload = data.draw(any_workload)

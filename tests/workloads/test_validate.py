@@ -125,6 +125,7 @@ def test_the_last_consumer_of_the_skip_is_the_op_that_adds_it(chain):
     assert last_consumer(chain).tolist() == [2, 2, 2]
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_the_last_consumer_equals_the_last_edge_found_by_looking_at_all(any_workload, data):
     workload = data.draw(any_workload)

@@ -92,6 +92,7 @@ def test_the_experts_take_every_routed_token_once(length):
     assert max(rows) - min(rows) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [49, 499])
 def test_graphs_of_any_size_have_the_ops_that_are_stated(layers):
     assert len(load(f"llama3_8b:{SMALL}:layers={layers}")) == 4 + 20 * layers
@@ -99,6 +100,7 @@ def test_graphs_of_any_size_have_the_ops_that_are_stated(layers):
     assert len(load(f"mixtral_8x7b:{SMALL}:layers={layers}")) == 4 + 59 * layers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "message"),
     [

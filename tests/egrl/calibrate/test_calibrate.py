@@ -129,6 +129,7 @@ def test_a_joint_fit_finds_the_board_and_its_intervals_hold_the_truth(networks):
     assert odds["moves"] < 0 < odds["overhead"]
 
 
+@pytest.mark.slow
 def test_a_fitted_file_predicts_what_it_has_not_seen(networks):
     by_file = fit.fit_of(networks, fit.describable(networks))
     held_out = fit.held_out(networks, 4, 0, by_file, by_file)
@@ -161,6 +162,7 @@ def test_a_description_has_what_was_estimated_and_keeps_memories_in_order():
     np.testing.assert_array_equal(tables.weight_bytes, problem.tables.weight_bytes)
 
 
+@pytest.mark.slow
 def test_from_runs_to_a_chip_file_that_serves_everywhere(measured, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runs = [str(path) for path in measured.values()]
@@ -227,6 +229,7 @@ def test_a_file_that_predicts_worse_than_the_one_before_is_not_advised():
 BOARD = f"{sys.executable} -m benchmarks.foreign.boards a 1 alexnet"
 
 
+@pytest.mark.slow
 def test_mappings_that_say_most_are_measured_first_and_kept_with_the_run(
     measured, tmp_path, monkeypatch, capsys
 ):

@@ -89,6 +89,7 @@ def test_whoever_searches_takes_quiet_and_json(command, capsys):
     assert "--json" in text
 
 
+@pytest.mark.slow
 def test_a_quiet_comparison_prints_nothing(capsys, tmp_path):
     argv = ["compare", "--workload", "alexnet", "--methods", "random", "--seeds", "1", "--evals", "21"]
     assert main([*argv, "--out", str(tmp_path / "c"), "--quiet"]) == 0

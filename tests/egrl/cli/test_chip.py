@@ -73,6 +73,7 @@ def eight_levels(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chip", ["tpuv4i", "quad", "eight"])
 def test_search_bound_and_figures_take_chips_of_other_numbers_of_memories(chip, tmp_path, capsys):
     given = str(eight_levels(tmp_path / "eight.toml")) if chip == "eight" else chip

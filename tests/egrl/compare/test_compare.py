@@ -227,6 +227,7 @@ def test_finished_runs_are_not_run_again(copied, capsys):
     assert stamps(copied) == before
 
 
+@pytest.mark.slow
 def test_runs_may_be_given_the_same_seconds_and_go_on_with_more(tmp_path, capsys):
     def argv(seconds: float) -> list[str]:
         methods = ("--methods", "random,annealing", "--seeds", "1", "--seconds", str(seconds))
@@ -248,6 +249,7 @@ def test_json_is_one_document_on_stdout(copied, capsys):
     assert json.loads(capsys.readouterr().out) == json.loads((copied / "comparison.json").read_text())
 
 
+@pytest.mark.slow
 def test_it_goes_on_with_what_is_missing_and_with_a_larger_budget(copied, capsys, tmp_path):
     shutil.rmtree(copied / "alexnet" / "random-s1")
     (copied / "alexnet" / "annealing-s0" / "summary.json").unlink()
@@ -284,6 +286,7 @@ def test_a_changed_configuration_is_refused(copied, capsys):
     refuse(capsys, arguments(copied), "random-s0", "another simulator, chip or workload")
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_reported_and_ends_no_other(copied, capsys):
     broken = copied / "alexnet" / "annealing-s0"
     (broken / "summary.json").unlink()
@@ -304,6 +307,7 @@ def test_a_failed_run_is_reported_and_ends_no_other(copied, capsys):
     assert entry["failed"][0] in (copied / "comparison.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_setting_reaches_the_method_it_names_only(tmp_path, capsys):
     argv = arguments(tmp_path, "--set", "annealing.t0=0.5", "--seeds", "1", evals=21)
     assert main(argv) == 0
@@ -354,6 +358,7 @@ def test_wrong_input_is_refused_before_anything_runs(tmp_path, capsys):
     refuse(capsys, arguments(out), "--out")
 
 
+@pytest.mark.slow
 def test_ctrl_c_lets_the_runs_save_and_says_how_to_go_on(tmp_path):
     argv = [sys.executable, "-m", "egrl", *arguments(tmp_path / "c", methods="random", evals=2_100_000)]
     process = subprocess.Popen(argv, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -32,6 +32,7 @@ def test_seconds_of_a_block_are_counted_even_where_it_fails():
     assert use.calls == 0
 
 
+@pytest.mark.slow
 def test_revised_games_are_counted_and_a_run_that_goes_on_goes_on_counting(tmp_path):
     whole, part = tmp_path / "whole", tmp_path / "part"
     assert main([*PLAY, "--evals", "42", "--out", str(whole)]) == 0

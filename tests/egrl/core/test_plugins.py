@@ -81,6 +81,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_one_line_that_says_what_was_expected(folder):
     told = run_all([argv for argv, _ in REFUSED], folder)
     for (argv, words), (code, out, err, _) in zip(REFUSED, told, strict=True):
@@ -90,6 +91,7 @@ def test_what_is_wrong_is_one_line_that_says_what_was_expected(folder):
     assert not (folder / "refused").exists()
 
 
+@pytest.mark.slow
 def test_a_class_a_function_and_definitions_serve(folder):
     run = ["run", "--workload", "9", "--gens", "1", "--quiet", "--json"]
     told = run_all(
@@ -113,6 +115,7 @@ def test_a_class_a_function_and_definitions_serve(folder):
     assert settings == [["problem.cores", "3"], [], ["method.changes", "1"]]
 
 
+@pytest.mark.slow
 def test_a_family_wins_over_a_module_of_its_name(folder):
     pytest.importorskip("nevergrad", reason="the extra `peers`")
     (folder / "nevergrad.py").write_text("raise RuntimeError\n", encoding="utf-8")
@@ -125,6 +128,7 @@ def test_a_family_wins_over_a_module_of_its_name(folder):
     assert "RuntimeError" not in err
 
 
+@pytest.mark.slow
 def test_no_file_here_takes_the_place_of_an_installed_module(folder):
     (folder / "matplotlib.py").write_text("raise RuntimeError\n", encoding="utf-8")
     run = [
@@ -146,6 +150,7 @@ def test_no_file_here_takes_the_place_of_an_installed_module(folder):
     assert [(code, err) for code, _, err, _ in told] == [(0, ""), (0, "")]
 
 
+@pytest.mark.slow
 def test_a_broken_plug_in_is_one_line_and_breaks_nothing_else(folder, tmp_path):
     distribution(
         tmp_path,
@@ -192,6 +197,7 @@ def test_a_broken_plug_in_is_one_line_and_breaks_nothing_else(folder, tmp_path):
     assert "--method: expected one of egrl, " in twice[2]
 
 
+@pytest.mark.slow
 def test_a_comparison_goes_on_with_code_in_files(folder):
     argv = ["compare", "--problem", "balance:Balance", "--workload", "9", "--methods", "climb:HillClimber"]
     argv += ["--seeds", "1", "--out", "compared", "--evals"]
@@ -201,6 +207,7 @@ def test_a_comparison_goes_on_with_code_in_files(folder):
     assert (folder / "compared" / "9" / "climb-HillClimber-s0" / "summary.json").is_file()
 
 
+@pytest.mark.slow
 def test_policies_of_a_problem_in_a_file_are_trained_and_placed(folder):
     small = [f"method.network.{key}=" for key in ("width", "depth", "attention_heads")]
     sizes = [word for key, size in zip(small, (8, 2, 2), strict=True) for word in ("--set", f"{key}{size}")]

@@ -15,6 +15,8 @@ from egrl.cli.main import main
 from egrl.figures import FIGURES
 from egrl.runs.past import PastRun
 
+pytestmark = pytest.mark.xdist_group("umap")  # which compiles for some seconds in every process
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
@@ -65,6 +67,7 @@ def test_a_shift_of_runs_that_are_no_repetitions_says_so(runs, tmp_path, capsys)
     )
 
 
+@pytest.mark.slow
 def test_bands_are_of_the_fastest_run_which_is_named(runs, tmp_path, capsys):
     document, remarks = drawn(capsys, tmp_path / "b.svg", "bands", runs["cold0"], runs["cold1"], runs["warm"])
     speedups = {
@@ -109,6 +112,7 @@ def test_a_layout_shows_what_allocate_writes(runs, tmp_path, capsys):
         assert shown["mean_share"] is None or 0 < shown["mean_share"] <= 1
 
 
+@pytest.mark.slow
 def test_the_umap_has_both_groups_of_all_runs_and_measures_them_in_the_space_of_mappings(
     runs, tmp_path, capsys
 ):

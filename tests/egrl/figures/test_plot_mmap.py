@@ -40,6 +40,7 @@ def drawn(capsys, output: Path, *folders: Path) -> dict:
     return json.loads(printed.out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("annealing",), ("annealing", "random")])
 def test_layouts_of_the_game_stand_side_by_side_with_their_numbers(names, runs, tmp_path, capsys):
     document = drawn(capsys, tmp_path / "l.svg", *(runs[name] for name in names))

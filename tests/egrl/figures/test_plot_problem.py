@@ -76,6 +76,7 @@ def test_of_several_runs_the_fastest_is_drawn_and_named(figure, runs, tmp_path, 
     assert remarks == [f"egrl plot: shown is {runs['warm']}, the fastest of 2 runs"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", FIGURES)
 def test_equal_runs_give_equal_files(figure, runs, tmp_path, capsys):
     files = [tmp_path / "a.svg", tmp_path / "b.svg"]

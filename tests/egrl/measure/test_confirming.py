@@ -84,6 +84,7 @@ def rows(path) -> list[dict[str, str]]:
     return list(csv.DictReader((path / "metrics.csv").read_text().splitlines()))
 
 
+@pytest.mark.slow
 def test_the_best_of_a_noisy_board_is_lucky_and_what_was_measured_afresh_is_not(tmp_path):
     above, held, inside = [], [], []
     for seed in range(4):
@@ -113,6 +114,7 @@ def test_a_board_without_noise_confirms_nothing_and_neither_does_one_that_is_tol
         assert not (tmp_path / name / FILE).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_run_that_goes_on_confirms_what_the_whole_one_does(tmp_path, workers):
     whole, parted = tmp_path / "whole", tmp_path / "parted"

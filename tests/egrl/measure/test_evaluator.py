@@ -106,6 +106,7 @@ def test_the_number_of_boards_changes_nothing(tmp_path, method):
     assert metrics(tmp_path / "1") == metrics(tmp_path / "3")
 
 
+@pytest.mark.slow
 def test_a_mapping_is_paid_for_once_even_across_resuming(tmp_path):
     asked: list[str] = []
 
@@ -147,6 +148,7 @@ def test_a_run_that_was_killed_while_boards_measured_goes_on_as_if_it_had_not_be
 # ---- boards that misbehave
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
@@ -181,6 +183,7 @@ def test_a_crash_that_does_not_happen_again_costs_no_mapping(tmp_path, monkeypat
     assert "exited with code 1" in (tmp_path / "r" / measurements.LOG).read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("evaluator", "message"),
     [
@@ -511,6 +514,7 @@ def test_failures_and_the_interval_are_said_at_the_end(tmp_path, capsys):
     assert "; 95% interval " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_after_the_seconds_no_measurement_starts_and_a_longer_run_is_the_same(tmp_path):
     begun: list[float] = []
 

@@ -9,19 +9,18 @@ import time
 import numpy as np
 import pytest
 
+import subjects
 from egrl.core.failure import RunFailure
 from egrl.core.proposals import proposals
 from egrl.measure import executors, local
 from hwsim.mappings import sample_uniformly
-from hwsim.nnpi.chip import load_chip
-from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Evaluation
-from workloads.load import load
 
 
 @pytest.fixture(scope="module")
 def problem():
-    return NnpiProblem(load("alexnet"), load_chip("nnpi"), NnpiConfig())
+    """With noise, so that the keys of its rows matter."""
+    return subjects.problem("nnpi-noisy")
 
 
 def batch(problem, rows, first):
@@ -41,6 +40,7 @@ def collect(pool, rows):
     return Evaluation.concatenate([evaluation for _, evaluation in parts])
 
 
+@pytest.mark.slow
 def test_a_pool_measures_as_the_calling_process_does_and_outlives_a_killed_worker(problem):
     pool = executors.build([problem], 2)
     assert isinstance(pool, local.ProcessPool)
@@ -67,6 +67,7 @@ class Deadly:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_pool_whose_workers_always_die_gives_up_in_one_line(problem):
     pool = local.ProcessPool([Deadly()], 1)
     try:

@@ -104,6 +104,7 @@ def on_cluster(cluster):
         entry.close()
 
 
+@pytest.mark.exhaustive
 def test_what_a_node_cannot_measure_and_what_always_kills_end_in_one_line(problem, on_cluster, tmp_path):
     for wrong, error, message in (
         (
@@ -141,6 +142,7 @@ def test_a_node_without_egrl_says_so(monkeypatch):
     assert reason.startswith("expected egrl installed there: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ea", "random"])
 def test_a_run_on_ray_equals_one_in_process(method, cluster, tmp_path, capfd):
     flags = [*RUN, "--method", method]
@@ -156,6 +158,7 @@ def test_a_run_on_ray_equals_one_in_process(method, cluster, tmp_path, capfd):
     assert 'ray_address = ""' in (tmp_path / "ray" / "config.toml").read_text()
 
 
+@pytest.mark.slow
 def test_a_worker_killed_while_it_measures_changes_nothing_and_nothing_is_printed(
     problem, on_cluster, tmp_path, capfd
 ):
@@ -168,6 +171,7 @@ def test_a_worker_killed_while_it_measures_changes_nothing_and_nothing_is_printe
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_node_removed_while_it_measures_changes_nothing(problem, cluster, on_cluster, tmp_path, capfd):
     """The last to use the cluster: it has a node less then."""
     where = on_cluster(measured.Waits(problem, tmp_path))
@@ -187,6 +191,7 @@ def test_a_node_removed_while_it_measures_changes_nothing(problem, cluster, on_c
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.exhaustive
 def test_without_an_address_a_cluster_is_started_here_says_nothing_and_is_stopped(tmp_path):
     argv = [sys.executable, "-m", "egrl", *RUN, "--executor", "ray", "--workers", "2", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": "/tmp"}
@@ -198,6 +203,7 @@ def test_without_an_address_a_cluster_is_started_here_says_nothing_and_is_stoppe
     assert json.loads(done.stdout)["evaluations"] == 63
 
 
+@pytest.mark.slow
 def test_an_address_without_a_cluster_ends_in_one_line(tmp_path, capsys):
     silent = socket.create_server(("127.0.0.1", 0))
     refused = socket.create_server(("127.0.0.1", 0))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import functools
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from egrl.runs import checkpoint
 from egrl.runs.folder import RunFolder
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.problem import Evaluation, Keys, Problem, Status
-from subjects import EXHAUSTIBLE, NEVER_TWICE, ONE_SHOT, PROBLEMS, SMALL, VARIANTS, served
+from subjects import EXHAUSTIBLE, NEVER_TWICE, ONE_SHOT, PROBLEMS, SMALL, VARIANTS, problem, served
 
 EVERYWHERE = ("nnpi", "nnpi-penalise", "toy-ragged", "toy-game", "toy-grammar", "fft")
 PENALISED = ("egrl", "pg", "es", "annealing", "greedy-dp", "random")
@@ -33,7 +35,7 @@ CASES = [
     (variant, name)
     for variant in VARIANTS
     for name in (EVERYWHERE if variant in METHODS else ("toy-ragged", "toy-grammar"))
-    if served(variant, PROBLEMS[name]())
+    if served(variant, problem(name))
     and (name != "nnpi-penalise" or variant in PENALISED)
     and not (variant in NEVER_TWICE and name in EXHAUSTIBLE)
     and (variant, name) != ("greedy-dp", "fft")
@@ -48,13 +50,31 @@ CASES += [(variant, "mmap-literal") for variant in ("annealing", "greedy-dp", "m
 CASES += [(variant, "toy-game") for variant in VARIANTS if variant.startswith("muzero-")]
 CASES += [(variant, "mcm") for variant in ("annealing", "annealing-distributions", "egrl", "random")]
 CASES += [("revise", name) for name in ("toy-coins", "mmap", "mmap-literal", "mmap-lost")]
-CASES += [("ea", "mcm-device"), ("ppo", "mcm")]
+CASES += [("ea", "mcm-device"), ("ppo", "mcm"), ("random", "nnpi-noisy")]
 CASES += [(variant, "shard") for variant in ("annealing", "ea", "random", "tag")]
 
 
-@pytest.fixture(scope="module")
-def problems() -> dict[str, Problem]:
-    return {name: build() for name, build in PROBLEMS.items()}
+TOYS_FIRST = ("toy-ragged", "toy-game", "toy-grammar-large", "toy-grammar", "toy-coins")
+CORE = {
+    (variant, next((name for name in names if (variant, name) in CASES), ""))
+    for variant in VARIANTS
+    for names in (TOYS_FIRST, [name for name in PROBLEMS if name not in TOYS_FIRST])
+}
+"""Of each variant one toy and one real problem, where it serves one."""
+LOOP = {(variant, name) for variant in ("random", "egrl") for name in ("toy-ragged", "nnpi")}
+LOOP |= {("annealing-chains", "toy-ragged"), ("muzero", "toy-game"), ("random", "nnpi-noisy")}
+"""What tests of the loop run: methods that are asked ahead by 0, 1 and 3 batches, with rounds and without."""
+
+
+def cases(core: set[tuple[str, str]], rest: str) -> Any:
+    """All cases, those outside `core` with the marker `rest`."""
+    params = []
+    for case in CASES:
+        # One process per variant, which makes the case's run once.
+        marks = [pytest.mark.xdist_group(f"conformance of {case[0]}")]
+        marks += [] if case in core else [getattr(pytest.mark, rest)]
+        params.append(pytest.param(case, marks=marks, id="-".join(case)))
+    return pytest.mark.parametrize("case", params, indirect=True)
 
 
 @pytest.fixture(autouse=True)
@@ -62,10 +82,22 @@ def _the_twin_thinks_quickly(monkeypatch):
     monkeypatch.setattr(twin, "SETTINGS", TwinConfig(**SMALL["twin"]))
 
 
-@pytest.fixture(params=CASES, ids=lambda case: "-".join(case))
-def case(request: pytest.FixtureRequest, problems: dict[str, Problem]) -> tuple[str, Problem]:
+@pytest.fixture
+def case(request: pytest.FixtureRequest) -> tuple[str, Problem]:
     variant, name = request.param
-    return variant, problems[name]
+    return variant, problem(name)
+
+
+@pytest.fixture
+def whole(request: pytest.FixtureRequest) -> tuple[Archive, list[dict[str, str]], SearchState]:
+    """The case's run of four generations, which several tests look at."""
+    return _whole(*request.node.callspec.params["case"])
+
+
+@functools.cache
+def _whole(variant: str, name: str) -> tuple[Archive, list[dict[str, str]], SearchState]:
+    with tempfile.TemporaryDirectory() as folder:
+        return run(variant, problem(name), Path(folder) / "run", 4)
 
 
 class Watched(Method):
@@ -242,8 +274,8 @@ def killed_after(evaluations: int) -> Any:
 def assert_equal(a: tuple[Archive, Any, Any], b: tuple[Archive, Any, Any]) -> None:
     for name in ("reward", "cost", "speedup", "epsilon", "status", "source", "problem"):
         np.testing.assert_array_equal(a[0].column(name), b[0].column(name), err_msg=name)
-    for problem in np.unique(a[0].column("problem")):
-        tickets = np.flatnonzero(a[0].column("problem") == problem)
+    for number in np.unique(a[0].column("problem")):
+        tickets = np.flatnonzero(a[0].column("problem") == number)
         np.testing.assert_array_equal(a[0].mappings(tickets), b[0].mappings(tickets))
     assert a[1] == b[1]
 
@@ -252,75 +284,81 @@ def test_every_registered_method_takes_part() -> None:
     assert {name for name, _ in VARIANTS.values()} == set(METHODS) - set(ONE_SHOT)
 
 
-def test_it_proposes_legal_mappings_and_spends_the_budget(case, tmp_path):
+@cases(CORE, rest="slow")
+def test_it_proposes_legal_mappings_and_spends_the_budget(case, whole):
     variant, problem = case
-    archive, rows, state = run(variant, problem, tmp_path / "r", 3)
-    assert len(archive) == 3 * GENERATION
-    assert [int(row["generation"]) for row in rows] == [1, 2, 3]
+    archive, rows, state = whole
+    assert len(archive) == 4 * GENERATION
+    assert [int(row["generation"]) for row in rows] == [1, 2, 3, 4]
     for ticket in range(len(archive)):
         assert (archive.mappings(np.array([ticket])) < problem.space.num_choices).all()
     champion = state.champions[0]
-    whole = (archive.column("status") == Status.OK) & ~archive.column("partial")
-    best = np.nanmax(np.where(whole, archive.column("reward"), np.nan), initial=-np.inf)
+    valid = (archive.column("status") == Status.OK) & ~archive.column("partial")
+    best = np.nanmax(np.where(valid, archive.column("reward"), np.nan), initial=-np.inf)
     assert champion is None or champion.reward == best
     assert set(build(variant, context([problem])).metrics()) <= set(rows[0])
 
 
-def test_the_same_seed_gives_the_same_run_and_another_seed_another(case, tmp_path):
+@cases(CORE, rest="slow")
+def test_neither_the_order_of_results_nor_their_delay_changes_a_run(case, whole, tmp_path):
     variant, problem = case
-    first = run(variant, problem, tmp_path / "a", 2)
-    assert_equal(first, run(variant, problem, tmp_path / "b", 2))
+    assert_equal(whole, run(variant, problem, tmp_path / "r", 4, executor=Late))
+
+
+@cases(CORE, rest="slow")
+def test_a_run_killed_within_a_generation_resumes_to_the_same_end(case, whole, tmp_path, monkeypatch):
+    variant, problem = case
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "save", killed_after(45))
+        with pytest.raises(KeyboardInterrupt):
+            run(variant, problem, tmp_path / "r", 4, executor=Late, checkpoint_seconds=0.0)
+    assert_equal(whole, run(variant, problem, tmp_path / "r", 4, resume=True))
+
+
+@cases(CORE, rest="exhaustive")
+def test_another_seed_gives_another_run(case, whole, tmp_path):
+    variant, problem = case
     # Of a toy with few plans, two seeds may well try the same ones.
-    others = (run(variant, problem, tmp_path / f"c{seed}", 2, seed=seed) for seed in range(1, 6))
-    mappings = first[0].mappings(np.arange(42))
+    others = (run(variant, problem, tmp_path / f"{seed}", 2, seed=seed) for seed in range(1, 6))
+    mappings = whole[0].mappings(np.arange(42))
     assert any((mappings != other[0].mappings(np.arange(42))).any() for other in others)
 
 
-def test_neither_the_order_of_results_nor_their_delay_changes_a_run(case, tmp_path):
+@cases(LOOP, rest="exhaustive")
+def test_the_same_seed_gives_the_same_run(case, whole, tmp_path):
     variant, problem = case
-    whole = run(variant, problem, tmp_path / "a", 3)
-    shuffled = run(variant, problem, tmp_path / "c", 3, executor=Shuffled)
-    assert_equal(whole, shuffled)
-    assert_equal(whole, run(variant, problem, tmp_path / "d", 3, executor=Late))
+    assert_equal(whole, run(variant, problem, tmp_path / "a", 4))
+    assert_equal(whole, run(variant, problem, tmp_path / "b", 4, executor=Shuffled))
 
 
-def test_a_resumed_run_equals_a_longer_one(case, tmp_path):
+@cases(LOOP, rest="exhaustive")
+def test_a_resumed_run_equals_a_longer_one(case, whole, tmp_path):
     variant, problem = case
-    whole = run(variant, problem, tmp_path / "a", 5)
-    run(variant, problem, tmp_path / "b", 2)
-    assert_equal(whole, run(variant, problem, tmp_path / "b", 5, resume=True))
+    run(variant, problem, tmp_path / "r", 2)
+    assert_equal(whole, run(variant, problem, tmp_path / "r", 4, resume=True))
 
 
 @pytest.mark.parametrize("evals", [1, 4, 20, 60])
-def test_a_budget_within_a_generation_is_spent_exactly_and_goes_on(case, tmp_path, evals):
+@cases(LOOP, rest="exhaustive")
+def test_a_budget_within_a_generation_is_spent_exactly_and_goes_on(case, whole, tmp_path, evals):
     variant, problem = case
-    path = tmp_path / "b"
+    path = tmp_path / "r"
     archive, rows, state = run(variant, problem, path, 0, evals=evals)
     assert len(archive) == evals
     assert state.generation == evals // GENERATION
     assert [int(row["evaluations"]) for row in rows] == [*range(GENERATION, evals, GENERATION), evals]
-    whole = run(variant, problem, tmp_path / "a", 4)
     assert_equal(whole, run(variant, problem, path, 4, resume=True))
 
 
-def test_a_run_that_is_killed_within_a_generation_goes_on_as_if_it_had_not_been(case, tmp_path, monkeypatch):
+@cases(LOOP, rest="exhaustive")
+def test_a_run_stopped_within_a_generation_resumes_to_the_same_end(case, whole, tmp_path):
     variant, problem = case
-    whole = run(variant, problem, tmp_path / "a", 4)
-    with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "save", killed_after(45))
-        with pytest.raises(KeyboardInterrupt):
-            run(variant, problem, tmp_path / "b", 4, executor=Late, checkpoint_seconds=0.0)
-    assert_equal(whole, run(variant, problem, tmp_path / "b", 4, resume=True))
-
-
-def test_a_run_that_is_stopped_within_a_generation_goes_on_as_if_it_had_not_been(case, tmp_path):
-    variant, problem = case
-    whole = run(variant, problem, tmp_path / "a", 4, seed=2)
-    stopped = run(variant, problem, tmp_path / "b", 4, seed=2, stop=lambda archive: len(archive) > 30)
+    stopped = run(variant, problem, tmp_path / "r", 4, stop=lambda archive: len(archive) > 30)
     assert 30 < len(stopped[0]) < 84 or variant.startswith("pymoo")  # which asks for a hundred at once
-    assert_equal(whole, run(variant, problem, tmp_path / "b", 4, seed=2, resume=True))
+    assert_equal(whole, run(variant, problem, tmp_path / "r", 4, resume=True))
 
 
+@cases(CORE, rest="slow")
 def test_its_state_survives_a_checkpoint(case):
     variant, problem = case
     state = build(variant, context([problem])).state_dict()
@@ -331,7 +369,7 @@ def test_its_state_survives_a_checkpoint(case):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_it_serves_two_problems(variant, problems, tmp_path, monkeypatch):
+def test_it_serves_two_problems(variant, tmp_path, monkeypatch):
     name = next(
         name
         for name in ("toy-ragged", "toy-game", "toy-grammar-large", "fft-64", "nnpi", "toy-coins")
@@ -339,7 +377,7 @@ def test_it_serves_two_problems(variant, problems, tmp_path, monkeypatch):
     )
     if variant.startswith("muzero"):
         monkeypatch.setitem(VARIANTS, variant, ("muzero", {**VARIANTS[variant][1], "network.ids": 0}))
-    two = [problems[name]] * 2
+    two = [problem(name)] * 2
     archive, rows, state = run(variant, two, tmp_path / "a", 0, evals=130)
     turns = np.bincount(archive.column("problem"), minlength=2)
     assert turns.sum() == 130
@@ -349,6 +387,7 @@ def test_it_serves_two_problems(variant, problems, tmp_path, monkeypatch):
     assert_equal((archive, rows, state), run(variant, two, tmp_path / "b", 0, evals=130, resume=True))
 
 
+@cases(CORE, rest="slow")
 def test_the_start_mapping_is_measured_first(case, tmp_path):
     variant, problem = case
     drawn = sample_uniformly(problem, np.array([3], np.uint64))
@@ -359,6 +398,7 @@ def test_the_start_mapping_is_measured_first(case, tmp_path):
     np.testing.assert_array_equal(archive.mappings(np.array([0])), expected.repaired)
 
 
+@cases(CORE, rest="exhaustive")
 def test_failed_measurements_end_nothing_and_are_never_champions(case, tmp_path):
     variant, problem = case
     archive, _, state = run(variant, problem, tmp_path / "r", 4, executor=Failing)
@@ -367,7 +407,7 @@ def test_failed_measurements_end_nothing_and_are_never_champions(case, tmp_path)
     assert state.champions[0] is None or state.champions[0].ticket % 3 == 0
 
 
-def test_a_method_says_why_it_cannot_serve_a_problem(problems):
-    assert "graph" in str(find_method("egrl").serves(problems["toy-grammar"]))
-    assert "derivation" in str(find_method("random-plans").serves(problems["toy-ragged"]))
-    assert find_method("random").serves(problems["toy-grammar"]) is None
+def test_a_method_says_why_it_cannot_serve_a_problem():
+    assert "graph" in str(find_method("egrl").serves(problem("toy-grammar")))
+    assert "derivation" in str(find_method("random-plans").serves(problem("toy-ragged")))
+    assert find_method("random").serves(problem("toy-grammar")) is None

@@ -192,6 +192,7 @@ def run(problem: NnpiProblem, measure: Board, evals: int, seed: int = 0) -> tupl
     return search, sources
 
 
+@pytest.mark.slow
 def test_sixty_measurements_of_a_board_beat_every_rule_and_what_the_chip_file_likes():
     problem = NnpiProblem(load("resnet101"), load_chip("nnpi"))
     family = problem.family
@@ -214,6 +215,7 @@ def test_sixty_measurements_of_a_board_beat_every_rule_and_what_the_chip_file_li
     assert sources.index("variant") > sources.index("rule")
 
 
+@pytest.mark.slow
 def test_measurements_that_fail_are_lived_with_and_kept_away_from(problem, family):
     model = truth(family, 23)
     plain = board(problem, model, 0.01, 24)
@@ -234,6 +236,7 @@ def test_measurements_that_fail_are_lived_with_and_kept_away_from(problem, famil
     assert np.isfinite(search.result().cost)
 
 
+@pytest.mark.slow
 def test_on_the_device_model_it_learns_times_and_memory_of_a_module():
     """Sixty samples beat what the analytical model likes best, and what runs is known."""
     problem = McmProblem(load("bert"), load_package("mcm36"), McmConfig(model="device"))
@@ -254,6 +257,7 @@ def test_on_the_device_model_it_learns_times_and_memory_of_a_module():
     assert known.probability(rows[found > 0]).mean() > 0.8
 
 
+@pytest.mark.slow
 def test_on_a_board_that_repeats_itself_it_never_names_what_measured_worse(tmp_path):
     """The board is unlike any in the family, and has no noise: what does not fit must not be taken for noise."""
     result = egrl.search(

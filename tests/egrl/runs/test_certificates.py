@@ -37,6 +37,7 @@ def other_chip(folder: Path, old: str = "67200000000.0", new: str = "60000000000
     return str(path)
 
 
+@pytest.mark.slow
 def test_bound_prints_a_certificate_and_writes_the_best_mapping(tmp_path, capsys):
     best = tmp_path / "best.json"
     assert main(["bound", "--workload", "resnet18", "--seconds", "20", "--json", "-o", str(best)]) == 0
@@ -82,6 +83,7 @@ def test_what_ships_is_shown_without_solving_unless_asked(tmp_path, capsys, monk
     assert capsys.readouterr().err.count("proving a bound for") == 4
 
 
+@pytest.mark.slow
 def test_on_another_chip_the_mapping_that_ships_is_not_compared(tmp_path, capsys):
     chip = other_chip(tmp_path)
     assert main(["bound", "--workload", "resnet18", "--chip", chip, "--seconds", "20", "--json"]) == 0
@@ -105,6 +107,7 @@ def test_every_run_reports_its_gap(tmp_path):
     assert summary(tmp_path / "c")["gap"] is None
 
 
+@pytest.mark.slow
 def test_a_run_can_start_from_the_exact_solution_and_be_resumed(tmp_path):
     out = tmp_path / "r"
     argv = [
@@ -127,6 +130,7 @@ def test_a_run_can_start_from_the_exact_solution_and_be_resumed(tmp_path):
     assert summary(out)["start"] == "exact"
 
 
+@pytest.mark.slow
 def test_the_method_exact_proposes_the_solution_and_finishes(tmp_path):
     out = tmp_path / "r"
     argv = ["run", "--workload", "resnet18", "--method", "exact", "--set", "method.seconds=10", "--quiet"]
@@ -189,6 +193,7 @@ def test_a_recorded_bound_only_rises(tmp_path):
         proved(tables, file)
 
 
+@pytest.mark.slow
 def test_bound_of_a_game_shows_the_best_reward_known_and_the_bound_on_rewards(tmp_path, capsys):
     best = tmp_path / "best.json"
     argv = ["bound", "--problem", "mmap", "--workload", "dlrm_train", "--seconds", "5"]
@@ -240,6 +245,7 @@ def test_a_game_that_can_be_won_wholly_is_proven_to_be_won(capsys):
     ]
 
 
+@pytest.mark.slow
 def test_a_run_of_a_game_ends_with_the_bound_on_its_reward(tmp_path, capsys):
     argv = ["run", "--problem", "mmap", "--workload", "dlrm_train", "--method", "random", "--gens", "1"]
     argv += ["--bound-seconds", "1"]
@@ -255,6 +261,7 @@ def test_a_run_of_a_game_ends_with_the_bound_on_its_reward(tmp_path, capsys):
     assert "reward_bound" not in summary(tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_a_game_that_is_played_for_latency_is_bounded_in_its_cost(capsys):
     argv = ["bound", "--problem", "mmap", "--workload", "dlrm_train", "--seconds", "2"]
     assert main([*argv, "--set", "problem.reward=latency", "--json"]) == 0

@@ -41,7 +41,17 @@ def changed(tree: dict[str, Any], where: tuple[Any, ...], value: Any) -> dict[st
     return tree
 
 
-@pytest.mark.parametrize("value", ["text", [], {}, np.zeros((3, 3), np.float32)], ids=repr)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "value",
+    [
+        "text",
+        pytest.param([], marks=pytest.mark.exhaustive),
+        pytest.param({}, marks=pytest.mark.exhaustive),
+        pytest.param(np.zeros((3, 3), np.float32), marks=pytest.mark.exhaustive),
+    ],
+    ids=repr,
+)
 def test_whatever_is_put_in_the_place_of_a_value_ends_in_one_line(run, value, capsys):
     files = sorted((run / "checkpoint").iterdir())
     content = files[-1].read_bytes()

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 KILLING = Path(__file__).with_name("killing.py")
 
 
@@ -26,11 +28,17 @@ def traces(out: Path) -> tuple[list[dict[str, str]], str, dict]:
     return rows, (out / "best_mapping.json").read_text(), summary
 
 
-def test_a_run_killed_again_and_again_ends_as_if_nothing_had_happened(tmp_path):
+FEW, MANY = ("4", (1, 5, 11)), ("20", (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 17, 19, 23))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kills", "calls"), [FEW, pytest.param(*MANY, marks=pytest.mark.exhaustive)], ids=["few", "many"]
+)
+def test_a_run_killed_again_and_again_ends_as_if_nothing_had_happened(tmp_path, kills, calls):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert killed(whole, "0", "0") == 0
-    calls = [str(n) for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 17, 19, 23)]
-    assert killed(parts, "1", "20", *calls) > len(calls)
+    assert killed(parts, "1", kills, *map(str, calls)) > len(calls)
     assert traces(parts) == traces(whole)
     assert len(traces(whole)[0]) == 40
     assert not list(parts.rglob("*.tmp"))

@@ -73,6 +73,7 @@ MEDDLING: dict[str, tuple[str, Callable[[Path, Path], object]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEDDLING)
 def test_what_somebody_does_to_a_folder_in_use_is_named_and_mended(name, whole, other, tmp_path):
     word, meddle = MEDDLING[name]

@@ -27,7 +27,9 @@ def fresh_kernel(folder: Path) -> Callable[[int], int]:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EGRL_CACHE_DIR", str(folder / "cache"))
+        spec.loader.exec_module(module)
     found: Callable[[int], int] = module.answer
     return found
 

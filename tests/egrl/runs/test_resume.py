@@ -21,6 +21,7 @@ from egrl.runs.config import RunOptions
 from egrl.runs.resume import nothing_left
 
 
+@pytest.mark.slow
 def test_workers_never_change_a_result(tmp_path):
     for workers in ("1", "2"):
         argv = ["run", "--workload", "alexnet", "--gens", "3", "--workers", workers, "--quiet"]
@@ -68,6 +69,7 @@ def test_a_second_control_c_names_the_generation_that_is_saved(run, capsys, monk
     assert f"interrupted at once; go on from generation 2 with: egrl run --resume {run}" in error
 
 
+@pytest.mark.slow
 def test_control_c_leaves_a_checkpoint_and_says_how_to_go_on(tmp_path):
     out = tmp_path / "r"
     argv = [

@@ -53,6 +53,7 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_no_folder_makes_code_run_that_the_user_did_not_name(strange):
     both = "config.toml: expected --method evil:X --problem evil:X, which was not given: "
     problem = (
@@ -104,6 +105,7 @@ def test_no_folder_makes_code_run_that_the_user_did_not_name(strange):
     assert not (strange / "harm").exists()
 
 
+@pytest.mark.slow
 def test_no_folder_makes_a_command_run_that_the_user_did_not_give(strange):
     command = "sh -c 'touch harm'"
     copy = shutil.copytree(strange / "plain", strange / "board")

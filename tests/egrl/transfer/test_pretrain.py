@@ -64,6 +64,7 @@ def test_the_policy_that_is_best_on_validation_is_kept(finished):
     assert speedup == pytest.approx(best["chosen_on"], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_pretraining_in_two_sittings_or_with_workers_equals_one_in_one(finished, tmp_path):
     out = tmp_path / "p"
     assert pretrain(out, "--gens", "7") == 0

@@ -71,6 +71,7 @@ def test_what_was_learned_is_what_plays(trained, tmp_path):
     assert first.metadata["search"]["simulations"] == SMALL["muzero"]["simulations"]
 
 
+@pytest.mark.slow
 def test_finetuning_goes_on_from_the_agent_with_its_own_settings(trained, tmp_path, capsys):
     out = shutil.copytree(trained, tmp_path / "r")
     argv = ["transfer", str(out), "--workload", "vgg16", "--finetune", "21", "--quiet"]
@@ -149,6 +150,7 @@ def test_one_agent_is_trained_on_several_programs_and_chosen_on_another(pretrain
     assert target["speedup"] == [step["speedup"]["resnet18"] for step in document["steps"]]
 
 
+@pytest.mark.slow
 def test_a_pretraining_in_two_sittings_equals_one_in_one(pretrained, tmp_path):
     def rows(folder: Path) -> list[dict[str, str]]:
         with open(folder / "metrics.csv") as stream:

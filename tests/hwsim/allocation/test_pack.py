@@ -81,6 +81,7 @@ def test_tiny_instances_are_packed_as_low_as_trying_every_order_allows(found):
         assert (short.verdict, short.height_bytes) == ("impossible", least)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_a_rectangle_that_was_cut_up_is_put_together_again(seed):
     found = hard(seed)

@@ -26,7 +26,8 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 
 def test_machines_that_share_a_home_keep_their_plans_apart(tmp_path, monkeypatch):
-    monkeypatch.delenv(cache.VARIABLE)
+    for name in (cache.VARIABLE, "EGRL_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for name, seconds in (("one", 2e-6), ("other", 1e-6)):
         monkeypatch.setattr(cache, "file_name", lambda name=name: name)
@@ -85,7 +86,7 @@ def test_without_a_home_or_leave_to_read_it_nothing_is_known(monkeypatch, compil
     def forbidden(*_):
         raise PermissionError(13, "Permission denied")
 
-    for name in (cache.VARIABLE, "XDG_CACHE_HOME"):
+    for name in (cache.VARIABLE, "EGRL_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     with monkeypatch.context() as context:
         context.setattr(Path, "home", none)

@@ -64,6 +64,7 @@ def test_every_plan_of_a_tiny_size_is_a_dft(size):
             assert error(vertex) < 1e-14, str(vertex)
 
 
+@pytest.mark.slow
 def test_a_random_plan_of_every_size_to_512_is_a_dft():
     rng = np.random.default_rng(0)
     for size in range(1, 513):
@@ -71,6 +72,7 @@ def test_a_random_plan_of_every_size_to_512_is_a_dft():
         assert error(chosen) < 1e-12, str(chosen)
 
 
+@pytest.mark.slow
 def test_random_plans_of_large_sizes_are_dfts():
     rng = np.random.default_rng(1)
     for size in [2**13, 3**8, 10007, 2 * 3 * 5 * 7 * 11 * 13, 2**15, 99991, 5**7, 17 * 2**10, 2**20]:

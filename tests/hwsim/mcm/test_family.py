@@ -201,6 +201,7 @@ def test_a_limit_is_learned_from_what_ran_and_what_did_not():
     assert right.mean() > 0.9
 
 
+@pytest.mark.slow
 def test_where_memory_is_no_rule_everything_runs():
     package = load_package("mcm36")
     rules = replace(package.constraints, memory=False)

@@ -65,6 +65,7 @@ def test_a_budget_of_seconds_ends_the_search_for_all_keys():
     assert small.sample(even(small), KEY, seconds=float("inf")).valid.all()
 
 
+@pytest.mark.slow
 def test_an_explanation_within_its_time_says_that_nothing_is_proved():
     start = time.monotonic()
     reason = hard().explain(10**9, seconds=1.0)

@@ -77,6 +77,7 @@ def test_probabilities_decide_where_there_is_a_choice():
     assert drawn.mean(axis=0) == pytest.approx(0.25, abs=0.03)
 
 
+@pytest.mark.slow
 def test_too_little_memory_is_proved_and_named():
     given = solver(graph(5, SHAPES["a diamond"][1], weight=10), package(4, 9, Constraints()))
     answer = given.sample(even(given), np.zeros(1, np.uint64))

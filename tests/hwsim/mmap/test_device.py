@@ -24,6 +24,7 @@ CHIP = Chip("c", Cmem(256, 16, 4e9, 2e9), Hbm(1e9), Compute(1e9))
 """A byte takes 1 ns from or to HBM, a quarter of that to read and half to write in fast memory; an operation 1 ns."""
 
 
+@pytest.mark.slow
 @given(programs(max_steps=12), chips(), st.booleans(), st.data())
 @settings(max_examples=150)
 def test_the_device_equals_its_twin_to_the_last_bit(program, chip, own, data):

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import assume, event, given, settings
 from mmap_programs import chips, playable, programs
 from test_device import program as uses_of
@@ -30,6 +31,7 @@ def laid_out(program, chip=CHIP, config=None):
     return problem, heuristic_layout(program, problem.tables, chip.cmem.granule_bytes, config)
 
 
+@pytest.mark.slow
 @given(programs(max_steps=14), chips())
 @settings(max_examples=200)
 def test_its_layouts_are_accepted_and_its_projection_can_be_played(program, chip):
@@ -42,6 +44,7 @@ def test_its_layouts_are_accepted_and_its_projection_can_be_played(program, chip
     assert problem.judge(found.repaired[0]) == []
 
 
+@pytest.mark.slow
 @given(programs(max_steps=14), chips())
 @settings(max_examples=60)
 def test_an_alias_group_lies_in_fast_memory_wholly_or_not_at_all(program, chip):

@@ -46,6 +46,7 @@ def assert_in_range(game: MmapGame, seen) -> None:
         assert seen[name].max(initial=part.high) <= part.high
 
 
+@pytest.mark.slow
 @given(programs(), chips(), st.booleans(), st.booleans(), views(), st.data())
 @settings(max_examples=60, deadline=None)
 def test_every_array_at_every_move_is_the_twins(program, chip, literal, drop_backup, view, data):

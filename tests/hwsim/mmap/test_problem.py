@@ -39,6 +39,7 @@ def wishes_of(program: Program) -> st.SearchStrategy[list[int]]:
     return st.lists(st.sampled_from((0, 1, 1, 2, 2)), min_size=len(program), max_size=len(program))
 
 
+@pytest.mark.slow
 @given(programs(max_steps=12), chips(), st.booleans(), st.data())
 @settings(max_examples=100)
 def test_what_was_played_is_played_again_to_the_same_layout(program, chip, literal, data):

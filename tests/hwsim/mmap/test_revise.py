@@ -130,6 +130,7 @@ class Plain:
         return wish, kept, best
 
 
+@pytest.mark.slow
 @given(
     programs(), chips(), st.booleans(), st.booleans(), st.integers(0, 2**64 - 1), st.sampled_from((0.0, 0.1))
 )

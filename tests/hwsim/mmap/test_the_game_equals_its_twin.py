@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from mmap_programs import GRANULE, chips, playable, programs
@@ -30,6 +31,7 @@ def assert_same_state(game: MmapGame, state, twin: Twin) -> None:
     assert {b: a for b, a in enumerate(state.buffer["action"][0].tolist()) if a >= 0} == twin.state.actions
 
 
+@pytest.mark.slow
 @given(programs(), chips(), st.booleans(), st.booleans(), st.data())
 @settings(max_examples=150, deadline=None)
 def test_every_action_and_every_move_is_the_twins(program, chip, literal, drop_backup, data):
@@ -64,6 +66,7 @@ def test_every_action_and_every_move_is_the_twins(program, chip, literal, drop_b
     np.testing.assert_allclose(sum(rewards), twin.state.total / game.tables.most_s, atol=1e-12)
 
 
+@pytest.mark.slow
 @given(programs(max_steps=12), chips(), st.booleans(), st.booleans(), st.data())
 @settings(max_examples=150, deadline=None)
 def test_proposals_are_played_as_the_twin_plays_them(program, chip, literal, drop_backup, data):

@@ -78,6 +78,7 @@ ONE_BY_ONE = (
 )
 
 
+@pytest.mark.slow
 @settings(SMALL, max_examples=300)
 @given(workloads(max_ops=4), chips(st.sampled_from(ONE_BY_ONE)), st.sampled_from((4096, 4096, 0, 9)))
 def test_the_bound_is_never_above_the_optimum(workload, chip, max_placements):
@@ -89,6 +90,7 @@ def test_the_bound_is_never_above_the_optimum(workload, chip, max_placements):
     assert result.model_cost_s >= best * (1 - 1e-12)
 
 
+@pytest.mark.slow
 @settings(SMALL, max_examples=100)
 @given(workloads(max_ops=4), chips(), st.sampled_from((4096, 4096, 0)))
 def test_without_prefetch_the_solution_is_optimal_and_the_bound_meets_it(workload, chip, max_placements):
@@ -100,6 +102,7 @@ def test_without_prefetch_the_solution_is_optimal_and_the_bound_meets_it(workloa
     assert result.bound_s == pytest.approx(best, rel=1e-5)
 
 
+@pytest.mark.slow
 @settings(SMALL, max_examples=100)
 @given(workloads(max_ops=4), chips(st.just(ALL_ON)), st.booleans())
 def test_the_multipliers_of_the_linear_relaxation_alone_never_prove_too_much(workload, chip, tabulated):
@@ -184,6 +187,7 @@ def test_the_separable_model_of_resnet50_is_proved_within_a_thousandth():
     assert 0 <= result.gap <= 1e-3
 
 
+@pytest.mark.slow
 def test_a_time_limit_gives_the_bound_reached_so_far():
     tables = build_tables(load("bert"), load_chip("nnpi"))
     result = solve(tables, time_limit_s=3.0)

@@ -17,6 +17,7 @@ from workloads.load import load
 from workloads.workload import Gemm, Op, Workload
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_durations_sum_to_the_latency_and_totals_to_their_parts(data: st.DataObject):
@@ -39,6 +40,7 @@ def test_durations_sum_to_the_latency_and_totals_to_their_parts(data: st.DataObj
             assert name == (chip.memory_names[choice] if choice >= 0 else None)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_no_memory_moves_more_than_its_bandwidth_allows_and_the_named_bound_is_the_one_that_is_met(data):

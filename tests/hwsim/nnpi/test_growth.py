@@ -122,11 +122,19 @@ def test_lines_that_run_grow_with_the_ops(name):
     assert exponent(lines, WORK[name]) <= MOST
 
 
-@pytest.mark.parametrize("name", WORK)
+IN_THE_GATE = ("problem", "evaluate")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in IN_THE_GATE else [pytest.mark.exhaustive]) for name in WORK],
+)
 def test_memory_grows_with_the_ops(name):
     assert exponent(memory, WORK[name]) <= MOST
 
 
+@pytest.mark.slow
 def test_what_is_quadratic_is_seen():
     assert exponent(lines, lambda net: lambda: [(one, other) for one in net for other in net]) > 1.5
     assert exponent(memory, lambda net: lambda: np.zeros((len(net), len(net)))) > 1.5

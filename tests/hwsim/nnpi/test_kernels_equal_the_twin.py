@@ -23,6 +23,7 @@ def assert_equals_twin(problem: NnpiProblem, twin: Twin, batch, keys) -> None:
         assert result.cost[b] == twin.latency(rectified, int(keys[b]))
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(st.data())
 def test_evaluate_equals_the_plain_twin_to_the_last_bit_on_any_workload_chip_and_effects(data: st.DataObject):

@@ -153,6 +153,7 @@ def test_on_the_bare_roofline_all_in_a_faster_memory_is_never_slower(data: st.Da
     assert (np.diff(result.cost) <= 0).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_without_prefetch_more_bandwidth_never_makes_a_mapping_slower(data: st.DataObject):
@@ -171,6 +172,7 @@ def test_without_prefetch_more_bandwidth_never_makes_a_mapping_slower(data: st.D
     assert (fast <= slow).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_prefetch_never_hurts_where_dram_traffic_crosses_the_memory_it_is_fetched_into(data: st.DataObject):

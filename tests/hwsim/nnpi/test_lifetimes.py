@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from hwsim.nnpi.problem import NnpiProblem
 from strategies import chips, mappings, workloads
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_their_bytes_add_up_to_what_each_memory_holds_at_each_step(data: st.DataObject):

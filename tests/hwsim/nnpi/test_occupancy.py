@@ -56,6 +56,7 @@ def test_a_choice_out_of_range_is_a_programming_error():
         problem.occupancy(np.array([[9, 2], [0, 2], [0, 2], [0, 0]], np.int16))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_rectified_mapping_never_holds_more_than_there_is_room(data: st.DataObject):
@@ -66,6 +67,7 @@ def test_a_rectified_mapping_never_holds_more_than_there_is_room(data: st.DataOb
         assert (found.occupied_bytes <= found.capacity_bytes).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_the_judge_finds_an_overflow_of_as_many_bytes_exactly_where_there_is_one(data: st.DataObject):
@@ -82,6 +84,7 @@ def test_the_judge_finds_an_overflow_of_as_many_bytes_exactly_where_there_is_one
     assert {(v.what, v.where, v.demanded) for v in problem.judge(mapping)} == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_it_counts_the_bytes_that_the_judge_counts_where_nothing_has_room(data: st.DataObject):

@@ -32,6 +32,7 @@ def draw_mapping(tables, seed: int) -> Mapping16:
     return np.where(sizes > 0, drawn, -1).astype(np.int16)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 @given(workloads(), chips(), st.integers(0, 2**64 - 1))
 def test_polishing_keeps_a_map_valid_and_never_makes_it_slower(workload, chip, key):
@@ -77,6 +78,7 @@ def test_a_repack_exchanges_a_weight_with_smaller_ones_of_about_its_bytes(bert, 
         assert (size[others] * SMALLEST >= size[one]).all()
 
 
+@pytest.mark.slow
 def test_berts_best_known_map_is_found_from_the_compilers(bert):
     tables, start = bert
     quiet = tables._replace(sigma=0.0)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,6 +94,7 @@ def test_epsilon_is_the_share_of_bytes_that_had_to_move():
     assert result.epsilon.tolist() == [0.5, 0.0]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_rectified_maps_are_silent_fixed_points_and_only_ever_go_slower(data: st.DataObject):
@@ -106,6 +108,7 @@ def test_rectified_maps_are_silent_fixed_points_and_only_ever_go_slower(data: st
     assert (first <= np.where(problem.space.live, batch, -1)).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_map_that_the_judge_accepts_is_left_alone_and_any_other_is_moved(data: st.DataObject):

@@ -160,6 +160,7 @@ def fraction_bound(graph: Graph, messages: Messages, price: np.ndarray) -> Fract
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 1e9])
 def test_the_certified_bound_is_below_that_of_exact_fractions_and_close(
     instances: list[Sharding], scale: float
@@ -209,6 +210,7 @@ def test_sweeps_never_lower_the_bound_at_fixed_prices(instances: list[Sharding])
 # ---- solutions
 
 
+@pytest.mark.slow
 def test_on_a_tree_messages_bound_and_solutions_meet() -> None:
     chain = _chain()
     reduced = reduce(chain)
@@ -247,6 +249,7 @@ def test_a_dive_avoids_forbidden_pairs_where_decoding_does_not() -> None:
     assert broken[dive] <= 0.2 * broken[decode]
 
 
+@pytest.mark.slow
 def test_trees_are_solved_as_by_trying_all(instances: list[Sharding]) -> None:
     rng = np.random.default_rng(5)
     for sharding in instances:
@@ -277,6 +280,7 @@ def test_trees_are_solved_as_by_trying_all(instances: list[Sharding]) -> None:
             assert (tree.place == -1).all()
 
 
+@pytest.mark.slow
 def test_improving_never_breaks_more_nor_costs_more(instances: list[Sharding]) -> None:
     rng = np.random.default_rng(6)
     for sharding in instances:
@@ -293,6 +297,7 @@ def test_improving_never_breaks_more_nor_costs_more(instances: list[Sharding]) -
             over, cost = now, now_cost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_solver_finds_the_optimum_and_bounds_it(
     instances: list[Sharding], threads: int, monkeypatch: pytest.MonkeyPatch

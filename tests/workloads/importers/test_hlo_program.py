@@ -431,6 +431,7 @@ def test_a_cache_lowered_by_xla_is_updated_in_place():
     assert table.traffic_bytes == 4 * 32 * 4
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHARED.is_dir(), reason="real modules are not here")
 @pytest.mark.parametrize(
     ("name", "gflop"), [("dlrm_train", (2.5, 3.5)), ("resnet50", (7.0, 8.3)), ("gemma3_1b", (15.0, 17.0))]

@@ -61,6 +61,7 @@ def exported(module: nn.Module, path: Path, *inputs: torch.Tensor, **options: An
     return str(path)
 
 
+@pytest.mark.slow
 def test_a_module_has_the_products_and_parameters_that_pytorch_counts():
     module, image = Small().eval(), torch.zeros(2, 3, 16, 16)
     found = from_torch(module, (image,), fuse=False)

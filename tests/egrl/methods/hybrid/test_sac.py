@@ -239,6 +239,7 @@ def test_transitions_that_cannot_be_are_refused(change, names):
         learner().update(replace(batch(), **change), np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_an_actor_that_imitates_takes_the_elites_choices_and_one_that_does_not_never_hears_of_them():
     rng = np.random.default_rng(4)
     chosen = (rng.random((NODES, HEADS)) * COUNTS).astype(np.int64)

@@ -206,6 +206,7 @@ def test_while_everybodys_round_is_measured_the_next_batch_is_the_twins(monkeypa
     assert ("everybody", "everybody") not in set(pairwise(seen))
 
 
+@pytest.mark.slow
 def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monkeypatch):
     given = {"method": "egrl", "seed": 4, "settings": [*TABLE, "evaluator.contenders=0"]}
     egrl.search("alexnet", evaluator=board, evals=75, out=tmp_path / "whole", workers=3, **given)

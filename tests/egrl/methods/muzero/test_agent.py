@@ -77,6 +77,7 @@ def test_without_search_only_the_latest_moves_that_a_policy_was_drawn_for_teach(
     assert player.chooser.greedy.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "way", [{"learner.learning_rate": 0.005}, {"learner.learning_rate": 0.003, "ablation": "no-search"}]
 )
@@ -179,6 +180,7 @@ def test_stray_moves_are_legal_and_only_where_there_is_noise():
         assert player.ring.legal[time, slots, player.ring.scalars["action"][time]].all()
 
 
+@pytest.mark.slow
 def test_lost_games_are_proposed_whole_and_are_invalid():
     problem = PROBLEMS["mmap-lost"]()
     context = Context([problem], Archive([problem]), 0, [None], None, 1)

@@ -293,6 +293,7 @@ def test_the_best_that_ran_is_what_the_next_round_sets_out_from(chips):
     np.testing.assert_array_equal(found.repaired[0], part.mapping[explorer])
 
 
+@pytest.mark.slow
 def test_rounds_are_dealt_over_problems_with_other_numbers_of_chips(chips):
     problems = [*chips, chips[0], chips[1], chips[0]]
     method = build(problems)

@@ -1,0 +1,187 @@
+"""Break the code by hand, one place at a time, and say which test notices: `python tools/mutants.py [WORD…]`.
+
+Each mutant is one piece of text replaced in a copy of the sources, on which the named tests of the gate run. WORDs
+choose mutants by a part of their name. Exit code 1 if a mutant lives.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Mutant(NamedTuple):
+    """A name, the file, the text that is replaced (once in the file), its replacement, and the tests that run."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+MUTANTS = (
+    Mutant(
+        "the rectifier fills a memory to its last byte but one",
+        "hwsim/nnpi/rectify.py",
+        "live[m] + size > capacity[m]",
+        "live[m] + size >= capacity[m]",
+        "tests/hwsim/nnpi",
+    ),
+    Mutant(
+        "the rectifier forgets that weights stay",
+        "hwsim/nnpi/rectify.py",
+        "pinned[m] += weight",
+        "pinned[m] += 0",
+        "tests/hwsim/nnpi",
+    ),
+    Mutant(
+        "the worst are the elites",
+        "population/evolve.py",
+        "elites = rank(measured)[: self.config.elites]",
+        "elites = rank(measured)[-self.config.elites :]",
+        "tests/population",
+    ),
+    Mutant(
+        "the SAC target takes the larger critic",
+        "egrl/methods/hybrid/sac.py",
+        "drawn.flatten(2)).amin(dim=0)",
+        "drawn.flatten(2)).amax(dim=0)",
+        "tests/egrl/methods/hybrid/test_sac.py",
+    ),
+    Mutant(
+        "the judge lets a memory hold one byte too many",
+        "hwsim/nnpi/judge.py",
+        "if demanded > capacity:",
+        "if demanded > capacity + 1:",
+        "tests/hwsim/nnpi",
+    ),
+    Mutant(
+        "the archive takes results as they come",
+        "egrl/core/flow.py",
+        "self._measured.pop(len(archive))",
+        "self._measured.pop(max(self._measured))",
+        "tests/egrl/methods/test_conformance.py -k random",
+    ),
+    Mutant(
+        "a resumed annealing draws from the start again",
+        "egrl/methods/annealing.py",
+        '            chain.rng.bit_generator.state = saved["rng"]\n',
+        "",
+        "tests/egrl/methods/test_conformance.py -k annealing",
+    ),
+    Mutant(
+        "the noise of a row follows its place in the slice",
+        "egrl/core/flow.py",
+        "run_keys(self._context.seed, rows.tickets, EVALUATION)",
+        "run_keys(self._context.seed, rows.tickets - rows.tickets[0], EVALUATION)",
+        "tests/egrl/methods/test_conformance.py -k noisy",
+    ),
+    Mutant(
+        "every worker draws its own noise",
+        "egrl/measure/local.py",
+        "    return _held[problem].evaluate(mapping, key)",
+        "    return _held[problem].evaluate(mapping, key + np.uint64(threading.get_native_id()))",
+        "tests/egrl/measure/test_local.py",
+    ),
+    Mutant(
+        "the twin's evidence does not count the width of its predictions",
+        "egrl/methods/twin/inference.py",
+        "return -0.5 * fit - size - 0.5 * len(target)",
+        "return -0.5 * fit - 0.5 * len(target)",
+        "tests/egrl/methods/test_twin.py",
+    ),
+    Mutant(
+        "a return is not discounted on its way up the tree",
+        "egrl/mcts/tree.py",
+        "        value = reward + discount * value",
+        "        value = reward + value",
+        "tests/egrl/mcts",
+    ),
+    Mutant(
+        "PPO takes the larger of ratio and clipped ratio",
+        "egrl/methods/ppo/learner.py",
+        "torch.minimum(ratio * advantage, clipped * advantage)",
+        "torch.maximum(ratio * advantage, clipped * advantage)",
+        "tests/egrl/methods/ppo",
+    ),
+    Mutant(
+        "PPO does not clip",
+        "egrl/methods/ppo/learner.py",
+        "ratio.clamp(1 - config.clip, 1 + config.clip)",
+        "ratio",
+        "tests/egrl/methods/ppo",
+    ),
+    Mutant(
+        "machine code ignores the kernels that it calls",
+        "hwsim/kernel_cache.py",
+        '        yield f"{name}: {digest}"',
+        '        yield f"{name}"',
+        "tests/hwsim/test_kernel_cache.py",
+    ),
+    Mutant(
+        "any answer of a board will do",
+        "egrl/measure/board.py",
+        'or document["id"] != number:',
+        "or False:",
+        "tests/egrl/measure/test_board.py",
+    ),
+)
+
+
+def copy_to(folder: Path) -> None:
+    """What git knows of, as it stands, and new files."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    for name in listed.stdout.split("\0"):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+
+
+def caught_by(mutant: Mutant, folder: Path) -> str:
+    """The first test that fails; "" if none does. ValueError if the text does not stand once in the file."""
+    file = folder / mutant.file
+    text = file.read_text(encoding="utf-8")
+    if text.count(mutant.old) != 1:
+        raise ValueError(f"{mutant.file}: expected once {mutant.old!r}, found {text.count(mutant.old)} times")
+    file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+    argv = [sys.executable, "-m", "pytest", "-x", "--quiet", "-p", "no:cacheprovider", *mutant.tests.split()]
+    try:
+        done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+    finally:
+        file.write_text(text, encoding="utf-8")
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"{mutant.name}: pytest ended with {done.returncode}\n{done.stdout[-2000:]}")
+    failed = re.search(r"^(?:FAILED|ERROR) ([^\s\[]+)", done.stdout, flags=re.MULTILINE)
+    return failed[1] if failed else ""
+
+
+def main(words: Sequence[str]) -> int:
+    """Try the mutants whose name has one of the words, or all. 1 if one lives."""
+    lives = 0
+    with tempfile.TemporaryDirectory() as name:
+        copy_to(Path(name))
+        for mutant in MUTANTS:
+            if not words or any(word in mutant.name for word in words):
+                test = caught_by(mutant, Path(name))
+                lives += not test
+                print(f"| {mutant.name} | {f'`{test}`' if test else 'no test'} |", flush=True)
+    return 1 if lives else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
