@@ -7,7 +7,10 @@ print(result.speedup)
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from egrl.core.version import VERSION as __version__
@@ -50,6 +53,30 @@ _HOMES = {
     "show_mapping": "egrl.report.display",
 }
 """Where the public names live: imported when they are used, so that `import egrl` takes no time."""
+
+
+def _check_packages() -> None:
+    """ImportError, one line, if something else hides a package that egrl installs beside itself.
+
+    A file `policies.py` beside a script is found before the installed package of that name.
+    """
+    beside = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    for name in ("analysis", "hwsim", "policies", "population", "workloads"):
+        own = os.path.join(beside, name, "__init__.py")
+        loaded = sys.modules.get(name)
+        spec = find_spec(name) if loaded is None else loaded.__spec__
+        found: str | None = getattr(loaded, "__file__", None)
+        if found is None and spec is not None:  # a folder without __init__.py has no origin
+            found = spec.origin or next(iter(spec.submodule_search_locations or ()), None)
+        if found is None:
+            raise ImportError(f"egrl: expected its package {name!r} at {own}, found none: install egrl again")
+        if os.path.realpath(found) != os.path.realpath(own):
+            raise ImportError(
+                f"egrl: {found} hides egrl's own package {name!r} ({own}): rename it, or start Python elsewhere"
+            )
+
+
+_check_packages()
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The command line. Each command is a file in `commands/`, imported only when it is used.
+"""The command line. Each command is a file beside this one, imported only when it is used.
 
 Exit codes: 0 done; 1 the board, the disk or the program failed, or a memory cannot be packed;
 2 the input is wrong; 130 interrupted.

@@ -50,11 +50,6 @@ def judge(
         for edge in op.inputs:
             last_reader[edge.source] = max(last_reader[edge.source], step)
 
-    last_reader = {op.name: step for step, op in enumerate(workload.ops)}
-    for step, op in enumerate(workload.ops):
-        for edge in op.inputs:
-            last_reader[edge.source] = max(last_reader[edge.source], step)
-
     violations: list[Violation] = []
     # What each memory begins to hold at a step, less what it held until the step before.
     change = [[0] * (len(workload.ops) + 1) for _ in memories]
