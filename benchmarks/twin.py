@@ -24,7 +24,6 @@ import egrl
 from benchmarks.foreign.boards import FAMILIAR, FOREIGN, Board, board, familiar, noise_of
 from benchmarks.lines import Lines
 from egrl.compare.statistics import paired_interval
-from hwsim.capabilities import pipeline_of
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from population.moves import Moves
@@ -127,7 +126,7 @@ def reachable(problem: NnpiProblem, kind: str, seed: int, exact: Board) -> float
         return exact(problem.baseline.mapping) / min(map(exact, found))
     rng, best, best_s = np.random.default_rng(seed), rules[0], exact(rules[0])
     space = problem.space
-    moves = Moves(space.num_choices, space.live, None, space.size_bytes, pipeline_of(problem))
+    moves = Moves(space.num_choices, space.live, None, space.size_bytes, problem.space.pipeline)
     current, current_s = best, best_s
     for step in range(FOREIGN_STEPS):
         hot = 4e-3 * current_s * 1e-2 ** (step / FOREIGN_STEPS)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from egrl.core.method import Context, Method
     from egrl.core.proposals import Proposals, proposals
     from egrl.report.display import show, show_mapping
-    from egrl.result import Result
+    from egrl.runs.config import RunOptions
+    from egrl.runs.result import Result
 
 __all__ = [
     "Batch",
@@ -26,6 +27,7 @@ __all__ = [
     "Method",
     "Proposals",
     "Result",
+    "RunOptions",
     "Search",
     "__version__",
     "proposals",
@@ -39,7 +41,8 @@ _HOMES = {
     "Context": "egrl.core.method",
     "Method": "egrl.core.method",
     "Proposals": "egrl.core.proposals",
-    "Result": "egrl.result",
+    "Result": "egrl.runs.result",
+    "RunOptions": "egrl.runs.config",
     "Search": "egrl.ask_tell",
     "proposals": "egrl.core.proposals",
     "search": "egrl.api",

@@ -1,32 +1,41 @@
-"""The run command as a function: resolve what is given, build, search; in memory, or leaving a run folder."""
+"""`egrl run` as a function: names, files and objects become one run, which is searched in memory or in a run folder."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, cast
 
 from egrl.core import typed_tables
-from egrl.core.recorder import Memory
-from egrl.core.state import SearchState
-from egrl.core.stopping import Interrupted
-from egrl.measure import records as measurements
+from egrl.core.method import Context, Method
+from egrl.core.plugins import NoSettings
+from egrl.core.registry import MethodDefinition, serves_all
 from egrl.measure.evaluator import Function, board_executor
 from egrl.measure.evaluator import name_of as name_of_evaluator
-from egrl.result import Result
-from egrl.runs import begin, checkpoint, mapping_file, progress
+from egrl.methods import METHODS
 from egrl.runs import folder as run_folder
+from egrl.runs import mapping_file, progress
 from egrl.runs.conduct import OnGeneration, conduct
-from egrl.runs.config import Options, RunConfig, RunOptions, describe_options
-from egrl.runs.prepare import Prepared
-from egrl.runs.resume import check_only, code_flags, nothing_left
+from egrl.runs.config import RunOptions, resolve
+from egrl.runs.result import Result
+from egrl.runs.resume import check_only, nothing_left
+from egrl.runs.run import Run, prepare, reopen
 from egrl.runs.summary import named_before
-from egrl.subjects import MethodLike, asked, options_of
-from hwsim.problem import Problem
+from hwsim.problem import About
+from hwsim.space import Space
+from workloads.errors import InputError
+from workloads.nearest import one_of
 
 if TYPE_CHECKING:
     from egrl.measure.board_executor import BoardExecutor
+
+MethodLike = str | MethodDefinition | Callable[[Context], Method] | Any
+"""A name, a definition, the settings of a registered method, or what makes a method of a context."""
+OPTIONS = frozenset(entry.name for entry in fields(RunOptions)) - {"workload", "method", "chip", "evaluator"}
+"""Options of `search` that are no arguments of their own."""
 
 
 def search(
@@ -41,7 +50,7 @@ def search(
     quiet: bool = True,
     evaluator: str | Function | None = None,
     on_generation: OnGeneration | None = None,
-    **options: Unpack[Options],
+    **options: Any,
 ) -> Result:
     """Search for the best mapping of a workload, in memory or leaving a run folder: `egrl run` as a function.
 
@@ -67,7 +76,8 @@ def search(
         evaluator: what measures instead of the model: str, a command that speaks JSON lines, or a function of the
             rows of a mapping, [{"node": name, head: choice, …}, …], that returns seconds (docs/guides/boards.md);
             default "": none. `workers` is then the number of commands, or of threads that call the function.
-        options: the other flags of `egrl run` by name, see below; None stands for the default.
+        options: the other flags of `egrl run` by name (`seed=1, gens=50`), which `egrl.RunOptions` describes; None
+            stands for the default.
 
     Returns:
         A Result: `.speedup` (over the compiler's map), `.mapping` (int16 [N, H]), `.names`, `.cost`, `.bound`, `.gap`,
@@ -77,117 +87,173 @@ def search(
         InputError: an argument, a file or the run folder is wrong.
         RunFailure: the disk, a worker or the evaluator failed.
         Interrupted: the user pressed Ctrl-C; the run can be resumed. (A search in memory gives what it has found.)
-
-    Options:
     """
-    given = options_of(options, Options.__annotations__, workload, method, chip)
-    function = None if isinstance(evaluator, str) else evaluator
+    given = options_of(options, OPTIONS, workload, method, chip)
     if evaluator is not None:
         given["evaluator"] = name_of_evaluator(evaluator)
-    if resume is not None:
-        check_only({"out": out, "set": tuple(settings or ()), "preset": preset, **given})
-        typed_tables.build(RunOptions, given, "options")
-        return _resume(resume, given, function, quiet, on_generation)
-    new = asked(given, workload, method, chip, settings, preset)
-    kept = out is not None and out is not False
-    if kept:
-        new.check_kept()
+    kept, again = out is not None and out is not False, resume is not None
+    if again:
+        check_resumed(given, out, settings, preset)
     with contextlib.ExitStack() as stack:
         stack.enter_context(progress.compiling(quiet))
-        resolved, prepared = new.resolved, new.prepare()
-        problem = prepared.context.problems[0]
-        boards = _boards(resolved, problem, function, stack)
-        if boards is not None:
-            progress.note(f"measuring the baseline with {resolved.run.evaluator}", quiet)
-            boards.measure_baseline()
-        if not kept:
-            memory = Memory()
-            found = conduct(resolved, prepared, memory, None, boards, quiet, on_generation)
-            return Result(problem, found.summary, found.mapping, None, memory.rows)
-        folder = begin.create(out, resolved, prepared, stack)
-        if boards is not None:
-            boards.attach(folder.path)
-        return _run(resolved, folder, prepared, None, boards, quiet, on_generation)
-
-
-search.__doc__ = f"{search.__doc__}    {describe_options(Options, 8)}"  # stated once, with the flags
-
-
-def _boards(
-    resolved: RunConfig, problem: Problem, function: Function | None, stack: contextlib.ExitStack
-) -> BoardExecutor | None:
-    """The boards of the evaluator, closed with the stack; None where the model measures."""
-    if not resolved.run.evaluator:
-        return None
-    return stack.enter_context(
-        contextlib.closing(
-            board_executor(
-                problem, resolved.run.evaluator, resolved.run.workers, resolved.evaluator, function
-            )
+        run = (
+            reopen(resume, given, stack)
+            if again
+            else new_run(given, workload, method, chip, settings, preset, kept)
         )
+        boards = _boards(run, None if isinstance(evaluator, str) else evaluator, stack)
+        if again:
+            run.restore()
+            if boards is not None and (before := _named_before(run, quiet)) is not None:
+                return before
+        elif boards is not None:
+            progress.note(f"measuring the baseline with {run.config.run.evaluator}", quiet)
+            boards.measure_baseline()
+        if kept and not again:
+            run.keep(out, stack)
+        if boards is not None and run.folder is not None:
+            boards.attach(run.folder.path)
+            boards.measure_baseline()  # of a run that goes on: from what its folder keeps, if it is there
+        return conduct(run, boards, quiet, on_generation)
+
+
+def new_run(
+    given: Mapping[str, Any],
+    workload: Any,
+    method: MethodLike,
+    chip: Any,
+    settings: Sequence[str] | None,
+    preset: str,
+    kept: bool,
+) -> Run:
+    """A new run; `given` is what `options_of` made of the arguments. InputError if something is wrong.
+
+    `kept`: it will have a run folder, which must be able to say what the method and the problem are.
+    """
+    meant, built = method_of(method), is_problem(workload)
+    chosen = typed_tables.build(RunOptions, given, typed_tables.FLAGS)
+    config = resolve(chosen, settings or (), preset, meant.definition, built)
+    if meant.config is not None:
+        config = replace(config, method=meant.config)
+    if kept and (meant.definition is not None or built):
+        raise InputError(
+            "out: expected method and problem by name, so that the run can go on; found an object"
+        )
+    names = str | os.PathLike | None
+    objects = [None if isinstance(each, names) else each for each in (workload, chip)]
+    return prepare(config, workload if built else config.build_problem(*objects), meant.definition)
+
+
+def check_resumed(given: Mapping[str, Any], out: Any, settings: Sequence[str] | None, preset: str) -> None:
+    """InputError if something is given beside `resume` that cannot change, or has no such value."""
+    check_only({"out": out, "set": tuple(settings or ()), "preset": preset, **given})
+    typed_tables.build(RunOptions, given, typed_tables.FLAGS)
+
+
+def _boards(run: Run, function: Function | None, stack: contextlib.ExitStack) -> BoardExecutor | None:
+    """The boards of the evaluator, closed with the stack; None if the model measures."""
+    options = run.config.run
+    if not options.evaluator:
+        return None
+    boards = board_executor(run.problem, options.evaluator, options.workers, run.config.evaluator, function)
+    return stack.enter_context(contextlib.closing(boards))
+
+
+def _named_before(run: Run, quiet: bool) -> Result | None:
+    """The result of a run that boards have measured to its end; None if something is left to do."""
+    assert run.folder is not None
+    assert run.state is not None
+    path, options = run.folder.path, run.config.run
+    summary = named_before(path, len(run.context.archive), options.budget())
+    if summary is None:
+        return None
+    progress.note(nothing_left(options, run.state.finished, path), quiet)
+    best = mapping_file.read(str(path / run_folder.BEST), run.problem) if summary.get("best") else None
+    return Result(run.problem, summary, best, path)
+
+
+# ---- objects in the place of names
+
+
+@dataclass(frozen=True)
+class GivenMethod:
+    """A method: its name for people, and what it is where it is no registered one.
+
+    Attributes:
+        name: as `--method` takes it, for a registered one.
+        definition: None for a registered method.
+        config: its settings, where they are given as an object.
+    """
+
+    name: str
+    definition: MethodDefinition | None = None
+    config: Any = None
+
+
+def method_of(given: MethodLike) -> GivenMethod:
+    """The method that is meant. InputError where it is none."""
+    if given is None or isinstance(given, str):
+        return GivenMethod(given or "")
+    if isinstance(given, MethodDefinition):
+        known = next(
+            (name for name, entry in METHODS.items() if not entry.family and entry.load() is given), None
+        )
+        return GivenMethod(known or "given", None if known else given)
+    if is_dataclass(given) and not isinstance(given, type):
+        for name, entry in METHODS.items():
+            if not entry.family and entry.load().config is type(given):
+                return GivenMethod(name, config=given)
+    elif callable(given):
+        build = cast(Callable[[Context], Method], given)
+        made = MethodDefinition(NoSettings, lambda context, config: build(context), serves_all, {})
+        return GivenMethod(getattr(given, "__name__", "given"), made, NoSettings())
+    raise InputError(
+        "method: expected a name, a MethodDefinition, the settings of a method or a function of a Context, found"
+        f" {given!r}"
     )
 
 
-def _resume(
-    resume: Any,
-    given: Mapping[str, Any],
-    function: Function | None,
-    quiet: bool,
-    on_generation: OnGeneration | None,
-) -> Result:
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(progress.compiling(quiet))
-        again = begin.reopen(resume, given, stack)
-        resolved, prepared = again.resolved, again.prepared
-        boards = _boards(resolved, prepared.context.problems[0], function, stack)
-        state = again.restore()
-        if boards is not None:
-            if (before := _named_before(again, state, quiet)) is not None:
-                return before
-            boards.attach(again.folder.path)
-            boards.measure_baseline()
-        return _run(resolved, again.folder, prepared, state, boards, quiet, on_generation)
+def is_problem(given: Any) -> bool:
+    """Whether it is a problem, and no name, file, workload or program."""
+    return isinstance(getattr(given, "about", None), About) and isinstance(
+        getattr(given, "space", None), Space
+    )
 
 
-def _named_before(again: begin.Reopened, state: SearchState, quiet: bool) -> Result | None:
-    """What a run came to that boards have measured to its end; None where something is left to do."""
-    path, context = again.folder.path, again.prepared.context
-    summary = named_before(path, len(context.archive), again.resolved.run.budget())
-    if summary is None:
-        return None
-    progress.note(nothing_left(again.resolved.run, state.finished, path), quiet)
-    best, problem = path / run_folder.BEST, context.problems[0]
-    mapping = mapping_file.read(str(best), problem) if summary.get("best") else None
-    return Result(problem, summary, mapping, path)
+def name_of(given: Any, what: str) -> str:
+    """What `RunOptions` says of a workload or a chip: the name or path, an object's own name; "" of None.
+
+    InputError where it has none.
+    """
+    if isinstance(given, str | os.PathLike):
+        return os.fspath(given)
+    name = given.about.workload if is_problem(given) else getattr(given, "name", None)
+    if not isinstance(name, str) and given is not None:
+        raise InputError(f"{what}: expected a name, a path or an object with a name, found {given!r}")
+    return name or ""
 
 
-def _run(
-    resolved: RunConfig,
-    folder: run_folder.RunFolder,
-    prepared: Prepared,
-    state: SearchState | None,
-    boards: BoardExecutor | None,
-    quiet: bool,
-    on_generation: OnGeneration | None,
-) -> Result:
-    """Search, and leave the results in the folder. Interrupted: the user stopped it."""
-    problem, archive = prepared.context.problems[0], prepared.context.archive
-    known = len(archive)
-    try:
-        found = conduct(resolved, prepared, folder, state, boards, quiet, on_generation)
-        folder.write_results(found.summary, problem, found.mapping)
-    except KeyboardInterrupt:
-        saved = checkpoint.listing(folder.path / "checkpoint")
-        last = saved[-1][0] if saved else None
-        raise Interrupted(folder.path, last, at_once=True, flags=code_flags(resolved.run)) from None
-    if boards is not None and (usage := boards.usage()).failures:
-        progress.note(
-            f"the evaluator failed {usage.failures} times, {usage.restarts} starts among them; see"
-            f" {folder.path / measurements.LOG}",
-            quiet,
-        )
-    if not found.complete:
-        raise Interrupted(folder.path, found.state.generation, flags=code_flags(resolved.run))
-    if state is not None and len(archive) == known:
-        progress.note(nothing_left(resolved.run, found.state.finished, folder.path), quiet)
-    return Result(problem, found.summary, found.mapping, folder.path)
+def options_of(
+    options: Mapping[str, Any], known: Collection[str], workload: Any, method: MethodLike, chip: Any
+) -> dict[str, Any]:
+    """What is given, by the names of `RunOptions`; what is None or "" is not. Paths are texts, objects their names.
+
+    InputError where an option is none of those `known`.
+    """
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise InputError(f"option: {one_of(unknown[0], known)}")
+    given = {name: _plain(value) for name, value in options.items() if value is not None}
+    names = {
+        "workload": name_of(workload, "workload"),
+        "method": method_of(method).name,
+        "chip": name_of(chip, "chip"),
+    }
+    if is_problem(workload):
+        given["problem"], names["chip"] = workload.about.name, workload.about.chip
+    return given | {name: value for name, value in names.items() if value}
+
+
+def _plain(value: Any) -> Any:
+    """A path as text; anything else as it is, for the types to be checked."""
+    return os.fspath(value) if isinstance(value, os.PathLike) else value

@@ -7,29 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.core import typed_tables
+from egrl.api import MethodLike, check_resumed, new_run, options_of
 from egrl.core.budget import Budget
 from egrl.core.external import External
 from egrl.core.loop import Loop
 from egrl.core.mapping_rows import rows_of
 from egrl.core.proposals import Proposals
 from egrl.core.recorder import Memory
-from egrl.core.state import SearchState
 from egrl.measure.told import TOLD, ToldSeconds
-from egrl.result import Result
-from egrl.runs import begin
-from egrl.runs import folder as run_folder
-from egrl.runs.config import RunOptions, SearchOptions, describe_options
-from egrl.runs.prepare import Prepared
-from egrl.runs.progress import Silent
-from egrl.runs.resume import check_only
+from egrl.runs.config import SEARCH_OPTIONS
+from egrl.runs.result import Result
+from egrl.runs.run import reopen
 from egrl.runs.summary import summarise
-from egrl.subjects import MethodLike, asked, options_of
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
 
 
@@ -88,7 +82,7 @@ class Search:
         resume: str | Path | None = None,
         settings: Sequence[str] = (),
         preset: str = "",
-        **options: Unpack[SearchOptions],
+        **options: Any,
     ) -> None:
         """Begin a search, or go on with one.
 
@@ -98,56 +92,51 @@ class Search:
                 may be given with it; method and problem must be, where they are MODULE:NAME. The folder can also be of
                 `egrl.search` or `egrl run`: a run whose costs the model gave goes on with evaluations, one whose
                 seconds were measured goes on with seconds.
-            options: the flags of `egrl run` that say what is searched, see below; None stands for the default.
+            options: the flags of `egrl run` that say what is searched, and how: problem, generation_evals, seed, start,
+                init, threads, device, exact_seconds, checkpoint_seconds (`egrl.RunOptions` describes them); None
+                stands for the default.
 
         Raises:
             InputError: an argument, a file or the run folder is wrong.
             RunFailure: the disk failed.
-
-        Options:
         """
-        given = options_of(options, SearchOptions.__annotations__, workload, method, chip)
+        given = options_of(options, SEARCH_OPTIONS, workload, method, chip)
         kept = out is not None and out is not False
         with contextlib.ExitStack() as stack:
             if resume is not None:
-                check_only({"out": out, "set": tuple(settings or ()), "preset": preset, **given})
-                typed_tables.build(RunOptions, given, "options")
-                again = begin.reopen(resume, given, stack, told=True)
-                self._resolved, prepared = again.resolved, again.prepared
-                self._folder: run_folder.RunFolder | None = again.folder
-                state = again.restore()
+                check_resumed(given, out, settings, preset)
+                run = reopen(resume, given, stack, told=True)
+                run.restore()
             else:
-                new = asked(given, workload, method, chip, settings, preset)
+                run = new_run(given, workload, method, chip, settings, preset, kept)
                 if kept:
-                    new.check_kept()
-                self._resolved, prepared, state = new.resolved, new.prepare(), None
-                self._folder = begin.create(out, self._resolved, prepared, stack) if kept else None
-            self._begin(prepared, state)
+                    run.keep(out, stack)
+            self._run, self._context, self.problem = run, run.context, run.problem
+            self._begin()
             stack.callback(self._told.close)
             self._stack = stack.pop_all()
 
-    def _begin(self, prepared: Prepared, state: SearchState | None) -> None:
-        """Build the loop; `state` goes on from a checkpoint."""
-        self._context, self._external, self._memory = prepared.context, External(), Memory()
-        self.problem: Problem = prepared.context.problems[0]
+    def _begin(self) -> None:
+        """Build the loop, which goes on from the run's state."""
+        run, options = self._run, self._run.config.run
+        self._external, self._memory = External(), Memory()
         self._loop = Loop(
-            prepared.method,
-            prepared.context,
+            run.method,
+            run.context,
             self._external,
-            Budget(0, None, self._resolved.run.generation_evals),
-            self._folder or self._memory,
-            Silent(),
-            state,
-            self._resolved.run.checkpoint_seconds,
+            Budget(0, None, options.generation_evals),
+            run.folder or self._memory,
+            state=run.state,
+            checkpoint_seconds=options.checkpoint_seconds,
         )
         self._told = ToldSeconds(self.problem)
         self._closed, self._written = False, (-1, -1)
         self._in_seconds = False if self.evaluations else None
-        if self._folder is not None and self._resolved.run.evaluator:
+        if run.folder is not None and options.evaluator:
             self._in_seconds = True
-            self._told.attach(self._folder.path)
+            self._told.attach(run.folder.path)
             if self.evaluations:
-                self._told.read_baseline(self._folder.path, self._resolved.evaluator.statistic)
+                self._told.read_baseline(run.folder.path, run.config.evaluator.statistic)
 
     def __enter__(self) -> Search:
         return self
@@ -250,13 +239,12 @@ class Search:
     def _say_told(self) -> None:
         """Say in the config that the caller measures, so that the model's costs are never mixed with these."""
         self._context.costs.measured = True
-        before = self._resolved.run.evaluator
+        run, before = self._run, self._run.config.run.evaluator
         if before != TOLD:
-            self._resolved = replace(self._resolved, run=replace(self._resolved.run, evaluator=TOLD))
-            if self._folder is not None:
-                begin.write_config(self._folder, self._resolved)
-                if not before:
-                    self._told.attach(self._folder.path)
+            run.config = replace(run.config, run=replace(run.config.run, evaluator=TOLD))
+            run.write_config()
+            if run.folder is not None and not before:
+                self._told.attach(run.folder.path)
 
     def _check_open(self, what: str) -> None:
         if self._closed:
@@ -272,7 +260,8 @@ class Search:
         return self._conclude(bound_seconds)
 
     def _conclude(self, bound_seconds: float) -> Result:
-        resolved = replace(self._resolved, run=replace(self._resolved.run, bound_seconds=bound_seconds))
+        config, folder = self._run.config, self._run.folder
+        resolved = replace(config, run=replace(config.run, bound_seconds=bound_seconds))
         measured = {"noise": None} if self._in_seconds else None
         state, archive = self._loop.named(), self._context.archive
         document = summarise(
@@ -280,12 +269,9 @@ class Search:
         )
         champion = state.champions[0]
         mapping = None if champion is None else champion.mapping
-        if self._folder is None:
+        if folder is None:
             return Result(self.problem, document, mapping, None, self._memory.rows)
         if not self._closed:
-            self._folder.write_results(document, self.problem, mapping)
+            folder.write_results(document, self.problem, mapping)
             self._written = self._reached
-        return Result(self.problem, document, mapping, self._folder.path)
-
-
-Search.__init__.__doc__ = f"{Search.__init__.__doc__}    {describe_options(SearchOptions, 12)}"
+        return Result(self.problem, document, mapping, folder.path)

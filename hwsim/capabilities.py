@@ -5,14 +5,15 @@ Who needs one asks for it (`isinstance(problem, HasLifetimes)`), and does withou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.explanation import Breakdown, Explanation, Partition
+from hwsim.explanation import Breakdown, OpTimes, Partition
 from hwsim.problem import (
     Bound,
     Floats,
@@ -21,7 +22,8 @@ from hwsim.problem import (
     Observation,
     Problem,
 )
-from hwsim.stages import Pipeline
+
+Explained = TypeVar("Explained", bound=OpTimes | Partition | Breakdown)
 
 
 @runtime_checkable
@@ -94,25 +96,30 @@ class HasModel(Protocol):
         """The noise-free cost of what runs for one mapping [N, H]."""
 
 
-class Solving(Protocol):
-    """A solve of a problem's model that goes on when it is told to: its best only improves, its bound only rises."""
+class Solving(ABC):
+    """A solve of a problem's model in steps: its best only improves, its bound only rises."""
 
+    @abstractmethod
     def work(self, seconds: float) -> None:
         """Go on for about that many seconds, unless it is done."""
 
     @property
+    @abstractmethod
     def best(self) -> Mapping16 | None:
         """The best mapping [N, H] so far."""
 
     @property
+    @abstractmethod
     def cost(self) -> float:
-        """Its modelled cost; infinite where there is none."""
+        """Its modelled cost; infinite if there is none."""
 
     @property
+    @abstractmethod
     def bound(self) -> Bound:
         """What is proved so far."""
 
     @property
+    @abstractmethod
     def done(self) -> bool:
         """Whether nothing is left to do."""
 
@@ -148,40 +155,27 @@ class HasBound(Protocol):
 
 
 @runtime_checkable
-class HasExplanation(Protocol):
-    """A problem that can say where the cost of a mapping [N, H] comes from, op by op."""
+class HasExplanation(Protocol[Explained]):
+    """A problem that can say where the cost of a mapping comes from; ask for it by `explainer`.
 
-    def explain(self, mapping: Mapping16) -> Explanation:
-        """The noise-free run of what runs for one mapping; ValueError as of `evaluate`."""
+    Attributes:
+        explained: the form of its explanations.
+    """
 
+    explained: type[Explained]
 
-@runtime_checkable
-class HasBreakdown(Protocol):
-    """A problem of nodes and edges that can say who pays and who is in memory under a mapping [N, H]."""
-
-    def breakdown(self, mapping: Mapping16) -> Breakdown:
-        """Of what is judged for one mapping; ValueError as of `evaluate`."""
+    def explain(self, mapping: Mapping16) -> Explained:
+        """The noise-free account of what runs for one mapping [N, H]; ValueError as of `evaluate`."""
 
 
-@runtime_checkable
-class HasPipeline(Protocol):
-    """A problem whose choices are stages of a pipeline: along the order of the nodes they mostly do not fall."""
-
-    @property
-    def pipeline(self) -> Pipeline: ...
+E = TypeVar("E", OpTimes, Partition, Breakdown)
 
 
-def pipeline_of(problem: Problem) -> Pipeline | None:
-    """The pipeline whose stages the choices of a problem are; None where they are none."""
-    return problem.pipeline if isinstance(problem, HasPipeline) else None
-
-
-@runtime_checkable
-class HasPartition(Protocol):
-    """A problem that splits nodes over chips and can say what that makes of each."""
-
-    def partition(self, mapping: Mapping16) -> Partition:
-        """What is judged for one mapping [N, H]; ValueError as of `evaluate`."""
+def explainer(problem: Problem, form: type[E]) -> Callable[[Mapping16], E] | None:
+    """What explains a mapping [N, H] of a problem in that form; None if the problem has none in it."""
+    if isinstance(problem, HasExplanation) and problem.explained is form:
+        return problem.explain
+    return None
 
 
 @dataclass(frozen=True)
@@ -264,27 +258,18 @@ class HasPlanText(Protocol):
         """The mapping [N, H] of a text; InputError, beginning with `where`, where it is none of this problem."""
 
 
-@runtime_checkable
-class HasParts(Protocol):
-    """A problem whose plans are made of plans for *parts*, which can be measured by themselves (`partial`)."""
-
-    @property
-    def parts(self) -> Sequence[int]:
-        """Every part after those that its plans are made of; the last is the whole."""
-
-    def composed(self, part: int, kept: Mapping[int, Sequence[Mapping16]]) -> Sequence[Mapping16]:
-        """The plans int16 [N, H] of a part that are made of the `kept` plans of other parts, each once."""
-
-
-class Race(Protocol):
+class Race(ABC):
     """Measuring mappings again, in turn, before one of them is named the best."""
 
+    @abstractmethod
     def costs(self, mapping: Mapping16) -> Floats:
         """The costs [B] of mappings [B, N, H], measured in turn with one another."""
 
+    @abstractmethod
     def known(self) -> Mapping16 | None:
         """The mapping [N, H] that was remembered last, which races with the others; None where there is none."""
 
+    @abstractmethod
     def remember(self, mapping: Mapping16, cost: float) -> str:
         """Keep the mapping [N, H] that won a race, with its cost there; what became of it, for people."""
 

@@ -32,7 +32,7 @@ class OpTime:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class OpTimes:
     """One inference: its ops in execution order and their totals (seconds, and bytes by memory name).
 
     `seconds_bound_by` shares out the latency over what bound the ops.

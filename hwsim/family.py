@@ -8,6 +8,7 @@ family the board resembles (`egrl.methods.twin`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -50,7 +51,7 @@ class Model:
         effects: those that are on.
         theta: float64 [P], the parameters.
         residual: float64 [F], in units of `Family.places`, what each place adds to the log cost; None: nothing.
-        limit: of a family that `HasLimits`, what a mapping must keep to run; None: what is thought before any
+        limit: of a family with limits, what a mapping must keep to run; None: what is thought before any
             measurement.
     """
 
@@ -69,28 +70,29 @@ class Estimate:
     high: float
 
 
-@runtime_checkable
-class Learnable(Protocol):
-    """Models that may describe a board, as far as inference needs them, of mappings [N, H].
-
-    Attributes:
-        parameters: P of them.
-        effects: names of all effects.
-        nominal: those that the description has on.
-    """
+class Learnable(ABC):
+    """Models that may describe a board, as far as inference needs them, of mappings [N, H]."""
 
     @property
-    def parameters(self) -> Sequence[Parameter]: ...
+    @abstractmethod
+    def parameters(self) -> Sequence[Parameter]:
+        """P of them."""
 
     @property
-    def effects(self) -> Sequence[str]: ...
+    @abstractmethod
+    def effects(self) -> Sequence[str]:
+        """Names of all effects."""
 
     @property
-    def nominal(self) -> Effects: ...
+    @abstractmethod
+    def nominal(self) -> Effects:
+        """Those that the description has on."""
 
+    @abstractmethod
     def gradient(self, model: Model, mapping: Mapping16) -> tuple[Floats, Floats]:
         """Costs float64 [B] without the residual, and d log cost / d theta, float64 [B, P]."""
 
+    @abstractmethod
     def places(self, mapping: Mapping16) -> Floats:
         """float64 [B, F]: what each place of each decision may add to the log cost, where the mapping has it; else 0.
 
@@ -98,63 +100,62 @@ class Learnable(Protocol):
         the description knows, never of what was measured, whose noise the residual would then explain.
         """
 
+    @abstractmethod
     def distance(self, one: Mapping16, other: Mapping16) -> Floats:
         """float64 [A, B]: how different mappings [A, N, H] and [B, N, H] are, 0..1, heavy decisions counting more."""
 
 
-@runtime_checkable
-class Family(Learnable, Protocol):
+class Limits(ABC):
+    """What is known of the limits of a board, within which a mapping runs."""
+
+    @abstractmethod
+    def mode(self) -> Floats:
+        """The most likely limit, as `Model.limit` has it."""
+
+    @abstractmethod
+    def sample(self, rng: np.random.Generator) -> Floats:
+        """A limit drawn by how likely it is."""
+
+    @abstractmethod
+    def probability(self, mapping: Mapping16) -> Floats:
+        """float64 [B]: how likely valid mappings int16 [B, N, H] are to run."""
+
+
+class Family(Learnable):
     """Models that may describe a board, of a problem with mappings [N, H]."""
 
+    @abstractmethod
     def predict(self, model: Model, mapping: Mapping16) -> Floats:
         """Costs float64 [B] of valid mappings int16 [B, N, H]."""
 
+    @abstractmethod
     def improve(self, model: Model, start: Mapping16, *, steps: int, hot: float, key: int) -> Mapping16:
         """A valid mapping [N, H] that the model likes at least as much as `start`: local search of so many steps.
 
         `hot` is its first temperature, a share of the cost. Equal arguments give equal mappings, in any thread.
         """
 
+    @abstractmethod
     def first(self) -> Mapping[str, Mapping16]:
         """What is worth measuring before anything is known, by name: the rules of the compiler, int16 [N, H] each."""
 
-
-class Limits(Protocol):
-    """What is known of the limits of a board, within which a mapping runs."""
-
-    def mode(self) -> Floats:
-        """The most likely limit, as `Model.limit` has it."""
-
-    def sample(self, rng: np.random.Generator) -> Floats:
-        """A limit drawn by how likely it is."""
-
-    def probability(self, mapping: Mapping16) -> Floats:
-        """float64 [B]: how likely valid mappings int16 [B, N, H] are to run."""
-
-
-@runtime_checkable
-class HasLimits(Protocol):
-    """A family of boards on which valid mappings may not run, for reasons of which a description does not tell all."""
-
-    def limits(self, ran: Mapping16, failed: Mapping16) -> Limits:
-        """What mappings int16 [B, N, H] say that ran, and others that did not."""
+    def limits(self, ran: Mapping16, failed: Mapping16) -> Limits | None:
+        """What mappings int16 [B, N, H] say that ran, and others that did not; None: every valid mapping runs."""
+        return None
 
 
 @runtime_checkable
 class HasFamily(Protocol):
-    """A problem whose cost on a board may be described by a family of models around its own."""
+    """A problem whose cost on a board may be described by a family of models around its own.
 
-    @property
-    def family(self) -> Family: ...
-
-
-@runtime_checkable
-class CanDescribe(Protocol):
-    """A problem whose description of the board can say what was learned, all but what belongs to single nodes.
+    Its description of the board can say what was learned, all but what belongs to single nodes.
 
     Attributes:
         describable: the effects that a description can have.
     """
+
+    @property
+    def family(self) -> Family: ...
 
     @property
     def describable(self) -> Sequence[str]: ...

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.stages import Pipeline
+
 UNUSED = -1
 
 
@@ -28,6 +30,7 @@ class Space:
         size_bytes: int64 [N, H]; 0 = dead decision, always -1 in canonical mappings; default: 1 everywhere.
         choice_rank: float32 [H, C], a choice's rank in speed scaled to 0..1; default: even steps.
         initial: int16 [N, H], the canonical mapping that an episode begins with; default: 0 where live.
+        pipeline: the pipeline whose stages the choices are; None if they are none.
     """
 
     nodes: tuple[str, ...]
@@ -37,6 +40,7 @@ class Space:
     size_bytes: NDArray[np.int64]
     choice_rank: NDArray[np.float32]
     initial: NDArray[np.int16]
+    pipeline: Pipeline | None
 
     def __init__(
         self,
@@ -47,6 +51,7 @@ class Space:
         size_bytes: NDArray[np.int64] | None = None,
         choice_rank: NDArray[np.float32] | None = None,
         initial: NDArray[np.int16] | None = None,
+        pipeline: Pipeline | None = None,
     ) -> None:
         """Fill in what is not given, and check that all of it fits together.
 
@@ -63,6 +68,7 @@ class Space:
             "labels": (names,) * len(heads) if labels is None else tuple(map(tuple, labels)),
             "size_bytes": np.ones(num_choices.shape, np.int64) if size_bytes is None else size_bytes,
             "choice_rank": np.tile(ranks, (len(heads), 1)) if choice_rank is None else choice_rank,
+            "pipeline": pipeline,
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)

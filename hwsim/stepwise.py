@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from hwsim.problem import Floats, Mapping16
 
 
-class Game(Protocol):
+class Game(ABC):
     """A problem as a batched, pure, sequential game. S is any pytree of arrays [B, …].
 
     Games of a batch may end after different numbers of moves; one that is over stays as it is, for a reward of 0.
@@ -20,33 +21,50 @@ class Game(Protocol):
     follows; a game may also go back.
 
     Attributes:
-        num_actions: A; max_moves: the most moves a game can take.
+        num_actions: A.
+        max_moves: the most moves that a game can take.
         first_place: where a game begins.
         following: int64 [P + 1], the place after each; the end follows itself.
     """
 
     num_actions: int
     max_moves: int
+    first_place: int
+    following: NDArray[np.int64]
 
-    @property
-    def first_place(self) -> int: ...
-    @property
-    def following(self) -> NDArray[np.int64]: ...
+    @abstractmethod
+    def reset(self, batch: int) -> Any:
+        """`batch` new games."""
 
-    def reset(self, batch: int) -> Any: ...
+    @abstractmethod
     def legal(self, state: Any) -> NDArray[np.bool_]:
         """bool [B, A]; no legal action means that the game is over."""
 
+    @abstractmethod
     def step(self, state: Any, action: NDArray[np.int16]) -> tuple[Any, Floats, NDArray[np.bool_]]:
         """(next state, reward [B], done [B])."""
 
-    def observe(self, state: Any) -> dict[str, NDArray[Any]]: ...
+    def advance(self, state: Any, action: NDArray[np.int16]) -> tuple[Any, Floats, NDArray[np.bool_]]:
+        """`step`, which may change the state itself in place of a copy."""
+        return self.step(state, action)
+
+    @abstractmethod
+    def observe(self, state: Any) -> dict[str, NDArray[Any]]:
+        """What an agent sees, arrays [B, …] by name."""
+
+    def seen_by(self, view: Any) -> Game:
+        """The same game, showing as much as an agent's settings say; by default it shows all."""
+        return self
+
+    @abstractmethod
     def place(self, state: Any) -> NDArray[np.int64]:
         """int64 [B], the place that each game has come to."""
 
+    @abstractmethod
     def mapping(self, state: Any) -> Mapping16:
         """int16 [B, N, H], what has been decided; -1 where nothing is (yet)."""
 
+    @abstractmethod
     def take(self, state: Any, index: NDArray[np.int64]) -> Any:
         """The games at `index` [B'], copies."""
 
@@ -56,22 +74,6 @@ class HasGame(Protocol):
     """A problem that is a game, too."""
 
     game: Game
-
-
-@runtime_checkable
-class HasView(Protocol):
-    """A game that shows an agent as much as settings of its own, the view, say."""
-
-    def seen_by(self, view: Any) -> Game:
-        """The same game, shown otherwise."""
-
-
-@runtime_checkable
-class Advancing(Protocol):
-    """A game that can change a state in place."""
-
-    def advance(self, state: Any, action: NDArray[np.int16]) -> tuple[Floats, NDArray[np.bool_]]:
-        """`step` without a copy: (reward [B], done [B])."""
 
 
 class Revised(NamedTuple):
@@ -93,10 +95,10 @@ class Revised(NamedTuple):
     moves: int
 
 
-@runtime_checkable
-class Revisable(Protocol):
+class RevisableGame(Game):
     """A game whose games can be played again with some moves changed, many times a second."""
 
+    @abstractmethod
     def revised(self, wish: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
         """Change a game int16 [N, H] until about `moves` moves were played.
 
@@ -112,14 +114,51 @@ class HasGreedy(Protocol):
         """(int16 [N, H], the best game of that player; how many games it played to find it)."""
 
 
-class Derivation(Protocol):
-    """A problem as a directed acyclic graph of partial plans (equal = the same vertex)."""
+Pick = Callable[[Hashable, int], int]
+"""(sub-problem, how many rules it has) -> the number of a rule."""
+
+
+class Derivation(ABC):
+    """A problem as a directed acyclic graph of partial plans (equal = the same vertex).
+
+    Attributes:
+        root: the empty plan.
+        by_domains: whether the graph is the problem's decisions, one after another, each with the choices that the
+            problem's solver leaves, and no derivation by rules of its own.
+    """
 
     root: Hashable
+    by_domains: bool = False
 
-    def successors(self, vertex: Hashable) -> Sequence[Hashable]: ...
+    @abstractmethod
+    def successors(self, vertex: Hashable) -> Sequence[Hashable]:
+        """The vertices that one more decision leads to."""
+
+    @abstractmethod
     def mapping(self, vertex: Hashable) -> Mapping16 | None:
         """int16 [N, H] of a complete plan; None for a partial one. No successors and None: a dead end."""
+
+    def completion(self, vertex: Hashable, rng: np.random.Generator) -> Mapping16 | None:
+        """int16 [N, H] of a complete plan below a vertex, or of itself, by uniform choices among successors.
+
+        None if there is none. If a choice leads to a dead end, another one is drawn.
+        """
+        dead: set[Hashable] = set()
+        trail: list[Hashable] = []
+        while True:
+            successors = self.successors(vertex)
+            choices = [choice for choice in successors if choice not in dead]
+            if choices:
+                trail.append(vertex)
+                vertex = choices[int(rng.integers(len(choices)))]
+                continue
+            plan = None if successors else self.mapping(vertex)
+            if plan is not None:
+                return plan
+            dead.add(vertex)
+            if not trail:
+                return None
+            vertex = trail.pop()
 
 
 @runtime_checkable
@@ -129,57 +168,52 @@ class HasDerivation(Protocol):
     derivation: Derivation
 
 
-@runtime_checkable
-class HasDomains(Protocol):
-    """A problem whose decisions, made one after another, leave the next one fewer choices than it has by itself."""
-
-    @property
-    def domains(self) -> Derivation:
-        """Its mappings decision by decision, the successors being what is left."""
-
-
-@runtime_checkable
-class HasCompletion(Protocol):
-    """A derivation that draws complete plans faster than by choosing successors one after another."""
-
-    def completion(self, vertex: Hashable, rng: np.random.Generator) -> Mapping16 | None:
-        """int16 [N, H] of a complete plan below a vertex, or of itself, with the probability that uniform choices among
-        successors give it; None where there is none.
-        """
-
-
-Pick = Callable[[Hashable, int], int]
-"""(sub-problem, how many rules it has) -> the number of a rule."""
-
-
-@runtime_checkable
-class HasSubproblems(Protocol):
+class RuledDerivation(Derivation):
     """A derivation whose plans are made by rules for open sub-problems, equal ones being equal wherever they occur."""
 
-    def guided(self, vertex: Hashable, pick: Pick) -> Mapping16 | None:
-        """int16 [N, H] of the complete plan below a vertex that these rules make; None where there is none."""
+    @property
+    @abstractmethod
+    def order(self) -> Sequence[int]:
+        """The parts that can be measured by themselves (`Evaluation.partial`), each after those that its plans need.
 
+        The last is the whole.
+        """
+
+    @abstractmethod
+    def guided(self, vertex: Hashable, pick: Pick) -> Mapping16 | None:
+        """int16 [N, H] of the complete plan below a vertex that these rules make; None if there is none."""
+
+    @abstractmethod
     def chosen(self, mapping: Mapping16) -> Sequence[tuple[Hashable, int, int]]:
         """(sub-problem, how many rules it has, the number of the rule) at each step of one complete plan."""
 
+    @abstractmethod
     def closing(self, goal: Hashable) -> Sequence[int]:
         """The numbers of the rules that leave nothing of a sub-problem open."""
 
+    @abstractmethod
+    def composed(self, part: int, kept: Mapping[int, Sequence[Mapping16]]) -> Sequence[Mapping16]:
+        """The plans int16 [N, H] of a part that are made of the `kept` plans of other parts, each once."""
 
-@runtime_checkable
-class HasDecisions(Protocol):
-    """A derivation that makes D decisions one after another, always in the same order."""
 
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """int64 [D], how many choices each has."""
+class OrderedDerivation(Derivation):
+    """A derivation that makes D decisions one after another, always in the same order.
 
+    Attributes:
+        counts: int64 [D], how many choices each has.
+    """
+
+    counts: NDArray[np.int64]
+
+    @abstractmethod
     def drawn(
         self, vertex: Hashable, probabilities: NDArray[np.float64], rng: np.random.Generator
     ) -> Mapping16 | None:
-        """int16 [N, H] of a complete plan below a vertex, the decisions that are left drawn from float64 [D, C], as far
-        as what was decided before allows; None where there is none.
+        """int16 [N, H] of a complete plan below a vertex; None if there is none.
+
+        The decisions that are left are drawn from float64 [D, C], as far as what was decided before allows.
         """
 
+    @abstractmethod
     def chosen(self, mapping: Mapping16) -> NDArray[np.int64]:
         """int64 [D], the choices of one mapping [N, H]."""

@@ -28,8 +28,7 @@ from egrl.core.recorder import policy_is_due
 from egrl.methods import METHODS
 from egrl.problems import PROBLEMS
 from egrl.runs import summary
-from egrl.runs.config import RunOptions
-from egrl.runs.resolve import resolve
+from egrl.runs.config import RunOptions, resolve
 from hwsim.fft.files import load_size
 from hwsim.mmap.view.parts import View, parts
 from workloads.load import load, names

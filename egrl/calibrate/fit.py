@@ -23,11 +23,11 @@ from egrl.calibrate.measured import Network
 from egrl.methods.twin.data import Data, gather
 from egrl.methods.twin.inference import Inference
 from egrl.methods.twin.posterior import Beliefs, Posterior, fit, structure
-from hwsim.family import CanDescribe, Effects, Estimate, Family, HasFamily, Learnable, Model, Parameter
+from hwsim.family import Effects, Estimate, Family, HasFamily, Learnable, Model, Parameter
 from hwsim.problem import Floats, Mapping16
 
 
-class Stack:
+class Stack(Learnable):
     """See `hwsim.family.Learnable`.
 
     Attributes:
@@ -36,6 +36,10 @@ class Stack:
         effects: those that may be flipped.
         nominal: those of the description.
     """
+
+    parameters: Sequence[Parameter] = ()
+    effects: Sequence[str] = ()
+    nominal: Effects = frozenset()
 
     def __init__(
         self,
@@ -63,7 +67,7 @@ class Stack:
                     parameters.append(parameter)
                     network.append(number)
             self._columns.append(np.array(columns, np.int64))
-        self.parameters: Sequence[Parameter] = tuple(parameters)
+        self.parameters = tuple(parameters)
         self.network: NDArray[np.int64] = np.array(network, np.int64)
 
     def rows(self, mappings: Sequence[Mapping16]) -> Mapping16:
@@ -187,7 +191,7 @@ def fit_of(networks: Sequence[Network], effects: Sequence[str] | None, like: Fit
 def describable(networks: Sequence[Network]) -> Sequence[str]:
     """The effects that a description can have."""
     problem = networks[0].problem
-    assert isinstance(problem, CanDescribe)
+    assert isinstance(problem, HasFamily)
     return problem.describable
 
 
@@ -251,7 +255,7 @@ def described(networks: Sequence[Network], found: Fit, name: str) -> tuple[list[
     predicted, text = [], ""
     estimates, effects = shared(found), found.posterior.effects
     for network in networks:
-        assert isinstance(network.problem, CanDescribe)
+        assert isinstance(network.problem, HasFamily)
         problem, text = network.problem.described(estimates, effects, name)
         assert isinstance(problem, HasFamily)
         predicted.append(_simulated(problem.family, network.mapping))
@@ -261,7 +265,7 @@ def described(networks: Sequence[Network], found: Fit, name: str) -> tuple[list[
 def check_name(networks: Sequence[Network], name: str) -> None:
     """InputError where a description cannot have that name."""
     problem = networks[0].problem
-    assert isinstance(problem, CanDescribe)
+    assert isinstance(problem, HasFamily)
     problem.described({}, networks[0].family.nominal, name)
 
 

@@ -11,7 +11,7 @@ from egrl.methods.twin.data import MOST, thin
 from egrl.problems import find_problem
 from egrl.runs.past import PastRun
 from hwsim.capabilities import HasFiles
-from hwsim.family import CanDescribe, Family, HasFamily, Model
+from hwsim.family import Family, HasFamily, Model
 from hwsim.problem import Floats, Mapping16, Problem
 from workloads.errors import InputError
 
@@ -53,7 +53,7 @@ def networks(runs: Sequence[PastRun]) -> list[Network]:
     described = ""
     for run in runs:
         problem = run.problem
-        if not isinstance(problem, HasFamily) or not isinstance(problem, CanDescribe):
+        if not isinstance(problem, HasFamily):
             raise InputError(
                 f"{run.path}: expected a problem with a family of models (nnpi, mcm), found {problem.about.name!r}"
             )

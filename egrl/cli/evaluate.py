@@ -14,8 +14,7 @@ import numpy as np
 
 from egrl.cli.explanations import lines_of
 from egrl.cli.subject import run_or_flags
-from hwsim.capabilities import HasBound, HasBreakdown, HasExplanation, HasPartition
-from hwsim.explanation import Breakdown, Explanation, Partition
+from hwsim.capabilities import HasBound, HasExplanation
 from hwsim.problem import Mapping16, Problem, Status
 
 MOST_VIOLATIONS = 20
@@ -80,13 +79,7 @@ def evaluation_report(problem: Problem, mapping: Mapping16, name: str) -> dict[s
     """What one mapping [N, H] costs, what it breaks as given, and where the cost of what runs comes from."""
     found = problem.evaluate(mapping[None], np.zeros(1, np.uint64))
     ran = found.status[0] == Status.OK
-    explanation: Explanation | Partition | Breakdown | None = None
-    if isinstance(problem, HasExplanation):
-        explanation = problem.explain(mapping)
-    elif isinstance(problem, HasPartition):
-        explanation = problem.partition(mapping)
-    elif isinstance(problem, HasBreakdown):
-        explanation = problem.breakdown(mapping)
+    explanation = problem.explain(mapping) if isinstance(problem, HasExplanation) else None
     return {
         "kind": "evaluation",
         "version": 1,

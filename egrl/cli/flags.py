@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
 
-from egrl.runs.config import BUDGET_HELP, MOST_WORKERS, RunOptions
+from egrl.core.typed_tables import meanings
+from egrl.runs.config import MOST_WORKERS, RunOptions
 
+BUDGET = {
+    "gens": "stop after this many generations",
+    "evals": meanings(RunOptions)["evals"],
+    "seconds": meanings(RunOptions)["seconds"],
+}
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -19,7 +24,7 @@ def budget(default: str, of: str = "") -> Decorator:
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for name, kind in (("seconds", float), ("evals", int), ("gens", int)):
-            text = " ".join([BUDGET_HELP[name], of]).strip() + (f" [{default}]" if name == "gens" else "")
+            text = " ".join([BUDGET[name], of]).strip() + (f" [{default}]" if name == "gens" else "")
             function = click.option(f"--{name}", type=kind, default=None, help=text)(function)
         return function
 
@@ -28,8 +33,7 @@ def budget(default: str, of: str = "") -> Decorator:
 
 def workers() -> Decorator:
     """--workers, as `egrl run` has it."""
-    text = next(entry.metadata["help"] for entry in fields(RunOptions) if entry.name == "workers")
-    kind = click.IntRange(1, MOST_WORKERS)
+    kind, text = click.IntRange(1, MOST_WORKERS), meanings(RunOptions)["workers"]
     return click.option("--workers", type=kind, default=1, help=f"{text} [1]")
 
 

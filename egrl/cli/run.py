@@ -12,21 +12,21 @@ import click
 from egrl.cli import flags
 from egrl.cli.names import OneOf
 from egrl.cli.output import interrupted
+from egrl.core import typed_tables
 from egrl.runs.config import RunOptions
 from workloads.errors import InputError
 
 
 def options_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A decorator that gives a click command a flag for each field of a dataclass (default None: not given)."""
-    hints = get_type_hints(kind)
+    hints, meanings = get_type_hints(kind), typed_tables.meanings(kind)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for entry in reversed(dataclasses.fields(kind)):
             hint = hints[entry.name]
             value_type = next((t for t in get_args(hint) if t is not type(None)), hint)
-            shown = f"{entry.metadata['help']}" + (
-                f" [{entry.default}]" if entry.default not in (None, "") else ""
-            )
+            default = f" [{entry.default}]" if entry.default not in (None, "") else ""
+            shown = meanings[entry.name] + default
             flag = "--" + entry.name.replace("_", "-")
             function = click.option(flag, entry.name, type=value_type, default=None, help=shown)(function)
         return function
@@ -36,7 +36,6 @@ def options_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
 def ablation_setting(method: str, ablation: str) -> str:
     """What `--set` takes for a method without a part of it. InputError where the method has no such part."""
-    from egrl.core import typed_tables
     from egrl.methods import find_method
 
     if "ablation" not in dict(typed_tables.leaves(find_method(method).config)):
@@ -107,8 +106,8 @@ def command(
     from egrl import api
     from egrl.core.stopping import Interrupted
     from egrl.problems import find_problem
-    from egrl.runs import again, summary
     from egrl.runs import resume as resuming
+    from egrl.runs import summary
 
     if resume:
         resuming.check_only({"config": config_file, "ablation": ablation})
@@ -118,7 +117,7 @@ def command(
                 f"--preset {preset}: expected no --config, which has every setting, found {config_file}"
             )
         given = {name: value for name, value in options.items() if value is not None}
-        options, settings = again.options_of_file(config_file, given, settings)
+        options, settings = resuming.options_of_file(config_file, given, settings)
     workload = options.pop("workload") or ""
     if ablation is not None and not resume:
         method = options.get("method") or find_problem(options.get("problem") or RunOptions.problem).method

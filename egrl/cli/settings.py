@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from typing_extensions import Doc
+from egrl.core.typed_tables import meaning
 
 BOUNDS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 
@@ -42,7 +42,7 @@ def known(given: Any, prefix: str) -> Iterator[Known]:
         if dataclasses.is_dataclass(value):
             yield from known(value, key)
         else:
-            yield Known(key, value, _allowed(hints[entry.name]), _meaning(hints[entry.name]))
+            yield Known(key, value, _allowed(hints[entry.name]), meaning(hints[entry.name]))
 
 
 def table(settings: Sequence[Known]) -> list[str]:
@@ -68,9 +68,3 @@ def _allowed(hint: Any) -> str:
     if get_origin(hint) is Literal:
         return " | ".join(map(str, get_args(hint)))
     return "true | false" if hint is bool else ""
-
-
-def _meaning(hint: Any) -> str:
-    """What the `Doc` of an annotation says, "" where it has none."""
-    said = (each.documentation for each in getattr(hint, "__metadata__", ()) if isinstance(each, Doc))
-    return next(said, "")

@@ -56,8 +56,7 @@ def plan(
     """What is to be run. InputError where an option is wrong or the folder holds runs of another configuration."""
     from egrl.methods import find_method
     from egrl.problems import find_problem
-    from egrl.runs.config import RunOptions
-    from egrl.runs.resolve import resolve
+    from egrl.runs.config import RunOptions, resolve
 
     for setting in options["settings"]:
         _settings_of(methods, methods[0], setting)

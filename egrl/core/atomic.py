@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from egrl.core.failure import RunFailure
 from workloads.atomic import replace_file
+from workloads.errors import InputError
 
 
 def disk_failure(path: Path, error: OSError) -> RunFailure:
     """The one-line failure of a write that the disk refused."""
     return RunFailure(f"cannot write {path}: {error.strerror or error}; what was saved before is still good")
+
+
+def unwritable(what: str, path: Path, error: OSError) -> InputError | RunFailure:
+    """A full disk is a failure; anything else that keeps a folder from being made is the user's to mend."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return disk_failure(path, error)
+    return InputError(f"{what}: expected a folder that can be written: {error.strerror}")
 
 
 def write(path: Path, data: bytes | str) -> None:

@@ -21,7 +21,7 @@ from egrl.core.executor import Executor
 from egrl.core.keys import EVALUATION, run_keys
 from egrl.core.method import Context, Method
 from egrl.core.proposals import START, Proposals, proposals
-from hwsim.problem import Evaluation
+from hwsim.problem import Evaluation, Keys
 from workloads.errors import InputError
 
 WAIT_S = 0.2
@@ -80,15 +80,17 @@ class Flow:
         context: Context,
         last: int | None,
         pending: Sequence[dict[str, Any]] = (),
+        archive: Archive | _Reread | None = None,
     ) -> None:
         """Submit what is `pending`, of the checkpoint from which method and archive were restored.
 
-        `last`: never submit this ticket or a later one (None: no such end).
+        `last`: never submit this ticket or a later one (None: no such end). `archive`: by default the context's.
         """
         self._method, self._executor, self._context, self._last = method, executor, context, last
+        self._archive = context.archive if archive is None else archive
         self._starts = _starts(context)
         self._open: deque[_Batch] = deque()
-        self._asked = len(context.archive)
+        self._asked = len(self._archive)
         self._measured: dict[int, tuple[Proposals, Evaluation]] = {}
         self._under_way = 0
         self.finished = self.halted = False
@@ -98,10 +100,6 @@ class Flow:
             self._reopen(tree)
         for start in self._starts[self._asked :]:
             self._begin(start)
-
-    @property
-    def _archive(self) -> Archive:
-        return self._context.archive
 
     @property
     def submitted(self) -> int:
@@ -241,10 +239,45 @@ def _starts(context: Context) -> list[Proposals]:
     ]
 
 
+class _Reread:
+    """An archive that is read again from its first evaluation, as the archive and the executor of a flow.
+
+    What it holds counts as measured as soon as it is submitted, and as archived as soon as the flow takes it.
+    """
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive, self._taken = archive, 0
+        self._ready: list[tuple[Proposals, Evaluation]] = []
+
+    def __len__(self) -> int:
+        return self._taken
+
+    def append(self, part: Proposals, evaluation: Evaluation) -> None:
+        self._taken += len(part)
+
+    def evaluation(self, ticket: int) -> Evaluation:
+        return self._archive.evaluation(ticket)
+
+    def submit(self, part: Proposals, key: Keys) -> None:
+        self._ready.append(
+            (part, Evaluation.concatenate([self.evaluation(t) for t in part.tickets.tolist()]))
+        )
+
+    def ready(self, timeout_s: float) -> list[tuple[Proposals, Evaluation]]:
+        results, self._ready = self._ready, []
+        return results
+
+    def rest(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        return
+
+
 def replay(method: Method, context: Context) -> list[dict[str, Any]]:
     """Bring a new method without a state to where the archive ends; returns the batches that are open then.
 
-    It is asked again, and told what is archived. Raises InputError where the archive has let the first of that go.
+    It is asked again, and gets what is archived. InputError if the archive has let the first of that go.
     """
     archive = context.archive
     if len(archive) > archive.window:
@@ -252,27 +285,13 @@ def replay(method: Method, context: Context) -> list[dict[str, Any]]:
             f"--resume: expected at most {archive.window} evaluations, from which this method is brought back,"
             f" found {len(archive)}"
         )
-    for start in _starts(context)[: len(archive)]:
-        method.tell(start, archive.evaluation(int(start.tickets[0])))
-    asked, finished = min(len(archive), len(_starts(context))), False
-    waiting: deque[_Batch] = deque()
-    while True:
-        while waiting and waiting[0].whole and (finished or len(waiting) > method.ahead):
-            waiting.popleft().tell(method)
-        told_all = not (waiting and waiting[0].whole)
-        if finished or len(waiting) > method.ahead or (asked >= len(archive) and told_all):
-            return [batch.tree() for batch in waiting]
-        batch = method.ask()
-        if batch is None:
-            finished = True
-        elif len(batch):
-            known = waiting[0].first if waiting else asked
-            waiting.append(_Batch(batch.numbered(asked, known), asked))
-            asked += len(batch)
-            waiting[-1].archived = _archived(archive, waiting[-1])
-            method.learn()
+    known = _Reread(archive)
+    flow = Flow(method, known, context, len(archive), archive=known)
+    while not flow.over:
+        flow.advance(len(archive))
+    return flow.pending()
 
 
-def _archived(archive: Archive, batch: _Batch) -> list[Evaluation]:
+def _archived(archive: Archive | _Reread, batch: _Batch) -> list[Evaluation]:
     """What the archive holds of a batch."""
     return [archive.evaluation(ticket) for ticket in range(batch.first, min(batch.end, len(archive)))]

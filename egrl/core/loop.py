@@ -10,15 +10,16 @@ order of calls.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from egrl.core import plugins
 from egrl.core.alike import unlike
 from egrl.core.budget import Budget
 from egrl.core.executor import Confirms, Executor
 from egrl.core.failure import RunFailure
 from egrl.core.flow import Flow, replay
-from egrl.core.log import LOG, NAMES, ROW
+from egrl.core.log import LogRows
 from egrl.core.method import Context, Method
 from egrl.core.recorder import Observer, Recorder, policy_is_due
 from egrl.core.state import (
@@ -44,7 +45,7 @@ def search(
     budget: Budget,
     recorder: Recorder,
     *,
-    observer: Observer,
+    observers: Sequence[Observer] = (),
     state: SearchState | None = None,
     stop: Callable[[], bool] = lambda: False,
     checkpoint_seconds: float = 20.0,
@@ -54,7 +55,7 @@ def search(
     `method` was built from `context`; `state` goes on from a checkpoint (see `resume`). A checkpoint is taken first,
     about every `checkpoint_seconds`, and last. Returns the state reached; its `generation` counts whole generations.
     """
-    loop = Loop(method, context, executor, budget, recorder, observer, state, checkpoint_seconds)
+    loop = Loop(method, context, executor, budget, recorder, observers, state, checkpoint_seconds)
     while not loop.over:
         loop.turn()
         if stop():
@@ -77,14 +78,14 @@ class Loop:
         executor: Executor,
         budget: Budget,
         recorder: Recorder,
-        observer: Observer,
+        observers: Sequence[Observer] = (),
         state: SearchState | None = None,
         checkpoint_seconds: float = 20.0,
     ) -> None:
         """As `search`."""
         self.state = state or SearchState(champions=[None] * len(context.problems))
         self._method, self._context, self._budget = method, context, budget
-        self._recorder, self._observer, self._executor = recorder, observer, executor
+        self._recorder, self._observers, self._executor = recorder, observers, executor
         self.flow = Flow(method, executor, context, budget.evaluations, self.state.pending)
         self._fingerprints = [problem.fingerprint() for problem in context.problems]
         self._before, self._started = self.state.seconds, clock()
@@ -105,10 +106,12 @@ class Loop:
         """Ask, take results or tell; write what is due, and halt where the time is spent."""
         state, archive = self.state, self._context.archive
         boundary = (state.generation + 1) * self._budget.generation_evals
-        self._observer.phase(self._method.phase)
+        for observer in self._observers:
+            observer.phase(self._method.phase)
         for part, evaluation in self.flow.advance(boundary):
             crown(state, part, evaluation)
-            self._observer.evaluations(len(archive), best_speedup(self.named()))
+            for observer in self._observers:
+                observer.evaluations(len(archive), best_speedup(self.named()))
         now = time.monotonic()
         state.seconds = self._before + clock() - self._started
         state.model_calls, state.model_seconds = (
@@ -180,14 +183,10 @@ class Loop:
         row = metrics_row(generation, self.named(), archive, first, self._method)
         if isinstance(self._executor, Confirms):
             row |= self._executor.confirm(generation, archive)
-        self._recorder.append_metrics(row)
-        self._observer.generation(row)
         names = ", ".join(problem.about.workload for problem in self._context.problems)
-        LOG.info(
-            "%s: generation %d, %d evaluations, %.1f s, best %.4fx",
-            names, generation, row["evaluations"], row["seconds"], row["best_speedup"],
-            extra={ROW: row, NAMES: names},
-        )  # fmt: skip
+        rows: Sequence[Recorder | Observer] = (self._recorder, *self._observers, LogRows(names))
+        for each in rows:
+            each.generation(row)
 
     def _write_policy(self, generation: int) -> None:
         if policy := self._method.policy():
@@ -199,7 +198,8 @@ def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:
 
     A method without state is replayed through the archive.
 
-    Raises InputError as `RunFolder.restore` does, and where the checkpoint holds what no run leaves.
+    Raises InputError as `RunFolder.restore` does, and if the checkpoint holds what no run leaves. What code from
+    outside the package raises goes through as it is.
     """
     try:
         tree = recorder.restore(context.archive, [problem.fingerprint() for problem in context.problems])
@@ -215,6 +215,8 @@ def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:
     except (InputError, RunFailure):
         raise
     except IMPOSSIBLE as error:
+        if plugins.ran_outside(error):  # a mistake in someone else's method, whose author needs the traceback
+            raise
         raise InputError(
             f"the checkpoint: expected what a run leaves, found other content: {error}"
         ) from error

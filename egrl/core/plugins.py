@@ -180,6 +180,9 @@ def _load(kind: Kind, entry: EntryPoint) -> Outside:
 
 # ---- importing
 
+_OUTSIDE: set[str] = set()
+"""Top-level packages and modules that plug-ins and MODULE:NAME were imported from."""
+
 
 def _imported(reference: str, where: str) -> Any:
     """What MODULE:NAME names. InputError where it is not there, or its module fails."""
@@ -187,6 +190,7 @@ def _imported(reference: str, where: str) -> Any:
     importlib.invalidate_caches()
     try:
         module = importlib.import_module(name)
+        _OUTSIDE.add(name.partition(".")[0])
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise InputError(f"{where}: {_place(error)}: {error}") from error
@@ -200,6 +204,12 @@ def _imported(reference: str, where: str) -> Any:
         hint = f"; did you mean {', '.join(near)}?" if near else ""
         file = getattr(module, "__file__", None) or name
         raise InputError(f"{where}: expected {attribute} in {_shown(file)}, found none{hint}") from error
+
+
+def ran_outside(error: BaseException) -> bool:
+    """Whether code of a plug-in, or of a MODULE:NAME, was running when an error was raised."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(str(frame.f_globals.get("__name__")).partition(".")[0] in _OUTSIDE for frame in frames)
 
 
 def failed(where: str, error: BaseException) -> InputError:

@@ -1,6 +1,4 @@
-"""Who keeps what a search finds, and who is told of it: the contracts between the loop and whatever stands around
-it.
-"""
+"""The recorder, which keeps what a search finds, and observers, which learn how it goes on."""
 
 from __future__ import annotations
 
@@ -31,8 +29,8 @@ class Recorder(Protocol):
 
     policy_every: int
 
-    def append_metrics(self, row: Mapping[str, Any]) -> None:
-        """Keep the metrics of a generation."""
+    def generation(self, row: Mapping[str, Any]) -> None:
+        """Keep the row of metrics of a generation."""
 
     def save(
         self,
@@ -64,7 +62,7 @@ class Memory:
         self.rows: list[Mapping[str, Any]] = []
         self.policy: StoredPolicy | None = None
 
-    def append_metrics(self, row: Mapping[str, Any]) -> None:
+    def generation(self, row: Mapping[str, Any]) -> None:
         """Keep the row."""
         self.rows.append(dict(row))
 
@@ -86,8 +84,11 @@ class Memory:
         self.policy = policy
 
 
-class Observer(Protocol):
-    """Is told how a search goes on."""
+class Observer:
+    """Learns how a search goes on; each kind of news is ignored unless a subclass takes it.
+
+    Rows of metrics leave the loop through observers alone, the recorder being the first of them.
+    """
 
     def phase(self, text: str) -> None:
         """What the method does now, where that takes long; "" where there is nothing to say."""
@@ -95,5 +96,5 @@ class Observer(Protocol):
     def evaluations(self, count: int, best_speedup: float) -> None:
         """So many evaluations have been made; the best speedup is 0 until something is valid."""
 
-    def generation(self, row: dict[str, Any]) -> None:
+    def generation(self, row: Mapping[str, Any]) -> None:
         """A generation is over; its row of metrics."""

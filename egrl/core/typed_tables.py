@@ -10,6 +10,8 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar, get_type_hints
 
+from typing_extensions import Doc
+
 from workloads.errors import InputError
 from workloads.nearest import hint
 
@@ -17,6 +19,16 @@ TABLES = ("problem", "method", "evaluator")
 """The tables that `--set` reaches."""
 MOST_LISTED = 4
 """Keys that a message lists."""
+FLAGS = "--"
+"""Where a value is from, if each key is a flag: messages name `--generation-evals`."""
+LIMITS = {
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "at most {le}",
+    "less_than": "less than {lt}",
+    "predicate_failed": "printable UTF-8",
+}
+"""Kind of a limit -> what messages say is expected; `str.isprintable` is the one predicate that settings have."""
 T = TypeVar("T")
 
 
@@ -88,9 +100,26 @@ def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(str(part) for part in first["loc"]) or (key if len(hints) else "")
-        message = first["msg"].removeprefix("Value error, ").replace("Input should be ", "expected ", 1)
+        if first["type"] in LIMITS:
+            message = "expected " + LIMITS[first["type"]].format(**first.get("ctx", {}))
+        else:
+            message = first["msg"].removeprefix("Value error, ").replace("Input should be ", "expected ", 1)
         found = "" if first["type"] == "value_error" else f", found {_short(first['input'])}"
-        raise InputError(f"{where}: {location}: {message}{found}") from error
+        named = FLAGS + location.replace("_", "-") if where == FLAGS else f"{where}: {location}"
+        raise InputError(f"{named}: {message}{found}") from error
+
+
+def meaning(hint: Any) -> str:
+    """What the `Doc` of an annotation says; "" if it has none."""
+    return next(
+        (each.documentation for each in getattr(hint, "__metadata__", ()) if isinstance(each, Doc)), ""
+    )
+
+
+def meanings(kind: type) -> dict[str, str]:
+    """Field of a dataclass -> what its `Doc` says."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {entry.name: meaning(hints[entry.name]) for entry in dataclasses.fields(kind)}
 
 
 def _short(value: Any) -> str:

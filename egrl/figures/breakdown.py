@@ -16,7 +16,8 @@ from analysis.breakdown import Inference, breakdown, breakdown_figure
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import fastest
 from egrl.runs.past import PastRun
-from hwsim.capabilities import HasExplanation
+from hwsim.capabilities import explainer
+from hwsim.explanation import OpTimes
 from workloads.errors import InputError
 
 
@@ -27,11 +28,12 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     """
     shown = fastest(runs)
     problem = shown.run.problem
-    if not isinstance(problem, HasExplanation):
+    explain = explainer(problem, OpTimes)
+    if explain is None:
         raise InputError(
             f"plot breakdown: expected a problem that can say where its costs come from, found {problem.about.name!r}"
         )
-    explained = {name: problem.explain(mapping).ops for name, mapping in shown.mappings().items()}
+    explained = {name: explain(mapping).ops for name, mapping in shown.mappings().items()}
     before, after = (
         Inference(name, np.array([op.duration_s for op in ops]), tuple(op.bound_by for op in ops))
         for name, ops in explained.items()

@@ -17,7 +17,8 @@ from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import fastest
 from egrl.runs.allocation import PackedMemory, allocate
 from egrl.runs.past import PastRun
-from hwsim.capabilities import HasLifetimes, HasPartition
+from hwsim.capabilities import HasLifetimes, explainer
+from hwsim.explanation import Partition
 from hwsim.mmap.problem import MmapProblem
 from hwsim.problem import Problem
 from workloads.errors import InputError
@@ -35,7 +36,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     """
     if isinstance(runs[0].problem, MmapProblem):
         return memory_map.draw(runs)
-    if isinstance(runs[0].problem, HasPartition):
+    if explainer(runs[0].problem, Partition):
         return partition.draw(runs)
     shown = fastest(runs)
     problem = shown.run.problem

@@ -14,8 +14,9 @@ from analysis.partition import Split, shares, shares_figure, split_figure
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import Fastest, fastest
 from egrl.runs.past import PastRun
-from hwsim.capabilities import HasPartition
-from hwsim.problem import Mapping16
+from hwsim.capabilities import explainer
+from hwsim.explanation import Partition
+from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 
 
@@ -26,7 +27,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     """
     shown = fastest(runs)
     problem = shown.run.problem
-    if not isinstance(problem, HasPartition):
+    if not explainer(problem, Partition):
         raise InputError(
             f"plot partition: expected a problem that splits a network over chips (mcm), found {problem.about.name!r}"
         )
@@ -38,14 +39,14 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     return Drawing(split_figure(splits, shown.title), plain(numbers), shown.remarks)
 
 
-def draw_shares(shown: Fastest, problem: HasPartition) -> Drawing:
+def draw_shares(shown: Fastest, problem: Problem) -> Drawing:
     """What of chips, links and SRAM the baseline's partition and the best use."""
     splits = splits_of(shown, problem)
     numbers = {**shown.numbers, "partitions": [{"label": s.label, **shares(s)} for s in splits]}
     return Drawing(shares_figure(splits, shown.title), plain(numbers), shown.remarks)
 
 
-def splits_of(shown: Fastest, problem: HasPartition) -> list[Split]:
+def splits_of(shown: Fastest, problem: Problem) -> list[Split]:
     """The baseline's partition and the best one of a run."""
     mappings, about = shown.mappings(), shown.run.problem.about
     return [
@@ -54,8 +55,10 @@ def splits_of(shown: Fastest, problem: HasPartition) -> list[Split]:
     ]
 
 
-def _split(problem: HasPartition, mapping: Mapping16, label: str, unit: str) -> Split:
-    found = problem.partition(mapping)
+def _split(problem: Problem, mapping: Mapping16, label: str, unit: str) -> Split:
+    explain = explainer(problem, Partition)
+    assert explain is not None
+    found = explain(mapping)
     columns = {
         name: np.array([getattr(chip, name) for chip in found.chips])
         for name in ("link_s", "nodes", "weight_bytes", "peak_bytes")

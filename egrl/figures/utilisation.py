@@ -22,7 +22,8 @@ from egrl.figures.drawing import Drawing, plain
 from egrl.figures.partition import draw_shares
 from egrl.figures.repetitions import fastest
 from egrl.runs.past import PastRun
-from hwsim.capabilities import HasExplanation, HasOccupancy, HasPartition, Occupancy
+from hwsim.capabilities import HasOccupancy, Occupancy, explainer
+from hwsim.explanation import OpTimes, Partition
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 
@@ -39,7 +40,7 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     """
     shown = fastest(runs)
     problem = shown.run.problem
-    if isinstance(problem, HasPartition):
+    if explainer(problem, Partition):
         return draw_shares(shown, problem)
     if not isinstance(problem, HasOccupancy):
         raise InputError(
@@ -82,6 +83,7 @@ def _schedule(problem: Problem, mapping: Mapping16, held: Occupancy, name: str) 
 
 def _ends_s(problem: Problem, mapping: Mapping16) -> NDArray[np.float64] | None:
     """When each step ends, float64 [T], where steps are the ops that the problem explains; else None."""
-    if not isinstance(problem, HasExplanation) or problem.about.step != OP:
+    explain = explainer(problem, OpTimes)
+    if explain is None or problem.about.step != OP:
         return None
-    return np.cumsum([op.duration_s for op in problem.explain(mapping).ops])
+    return np.cumsum([op.duration_s for op in explain(mapping).ops])

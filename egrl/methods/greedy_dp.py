@@ -16,8 +16,8 @@ Deviations:
 - A pass that brings nothing ends the walk, since the next one would measure the same maps again: a new walk begins
   at a mapping drawn uniformly at random. With neighbours a pass measures new maps, and the walk goes on.
 
-A problem whose plans are made of plans for parts (`HasParts`: `fft`) gets dynamic programming over the parts instead,
-`egrl/methods/parts_dp.py`.
+A problem whose plans are made of plans for parts (`RuledDerivation`: `fft`) gets dynamic programming over the
+parts instead, `egrl/methods/parts_dp.py`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition, serves_all
 from egrl.methods.moves import moves_of
 from egrl.methods.parts_dp import PartsDp
-from hwsim.capabilities import HasParts
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.problem import Evaluation, Mapping16, Problem
+from hwsim.stepwise import HasDerivation, RuledDerivation
 from population.moves import MovesConfig
 
 
@@ -178,8 +178,8 @@ class GreedyDp(Method):
 def build(context: Context, config: GreedyDpConfig) -> Method:
     """The method for the problem."""
     problem = context.problems[0]
-    if isinstance(problem, HasParts):
-        return PartsDp(context, problem, config.keep, config.parallel)
+    if isinstance(problem, HasDerivation) and isinstance(problem.derivation, RuledDerivation):
+        return PartsDp(context, problem.derivation, config.keep, config.parallel)
     return GreedyDp(context, config)
 
 

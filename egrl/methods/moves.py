@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.capabilities import CanMove, HasObservation, pipeline_of
+from hwsim.capabilities import CanMove, HasObservation
 from hwsim.problem import Problem
 from population.moves import Moves, MovesConfig
 from workloads.colours import LARGE, alike
@@ -20,7 +20,9 @@ def moves_of(problem: Problem, config: MovesConfig) -> Moves:
     where it has one, and in a large network which ops are alike."""
     space, own = problem.space, problem.move if isinstance(problem, CanMove) else None
     classes = classes_of(problem) if len(space.nodes) > LARGE else None
-    return Moves(space.num_choices, space.live, config, space.size_bytes, pipeline_of(problem), own, classes)
+    return Moves(
+        space.num_choices, space.live, config, space.size_bytes, problem.space.pipeline, own, classes
+    )
 
 
 def classes_of(problem: Problem) -> NDArray[np.int64] | None:

@@ -3,7 +3,7 @@
 Source: the search that TAG (de Mesmay et al., ICML 2009) is held against ("DP"), as in FFTW's planner (Frigo and
 Johnson, 2005): the plan of a part is made of the best plans of its parts.
 
-A pass measures the plans of each part (`HasParts` of hwsim/capabilities.py) in turn and keeps the `keep` best of
+A pass measures the plans of each part (`RuledDerivation` of hwsim/stepwise.py) in turn and keeps the `keep` best of
 each; the last part is the whole problem. The best part need not make the best whole, which is what other searches
 can gain.
 
@@ -19,8 +19,8 @@ import numpy as np
 
 from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
-from hwsim.capabilities import HasParts
 from hwsim.problem import Evaluation, Mapping16
+from hwsim.stepwise import RuledDerivation
 
 MOST_KEPT = 1 << 20
 """Passes end when all plans are measured, or at the latest here."""
@@ -29,10 +29,10 @@ MOST_KEPT = 1 << 20
 class PartsDp(Method):
     """The search for one problem, up to `parallel` plans of a part at a time. It is brought back by what was told."""
 
-    def __init__(self, context: Context, problem: HasParts, keep: int, parallel: int) -> None:
-        self._problem, self._keep, self._parallel = problem, keep, parallel
+    def __init__(self, context: Context, derivation: RuledDerivation, keep: int, parallel: int) -> None:
+        self._derivation, self._keep, self._parallel = derivation, keep, parallel
         self._rng = context.generator("parts-dp 0")
-        self._parts = tuple(problem.parts)
+        self._parts = tuple(derivation.order)
         self._known: dict[bytes, float] = {}
         self._kept: dict[int, list[Mapping16]] = {}
         self._plans: list[Mapping16] = []
@@ -63,7 +63,7 @@ class PartsDp(Method):
                 return False
             self._keep, self._at, self._grew, self._pass = 2 * self._keep, -1, False, self._pass + 1
         self._at += 1
-        self._plans = list(self._problem.composed(self._parts[self._at], self._kept))
+        self._plans = list(self._derivation.composed(self._parts[self._at], self._kept))
         fresh = [plan for plan in self._plans if plan.tobytes() not in self._known]
         self._grew |= bool(fresh)
         self._to_measure = [fresh[number] for number in self._rng.permutation(len(fresh))]

@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 
 from egrl.runs.units import cost_text
-from hwsim.capabilities import HasExplanation, HasPartition
-from hwsim.explanation import Explanation, Partition
+from hwsim.capabilities import explainer
+from hwsim.explanation import OpTimes, Partition
 from hwsim.problem import Mapping16, Problem
 from hwsim.sections import Bars, Cell, Section, Table
 
@@ -25,17 +25,17 @@ def gained(problem: Problem, best: Mapping16) -> list[Section]:
     """Where the cost went: by what bounds the ops, or by chips and links; then what moved, where choices are places."""
     before, rival = problem.baseline.mapping, problem.about.rival
     found: list[Section] = []
-    if isinstance(problem, HasExplanation):
-        explained = problem.explain(before), problem.explain(best)
+    if explain := explainer(problem, OpTimes):
+        explained = explain(before), explain(best)
         found += [_gains(problem, *explained, best), *_parts(*explained, rival), _causes(*explained, rival)]
-    if isinstance(problem, HasPartition):
-        found += _chips(problem.partition(before), problem.partition(best), rival)
-    if problem.about.place and not isinstance(problem, HasPartition) and (before != best).any():
+    if split := explainer(problem, Partition):
+        found += _chips(split(before), split(best), rival)
+    elif problem.about.place and (before != best).any():
         found.append(_moves(problem, best))
     return found
 
 
-def _gains(problem: Problem, before: Explanation, after: Explanation, best: Mapping16) -> Table:
+def _gains(problem: Problem, before: OpTimes, after: OpTimes, best: Mapping16) -> Table:
     """Gain and loss of ops, by what happened to their own tensors; the rows add up to the difference."""
     rival = problem.about.rival
     groups: dict[tuple[str, ...], list[int]] = {}
@@ -80,7 +80,7 @@ def _gains(problem: Problem, before: Explanation, after: Explanation, best: Mapp
     return Table(GAINED, says, columns, rows)
 
 
-def _parts(before: Explanation, after: Explanation, rival: str) -> list[Table]:
+def _parts(before: OpTimes, after: OpTimes, rival: str) -> list[Table]:
     """Gain of each part of the network, by the first words of the ops' names; nothing where names tell of no parts."""
     words = [re.split(r"[./]", op.name.strip("/")) for op in after.ops]
     found: list[Table] = []
@@ -122,7 +122,7 @@ def _moved(problem: Problem, node: int, best: Mapping16) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _causes(before: Explanation, after: Explanation, rival: str) -> Bars:
+def _causes(before: OpTimes, after: OpTimes, rival: str) -> Bars:
     names = sorted(
         {*before.seconds_bound_by, *after.seconds_bound_by},
         key=lambda name: -before.seconds_bound_by.get(name, 0.0),
@@ -195,13 +195,13 @@ def _moves(problem: Problem, best: Mapping16) -> Table:
 def nodes(problem: Problem, best: Mapping16) -> Table:
     """One row per node: its choices before and after; with an explanation its bytes, its time and what bounds it."""
     space, before, rival = problem.space, problem.baseline.mapping, problem.about.rival
-    ops = problem.about.step == "op" or isinstance(problem, HasPartition)
+    ops = problem.about.step == "op" or explainer(problem, Partition) is not None
     columns = [("#", ""), ("op" if ops else "node", "")]
     for head in space.heads:
         columns += [(f"{head}, {rival}", ""), (f"{head}, {BEST}", ""), (f"{head}, size", "B")]
     explained = None
-    if isinstance(problem, HasExplanation):
-        explained = [problem.explain(each).ops for each in (before, best)]
+    if explain := explainer(problem, OpTimes):
+        explained = [explain(each).ops for each in (before, best)]
         columns += [(f"time, {rival}", "s"), (f"time, {BEST}", "s"), ("gain", "s")]
         columns += [(f"bound by, {rival}", ""), (f"bound by, {BEST}", ""), ("bytes moved", "B")]
     rows: list[list[Cell]] = []

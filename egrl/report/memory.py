@@ -6,7 +6,8 @@ import numpy as np
 
 from egrl.report.changes import BEST
 from egrl.runs.allocation import PackedMemory, allocate
-from hwsim.capabilities import HasExplanation, HasLifetimes, HasOccupancy
+from hwsim.capabilities import HasLifetimes, HasOccupancy, explainer
+from hwsim.explanation import OpTimes
 from hwsim.problem import Mapping16, Problem
 from hwsim.sections import Box, Line, Lines, MemoryMap, MemoryMaps, Section
 
@@ -25,7 +26,7 @@ def memory(problem: Problem, best: Mapping16) -> list[Section]:
             "A box is a tensor in a memory: how long it is needed, and at which address. The addresses are those that"
             " `egrl allocate` gives in a second; an empty memory is left out."
         )
-        timed = isinstance(problem, HasExplanation)
+        timed = explainer(problem, OpTimes) is not None
         shown = [each for each in maps if any(other.memory == each.memory and other.boxes for other in maps)]
         return [MemoryMaps("Memory over time", says, shown, "s" if timed else "", problem.about.step)]
     if isinstance(problem, HasOccupancy):
@@ -35,8 +36,8 @@ def memory(problem: Problem, best: Mapping16) -> list[Section]:
 
 def edges(problem: Problem, mapping: Mapping16, steps: int) -> list[float]:
     """[T + 1], when steps begin and the last ends: in seconds where the problem explains them, else their numbers."""
-    if isinstance(problem, HasExplanation):
-        durations = [op.duration_s for op in problem.explain(mapping).ops]
+    if explain := explainer(problem, OpTimes):
+        durations = [op.duration_s for op in explain(mapping).ops]
         return np.concatenate([[0.0], np.cumsum(durations)]).tolist()
     return [float(step) for step in range(steps + 1)]
 

@@ -16,7 +16,7 @@ from egrl.runs.past import PastRun
 from egrl.runs.summary import distance
 from egrl.runs.units import SECONDS, cost_text
 from egrl.runs.words import about_of, verdict
-from hwsim.capabilities import HasParts, HasPlacement
+from hwsim.capabilities import HasPlacement
 from hwsim.sections import Bars, Cell, HasSections, Section, Table
 from workloads.text import unit_for
 
@@ -53,7 +53,7 @@ def sections(run: PastRun) -> list[Section]:
         if isinstance(problem, HasSections):
             found += problem.sections(best)
         found += memory(problem, best)
-        if not isinstance(problem, HasPlacement | HasParts):  # their choices are moves and rules, no places
+        if problem.about.alike and not isinstance(problem, HasPlacement):  # else choices are rules or moves
             found.append(nodes(problem, best))
     found += [*searching(run), *settings(run)]
     return [*found, glossary(about_of(run.summary), found)]

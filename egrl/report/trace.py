@@ -15,8 +15,8 @@ from typing import Any
 from egrl.report.changes import BEST
 from egrl.report.memory import memory
 from egrl.runs.past import PastRun
-from hwsim.capabilities import HasExplanation
-from hwsim.explanation import OpTime
+from hwsim.capabilities import explainer
+from hwsim.explanation import OpTime, OpTimes
 from hwsim.sections import Box, HasSections, MemoryMap, MemoryMaps
 from workloads.errors import InputError
 
@@ -42,8 +42,8 @@ def trace(run: PastRun) -> dict[str, Any]:
     maps = [(each, section) for section in found for each in section.maps if each.label == BEST]
     begins = _microseconds(maps[0][0].edges, maps[0][1].unit)
     events = _named(STEPS, f"{maps[0][1].step}s", {1: "in order"})
-    if isinstance(problem, HasExplanation):
-        events += [_op(op) for op in problem.explain(best).ops]
+    if explain := explainer(problem, OpTimes):
+        events += [_op(op) for op in explain(best).ops]
     else:
         step = maps[0][1].step
         events += [

@@ -1,75 +1,89 @@
-"""A run that is prepared, from its first evaluation to its summary: in a run folder, or in memory."""
+"""A run that is prepared, from its first evaluation to its result: in a run folder, or in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from egrl.core import loop
-from egrl.core.archive import Archive
 from egrl.core.budget import Budget
-from egrl.core.recorder import Observer, Recorder
+from egrl.core.recorder import Memory, Observer, Recorder
 from egrl.core.state import SearchState
-from egrl.core.stopping import HINT, StopSignal
+from egrl.core.stopping import HINT, Interrupted, StopSignal
 from egrl.measure import executors
+from egrl.measure import records as measurements
 from egrl.measure.confirming import ConfirmingBoards
-from egrl.runs import progress, summary
+from egrl.runs import checkpoint, progress, summary
 from egrl.runs.champion import name_the_best, race_the_best
-from egrl.runs.config import RunConfig
-from egrl.runs.prepare import Prepared
-from hwsim.problem import Mapping16, Problem
+from egrl.runs.result import Result
+from egrl.runs.resume import code_flags, nothing_left
+from egrl.runs.run import Run
+from hwsim.problem import Mapping16
 
 if TYPE_CHECKING:
     from egrl.measure.board_executor import BoardExecutor
 
 OnGeneration = Callable[[Mapping[str, Any]], Any]
-"""Is told the row of metrics of each generation; what it returns, if true, stops the run."""
+"""Gets the row of metrics of each generation; the run stops if it returns something true."""
 
 
-@dataclass(frozen=True)
-class Conducted:
-    """What a run came to.
+class _Asking(Observer):
+    """Calls `on_generation`, and knows whether that wants the run to stop."""
 
-    Attributes:
-        summary: what summary.json holds.
-        mapping: the best valid mapping int16 [N, H], or None.
-        complete: whether it did all it was asked to, or was stopped by `on_generation`.
-        state: how far it came.
-    """
+    def __init__(self, on_generation: OnGeneration | None) -> None:
+        self._call, self.stops = on_generation, False
 
-    summary: dict[str, Any]
-    mapping: Mapping16 | None
-    complete: bool
-    state: SearchState
-
-
-class _Told:
-    """An observer that also tells `on_generation`, and knows whether it wants the run to stop."""
-
-    def __init__(self, observer: Observer, on_generation: OnGeneration | None) -> None:
-        self._observer, self._tell = observer, on_generation
-        self.phase, self.evaluations = observer.phase, observer.evaluations
-        self.stops = False
-
-    def generation(self, row: dict[str, Any]) -> None:
-        self._observer.generation(row)
-        if self._tell is not None and self._tell(row):
+    def generation(self, row: Mapping[str, Any]) -> None:
+        if self._call is not None and self._call(row):
             self.stops = True
 
 
 def conduct(
-    resolved: RunConfig,
-    prepared: Prepared,
+    run: Run, boards: BoardExecutor | None, quiet: bool, on_generation: OnGeneration | None = None
+) -> Result:
+    """Search until the budget is spent or the user stops it, then conclude; the results go to the run folder.
+
+    Interrupted: the user stopped a run that has a folder. (A search in memory gives what it has found.)
+    """
+    memory = Memory()
+    if run.folder is None:
+        document, mapping, _ = _search(run, memory, boards, quiet, on_generation)
+        return Result(run.problem, document, mapping, None, memory.rows)
+    path, known, again = run.folder.path, len(run.context.archive), run.state is not None
+    flags = code_flags(run.config.run)
+    try:
+        document, mapping, over = _search(run, run.folder, boards, quiet, on_generation)
+        run.folder.write_results(document, run.problem, mapping)
+    except KeyboardInterrupt:
+        saved = checkpoint.listing(path / "checkpoint")
+        raise Interrupted(path, saved[-1][0] if saved else None, at_once=True, flags=flags) from None
+    if boards is not None and (usage := boards.usage()).failures:
+        progress.note(
+            f"the evaluator failed {usage.failures} times, {usage.restarts} starts among them; see"
+            f" {path / measurements.LOG}",
+            quiet,
+        )
+    assert run.state is not None
+    if not over:
+        raise Interrupted(path, run.state.generation, flags=flags)
+    if again and len(run.context.archive) == known:
+        progress.note(nothing_left(run.config.run, run.state.finished, path), quiet)
+    return Result(run.problem, document, mapping, path)
+
+
+def _search(
+    run: Run,
     recorder: Recorder,
-    state: SearchState | None,
     boards: BoardExecutor | None,
     quiet: bool,
-    on_generation: OnGeneration | None = None,
-) -> Conducted:
-    """Search until the budget is spent or the user stops it, then conclude. KeyboardInterrupt: the user ended it."""
-    options, context = resolved.run, prepared.context
-    problem, archive = context.problems[0], context.archive
+    on_generation: OnGeneration | None,
+) -> tuple[dict[str, Any], Mapping16 | None, bool]:
+    """Summary; best valid mapping int16 [N, H] or None; whether all was done, or `on_generation` ended it.
+
+    KeyboardInterrupt: the user ended it at once.
+    """
+    options, context = run.config.run, run.context
+    problem, archive = run.problem, context.archive
     budget = Budget.of(options.budget(), options.generation_evals)
     if boards is None:
         measure = executors.build([problem], options.workers, options.executor, options.ray_address)
@@ -82,40 +96,36 @@ def conduct(
     try:
         with (
             StopSignal("" if quiet else HINT) as stop,
-            progress.observer(title, budget, len(archive), quiet) as observer,
+            progress.observer(title, budget, len(archive), quiet) as bar,
         ):
-            told = _Told(observer, on_generation)
+            asking = _Asking(on_generation)
             reached = loop.search(
-                prepared.method,
+                run.method,
                 context,
                 measure,
                 budget,
                 recorder,
-                observer=told,
-                state=state,
-                stop=lambda: stop() or told.stops,
+                observers=(bar, asking),
+                state=run.state,
+                stop=lambda: stop() or asking.stops,
                 checkpoint_seconds=options.checkpoint_seconds,
             )
-            stopped = stop() or told.stops
+            stopped = stop() or asking.stops
+        run.state = reached
         complete = summary.is_complete(reached, budget, len(archive)) or (
             budget.seconds is not None and not stopped
         )
-        document, mapping = _conclude(resolved, problem, archive, reached, complete, boards, quiet)
+        document, mapping = _conclude(run, reached, complete, boards, quiet)
     finally:
         measure.close()
-    return Conducted(document, mapping, complete or told.stops, reached)
+    return document, mapping, complete or asking.stops
 
 
 def _conclude(
-    resolved: RunConfig,
-    problem: Problem,
-    archive: Archive,
-    reached: SearchState,
-    complete: bool,
-    boards: BoardExecutor | None,
-    quiet: bool,
+    run: Run, reached: SearchState, complete: bool, boards: BoardExecutor | None, quiet: bool
 ) -> tuple[dict[str, Any], Mapping16 | None]:
     """The summary and the best mapping int16 [N, H], its rivals having been measured again where costs are noisy."""
+    problem, archive, seconds = run.problem, run.context.archive, run.config.run.bound_seconds
     baseline_cost, table = None, None
     notes: tuple[str, ...] = ()
     with progress.note_if_slow("measuring the best again, in turn with the baseline", quiet):
@@ -127,6 +137,6 @@ def _conclude(
     for text in notes:
         progress.note(text, quiet)
     champion = reached.champions[0]
-    with progress.note_if_slow(f"proving a bound, {resolved.run.bound_seconds:g} s at most", quiet):
-        document = summary.summarise(resolved, problem, reached, archive, complete, baseline_cost, table)
+    with progress.note_if_slow(f"proving a bound, {seconds:g} s at most", quiet):
+        document = summary.summarise(run.config, problem, reached, archive, complete, baseline_cost, table)
     return document, None if champion is None else champion.mapping

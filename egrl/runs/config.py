@@ -1,24 +1,29 @@
-"""One typed configuration: the flags of `egrl run`, the keys of config.toml and the arguments of egrl.search.
+"""One typed configuration of a run: the flags of `egrl run`, the keys of config.toml and the options of `egrl.search`.
 
-`RunOptions` states each flag once (type, default, help). Problems and methods bring dataclasses of their own,
-the tables [problem] and [method], which `--set problem.key=value` reaches; a key of a nested table may be
-named alone where it is unique: `--set method.alpha=0.1`.
+`RunOptions` states each flag once: its type, limits, meaning and default. Problems and methods bring dataclasses of
+their own, the tables [problem] and [method], which `--set problem.key=value` reaches.
 """
 
 from __future__ import annotations
 
-import math
-import os
-import textwrap
-from dataclasses import dataclass, field, fields
-from typing import Any, TypedDict
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
+from annotated_types import Ge, Gt, Le, Predicate
+from typing_extensions import Doc
+
+from egrl.core import typed_tables
 from egrl.core.budget import BUDGETS, DEFAULT_GENERATIONS, GENERATION, Budget
 from egrl.core.keys import MOST_SEED
-from egrl.core.typed_tables import TABLES, plain_table
+from egrl.core.registry import MethodDefinition
 from egrl.measure.config import EvaluatorConfig
+from egrl.methods import find_method
 from egrl.problems import find_problem
-from workloads.errors import InputError
+from egrl.runs import requests
+from hwsim.problem import Problem
+from workloads.errors import InputError, Notice
 from workloads.files import parse_toml
 from workloads.nearest import one_of
 
@@ -27,18 +32,11 @@ EXECUTORS = ("local", "ray")
 MOST_WORKERS = 1024
 """Processes, or threads, of a run."""
 MOST_GENERATION = 10**9
-BUDGET_HELP = {
-    "gens": "stop after this many generations",
-    "evals": "stop after exactly this many evaluations",
-    "seconds": "start no measurement after this many seconds of searching",
-    "requests": "ask --evaluator at most so often, the baseline and naming the best included: --evals and settings"
-    " of the evaluator that fit",
-}
-"""What limits a search, for people."""
+DEFAULT_METHOD = "egrl"
+AUTO = "auto"
+"""The method that is chosen by what is searched."""
 
-
-def _flag(default: Any, help_: str) -> Any:
-    return field(default=default, metadata={"help": help_})
+PRINTABLE = Predicate(str.isprintable)
 
 
 @dataclass(frozen=True)
@@ -48,89 +46,98 @@ class RunOptions:
     A resolved run has evals instead of requests.
     """
 
-    workload: str = _flag(
-        "", "a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2; programs: .hlo, .json.xz)"
+    workload: Annotated[
+        str,
+        PRINTABLE,
+        Doc("a workload of `egrl list workloads`, or a file (.json, .onnx, .pt2; programs: .hlo, .json.xz)"),
+    ] = ""
+    problem: Annotated[str, Doc("what a mapping costs; see `egrl list problems`, or MODULE:NAME")] = "nnpi"
+    method: Annotated[
+        str,
+        Doc(
+            "how to search: auto, MODULE:NAME, or of `egrl list methods` [the problem's own: egrl; mmap: revise; fft:"
+            " tag; shard: exact]"
+        ),
+    ] = ""
+    chip: Annotated[
+        str, PRINTABLE, Doc("a chip of `egrl list chips`, or a chip file (.toml); default: the problem's own")
+    ] = ""
+    gens: Annotated[int | None, Doc(f"stop after this many generations (default {DEFAULT_GENERATIONS})")] = (
+        None
     )
-    problem: str = _flag("nnpi", "what a mapping costs; see `egrl list problems`, or MODULE:NAME")
-    method: str = _flag(
-        "",
-        "how to search: auto, MODULE:NAME, or of `egrl list methods` [the problem's own: egrl; mmap: revise; fft: tag;"
-        " shard: exact]",
-    )
-    chip: str = _flag("", "a chip of `egrl list chips`, or a chip file (.toml); default: the problem's own")
-    gens: int | None = _flag(None, f"{BUDGET_HELP['gens']} (default {DEFAULT_GENERATIONS})")
-    evals: int | None = _flag(None, BUDGET_HELP["evals"])
-    seconds: float | None = _flag(None, BUDGET_HELP["seconds"])
-    requests: int | None = _flag(None, BUDGET_HELP["requests"])
-    generation_evals: int = _flag(GENERATION, "evaluations a generation: how often metrics are written")
-    seed: int = _flag(0, "seed of everything random")
-    workers: int = _flag(1, "processes that measure; never changes a result")
-    evaluator: str = _flag(
-        "",
-        "measure with this command (a board behind a script) instead of the model; see docs/guides/boards.md",
-    )
-    executor: str = _flag("local", "where to measure: local, or ray (many machines); never changes a result")
-    ray_address: str = _flag(
-        "", "the Ray cluster: auto, or HOST:PORT; default: one of --workers CPUs is started on this machine"
-    )
-    start: str = _flag(
-        "", "begin with: cold, compiler, exact, or a mapping FILE [compiler; cold with --preset paper]"
-    )
-    init: str = _flag("", "begin with this saved policy (RUN/policies/….safetensors)")
-    threads: int = _flag(1, "threads of a learner's tensor operations (part of what makes runs equal)")
-    device: str = _flag(
-        "cpu", "where the networks are evaluated: cpu, or cuda with a GPU and a CUDA build of PyTorch"
-    )
-    bound_seconds: float = _flag(
-        10.0, "seconds to spend on proving a bound at the end where none is known (0: none)"
-    )
-    exact_seconds: float = _flag(30.0, "time limit of the solve for --start exact")
-    checkpoint_seconds: float = _flag(20.0, "write a checkpoint when this long has passed since the last")
+    evals: Annotated[int | None, Doc("stop after exactly this many evaluations")] = None
+    seconds: Annotated[float | None, Doc("start no measurement after this many seconds of searching")] = None
+    requests: Annotated[
+        int | None,
+        Doc(
+            "ask --evaluator at most so often, the baseline and naming the best included: --evals and settings of the"
+            " evaluator that fit"
+        ),
+    ] = None
+    generation_evals: Annotated[
+        int, Ge(1), Le(MOST_GENERATION), Doc("evaluations per generation: how often metrics are written")
+    ] = GENERATION
+    seed: Annotated[int, Ge(0), Le(MOST_SEED), Doc("seed of everything random")] = 0
+    workers: Annotated[
+        int, Ge(1), Le(MOST_WORKERS), Doc("processes that measure; never changes a result")
+    ] = 1
+    evaluator: Annotated[
+        str,
+        PRINTABLE,
+        Doc(
+            "measure with this command (a board behind a script) instead of the model; see docs/guides/boards.md"
+        ),
+    ] = ""
+    executor: Annotated[
+        str, Doc("where to measure: local, or ray (many machines); never changes a result")
+    ] = "local"
+    ray_address: Annotated[
+        str,
+        PRINTABLE,
+        Doc("the Ray cluster: auto, or HOST:PORT; default: one of --workers CPUs is started on this machine"),
+    ] = ""
+    start: Annotated[
+        str,
+        PRINTABLE,
+        Doc("begin with: cold, compiler, exact, or a mapping FILE [compiler; cold with --preset paper]"),
+    ] = ""
+    init: Annotated[str, PRINTABLE, Doc("begin with this saved policy (RUN/policies/….safetensors)")] = ""
+    threads: Annotated[
+        int,
+        Ge(1),
+        Le(MOST_WORKERS),
+        Doc("threads of a learner's tensor operations (part of what makes runs equal)"),
+    ] = 1
+    device: Annotated[
+        str,
+        PRINTABLE,
+        Doc("where the networks are evaluated: cpu, or cuda with a GPU and a CUDA build of PyTorch"),
+    ] = "cpu"
+    bound_seconds: Annotated[
+        float, Ge(0), Doc("seconds to spend on proving a bound at the end where none is known (0: none)")
+    ] = 10.0
+    exact_seconds: Annotated[float, Gt(0), Doc("time limit of the solve for --start exact")] = 30.0
+    checkpoint_seconds: Annotated[
+        float, Ge(0), Doc("write a checkpoint when this long has passed since the last")
+    ] = 20.0
 
     def budget(self) -> dict[str, float]:
         """The limits that are set: name of the flag -> its value."""
         return {k: value for k in BUDGETS if (value := getattr(self, k)) is not None}
 
 
-class SearchOptions(TypedDict, total=False):
-    """Options of `egrl.Search` as keywords: those of `RunOptions` that say what is searched, and how."""
-
-    problem: str | None
-    generation_evals: int | None
-    seed: int | None
-    start: str | os.PathLike[str] | None
-    init: str | os.PathLike[str] | None
-    threads: int | None
-    device: str | None
-    exact_seconds: float | None
-    checkpoint_seconds: float | None
-
-
-class Options(SearchOptions, total=False):
-    """Options of `egrl.search` as keywords: those of `RunOptions` that are no arguments of their own."""
-
-    gens: int | None
-    evals: int | None
-    seconds: float | None
-    requests: int | None
-    workers: int | None
-    executor: str | None
-    ray_address: str | None
-    bound_seconds: float | None
-
-
-def describe_options(kind: type, indent: int) -> str:
-    """A paragraph for each option of `kind`, as `RunOptions` states it: type, meaning, default."""
-    lines = []
-    for entry in fields(RunOptions):
-        if entry.name in kind.__annotations__:
-            name = str(entry.type).removesuffix(" | None")
-            default = "none" if entry.default is None else repr(entry.default)
-            text = f"{entry.name}: {name}, {entry.metadata['help']}; default: {default}."
-            lines.append(
-                textwrap.fill(text, 110, initial_indent=" " * indent, subsequent_indent=" " * (indent + 4))
-            )
-    return "\n".join(lines).lstrip() + "\n"
+SEARCH_OPTIONS = (
+    "problem",
+    "generation_evals",
+    "seed",
+    "start",
+    "init",
+    "threads",
+    "device",
+    "exact_seconds",
+    "checkpoint_seconds",
+)
+"""Options of `egrl.Search`, whose caller measures: those that say what is searched, and how."""
 
 
 @dataclass(frozen=True)
@@ -142,34 +149,92 @@ class RunConfig:
     method: Any
     evaluator: EvaluatorConfig = field(default_factory=EvaluatorConfig)
 
+    def build_problem(self, workload: Any = None, chip: Any = None) -> Problem:
+        """The problem that the run names; from objects, if they are given. InputError if one of them is wrong."""
+        return (
+            find_problem(self.run.problem)
+            .load()
+            .build(
+                self.run.workload if workload is None else workload,
+                self.run.chip if chip is None else chip,
+                self.problem,
+            )
+        )
+
+
+def resolve(
+    options: RunOptions,
+    settings: Sequence[str] = (),
+    preset: str = "",
+    definition: MethodDefinition | None = None,
+    built: bool = False,
+) -> RunConfig:
+    """Options, preset and `--set` settings as one typed config. InputError if one is wrong.
+
+    `definition` is the method, unless it is a registered one. `built`: the problem is an object, and has its settings.
+    """
+    entry = None if built else find_problem(options.problem)
+    taken = entry.choose(bool(options.evaluator)) if entry and options.method == AUTO else None
+    if taken or options.method in ("", AUTO):
+        own = taken.method if taken else entry.method if entry else DEFAULT_METHOD
+        options = replace(options, method=own)
+    method = definition or find_method(options.method)
+    problem = entry.load() if entry else None
+    if preset not in ("", "paper"):
+        raise InputError(f"--preset: expected paper, found {preset!r}")
+    tables = typed_tables.parse_set(settings)
+    if tables["evaluator"] and not options.evaluator:
+        raise InputError(
+            f"--set evaluator.{next(iter(tables['evaluator']))}: expected --evaluator, found none"
+        )
+    counted = requests.settings(options.requests) if options.requests is not None else {}
+    evaluator = typed_tables.build(EvaluatorConfig, counted | tables["evaluator"], "--set evaluator")
+    options = _in_evaluations(options, evaluator)
+    paper = preset == "paper"
+    if not options.chip and problem is not None:
+        options = replace(options, chip=problem.chips()[0])
+    if tables["problem"] and problem is None:
+        raise InputError("--set problem: expected no settings of a problem that is an object, found some")
+    if not options.start:
+        options = replace(options, start="cold" if paper else "compiler")
+    resolved = RunConfig(
+        check_options(options),
+        problem
+        and typed_tables.build(
+            problem.config, (problem.paper if paper else {}) | tables["problem"], "--set problem"
+        ),
+        typed_tables.build(method.config, (method.paper if paper else {}) | tables["method"], "--set method"),
+        evaluator,
+    )
+    if taken:
+        warnings.warn(Notice(f"--method auto: {taken.method}, since {taken.reason}"), stacklevel=2)
+    return resolved
+
+
+def _in_evaluations(options: RunOptions, evaluator: EvaluatorConfig) -> RunOptions:
+    """A budget in requests as one in evaluations. InputError where it cannot be one."""
+    if options.requests is None:
+        return options
+    if not options.evaluator:
+        raise InputError(f"--requests {options.requests}: expected --evaluator, found none")
+    if limits := options.budget():
+        raise InputError(f"--requests: expected no other budget, found --{next(iter(limits))}")
+    evals = requests.evaluations(options.requests, evaluator, options.generation_evals)
+    others = options.requests - evals
+    said = f"{evals} evaluations; the baseline and measuring the best afresh take the other {others}, at most"
+    warnings.warn(Notice(f"--requests {options.requests}: {said}"), stacklevel=3)
+    return replace(options, evals=evals, requests=None)
+
+
+# ---- what a type cannot say
+
 
 def check_options(options: RunOptions) -> RunOptions:
     """The options, or InputError naming the flag, what was expected and what was found."""
     Budget.of(options.budget())
     if not options.workload:
         raise InputError(f"--workload: expected {find_problem(options.problem).workloads}, found none")
-    for name, least, most in (
-        ("seed", 0, MOST_SEED),
-        ("generation_evals", 1, MOST_GENERATION),
-        ("workers", 1, MOST_WORKERS),
-        ("threads", 1, MOST_WORKERS),
-    ):
-        if not least <= getattr(options, name) <= most:
-            expected = f"at least {least}" if getattr(options, name) < least else f"at most {most}"
-            raise InputError(
-                f"--{name.replace('_', '-')}: expected {expected}, found {getattr(options, name)}"
-            )
-    for name in ("checkpoint_seconds", "bound_seconds", "exact_seconds"):
-        value = getattr(options, name)
-        if not 0 <= value < math.inf or (name == "exact_seconds" and value == 0):
-            raise InputError(
-                f"--{name.replace('_', '-')}: expected a finite number of seconds, found {value}"
-            )
-    for name in ("workload", "chip", "start", "init", "device", "ray_address", "evaluator"):
-        text = getattr(options, name)
-        if not text.isprintable():
-            flag = name.replace("_", "-")
-            raise InputError(f"--{flag}: expected a name or path of printable UTF-8, found {text!r}")
+    options = typed_tables.build(RunOptions, typed_tables.plain_table(options), typed_tables.FLAGS)
     _check_executor(options)
     return options
 
@@ -195,12 +260,15 @@ def to_toml(config: RunConfig) -> str:
     """The resolved config as config.toml holds it (unset limits are left out)."""
     import tomli_w
 
-    tables = {name: plain_table(getattr(config, name)) for name in ("run", *TABLES)}
+    tables = {name: typed_tables.plain_table(getattr(config, name)) for name in ("run", *typed_tables.TABLES)}
     return tomli_w.dumps({"kind": "config", "version": VERSION, **tables})
 
 
 def read_toml(text: str, where: str) -> dict[str, dict[str, Any]]:
-    """The tables run and `TABLES` of a config.toml; InputError where it is malformed or of another version."""
+    """The tables [run], [problem], [method] and [evaluator] of a config.toml.
+
+    InputError if it is malformed or of another version.
+    """
     document = parse_toml(text, where)
     if document.get("kind") == "pretraining":
         raise InputError(
@@ -209,7 +277,7 @@ def read_toml(text: str, where: str) -> dict[str, dict[str, Any]]:
     if document.get("kind") != "config" or document.get("version") != VERSION:
         found = f"{document.get('kind')!r} version {document.get('version')!r}"
         raise InputError(f"{where}: expected kind 'config' version {VERSION}, found {found}")
-    tables = {name: document.get(name, {}) for name in ("run", *TABLES)}
+    tables = {name: document.get(name, {}) for name in ("run", *typed_tables.TABLES)}
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise InputError(f"{where}: {name}: expected a table, found {table!r}")

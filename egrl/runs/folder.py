@@ -22,8 +22,6 @@ from egrl.runs.events import EventFile
 from egrl.runs.kept_chunks import KeptChunks
 from egrl.runs.lock import LOCK, FolderLock, taken_over
 from egrl.runs.metrics_file import MetricsFile
-from egrl.runs.new_folder import unwritable
-from egrl.runs.same_settings import check_settings
 from hwsim.capabilities import HasFiles
 from hwsim.problem import Mapping16, Problem
 from workloads.atomic import TEMPORARY
@@ -85,7 +83,7 @@ class RunFolder:
             path.mkdir(parents=True, exist_ok=True)
             leftovers = [p for p in path.iterdir() if p.name != LOCK and not _is_unfinished_config(p.name)]
         except OSError as error:
-            raise unwritable(f"--out {path}", path, error) from error
+            raise atomic.unwritable(f"--out {path}", path, error) from error
         except ValueError as error:
             raise InputError(f"--out {str(path)!r}: expected a path: {error}") from error
         if leftovers:
@@ -148,7 +146,7 @@ class RunFolder:
 
     # ---- growing files
 
-    def append_metrics(self, row: Mapping[str, Any]) -> None:
+    def generation(self, row: Mapping[str, Any]) -> None:
         """One generation; see `MetricsFile.append`."""
         self._hold()
         self._metrics.append(row)
@@ -268,3 +266,20 @@ class RunFolder:
 def _is_unfinished_config(name: str) -> bool:
     """Whether a run died while it wrote this file, the first of all."""
     return name.startswith(f"{CONFIG}.") and name.endswith(TEMPORARY)
+
+
+def check_settings(made: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
+    """InputError naming the first key of which a run was `made` with another value than it has `now`.
+
+    Both are dotted key -> value; a key without a value is missing. `where` is the file that says what is so now.
+    """
+    for key in dict.fromkeys([*now, *made]):
+        if made.get(key) != now.get(key):
+            raise InputError(
+                f"{where}: {key}: expected {_told(made, key)}, with which the run was made, found {_told(now, key)};"
+                " start another run for another value"
+            )
+
+
+def _told(settings: Mapping[str, Any], key: str) -> str:
+    return repr(settings[key]) if key in settings else "none"

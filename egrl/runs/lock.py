@@ -9,7 +9,6 @@ from filelock import FileLock, Timeout
 
 from egrl.core import atomic
 from egrl.core.failure import RunFailure
-from egrl.runs.new_folder import unwritable
 from workloads.errors import InputError
 
 LOCK = ".lock"
@@ -25,7 +24,7 @@ class FolderLock:
         except Timeout as error:
             raise InputError(f"{folder}: the run folder is in use by another process") from error
         except OSError as error:
-            raise unwritable(str(folder), folder, error) from error
+            raise atomic.unwritable(str(folder), folder, error) from error
 
     def _take(self) -> None:
         self._lock = FileLock(self._path)

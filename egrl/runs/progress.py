@@ -21,20 +21,7 @@ from hwsim.jit import before_compiling, clock
 SLOW_SECONDS = 1.0  # what takes longer is announced
 
 
-class Silent:
-    """Says nothing."""
-
-    def phase(self, text: str) -> None:
-        """Ignore it."""
-
-    def evaluations(self, count: int, best_speedup: float) -> None:
-        """Ignore them."""
-
-    def generation(self, row: dict[str, Any]) -> None:
-        """Ignore the row."""
-
-
-class ProgressBar:
+class ProgressBar(Observer):
     """Evaluations, time left, best speedup, champion, valid share, evaluations a second."""
 
     def __init__(self, title: str, budget: Budget, known: int) -> None:
@@ -75,7 +62,7 @@ class ProgressBar:
         new, self._count = count - self._count, count
         self._update(new)
 
-    def generation(self, row: dict[str, Any]) -> None:
+    def generation(self, row: Mapping[str, Any]) -> None:
         """Show the latest generation."""
         rate = (self._count - self._known) / max(1e-9, clock() - self._started)
         champion = row["champion_source"] or "nobody"
@@ -167,8 +154,8 @@ def compiling(quiet: bool) -> AbstractContextManager[None]:
 def observer(title: str, budget: Budget, known: int, quiet: bool) -> AbstractContextManager[Observer]:
     """The progress bar, `known` evaluations having been made; silence where it is not wanted or cannot be written."""
     if quiet or sys.stderr is None:
-        return contextlib.nullcontext(Silent())
+        return contextlib.nullcontext(Observer())
     try:
         return ProgressBar(title, budget, known)
     except OSError:
-        return contextlib.nullcontext(Silent())
+        return contextlib.nullcontext(Observer())

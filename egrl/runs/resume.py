@@ -1,20 +1,28 @@
-"""What may change when a run is resumed: a larger budget, and what changes no result."""
+"""A configuration that stands in a file: of a run that goes on, or that is run again.
+
+A run goes on with a larger budget, and with what changes no result. A file runs no code that the user did not name.
+"""
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from egrl import methods, problems
-from egrl.core.budget import BUDGETS, DEFAULT_GENERATIONS
+from egrl.core import typed_tables
+from egrl.core.budget import BUDGETS, DEFAULT_GENERATIONS, REQUESTS
 from egrl.core.typed_tables import dotted_keys, plain_table
-from egrl.measure.config import PATIENCE
+from egrl.measure.config import PATIENCE, EvaluatorConfig
 from egrl.measure.evaluator import is_command
+from egrl.runs import config, requests
+from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
 from workloads.errors import InputError
+from workloads.files import read_text
 
 RESUMABLE = (*BUDGETS, "workers", "executor", "ray_address", "checkpoint_seconds", "evaluator")
 """Options that may change when a run is resumed: a larger budget, and what changes no result."""
@@ -25,10 +33,10 @@ AT_THE_ENDS = ("bound_seconds", "exact_seconds")
 """Options of what comes before and after the search: the start is kept in the folder, the bound is proved anew."""
 
 
-def fixed_settings(config: RunConfig) -> dict[str, Any]:
+def fixed_settings(resolved: RunConfig) -> dict[str, Any]:
     """Dotted key of config.toml -> value, of all that may not change when the run is resumed."""
     free = {f"run.{name}" for name in (*RESUMABLE, *AT_THE_ENDS)} | {f"evaluator.{name}" for name in PATIENCE}
-    return {key: value for key, value in dotted_keys(plain_table(config)).items() if key not in free}
+    return {key: value for key, value in dotted_keys(plain_table(resolved)).items() if key not in free}
 
 
 def check_only(given: Mapping[str, Any]) -> None:
@@ -124,3 +132,68 @@ def nothing_left(options: RunOptions, finished: bool, folder: Path) -> str:
         f"nothing was left to do: the run has spent its budget, --{kind} {spent}; a larger one goes on:"
         f" {shlex.join(['egrl', 'run', '--resume', str(folder), *code_flags(options), f'--{kind}', more])}"
     )
+
+
+def resolve_again(folder: Path, given: Mapping[str, Any], told: bool = False) -> RunConfig:
+    """The configuration with which a run folder goes on: its own, with the options that are `given` changed.
+
+    `told`: the caller measures, so that no command is started. InputError if its config.toml is damaged, a change is
+    not allowed, or it names code that `given` does not name.
+    """
+    where = str(folder / run_folder.CONFIG)
+    tables = config.read_toml(read_text(where, "a config file"), where)
+    old = typed_tables.build(RunOptions, tables["run"], f"{where}: run")
+    check_code(replace(old, evaluator="") if told else old, given, where, folder)
+    options = larger(old, given)
+    kinds = {
+        "problem": problems.find_problem(options.problem).load().config,
+        "method": methods.find_method(options.method).config,
+        "evaluator": EvaluatorConfig,
+    }
+    own: dict[str, Any] = {
+        name: typed_tables.build(kind, tables[name], f"{where}: {name}") for name, kind in kinds.items()
+    }
+    return RunConfig(config.check_options(options), **own)
+
+
+def options_of_file(
+    file: str, given: Mapping[str, Any], settings: Sequence[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """The options and the `--set` settings of a config.toml, those that are `given` instead of its own.
+
+    Another problem or method than the file's comes with its own defaults, and any budget replaces the file's.
+    InputError where the file is none, something in it is wrong, or it names code that is not `given`, too.
+    """
+    tables = config.read_toml(read_text(file, "a config file (config.toml of a run)"), file)
+    old = typed_tables.build(RunOptions, tables["run"], f"{file}: run")
+    options = {key: value for key, value in asdict(old).items() if value is not None}
+    if any(key in given for key in (*BUDGETS, REQUESTS)):
+        options = {key: value for key, value in options.items() if key not in BUDGETS}
+    if given.get("executor") == "local":  # the address was the old executor's
+        options["ray_address"] = ""
+    if given.get("problem", old.problem) != old.problem:
+        options |= {"chip": "", "method": ""}
+    options |= given
+    again = ["egrl", "run", "--config", file, *(word for setting in settings for word in ("--set", setting))]
+    check_named(typed_tables.build(RunOptions, options, "options"), given, file, again)
+    entry = problems.find_problem(options["problem"])
+    options["method"] = options["method"] or entry.method
+    kinds = {
+        "problem": (entry.load().config, options["problem"] == old.problem),
+        "method": (methods.find_method(options["method"]).config, options["method"] == old.method),
+        "evaluator": (EvaluatorConfig, bool(options["evaluator"])),
+    }
+    kept: list[str] = []
+    for name, (kind, used) in kinds.items():
+        if used:
+            built: Any = typed_tables.build(kind, tables[name], f"{file}: {name}")
+            values = typed_tables.dotted_keys(typed_tables.plain_table(built))
+            if name == "evaluator" and REQUESTS in given:
+                values = {key: value for key, value in values.items() if key not in requests.COUNTED}
+            kept += [f"{name}.{key}={_toml(value)}" for key, value in values.items()]
+    return {key: value for key, value in options.items() if value != ""}, [*kept, *settings]
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML has it: JSON's texts, numbers, lists and switches are TOML's."""
+    return json.dumps(value, ensure_ascii=False)

@@ -18,7 +18,7 @@ import numpy as np
 
 from hwsim.fft.grammar import Bluestein, Loop, Open, Plan, Rader, Split, expand, rules
 from hwsim.problem import Mapping16
-from hwsim.stepwise import Pick
+from hwsim.stepwise import Pick, RuledDerivation
 from workloads.errors import InputError
 
 PART = -2
@@ -76,8 +76,8 @@ def _reach(size: int, bare: bool) -> tuple[int, int, frozenset[int]]:
     return steps + 1, most, frozenset(sizes)
 
 
-class PlanGraph:
-    """Plans of one size (`Derivation` of hwsim/stepwise.py): vertices are partial plans.
+class PlanGraph(RuledDerivation):
+    """Plans of one size (`RuledDerivation` of hwsim/stepwise.py): vertices are partial plans.
 
     Attributes:
         steps, most_rules: of the longest derivation, and the most rules that there are at a step.
@@ -138,11 +138,14 @@ class PlanGraph:
         visit(self.size)
         return tuple(found)
 
-    def composed(self, size: int, kept: Mapping[int, Sequence[Plan]]) -> Iterator[Plan]:
-        """The plans of a size that follow by one rule and have kept plans as sub-plans, in all wrappers."""
-        for rule in rules(size, True):
-            inside = [_wrap(child, kept[child.size]) for child in children(rule)]
-            yield from (rebuild(rule, chosen) for chosen in itertools.product(*inside))
+    def composed(self, part: int, kept: Mapping[int, Sequence[Mapping16]]) -> Sequence[Mapping16]:
+        """The plans int16 [steps, 1] of a size whose sub-plans are kept ones, with and without wrappers, each once."""
+        plans = {size: [self.decode(row) for row in rows] for size, rows in kept.items()}
+        found: dict[Plan, None] = {}
+        for rule in rules(part, True):
+            inside = [_wrap(child, plans[child.size]) for child in children(rule)]
+            found |= dict.fromkeys(rebuild(rule, chosen) for chosen in itertools.product(*inside))
+        return [self.encode(plan) for plan in found]
 
     def encode(self, plan: Plan) -> Mapping16:
         """int16 [steps, 1] of a complete plan of this size or of a part.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
@@ -219,17 +219,6 @@ class FftProblem:
         graph = self.derivation
         rows = [graph.encode(graph.decode(row)) for row in mapping]
         return np.stack(rows) if rows else mapping.copy()
-
-    @property
-    def parts(self) -> Sequence[int]:
-        """The sizes of sub-problems, each after those that its plans are made of; the last is N."""
-        return self.derivation.order
-
-    def composed(self, part: int, kept: Mapping[int, Sequence[Mapping16]]) -> Sequence[Mapping16]:
-        """The plans int16 [N, 1] of a size whose sub-plans are kept ones, with and without wrappers, each once."""
-        plans = {size: [self.derivation.decode(row) for row in rows] for size, rows in kept.items()}
-        found = dict.fromkeys(self.derivation.composed(part, plans))
-        return [self.derivation.encode(plan) for plan in found]
 
     def best_known(self) -> tuple[Mapping16 | None, str]:
         """The plan int16 [N, 1] that wisdom has, or why there is none.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from hwsim.capabilities import Race
 from hwsim.fft.default import default_plan
 from hwsim.fft.derivation import PlanGraph
 from hwsim.problem import Floats, Mapping16
 from workloads.errors import InputError
 
 
-class PlanRace:
+class PlanRace(Race):
     """Plans for DFTs of one size (`Race` of hwsim/capabilities.py)."""
 
     def __init__(self, size: int, derivation: PlanGraph) -> None:

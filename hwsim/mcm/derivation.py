@@ -28,6 +28,7 @@ from hwsim.mcm.solver.relations import Relations
 from hwsim.mcm.solver.search import VALID, propagate_root, search
 from hwsim.mcm.solver.solver import Solver
 from hwsim.problem import Mapping16
+from hwsim.stepwise import OrderedDerivation
 
 
 @kernel
@@ -40,13 +41,15 @@ def follow(r: Relations, s: State, order: NDArray[np.int64], made: NDArray[np.in
     return True
 
 
-class Chips:
-    """The partitions of a solver's graph (`Derivation` and `HasDecisions` of hwsim/stepwise.py).
+class Chips(OrderedDerivation):
+    """The partitions of a solver's graph (`OrderedDerivation` of hwsim/stepwise.py).
 
     Attributes:
         root: the vertex in which nothing is decided.
         counts: int64 [N], chips of the package, for each node in the order of decisions.
     """
+
+    by_domains = True
 
     def __init__(self, solver: Solver, backtracks: int) -> None:
         """`backtracks`: decisions that a completion may take back."""

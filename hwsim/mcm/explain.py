@@ -13,7 +13,7 @@ from hwsim.mcm.device_tables import DeviceTables
 from hwsim.mcm.network import Network
 
 
-def explain(
+def partition(
     network: Network, device: DeviceTables, place: NDArray[np.int16], sram_bytes: int, on_device: bool
 ) -> Partition:
     """What one partition int16 [N] on chips that exist makes, in the times of the one or the other model."""

@@ -33,7 +33,7 @@ from hwsim.mcm.cost import costs, tensors_of
 from hwsim.mcm.derivation import Chips
 from hwsim.mcm.device import run
 from hwsim.mcm.device_tables import device_tables
-from hwsim.mcm.explain import explain
+from hwsim.mcm.explain import partition
 from hwsim.mcm.judge.device import judge_device
 from hwsim.mcm.judge.partition import judge
 from hwsim.mcm.mend import Mender
@@ -56,6 +56,7 @@ from hwsim.problem import (
     Violation,
 )
 from hwsim.space import Space, check_keys
+from hwsim.stages import Pipeline
 from workloads.importers.placement_json import PlacementGraph
 from workloads.workload import Workload
 
@@ -117,21 +118,26 @@ class McmProblem:
             np.full(size_bytes.shape, package.chips, np.int16),
             [chips],
             size_bytes,
+            pipeline=self._pipeline(),
         )
         columns = choice_columns(self.space.choice_rank, self.space.initial)
         x = np.concatenate([self.network.features, columns], axis=1)
         edges = np.ascontiguousarray(self.tables.edges.T)
         self.observation = Observation(x.astype(np.float32), edges, SCHEMA_VERSION)
-        if self.tables.acyclic:
-            device = None if self.config.model == "analytical" else self.device
-            self.pipeline = pipeline_of(self.tables, package, device)
         if self.config.solver:
-            self.domains = Chips(self.solver, self.config.backtracks)
+            self.derivation = Chips(self.solver, self.config.backtracks)
         mapping = compile_baseline(
             self.network, self.solver, self.config.baseline, self._demand, self.config.backtracks
         )[:, None]
         self._mender = Mender(self.solver, mapping[:, 0], self.config.backtracks)
         self.baseline = Baseline(mapping, self._costs(mapping[None, :, 0])[0], self.config.baseline)
+
+    def _pipeline(self) -> Pipeline | None:
+        """The chips as stages, if no edge may lead back."""
+        if not self.tables.acyclic:
+            return None
+        device = None if self.config.model == "analytical" else self.device
+        return pipeline_of(self.tables, self.package, device)
 
     def _costs(self, places: NDArray[np.int16]) -> NDArray[np.float64]:
         """Costs [B] of partitions [B, N]; infinite where the device has too little memory."""
@@ -226,7 +232,9 @@ class McmProblem:
             found += judge_device(t.chips, sram, weights, made, tensors_of(t), place)
         return found
 
-    def partition(self, mapping: Mapping16) -> Partition:
+    explained = Partition
+
+    def explain(self, mapping: Mapping16) -> Partition:
         """What chips hold and do and links carry under what is judged for one mapping int16 [N, 1].
 
         Raises:
@@ -234,7 +242,7 @@ class McmProblem:
         """
         place = self.repair(mapping[None], np.zeros(1, np.uint64))[0, :, 0]
         on_device = self.config.model == "device"
-        return explain(self.network, self.device, place, self.package.chip.sram_bytes, on_device)
+        return partition(self.network, self.device, place, self.package.chip.sram_bytes, on_device)
 
     def bound(self, time_limit_s: float) -> Bound:
         """The proofs of `hwsim/mcm/bounds/exact.py` that are done within the limit; none ships with the package."""
@@ -276,7 +284,7 @@ class McmProblem:
     def described(
         self, estimates: Mapping[str, Estimate], effects: Effects, name: str
     ) -> tuple[McmProblem, str]:
-        """See `hwsim.family.CanDescribe`; the text is a package file."""
+        """See `hwsim.family.HasFamily`; the text is a package file."""
         from hwsim.mcm.family.fitted import fitted
 
         package, text = fitted(self.package, estimates, name)

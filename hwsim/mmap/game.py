@@ -28,7 +28,7 @@ from hwsim.mmap.tables import Tables
 from hwsim.mmap.view.observer import Observer
 from hwsim.mmap.view.parts import View
 from hwsim.problem import Floats, Mapping16
-from hwsim.stepwise import Revised
+from hwsim.stepwise import RevisableGame, Revised
 
 ACTIONS = ("drop", "copy", "nocopy")
 
@@ -51,8 +51,8 @@ class Outcomes:
     offset_bytes: NDArray[np.int64]
 
 
-class MmapGame:
-    """The game of a program on a chip (`Game` of hwsim/stepwise.py). A state is a `GameState`, rewards are shares.
+class MmapGame(RevisableGame):
+    """The game of a program on a chip. A state is a `GameState`, rewards are shares.
 
     The reward of a move is the change of the return over the most seconds that fast memory could save. A move that
     leads to a dead end goes back to the backup (or loses: the return is 0 then), so that rewards always sum to the
@@ -103,10 +103,12 @@ class MmapGame:
             ValueError: an action is illegal.
         """
         after = GameState._make(part.copy() for part in state)
-        return after, *self.advance(after, action)
+        return self.advance(after, action)
 
-    def advance(self, state: GameState, action: NDArray[np.int16]) -> tuple[Floats, NDArray[np.bool_]]:
-        """`step` that changes the state itself, without a copy: (reward [B], done [B]).
+    def advance(
+        self, state: GameState, action: NDArray[np.int16]
+    ) -> tuple[GameState, Floats, NDArray[np.bool_]]:
+        """`step` that changes the state itself, without a copy.
 
         Raises:
             ValueError: an action is illegal; the games before it have been advanced.
@@ -118,7 +120,7 @@ class MmapGame:
         wrong = _step_all(self.tables, state, given, new_words(self.tables))
         if wrong >= 0:
             raise ValueError(f"action[{wrong}]: expected a legal action, received {given[wrong]}")
-        return (state.game["total_s"] - before) / self.tables.most_s, self.done(state)
+        return state, (state.game["total_s"] - before) / self.tables.most_s, self.done(state)
 
     def done(self, state: GameState) -> NDArray[np.bool_]:
         """bool [B]."""
@@ -162,7 +164,7 @@ class MmapGame:
         return np.where(offset >= 0, offset * self.granule_bytes, -1)
 
     def revised(self, wish: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
-        """A game int16 [N, 1] changed for the better, see `Revisable`."""
+        """A game int16 [N, 1] changed for the better, see `RevisableGame`."""
         return walk(self.tables, wish[:, 0], key, moves, hot, cold)
 
     def play(self, proposals: Mapping16) -> PlayedGames:

@@ -114,7 +114,7 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
         if not self._mask[chosen]:
             return self._answer_illegal(state, chosen)
         resets = int(state.game["resets"][0])
-        reward, done = self.game.advance(state, np.array([chosen], np.int16))
+        _, reward, done = self.game.advance(state, np.array([chosen], np.int16))
         self._ended = bool(done[0])
         self._look(state)
         info = self._info(state, went_back=int(state.game["resets"][0]) > resets)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from hwsim.explanation import Explanation, OpTime
+from hwsim.explanation import OpTime, OpTimes
 from hwsim.nnpi.latency import trace_latency
 from hwsim.nnpi.tables import Tables
 from hwsim.problem import Mapping16
 
 
-def explain(
-    tables: Tables, mapping: Mapping16, nodes: tuple[str, ...], memories: tuple[str, ...]
-) -> Explanation:
+def explain(tables: Tables, mapping: Mapping16, nodes: tuple[str, ...], memories: tuple[str, ...]) -> OpTimes:
     """The noise-free inference of one valid canonical mapping int16 [N, 2]."""
     latency_s, trace = trace_latency(tables, mapping)
     ops = []
@@ -32,7 +30,7 @@ def explain(
         ops.append(op)
         start_s += op.duration_s
         seconds[op.bound_by] = seconds.get(op.bound_by, 0.0) + op.duration_s
-    return Explanation(
+    return OpTimes(
         latency_s=latency_s,
         ops=tuple(ops),
         traffic_bytes={m: sum(op.traffic_bytes[m] for op in ops) for m in memories},

@@ -22,7 +22,7 @@ import numpy as np
 from typing_extensions import Doc
 
 from hwsim.capabilities import Lifetime, Occupancy, Solution
-from hwsim.explanation import Explanation
+from hwsim.explanation import OpTimes
 from hwsim.family import Effects, Estimate, Family
 from hwsim.keys import derive, normals
 from hwsim.nnpi.chip import Chip, chip_file
@@ -152,7 +152,9 @@ class NnpiProblem:
         widths = self._chip.element_bytes
         return judge(self._workload, self.memories(), widths.weight, widths.activation, mapping)
 
-    def explain(self, mapping: Mapping16) -> Explanation:
+    explained = OpTimes
+
+    def explain(self, mapping: Mapping16) -> OpTimes:
         """Op by op, the noise-free inference of what the compiler makes of one mapping int16 [N, 2].
 
         Raises:
@@ -266,7 +268,7 @@ class NnpiProblem:
     def described(
         self, estimates: Mapping[str, Estimate], effects: Effects, name: str
     ) -> tuple[NnpiProblem, str]:
-        """See `hwsim.family.CanDescribe`; the text is a chip file."""
+        """See `hwsim.family.HasFamily`; the text is a chip file."""
         from hwsim.nnpi.family.fitted import fitted
 
         chip, text = fitted(self._chip, estimates, effects, name)

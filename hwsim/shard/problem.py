@@ -168,7 +168,9 @@ class Shard:
         """Every rule that one mapping [N, 1] breaks, by code that shares nothing with the kernels."""
         return judge.judge(self.sharding, mapping[:, 0].tolist())
 
-    def breakdown(self, mapping: Mapping16) -> Breakdown:
+    explained = Breakdown
+
+    def explain(self, mapping: Mapping16) -> Breakdown:
         """Where cost and memory of what is judged for one mapping int16 [N, 1] go.
 
         Raises:

@@ -8,13 +8,14 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.capabilities import Solving
 from hwsim.problem import Bound, Mapping16
 from hwsim.shard.exact.solve import Solver
 from workloads.errors import InputError
 from workloads.sharding import Sharding
 
 
-class ShardSolving:
+class ShardSolving(Solving):
     """A solve that goes on when it is told to (`hwsim.capabilities.Solving`).
 
     It raises InputError as soon as it is proved that no choice is valid.

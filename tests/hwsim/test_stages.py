@@ -191,7 +191,7 @@ def test_the_heat_of_chips_is_1_for_the_busiest_and_for_those_that_hold_too_much
     problem = McmProblem(load("mobilenet_v2"), load_package("edge4"), McmConfig(model=model))
     nodes = len(problem.space.nodes)
     rows = np.stack([np.arange(nodes) * 4 // nodes, np.zeros(nodes)]).astype(np.int16)
-    heat = problem.pipeline.heat(rows[:, :, None], 4)
+    heat = problem.space.pipeline.heat(rows[:, :, None], 4)
     assert heat.shape == (2, 1, 4)
     busy = np.stack([np.bincount(row, problem.tables.compute_s, 4) for row in rows])
     ran = run(problem.device, rows)

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.capabilities import Race
 from hwsim.draws import independent_sample
+from hwsim.explanation import Breakdown, Holder, Payer
 from hwsim.problem import About, Baseline, Evaluation, Floats, Keys, Mapping16, Violation
 from hwsim.space import Space, check_keys
-from hwsim.stepwise import Pick
+from hwsim.stepwise import Pick, RuledDerivation
 from toys.grammar import Splits
 from workloads.errors import InputError
 
@@ -47,8 +49,10 @@ def walked(number: int, wishes: Sequence[int]) -> Coins:
     return tuple(sorted(made))
 
 
-class Bags(Splits):
+class Bags(Splits, RuledDerivation):
     """The sums of coins, with rules for what is left: taking a coin."""
+
+    order = (2, 3, 4, 5, 6, 7, NUMBER)
 
     def __init__(self) -> None:
         super().__init__(NUMBER)
@@ -82,8 +86,16 @@ class Bags(Splits):
         assert isinstance(goal, int)
         return [goal - 2] if 2 <= goal <= 5 else []
 
+    def composed(self, part: int, kept: Mapping[int, Sequence[Mapping16]]) -> Sequence[Mapping16]:
+        plans = {(part,)} if part <= 5 else set()
+        for coin in range(2, 6):
+            for row in kept.get(part - coin, ()):
+                rest = (wish + 2 for wish in decode(row)[1] if wish >= 0)
+                plans.add(tuple(sorted((coin, *rest))))
+        return [encode(plan, part) for plan in sorted(plans)]
 
-class BagRace:
+
+class BagRace(Race):
     """Costs do not vary, and the winner is remembered for as long as the problem is there."""
 
     def __init__(self, best: dict[str, Mapping16]) -> None:
@@ -109,8 +121,6 @@ def prices(mapping: Mapping16) -> Floats:
 
 class ToyBag:
     """Coins 2..5 that sum to 9, or to a part of it, in rising order."""
-
-    parts = (2, 3, 4, 5, 6, 7, NUMBER)
 
     def __init__(self) -> None:
         self.about = About("toy-bag", "toy", "none", evaluated="bags", measured=True, alike=False)
@@ -143,13 +153,14 @@ class ToyBag:
         plans = [(number, walked(number, wishes)) for number, wishes in map(decode, mapping)]
         return np.array([encode(coins, number) for number, coins in plans], np.int16).reshape(mapping.shape)
 
-    def composed(self, part: int, kept: Mapping[int, Sequence[Mapping16]]) -> Sequence[Mapping16]:
-        plans = {(part,)} if part <= 5 else set()
-        for coin in range(2, 6):
-            for row in kept.get(part - coin, ()):
-                rest = (wish + 2 for wish in decode(row)[1] if wish >= 0)
-                plans.add(tuple(sorted((coin, *rest))))
-        return [encode(plan, part) for plan in sorted(plans)]
+    explained = Breakdown
+
+    def explain(self, mapping: Mapping16) -> Breakdown:
+        coins = [str(wish + 2) for wish in decode(mapping)[1] if wish >= 0]
+        payers = tuple(Payer(f"n{n}", coin, int(coin), 0.0) for n, coin in enumerate(coins))
+        held = tuple(Holder(f"n{n}", coin, 1, 0, 1) for n, coin in enumerate(coins))
+        total = sum(map(int, coins))
+        return Breakdown(total, {"coins": total}, payers, ROWS, len(coins), 0, held)
 
     def plan_text(self, mapping: Mapping16) -> str:
         return "+".join(str(wish + 2) for wish in decode(mapping)[1] if wish >= 0)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.capabilities import Solution
+from hwsim.capabilities import Solution, Solving
 from hwsim.draws import independent_sample
-from hwsim.explanation import Breakdown, ChipUse, Holder, Partition, Payer
+from hwsim.explanation import ChipUse, Partition
 from hwsim.observe import choice_columns
 from hwsim.problem import (
     UNPROVED,
@@ -28,14 +28,16 @@ from hwsim.problem import (
 )
 from hwsim.space import Space
 from hwsim.stages import Pipeline
+from hwsim.stepwise import OrderedDerivation
 
 NODES, CHIPS = 6, 3
 
 
-class Rising:
+class Rising(OrderedDerivation):
     """Partitions node by node, the chip never falling; a vertex is the chips so far."""
 
     root: Hashable = ()
+    by_domains = True
     counts = np.full(NODES, CHIPS, np.int64)
 
     def successors(self, vertex: Hashable) -> Sequence[tuple[int, ...]]:
@@ -70,7 +72,7 @@ def _chips(vertex: Hashable) -> tuple[int, ...]:
     return vertex
 
 
-class Trying:
+class Trying(Solving):
     """A solve that tries every mapping, one a call of `work`, the dearest first."""
 
     def __init__(self, every: Mapping16, costs: Floats) -> None:
@@ -103,13 +105,17 @@ class ToyChain:
     def __init__(self) -> None:
         self.load = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 2.0])
         self.about = About("toy-chain", "toy", "none", rival="the toy", evaluated="splits", place="chip")
-        self.space = Space([f"n{i}" for i in range(NODES)], ["chip"], np.full((NODES, 1), CHIPS, np.int16))
         edges = np.array([range(NODES - 1), range(1, NODES)], np.int64)
+        self.space = Space(
+            [f"n{i}" for i in range(NODES)],
+            ["chip"],
+            np.full((NODES, 1), CHIPS, np.int16),
+            pipeline=Pipeline(self.load, edges),
+        )
         columns = choice_columns(self.space.choice_rank, self.space.initial)
         x = np.concatenate([self.load[:, None], columns], axis=1)
         self.observation = Observation(x.astype(np.float32), edges)
-        self.pipeline = Pipeline(self.load, edges)
-        self.domains = Rising()
+        self.derivation = Rising()
         first = self.space.initial
         self.baseline = Baseline(first, float(self._costs(first[None])[0]), "one chip")
         self._proved = UNPROVED
@@ -141,19 +147,14 @@ class ToyChain:
             Violation("order", f"n{n}", float(mapping[n - 1, 0]), float(mapping[n, 0]), "") for n in falls
         ]
 
-    def partition(self, mapping: Mapping16) -> Partition:
+    explained = Partition
+
+    def explain(self, mapping: Mapping16) -> Partition:
         place = self.repair(mapping[None], np.zeros(1, np.uint64))[0, :, 0]
         busy = [float(self.load[place == chip].sum()) for chip in range(CHIPS)]
         chips = [ChipUse(str(c), int((place == c).sum()), busy[c], 0, 0, 0.0, 0) for c in range(CHIPS)]
         slowest = f"chip {int(np.argmax(busy))}"
         return Partition(tuple(chips), max(busy), slowest, 0, len(set(place.tolist())))
-
-    def breakdown(self, mapping: Mapping16) -> Breakdown:
-        place = self.repair(mapping[None], np.zeros(1, np.uint64))[0, :, 0].tolist()
-        payers = tuple(Payer(f"n{n}", str(c), int(self.load[n]), 0.0) for n, c in enumerate(place))
-        held = tuple(Holder(f"n{n}", str(c), 1, 0, 1) for n, c in enumerate(place))
-        total = int(self.load.sum())
-        return Breakdown(total, {"loads": total}, payers, NODES, NODES, 0, held)
 
     def solving(self, seed: int, threads: int, start: Mapping16 | None) -> Trying:
         every, costs = self._all()

@@ -13,7 +13,7 @@ from hwsim.draws import independent_sample
 from hwsim.observe import choice_columns
 from hwsim.problem import About, Baseline, Bound, Evaluation, Floats, Keys, Mapping16, Observation, Violation
 from hwsim.space import Space
-from hwsim.stepwise import Revised
+from hwsim.stepwise import Game, RevisableGame, Revised
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Purse:
     played: NDArray[np.int16]
 
 
-class CoinGame:
+class CoinGame(Game):
     """Six moves; action a costs a coins of 7 and pays a price that grows with the move. Unpaid moves are 0."""
 
     num_actions = 4
@@ -129,7 +129,7 @@ class ToyGame:
         return hashlib.sha256(b"toy-game").hexdigest()
 
 
-class CoinTable(CoinGame):
+class CoinTable(CoinGame, RevisableGame):
     """The game with what search can do without: moves in place, games that are played again, and a view."""
 
     def __init__(self, shown: tuple[str, ...] = ("move", "coins")) -> None:
@@ -142,11 +142,11 @@ class CoinTable(CoinGame):
     def observe(self, state: Purse) -> dict[str, NDArray[Any]]:
         return {name: array for name, array in super().observe(state).items() if name in self._shown}
 
-    def advance(self, state: Purse, action: NDArray[np.int16]) -> tuple[Floats, NDArray[np.bool_]]:
+    def advance(self, state: Purse, action: NDArray[np.int16]) -> tuple[Purse, Floats, NDArray[np.bool_]]:
         after, reward, done = self.step(state, action)
         for name in ("move", "coins", "score", "played"):
             getattr(state, name)[...] = getattr(after, name)
-        return reward, done
+        return state, reward, done
 
     def revised(self, wish: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
         """Games with one action changed, as many as the moves allow; a better one is gone on with."""

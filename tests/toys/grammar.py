@@ -14,11 +14,12 @@ from hwsim.draws import independent_sample
 from hwsim.keys import derive
 from hwsim.problem import About, Baseline, Evaluation, Floats, Keys, Mapping16, Violation
 from hwsim.space import Space, check_keys
+from hwsim.stepwise import Derivation
 
 Parts = tuple[int, ...]
 
 
-class Splits:
+class Splits(Derivation):
     """Ways to write a number as a sum of parts 2..5; a vertex is the sorted parts taken so far.
 
     Taking 2 then 3 leads to the same vertex as 3 then 2; a rest of 1 is a dead end.

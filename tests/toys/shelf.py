@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hwsim.capabilities import Lifetime, Occupancy
-from hwsim.explanation import Explanation, OpTime
+from hwsim.explanation import OpTime, OpTimes
 from hwsim.problem import About, Baseline, Evaluation, Keys, Mapping16, Violation
 from hwsim.sections import Bars, Section
 from hwsim.space import Space
@@ -76,7 +76,9 @@ class ToyShelf:
                 found.append(Violation("fast memory", f"n{n}", held, MEMORIES[1][1], "bytes"))
         return found
 
-    def explain(self, mapping: Mapping16) -> Explanation:
+    explained = OpTimes
+
+    def explain(self, mapping: Mapping16) -> OpTimes:
         fitted = self.repair(mapping[None], np.zeros(1, np.uint64))[0]
         seconds, held = self._seconds(fitted).tolist(), self._held(fitted)
         names = [None if choice < 0 else MEMORIES[choice][0] for choice in fitted[:, 0].tolist()]
@@ -87,7 +89,7 @@ class ToyShelf:
             for n in range(5)
         )
         total = {"slow": sum(op.traffic_bytes["slow"] for op in ops)}
-        return Explanation(sum(seconds), ops, total, 0, {"slow": sum(seconds)})
+        return OpTimes(sum(seconds), ops, total, 0, {"slow": sum(seconds)})
 
     def memories(self) -> Sequence[tuple[str, int]]:
         return MEMORIES

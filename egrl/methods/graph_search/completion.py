@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from hwsim.problem import Mapping16
-from hwsim.stepwise import Derivation, HasCompletion
+from hwsim.stepwise import Derivation
 
 
 class Completions(Protocol):
@@ -32,30 +32,8 @@ class Uniform:
         self._derivation, self._rng = derivation, rng
 
     def draw(self, plan: Hashable) -> Mapping16 | None:
-        """As `complete`."""
-        return complete(self._derivation, plan, self._rng)
+        """As `Derivation.completion`."""
+        return self._derivation.completion(plan, self._rng)
 
     def learn(self, mapping: Mapping16, reward: float) -> None:
         """Nothing is learned."""
-
-
-def complete(derivation: Derivation, plan: Hashable, rng: np.random.Generator) -> Mapping16 | None:
-    """int16 [N, H] of a complete plan below a partial one (or of itself); None where there is none."""
-    if isinstance(derivation, HasCompletion):
-        return derivation.completion(plan, rng)
-    dead: set[Hashable] = set()
-    trail: list[Hashable] = []
-    while True:
-        successors = derivation.successors(plan)
-        choices = [choice for choice in successors if choice not in dead]
-        if choices:
-            trail.append(plan)
-            plan = choices[int(rng.integers(len(choices)))]
-            continue
-        found = None if successors else derivation.mapping(plan)
-        if found is not None:
-            return found
-        dead.add(plan)
-        if not trail:
-            return None
-        plan = trail.pop()

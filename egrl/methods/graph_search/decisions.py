@@ -13,27 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.problem import Mapping16, Problem
+from hwsim.stepwise import OrderedDerivation
 
 WIDTH = 2
 """Bytes of a choice in a vertex."""
 
 
-class Decisions:
-    """A problem's mappings as a tree (`Derivation` of hwsim/stepwise.py); a vertex is bytes, two a decision."""
+class Decisions(OrderedDerivation):
+    """A problem's mappings as a tree (`OrderedDerivation` of hwsim/stepwise.py); a vertex is bytes, two a decision."""
 
     def __init__(self, problem: Problem, order: Literal["size", "nodes"]) -> None:
         live = np.argwhere(problem.space.live)
         if order == "size":
             live = live[np.argsort(-problem.space.size_bytes[live[:, 0], live[:, 1]], kind="stable")]
         self._at = live
-        self._counts = problem.space.num_choices[live[:, 0], live[:, 1]].astype(np.int64)
+        self.counts = problem.space.num_choices[live[:, 0], live[:, 1]].astype(np.int64)
         self._shape = problem.space.shape
         self.root: Hashable = b""
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """int64 [D], choices of the live decisions in the order in which they are made."""
-        return self._counts
 
     def successors(self, vertex: Hashable) -> Sequence[bytes]:
         """A vertex for each choice of the next decision; none after the last."""
@@ -41,7 +37,7 @@ class Decisions:
         depth = len(made) // WIDTH
         if depth == len(self._at):
             return ()
-        return [made + choice.to_bytes(WIDTH, "little") for choice in range(int(self._counts[depth]))]
+        return [made + choice.to_bytes(WIDTH, "little") for choice in range(int(self.counts[depth]))]
 
     def mapping(self, vertex: Hashable) -> Mapping16 | None:
         """int16 [N, H] after the last decision; None before."""
@@ -51,7 +47,7 @@ class Decisions:
     def completion(self, vertex: Hashable, rng: np.random.Generator) -> Mapping16 | None:
         """int16 [N, H] with the decisions that are left drawn uniformly."""
         made = _bytes(vertex)
-        left = self._counts[len(made) // WIDTH :]
+        left = self.counts[len(made) // WIDTH :]
         return self._write(made + rng.integers(0, left).astype("<u2").tobytes())
 
     def drawn(
@@ -62,7 +58,7 @@ class Decisions:
         left = slice(len(made) // WIDTH, None)
         below = np.cumsum(probabilities[left], axis=1)
         choices = (below <= rng.random((len(below), 1))).sum(axis=1)
-        return self._write(made + np.minimum(choices, self._counts[left] - 1).astype("<u2").tobytes())
+        return self._write(made + np.minimum(choices, self.counts[left] - 1).astype("<u2").tobytes())
 
     def chosen(self, mapping: Mapping16) -> NDArray[np.int64]:
         """int64 [D], the choices of one mapping [N, H]."""

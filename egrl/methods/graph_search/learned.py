@@ -30,7 +30,7 @@ from typing_extensions import Doc
 
 from egrl.methods.graph_search.completion import Completions, Uniform
 from hwsim.problem import Mapping16
-from hwsim.stepwise import Derivation, HasDecisions, HasSubproblems
+from hwsim.stepwise import Derivation, OrderedDerivation, RuledDerivation
 
 Weights = NDArray[np.float64]
 
@@ -58,9 +58,9 @@ class LearnedConfig:
 
 def completions(derivation: Derivation, config: LearnedConfig, rng: np.random.Generator) -> Completions:
     """Those that the settings ask for; uniform ones where a derivation does not say what its plans have in common."""
-    if config.completions == "learned" and isinstance(derivation, HasSubproblems):
+    if config.completions == "learned" and isinstance(derivation, RuledDerivation):
         return LearnedRules(derivation, config, rng)
-    if config.completions == "learned" and isinstance(derivation, HasDecisions):
+    if config.completions == "learned" and isinstance(derivation, OrderedDerivation):
         return LearnedDecisions(derivation, config, rng)
     return Uniform(derivation, rng)
 
@@ -97,7 +97,7 @@ def softmax(weights: Weights) -> Weights:
 class LearnedRules:
     """A policy over the rules of sub-problems (`Completions`)."""
 
-    def __init__(self, derivation: HasSubproblems, config: LearnedConfig, rng: np.random.Generator) -> None:
+    def __init__(self, derivation: RuledDerivation, config: LearnedConfig, rng: np.random.Generator) -> None:
         self._derivation, self._config, self._rng = derivation, config, rng
         self._elites = Elites(config.elites)
         self._weights: dict[Hashable, Weights] = {}
@@ -141,7 +141,9 @@ class LearnedRules:
 class LearnedDecisions:
     """A policy over the choices of decisions that are made one by one (`Completions`)."""
 
-    def __init__(self, derivation: HasDecisions, config: LearnedConfig, rng: np.random.Generator) -> None:
+    def __init__(
+        self, derivation: OrderedDerivation, config: LearnedConfig, rng: np.random.Generator
+    ) -> None:
         self._derivation, self._config, self._rng = derivation, config, rng
         self._elites = Elites(config.elites)
         counts = derivation.counts

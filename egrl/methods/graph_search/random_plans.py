@@ -13,7 +13,6 @@ from egrl.core.keys import SAMPLE
 from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition
-from egrl.methods.graph_search.completion import complete
 from hwsim.problem import Problem
 from hwsim.stepwise import HasDerivation
 
@@ -37,7 +36,7 @@ class RandomPlans(Method):
         """Completions, a key each."""
         keys = self._context.keys(SAMPLE, self._asked, self._context.generation_evals)
         self._asked += len(keys)
-        drawn = [complete(self._graph, self._graph.root, np.random.default_rng(int(key))) for key in keys]
+        drawn = [self._graph.completion(self._graph.root, np.random.default_rng(int(key))) for key in keys]
         return proposals(np.stack([plan for plan in drawn if plan is not None]), "random")
 
     def state_dict(self) -> dict[str, Any]:
@@ -51,7 +50,8 @@ class RandomPlans(Method):
 
 def serves(problem: Problem) -> str | None:
     """Only problems that are derivation graphs."""
-    return None if isinstance(problem, HasDerivation) else "the problem has no derivation"
+    own = isinstance(problem, HasDerivation) and not problem.derivation.by_domains
+    return None if own else "the problem has no derivation"
 
 
 DEFINITION = MethodDefinition(RandomPlansConfig, RandomPlans, serves, {})

@@ -30,7 +30,7 @@ from egrl.methods.graph_search.descent import GraphSearch
 from egrl.methods.graph_search.learned import LearnedConfig, completions
 from hwsim.mappings import repair
 from hwsim.problem import Mapping16, Problem
-from hwsim.stepwise import Derivation, HasDerivation, HasDomains
+from hwsim.stepwise import Derivation, HasDerivation
 from workloads.errors import InputError
 
 Vertices = Literal["auto", "derivation", "domains", "decisions"]
@@ -71,15 +71,15 @@ def derivation_of(problem: Problem, vertices: Vertices, order: Order) -> tuple[D
         InputError: "derivation" or "domains" for a problem that has none.
     """
     own = problem.derivation if isinstance(problem, HasDerivation) else None
-    domains = problem.domains if isinstance(problem, HasDomains) else None
-    views = {"derivation": own, "domains": domains}
-    if vertices in views and views[vertices] is None:
+    name = "none" if own is None else "domains" if own.by_domains else "derivation"
+    if vertices not in ("auto", "decisions", name):
         raise InputError(
             f"method.vertices: expected auto or decisions, since problem {problem.about.name} has no {vertices}, found"
             f" {vertices!r}"
         )
-    asked = [view for name, view in views.items() if view is not None and vertices in ("auto", name)]
-    return (asked[0], True) if asked else (Decisions(problem, order), False)
+    if own is not None and vertices != "decisions":
+        return own, True
+    return Decisions(problem, order), False
 
 
 def repair_of(context: Context) -> Callable[[Mapping16, int], Mapping16]:

@@ -12,7 +12,6 @@ from egrl.core.method import Context
 from egrl.methods import policy_fit
 from egrl.methods.hybrid.learner import LearnerConfig
 from egrl.methods.moves import moves_of
-from hwsim.capabilities import pipeline_of
 from policies.graph_unet import GraphUNetConfig
 from population.evolve import Decisions, EvolutionConfig, Population
 from population.genome import Genome, Gnn, boltzmann_from_mapping
@@ -62,7 +61,7 @@ def found_population(
         choices,
         policy_fit.observation(problem).x.shape[1],
         moves_of(problem, evolution.moves),
-        pipeline_of(problem),
+        problem.space.pipeline,
     )
     start: list[Genome] = []
     if init is not None and evolution.boltzmann_count < evolution.population:

@@ -12,7 +12,7 @@ from egrl.methods.muzero.config import PlayConfig
 from egrl.methods.muzero.table import Seen
 from hwsim.mmap.view.parts import SCHEMA_VERSION
 from hwsim.problem import Problem
-from hwsim.stepwise import Game, HasGame, HasView
+from hwsim.stepwise import Game, HasGame
 from policies.muzero import MuZeroNet, Shapes
 from policies.store import StoredPolicy, vector_of
 from policies.weight_vector import Weights, weight_format_of
@@ -51,7 +51,7 @@ def game_of(problem: Problem, config: PlayConfig) -> Game:
     """The game of a problem, seen as the settings say."""
     assert isinstance(problem, HasGame)
     game = problem.game
-    return game.seen_by(config.view) if isinstance(game, HasView) else game
+    return game.seen_by(config.view)
 
 
 def demands(config: PlayConfig) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from egrl.core.model_use import ModelUse
 from egrl.mcts.embeddings import map_leaves
 from egrl.methods.revise.games import Finished, order
 from hwsim.problem import Floats
-from hwsim.stepwise import Advancing, Game
+from hwsim.stepwise import Game
 
 Seen = dict[str, NDArray[Any]]
 
@@ -237,12 +237,7 @@ class Table:
 
 def _advance(game: Game, state: Any, action: NDArray[np.int64]) -> tuple[Any, Floats, NDArray[np.bool_]]:
     """A step, in the state itself where the game can do that."""
-    taken = action.astype(np.int16)
-    if isinstance(game, Advancing):
-        reward, done = game.advance(state, taken)
-        return state, reward, done
-    after, reward, done = game.step(state, taken)
-    return after, reward, done
+    return game.advance(state, action.astype(np.int16))
 
 
 def _put(states: Any, row: int, one: Any) -> None:

@@ -23,7 +23,6 @@ from egrl.methods.ppo.sampling import (
     outset,
     soften,
 )
-from hwsim.capabilities import pipeline_of
 from hwsim.mappings import sample
 from hwsim.problem import Mapping16, Problem
 
@@ -46,7 +45,7 @@ class RolloutDrawer:
         """The deployed mapping of a problem and R rollouts, as they are proposed; first the rollouts alone where the
         start mapping was measured."""
         problem, config = self._problems[number], self._config
-        pipeline = pipeline_of(problem) if config.ordered else None
+        pipeline = problem.space.pipeline if config.ordered else None
         start = self._context.start[number] if known.rounds == 0 else None
         known.rounds += 1
         state, group = self._begin(number, rollouts, known, start, rng)
@@ -96,7 +95,7 @@ class RolloutDrawer:
         if config.ordered and config.begin == "best":
             group[1::2] = np.where(group[1::2] == IMPROVING, OPENING, group[1::2])
             state[group == OPENING] = open_stage(best, problem, rng)
-            if draft.sum() > 1 and pipeline_of(problem) is not None:
+            if draft.sum() > 1 and problem.space.pipeline is not None:
                 group[0] = EXPLORING
         return state, group
 
@@ -121,7 +120,7 @@ class RolloutDrawer:
         probabilities = np.exp(log_probs)
         if last and self._config.draw == "problem":
             return self._sample(problem, probabilities)
-        coupling = 0.0 if pipeline_of(problem) is None else self._config.coupling
+        coupling = 0.0 if problem.space.pipeline is None else self._config.coupling
         uniform = coupled_uniforms(rng, log_probs.shape[:3], coupling)
         reached = np.cumsum(probabilities, axis=-1)
         choice = (reached <= (uniform * reached[..., -1])[..., None]).sum(axis=-1)

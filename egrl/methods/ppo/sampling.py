@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from hwsim.capabilities import pipeline_of
 from hwsim.problem import Mapping16, Problem
 from hwsim.stage_order import in_order, step_by_step
 from hwsim.stages import Pipeline
@@ -25,7 +24,7 @@ HOTTEST = 0.99
 def outset(problem: Problem, kind: str) -> Mapping16:
     """What a policy sees before anything is known, int16 [N, H]: nothing (-1), or an even split over stages."""
     nothing = np.full_like(problem.space.initial, NOTHING)
-    pipeline = pipeline_of(problem)
+    pipeline = problem.space.pipeline
     if kind == "nothing" or pipeline is None:
         return nothing
     count = problem.space.num_choices.astype(np.int64)
@@ -140,7 +139,7 @@ def move_nodes(
 
 def total_heat(mapping: Mapping16, problem: Problem) -> float:
     """The heat of all stages of a mapping [N, H] together; 0 where choices are no stages."""
-    pipeline = pipeline_of(problem)
+    pipeline = problem.space.pipeline
     return 0.0 if pipeline is None else float(pipeline.heat(mapping[None], problem.space.most_choices).sum())
 
 
@@ -149,7 +148,7 @@ def open_stage(mapping: Mapping16, problem: Problem, rng: np.random.Generator) -
 
     What has to be there for the span of edges is.
     """
-    pipeline = pipeline_of(problem)
+    pipeline = problem.space.pipeline
     if pipeline is None or (mapping < 0).all():
         return mapping
     out, heats = mapping.copy(), pipeline.heat(mapping[None], problem.space.most_choices)[0]

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hwsim.capabilities import pipeline_of
 from hwsim.problem import Mapping16, Problem
 from hwsim.stages import situation
 from policies.graph import Graph
@@ -28,7 +27,7 @@ class Task:
         self.graph = graph.on(device)
         self.counts = torch.from_numpy(problem.space.num_choices.astype(np.int64)).clamp(min=1).to(device)
         self.live = torch.from_numpy(problem.space.live).to(device)
-        self.pipeline = pipeline_of(problem)
+        self.pipeline = problem.space.pipeline
         self._problem = problem
 
     def stages(self, before: Mapping16) -> Stages | None:

@@ -29,7 +29,7 @@ from egrl.methods.revise.elites import Elites
 from egrl.methods.revise.games import Finished, order, whole
 from egrl.methods.revise.reviser import NO_SLOT, ReviseConfig, Reviser
 from hwsim.problem import Evaluation, Mapping16, Problem
-from hwsim.stepwise import HasGame, HasGreedy, Revisable
+from hwsim.stepwise import HasGame, HasGreedy, RevisableGame
 from workloads.errors import InputError
 
 PAUSE_S = 1.0
@@ -144,7 +144,7 @@ class Revise(Method):
     def _keep(self, wish: Mapping16) -> Mapping16:
         """Play a game, and keep it if it is the best; what was decided."""
         use = self._context.model_use
-        assert isinstance(self._game, Revisable)
+        assert isinstance(self._game, RevisableGame)
         with use.timed():
             found = self._game.revised(wish, np.uint64(0), 0, 0.0, 0.0)
         use.calls += found.moves / max(1, len(self._order))
@@ -186,7 +186,7 @@ def serves(problem: Problem) -> str | None:
     """A game is needed that can be played again from any move on."""
     if not isinstance(problem, HasGame):
         return "the problem is no game"
-    return None if isinstance(problem.game, Revisable) else "its games cannot be played again in part"
+    return None if isinstance(problem.game, RevisableGame) else "its games cannot be played again in part"
 
 
 DEFINITION = MethodDefinition(ReviseMethodConfig, Revise, serves, {})

@@ -25,7 +25,7 @@ from egrl.core.method import Context
 from egrl.methods.revise.elites import Elites
 from egrl.methods.revise.games import Finished, order
 from hwsim.problem import Mapping16
-from hwsim.stepwise import Game, Revisable, Revised
+from hwsim.stepwise import Game, RevisableGame, Revised
 
 COOL = 1 / 5
 REVISE = 15
@@ -115,13 +115,13 @@ class Reviser:
         proposed = []
         quota = int(self._config.moves * moves / len(self._games))
         for g, game in enumerate(self._games):
-            if quota and isinstance(game, Revisable) and len(self._orders[g]) and elites.games[g]:
+            if quota and isinstance(game, RevisableGame) and len(self._orders[g]) and elites.games[g]:
                 found = self._walk(g, game, quota, elites)
                 if min(found.actions) >= 0:
                     proposed.append(found)
         return proposed
 
-    def _walk(self, g: int, game: Revisable, quota: int, elites: Elites) -> Finished:
+    def _walk(self, g: int, game: RevisableGame, quota: int, elites: Elites) -> Finished:
         walk, proposed = self._walks[g], None
         while quota > 0:
             if walk.wish is None:
@@ -135,7 +135,7 @@ class Reviser:
                     elites.keep(proposed)
         return proposed or self._finished(g, found.present, found.present_returned)
 
-    def _part(self, g: int, game: Revisable, quota: int) -> Revised:
+    def _part(self, g: int, game: RevisableGame, quota: int) -> Revised:
         """Go on with a round for so many moves, or to its end."""
         config, walk, decisions = self._config, self._walks[g], len(self._orders[g])
         assert walk.wish is not None

@@ -25,7 +25,7 @@ from typing_extensions import Doc
 from egrl.methods.twin.data import closeness, gather
 from egrl.methods.twin.inference import Scales
 from egrl.methods.twin.posterior import Beliefs, Posterior, fit
-from hwsim.family import Family, HasLimits, Limits, Model
+from hwsim.family import Family, Limits, Model
 from hwsim.mappings import repair
 from hwsim.problem import Floats, Mapping16, Problem
 from population.moves import Moves
@@ -112,8 +112,8 @@ class Proposer:
 
         `noise` is as `Inference` has it.
         """
-        if isinstance(self._family, HasLimits):
-            self._limits = self._family.limits(mapping, failed)
+        self._limits = self._family.limits(mapping, failed)
+        if self._limits is not None:
             yield None
         data = gather(self._family, mapping, cost, self._config.most)
         for posterior in fit(self._family, data, self.beliefs, noise):

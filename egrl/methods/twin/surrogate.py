@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from egrl.core.method import Context
 from egrl.methods.twin.proposer import TOP, Proposer, TwinConfig, unique_rows
-from hwsim.capabilities import pipeline_of
 from hwsim.family import HasFamily
 from hwsim.problem import Floats, Mapping16, Status
 from population.moves import Moves
@@ -92,7 +91,7 @@ class Surrogate:
         assert isinstance(self._problem, HasFamily)
         self._family = self._problem.family
         space = self._problem.space
-        moves = Moves(space.num_choices, space.live, None, space.size_bytes, pipeline_of(self._problem))
+        moves = Moves(space.num_choices, space.live, None, space.size_bytes, self._problem.space.pipeline)
         self._proposer = Proposer(self._problem, self._family, config, moves)
         self._rng = context.generator("twin")
         self._concluded = self._known = Conclusion()

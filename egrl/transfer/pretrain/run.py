@@ -102,7 +102,7 @@ def _search(
     try:
         with (
             StopSignal("" if quiet else HINT) as stop,
-            progress.observer(title, options.budget, len(context.archive), quiet) as observer,
+            progress.observer(title, options.budget, len(context.archive), quiet) as bar,
         ):
             reached = loop.search(
                 method,
@@ -110,7 +110,7 @@ def _search(
                 measure,
                 options.budget,
                 folder,
-                observer=observer,
+                observers=(bar,),
                 state=state,
                 stop=stop,
             )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.family import Effects, Model, Parameter
+from hwsim.family import Effects, Family, Model, Parameter
 from hwsim.mcm.cuts import best_cuts, greedy
 from hwsim.mcm.family.cost import Terms, gradients, loads, predictions
 from hwsim.mcm.family.improve import anneal, value
@@ -28,7 +28,7 @@ MOST_CUT_WORK = 1e9
 """Steps of the best cuts that are worth while for one draft: C N^2 of C chips and N nodes."""
 
 
-class McmFamily:
+class McmFamily(Family):
     """See `hwsim.family.Family`; a place is (kind of op, chip), F = K C of them."""
 
     def __init__(self, network: Network, hop_s: float) -> None:
@@ -144,7 +144,7 @@ class McmFamily:
         }
 
     def limits(self, ran: Mapping16, failed: Mapping16) -> MemoryLimits:
-        """What is known of the memory that chips need; see `hwsim.family.HasLimits`."""
+        """What is known of the memory that chips need; see `hwsim.family.Family.limits`."""
         return self._limits.given(ran, failed)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
+from hwsim.family import Limits
 from hwsim.jit import kernel
 from hwsim.mcm.cost import Tables
 from hwsim.problem import Floats
@@ -59,7 +60,7 @@ def needed(held_bytes: Floats, limit: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class MemoryLimits:
+class MemoryLimits(Limits):
     """What is known of the limit of chips of some bytes: log weights float64 [G] of limits float64 [G, 2].
 
     A limit is the logarithms of the two factors.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.family import Effects, Model, Parameter
+from hwsim.family import Effects, Family, Model, Parameter
 from hwsim.nnpi.family.cost import Tape, Terms, predictions
 from hwsim.nnpi.family.gradient import gradients
 from hwsim.nnpi.family.improve import anneal
@@ -23,7 +23,7 @@ LEAST_S = 1e-300
 """What takes no time at all takes so much, so that shares of it exist."""
 
 
-class NnpiFamily:
+class NnpiFamily(Family):
     """See `hwsim.family.Family`; a place is (op, weight or activation, memory), F = 2 N L of them."""
 
     def __init__(self, tables: Tables, workload: Workload, memories: tuple[str, ...]) -> None:

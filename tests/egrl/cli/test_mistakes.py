@@ -108,7 +108,7 @@ MISTAKES = [
     (
         "run --workload bert --method annealing --set method.chains=0",
         "0",
-        "--set method: chains: expected greater than or equal to 1, found 0",
+        "--set method: chains: expected at least 1, found 0",
     ),
     (
         "run --workload bert --method annealing --set method.space=plans",

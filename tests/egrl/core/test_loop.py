@@ -21,7 +21,6 @@ from egrl.core.state import SearchState
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.runs.folder import RunFolder
-from egrl.runs.progress import Silent
 from hwsim.problem import Evaluation, Keys
 from toys import ToyRagged
 from workloads.errors import InputError
@@ -94,7 +93,6 @@ def go(
             InProcess(context.problems),
             Budget(evals, None, generation_evals),
             folder,
-            observer=Silent(),
             state=loop.resume(method, folder, context) if resume else None,
         )
     finally:
@@ -155,7 +153,7 @@ def test_a_method_learns_on_while_results_do_not_come_and_until_it_has_no_more(e
     context = toy()
     method = Learner(context)
     recorder = Memory()
-    search(method, context, executor(context.problems), Budget(16, None), recorder, observer=Silent())
+    search(method, context, executor(context.problems), Budget(16, None), recorder)
     told = [i for i, call in enumerate(method.calls) if call.startswith("tell")]
     assert len(told) == 4
     parts = [method.calls[a:b] for a, b in zip([0, *told], told, strict=False)]
@@ -210,9 +208,7 @@ def test_a_second_is_not_waited_for_a_generation_that_takes_longer(tmp_path):
 
     context = toy()
     folder = RunFolder.create(tmp_path / "r")
-    reached = search(
-        annealing(context), context, Slow(context.problems), Budget(None, 0.3), folder, observer=Silent()
-    )
+    reached = search(annealing(context), context, Slow(context.problems), Budget(None, 0.3), folder)
     folder.close()
     assert reached.generation == 0
     assert 1 <= len(context.archive) < GENERATION
@@ -236,7 +232,7 @@ def test_a_method_that_names_nobody_any_more_leaves_the_highest_reward():
 
     context, rows = toy(), Memory()
     budget = Budget(126, None, 21)
-    state = search(Doubting(context), context, InProcess(context.problems), budget, rows, observer=Silent())
+    state = search(Doubting(context), context, InProcess(context.problems), budget, rows)
     reward = context.archive.column("reward")
     assert reward[0] < reward.max()
     assert reward.argmax() < 105

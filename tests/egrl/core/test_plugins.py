@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from plugged import ROOT, run_all
 
+import egrl
+
 EXAMPLE = ROOT / "examples" / "plugin" / "egrl_balance"
 BROKEN = {
     "missing": "\nimport nothing_of_the_kind\n",
@@ -58,7 +60,7 @@ REFUSED = [
     ([*METHOD, "things:Unsettled"], "settings of which one has no default: Without.needed"),
     ([*METHOD, "things:UNSETTLED"], "settings of which one has no default: Without.needed"),
     ([*METHOD, "things:METHOD"], "--method things:METHOD cannot serve problem nnpi: it is a test"),
-    ([*METHOD, "climb:HillClimber", "--set", "method.changes=0"], "changes: expected greater than"),
+    ([*METHOD, "climb:HillClimber", "--set", "method.changes=0"], "changes: expected at least"),
     ([*PROBLEM, "things:number"], "expected a ProblemEntry, a ProblemDefinition, or what makes a Problem"),
     ([*PROBLEM, "things:one_argument"], "(workload, chip) or (workload, chip, config: a dataclass)"),
     ([*PROBLEM, "things:no_problem"], "found int without about, space, baseline, evaluate, judge"),
@@ -231,3 +233,32 @@ def test_policies_of_a_problem_in_a_file_are_trained_and_placed(folder):
         folder,
     )
     assert [(code, err) for code, _, err, _ in told if code != 0] == []
+
+
+FAULTY = """
+from egrl import Method, proposals
+
+
+class Faulty(Method):
+    def __init__(self, context):
+        self.problem = context.problems[0]
+
+    def ask(self):
+        return proposals(self.problem.baseline.mapping[None].repeat(10, axis=0), "faulty")
+
+    def state_dict(self):
+        return {"asked": 1}
+
+    def load_state_dict(self, state):
+        self.asked = state["asked"] + self.no_such_attribute
+"""
+
+
+def test_a_mistake_in_a_method_from_outside_shows_its_traceback(tmp_path, monkeypatch):
+    """What a stranger's own code raises while a run is brought back is no damage of the checkpoint."""
+    (tmp_path / "faulty_method.py").write_text(FAULTY, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    egrl.search("alexnet", method="faulty_method:Faulty", evals=10, out="run")
+    with pytest.raises(AttributeError, match="no_such_attribute"):
+        egrl.search(resume="run", method="faulty_method:Faulty", evals=20)

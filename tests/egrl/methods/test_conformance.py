@@ -22,7 +22,6 @@ from egrl.methods.hybrid import twin
 from egrl.methods.twin.proposer import TwinConfig
 from egrl.runs import checkpoint
 from egrl.runs.folder import RunFolder
-from egrl.runs.progress import Silent
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.problem import Evaluation, Keys, Problem, Status
 from subjects import EXHAUSTIBLE, NEVER_TWICE, ONE_SHOT, PROBLEMS, SMALL, VARIANTS, served
@@ -217,7 +216,6 @@ def run(
             executor(problems),
             Budget.of_generations(gens) if evals is None else Budget(evals, None),
             folder,
-            observer=Silent(),
             state=loop.resume(method, folder, given) if resume else None,
             stop=lambda: stop(given.archive),
             checkpoint_seconds=checkpoint_seconds,

@@ -21,7 +21,6 @@ from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.runs import checkpoint, chunks
 from egrl.runs.folder import RunFolder
-from egrl.runs.progress import Silent
 from toys import ToyRagged
 from workloads.errors import InputError
 
@@ -41,7 +40,7 @@ def go(path: Path, gens: int, resume: bool = False, every: float = 0.0) -> tuple
         state = loop.resume(method, folder, context) if resume else None
         reached = loop.search(
             method, context, InProcess([PROBLEM]), Budget.of_generations(gens), folder,
-            observer=Silent(), state=state, checkpoint_seconds=every,
+            state=state, checkpoint_seconds=every,
         )  # fmt: skip
     finally:
         folder.close()
@@ -182,7 +181,7 @@ def test_metrics_have_the_same_names_in_every_row(tmp_path):
     folder = RunFolder.reopen(tmp_path / "r")
     try:
         with pytest.raises(ValueError, match=r"metrics: expected generation, .*, received generation, new"):
-            folder.append_metrics({"generation": 3, "new": 1.0})
+            folder.generation({"generation": 3, "new": 1.0})
     finally:
         folder.close()
     assert len(metrics(tmp_path / "r")) == 3

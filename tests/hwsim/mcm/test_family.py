@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hwsim.family import CanDescribe, Estimate, HasFamily, HasLimits, Model
+from hwsim.family import Estimate, HasFamily, Model
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.cost import costs, tensors_of
 from hwsim.mcm.family.family import McmFamily
@@ -25,9 +25,8 @@ def problem() -> McmProblem:
 @pytest.fixture(scope="module")
 def family(problem: McmProblem) -> McmFamily:
     assert isinstance(problem, HasFamily)
-    assert isinstance(problem, CanDescribe)
+    assert isinstance(problem, HasFamily)
     assert isinstance(problem.family, McmFamily)
-    assert isinstance(problem.family, HasLimits)
     return problem.family
 
 

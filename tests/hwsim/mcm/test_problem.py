@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from mcm_instances import MIB, instance, package
 
-from hwsim.capabilities import HasModel, HasPartition, pipeline_of
+from hwsim.capabilities import HasModel, explainer
+from hwsim.explanation import Partition
 from hwsim.mappings import sample_uniformly
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import Package, load_package
@@ -96,16 +97,16 @@ def test_what_lacks_memory_on_the_device_does_not_run_and_the_judge_says_where()
 
 def test_the_partition_names_the_slowest_chip_or_link():
     problem = McmProblem(instance([1.0, 1.0], [(0, 1)], [9.0, 0.0]), package())
-    assert isinstance(problem, HasPartition)
-    shown = problem.partition(column(0, 1)[0])
+    assert explainer(problem, Partition)
+    shown = problem.explain(column(0, 1)[0])
     assert (shown.bottleneck, shown.cost_s) == ("link 0 -> 1", 9.0)
     assert shown.chips[0].link_bytes == 9 * MIB
-    assert problem.partition(column(0, 0)[0]).bottleneck == "chip 0"
+    assert problem.explain(column(0, 0)[0]).bottleneck == "chip 0"
 
 
 def test_links_have_no_times_beside_chips_whose_times_hold_the_transfers():
     network = instance([1.0, 2.0], [(0, 1)], [9.0, 0.0])
-    shown = McmProblem(network, package("compute+transfers")).partition(column(0, 1)[0])
+    shown = McmProblem(network, package("compute+transfers")).explain(column(0, 1)[0])
     assert (shown.bottleneck, shown.cost_s) == ("chip 1", 11.0)
     assert {chip.link_s for chip in shown.chips} == {0.0}
     assert shown.chips[0].link_bytes == 9 * MIB
@@ -120,8 +121,8 @@ def test_one_chip_takes_everything():
 
 def test_choices_are_stages_only_where_data_flows_forward():
     staged = McmProblem(CHAIN, package())
-    assert pipeline_of(staged) is staged.pipeline
-    assert pipeline_of(McmProblem(CHAIN, package(acyclic=False, triangle=False))) is None
+    assert staged.space.pipeline is not None
+    assert McmProblem(CHAIN, package(acyclic=False, triangle=False)).space.pipeline is None
 
 
 def test_copies_of_a_mask_stand_before_their_readers():

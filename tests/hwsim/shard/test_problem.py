@@ -79,7 +79,7 @@ def test_a_choice_that_costs_nothing_counts_as_one():
     problem = Shard(parse(document, "made", "made"))
     found = problem.evaluate(problem.baseline.mapping[None], KEY)
     assert found.cost[0] == found.speedup[0] == 1.0
-    assert problem.breakdown(problem.baseline.mapping).cost == 0
+    assert problem.explain(problem.baseline.mapping).cost == 0
 
 
 def test_a_mapping_file_holds_the_strategies_as_a_plain_list():
@@ -99,7 +99,7 @@ def test_a_mapping_file_holds_the_strategies_as_a_plain_list():
 
 def test_its_breakdown_is_exact_and_names_who_holds_memory_when_it_is_fullest():
     problem = Shard(instance())
-    found = problem.breakdown(problem.baseline.mapping)
+    found = problem.explain(problem.baseline.mapping)
     choice = problem.baseline.mapping[:, 0]
     assert found.cost == exact_cost(problem.sharding, choice.tolist()) == problem.baseline.cost
     assert found.peak == sum(holder.used for holder in found.holders)

@@ -19,7 +19,6 @@ from egrl.core.archive import Archive
 from egrl.core.method import Context
 from egrl.methods import find_method
 from egrl.methods.graph_search import choose, threshold_ascent
-from egrl.methods.graph_search.completion import complete
 from egrl.methods.graph_search.decisions import Decisions
 from egrl.methods.graph_search.descent import GraphSearch
 from egrl.methods.graph_search.search_graph import SearchGraph
@@ -34,7 +33,7 @@ from toys import Splits, ToyGrammar, ToyRagged
 from workloads.load import load
 
 
-class Figure1:
+class Figure1(Derivation):
     """The grammar of the paper's Figure 1: S -> AB, A -> a, B -> b, aB -> ac; its language is {ab, ac}."""
 
     root: Hashable = "S"
@@ -47,7 +46,7 @@ class Figure1:
         return np.array([[ord(str(vertex)[1])]], np.int16) if vertex in ("ab", "ac") else None
 
 
-class Layers:
+class Layers(Derivation):
     """Vertices are (depth, number) with arrows drawn once: equal successors, dead ends and shared vertices happen."""
 
     root: Hashable = (0, 0)
@@ -198,7 +197,7 @@ def test_completions_are_uniform_at_each_choice_and_back_out_of_dead_ends():
         {"": ["a", "b"], "a": ["aa", "ab", "ac"], "b": ["ba"], "ab": ["abx"]},
     )
 
-    class Tree:
+    class Tree(Derivation):
         root: Hashable = ""
 
         def successors(self, vertex: Hashable) -> Sequence[str]:
@@ -208,10 +207,10 @@ def test_completions_are_uniform_at_each_choice_and_back_out_of_dead_ends():
             code = {"aa": 1, "ac": 2, "abx": 3}.get(str(vertex))
             return None if code is None else np.array([[code]], np.int16)
 
-    drawn = [int(plan[0, 0]) for _ in range(3000) if (plan := complete(Tree(), "", rng)) is not None]
+    drawn = [int(plan[0, 0]) for _ in range(3000) if (plan := Tree().completion("", rng)) is not None]
     assert len(drawn) == 3000  # b is a dead end: half of the draws come back from it
     assert np.bincount(drawn)[1:] == pytest.approx([1000, 1000, 1000], abs=100)
-    assert complete(Tree(), "b", rng) is None
+    assert Tree().completion("b", rng) is None
 
 
 def test_a_plan_graph_completes_as_uniform_choices_among_its_successors_do():
@@ -219,13 +218,19 @@ def test_a_plan_graph_completes_as_uniform_choices_among_its_successors_do():
     graph = problem.derivation
     rng = np.random.default_rng(0)
 
-    class Plain:
-        root, successors, mapping = graph.root, graph.successors, graph.mapping
+    class Plain(Derivation):
+        root = graph.root
+
+        def successors(self, vertex: Hashable) -> Sequence[Hashable]:
+            return graph.successors(vertex)
+
+        def mapping(self, vertex: Hashable) -> Mapping16 | None:
+            return graph.mapping(vertex)
 
     counts: dict[bytes, list[int]] = {}
     for _ in range(4000):
         for kind, derivation in enumerate((graph, Plain())):
-            plan = complete(derivation, derivation.root, rng)
+            plan = derivation.completion(derivation.root, rng)
             assert plan is not None
             counts.setdefault(plan.tobytes(), [0, 0])[kind] += 1
     assert len(counts) == 41
@@ -239,7 +244,7 @@ def test_decisions_lead_to_every_mapping_largest_first():
     first = max(np.argwhere(problem.space.live).tolist(), key=lambda at: problem.space.size_bytes[tuple(at)])
     rng = np.random.default_rng(1)
     for choice, vertex in enumerate(derivation.successors(derivation.root)):
-        plan = complete(derivation, vertex, rng)
+        plan = derivation.completion(vertex, rng)
         assert plan is not None
         assert plan[tuple(first)] == choice
         assert ((plan >= 0) == (problem.space.live)).all()
@@ -250,7 +255,7 @@ def test_a_problem_with_a_solver_is_searched_with_the_choices_that_it_leaves():
     package = load_package("edge4")
     problem = McmProblem(load("mobilenet_v2"), package)
     derivation, valid = derivation_of(problem, "auto", "size")
-    assert derivation is problem.domains
+    assert derivation is problem.derivation
     assert valid
     assert isinstance(derivation_of(problem, "decisions", "size")[0], Decisions)
     free = McmProblem(load("mobilenet_v2"), package, McmConfig(solver=False))
@@ -301,9 +306,9 @@ def test_a_pass_of_dynamic_programming_makes_each_plan_of_the_best_parts():
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("method.s=0", "greater than or equal to 1"),
+        ("method.s=0", "at least 1"),
         ("method.delta=1.0", "less than 1"),
-        ("method.delta=0.0", "greater than 0"),
+        ("method.delta=0.0", "more than 0"),
         ("method.vertices=derivation", "problem nnpi has no derivation"),
         ("method.vertices=domains", "problem nnpi has no domains"),
     ],

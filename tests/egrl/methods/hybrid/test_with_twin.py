@@ -27,7 +27,6 @@ from egrl.methods.hybrid.twin import TwinMember
 from egrl.methods.hybrid.with_twin import WithTwin
 from egrl.methods.twin.proposer import TwinConfig
 from egrl.methods.twin.surrogate import Judged
-from egrl.runs.progress import Silent
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.problem import Status
@@ -182,7 +181,7 @@ def test_it_lives_with_a_board_on_which_everything_fails():
     context = Context([problem], Archive([problem]), 0, [None], costs=Costs(True))
     definition = find_method("egrl")
     method = definition.build(context, typed_tables.build(EgrlConfig, SMALL["egrl"], "test"))
-    search(method, context, Dead([problem]), Budget(100, None), Memory(), observer=Silent())
+    search(method, context, Dead([problem]), Budget(100, None), Memory())
     assert set(context.archive.column("source")) == {"twin", "gnn", "boltzmann", "learner"}
     assert method.champion(0) is None
 
@@ -201,7 +200,7 @@ def test_while_everybodys_round_is_measured_the_next_batch_is_the_twins(monkeypa
         return batch
 
     monkeypatch.setattr(WithTwin, "ask", noted)
-    search(method, context, InProcess([problem]), Budget(110, None), Memory(), observer=Silent())
+    search(method, context, InProcess([problem]), Budget(110, None), Memory())
     assert method.ahead == 1
     assert seen.count("everybody") > 1
     assert ("everybody", "everybody") not in set(pairwise(seen))

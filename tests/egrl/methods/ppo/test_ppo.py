@@ -87,7 +87,7 @@ def test_coupled_numbers_are_alike_for_neighbours_and_no_others():
 
 def test_the_outset_of_a_pipeline_is_an_even_split_and_of_others_nothing(chips):
     even = outset(chips[0], "even")
-    pipeline = chips[0].pipeline
+    pipeline = chips[0].space.pipeline
     load = np.bincount(even[:, 0], pipeline.load)
     assert len(load) == chips[0].space.most_choices
     assert np.ptp(load) <= 2 * pipeline.load.max()
@@ -140,7 +140,7 @@ def test_of_equally_good_mappings_the_cooler_is_gone_on_from(chips):
     evaluation = problem.evaluate(batch.mapping, run_keys(0, batch.tickets, EVALUATION))
     equal = dataclasses.replace(evaluation, reward=np.full(len(batch), 0.5))
     method.tell(batch, equal)
-    warmth = [float(problem.pipeline.heat(mapping[None], 4).sum()) for mapping in evaluation.repaired]
+    warmth = [float(problem.space.pipeline.heat(mapping[None], 4).sum()) for mapping in evaluation.repaired]
     best = np.flatnonzero(np.array(warmth) == min(warmth))[-1]
     np.testing.assert_array_equal(method._known[0].best, evaluation.repaired[best])
 
@@ -148,9 +148,9 @@ def test_of_equally_good_mappings_the_cooler_is_gone_on_from(chips):
 def test_a_stage_is_opened_behind_one_of_the_hottest_where_one_is_left(chips):
     problem, rng = chips[0], np.random.default_rng(0)
     three = (np.arange(len(problem.space.nodes)) * 3 // len(problem.space.nodes)).astype(np.int16)[:, None]
-    hottest = int(problem.pipeline.heat(three[None], 4)[0, 0].argmax())
-    free = dataclasses.replace(problem.pipeline, span=None)
-    problem.pipeline = free
+    hottest = int(problem.space.pipeline.heat(three[None], 4)[0, 0].argmax())
+    free = dataclasses.replace(problem.space.pipeline, span=None)
+    object.__setattr__(problem.space, "pipeline", free)
     found = open_stage(three, problem, rng)
     np.testing.assert_array_equal(found, three + (three > hottest))
     four = outset(problem, "even")
@@ -160,7 +160,7 @@ def test_a_stage_is_opened_behind_one_of_the_hottest_where_one_is_left(chips):
 
 def test_what_the_span_of_edges_asks_is_in_an_opened_stage_from_the_outset():
     problem = McmProblem(load("mobilenet_v2"), load_package("edge4"))
-    stages = in_stages(outset(problem, "even")[None] // 2, problem.pipeline)[0]
+    stages = in_stages(outset(problem, "even")[None] // 2, problem.space.pipeline)[0]
     for seed in range(4):
         found = open_stage(stages, problem, np.random.default_rng(seed))
         assert found.max() == stages.max() + 1
@@ -174,7 +174,7 @@ def test_moves_leave_valid_partitions_valid_and_most_nodes_where_they_were(chips
     wanted = np.where(rng.random(before.shape) < 0.1, rng.integers(0, 4, before.shape), before).astype(
         np.int16
     )
-    found = close_gaps(move_nodes(before, wanted, problem.pipeline, rng))
+    found = close_gaps(move_nodes(before, wanted, problem.space.pipeline, rng))
     evaluation = problem.evaluate(found, np.arange(50, dtype=np.uint64))
     np.testing.assert_array_equal(evaluation.repaired, found)
     changed = (found != before).mean(axis=(1, 2))
@@ -266,7 +266,7 @@ def test_what_is_proposed_for_a_pipeline_keeps_its_order_and_leaves_no_stage_emp
     method = build(chips[:1])
     for batch, _ in play(method, chips, 3 * GENERATION):
         for mapping in batch.mapping[:, :, 0]:
-            source, target = chips[0].pipeline.edges
+            source, target = chips[0].space.pipeline.edges
             assert (mapping[source] <= mapping[target]).all()
             assert set(mapping.tolist()) == set(range(mapping.max() + 1))
 

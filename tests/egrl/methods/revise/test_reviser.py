@@ -12,13 +12,13 @@ from egrl.methods.revise.elites import Elites
 from egrl.methods.revise.games import Finished
 from egrl.methods.revise.reviser import COOL, NO_SLOT, ReviseConfig, Reviser
 from hwsim.problem import Mapping16
-from hwsim.stepwise import Revised
-from toys import ToyGame
+from hwsim.stepwise import RevisableGame, Revised
+from toys import CoinGame, ToyGame
 
 FIRST = ReviseConfig.first
 
 
-class Counting:
+class Counting(CoinGame, RevisableGame):
     """A game of four decisions whose return is their sum; revising it makes one more of them 1."""
 
     num_actions = 2

@@ -1,0 +1,222 @@
+"""A run: its configuration, its method and the folder that it leaves; a new one, or one that goes on.
+
+Everything that can be wrong with the input is found here, before a run folder exists.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from egrl.core import atomic, loop
+from egrl.core.archive import Archive
+from egrl.core.method import Context, Costs, Method
+from egrl.core.model_use import ModelUse
+from egrl.core.registry import MethodDefinition
+from egrl.core.state import SearchState
+from egrl.measure import executors
+from egrl.methods import find_method
+from egrl.runs import baseline_layout, checkpoint, config, mapping_file
+from egrl.runs import folder as run_folder
+from egrl.runs.config import RunConfig, RunOptions
+from egrl.runs.past import with_own_inputs
+from egrl.runs.resume import fixed_settings, resolve_again
+from hwsim.capabilities import HasModel
+from hwsim.problem import Mapping16, Problem
+from workloads.errors import InputError
+from workloads.files import read_bytes
+from workloads.nearest import hint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.store import StoredPolicy
+
+STARTS = ("cold", "compiler", "exact")
+"""What a run can begin with by name."""
+
+
+@dataclass
+class Run:
+    """A run that is ready to search.
+
+    Attributes:
+        config: what was asked for, resolved.
+        method: built from `context`.
+        context: one problem, the archive, the start mapping.
+        folder: the run folder, open; None if the run is in memory.
+        state: how far the run has come; None before its first evaluation.
+    """
+
+    config: RunConfig
+    method: Method
+    context: Context
+    folder: run_folder.RunFolder | None = None
+    state: SearchState | None = None
+
+    @property
+    def problem(self) -> Problem:
+        """What is searched."""
+        return self.context.problems[0]
+
+    def keep(self, out: Any, stack: contextlib.ExitStack) -> None:
+        """Make the run folder, which is closed with the stack; `out` is its path, or True for one in `runs/`.
+
+        InputError if it cannot be made.
+        """
+        run = self.config.run
+        path = (
+            default_folder(self.problem.about.workload, run.method, run.seed)
+            if out is True
+            else _path(out, "--out")
+        )
+        self.folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.create(path)))
+        self._write_inputs(self.folder)
+        self.folder.settings = fixed_settings(self.config)
+
+    def restore(self) -> None:
+        """Bring the method and the archive to the folder's last checkpoint, and its config.toml to this config.
+
+        InputError if the folder is damaged, or of another simulator.
+        """
+        assert self.folder is not None
+        if not self.folder.begun:
+            self._write_inputs(self.folder)
+        self.state = loop.resume(self.method, self.folder, self.context)
+        self.write_config()
+
+    def write_config(self) -> None:
+        """Write config.toml if it says anything else. RunFailure if the disk refuses."""
+        if self.folder is not None:
+            path, text = self.folder.path / run_folder.CONFIG, config.to_toml(self.config)
+            if path.read_text(encoding="utf-8") != text:
+                atomic.write(path, text)
+
+    def _write_inputs(self, folder: run_folder.RunFolder) -> None:
+        copies = _copies(self.config.run, self.problem, self.context.start[0])
+        folder.write_inputs(config.to_toml(self.config), [self.problem], copies)
+
+
+def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition | None = None) -> Run:
+    """A run of a method on a problem, in memory so far. InputError if the one does not serve the other.
+
+    `definition` is the method, unless it is a registered one.
+    """
+    options = resolved.run
+    definition = definition or find_method(options.method)
+    reason = definition.serves(problem)
+    if reason is not None:
+        raise InputError(f"--method {options.method} cannot serve problem {problem.about.name}: {reason}")
+    init: StoredPolicy | None = None
+    if options.init and not definition.takes_policy:
+        raise InputError(f"--init: expected a method with a policy to begin with, found {options.method}")
+    if options.init:
+        from policies.store import load_policy
+
+        init = load_policy(Path(options.init))
+    executors.check(options.executor, options.ray_address)
+    use = ModelUse()
+    with use.timed() if options.start == "exact" else contextlib.nullcontext():
+        start = _start(options, problem)
+    context = Context(
+        [problem],
+        Archive([problem]),
+        options.seed,
+        [start],
+        init,
+        options.threads,
+        check_device(options.device),
+        options.generation_evals,
+        model_use=use,
+        seconds=options.seconds,
+        costs=Costs(bool(options.evaluator) or problem.about.measured),
+    )
+    return Run(resolved, definition.build(context, resolved.method), context)
+
+
+def reopen(resume: Any, given: Mapping[str, Any], stack: contextlib.ExitStack, told: bool = False) -> Run:
+    """The run of a folder, closed with the stack, with the options that are `given` changed; then `restore` it.
+
+    `told`: the caller measures. InputError if there is none, or it cannot go on so.
+    """
+    path = _path(resume, "--resume")
+    folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
+    checkpoint.check_version(path / "checkpoint")
+    resolved = resolve_again(path, given, told)
+    folder.settings = fixed_settings(resolved)
+    own = replace(resolved, run=with_own_inputs(resolved.run, path)) if folder.begun else resolved
+    return replace(prepare(own, own.build_problem()), config=resolved, folder=folder)
+
+
+def default_folder(workload: str, method: str, seed: int) -> Path:
+    """Make runs/<workload>-<method>-s<seed>-<n> for the first n that is free. InputError if that fails."""
+    stem = f"{workload}-{method}-s{seed}".replace(":", "-")
+    n = 1
+    while True:
+        path = Path("runs") / f"{stem}-{n}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError as error:
+            if not path.is_dir():
+                raise InputError(f"--out: expected that {path} can be made: {error.strerror}") from error
+            n += 1
+        except OSError as error:
+            raise atomic.unwritable(f"--out {path}", path, error) from error
+        else:
+            return path
+
+
+def _path(value: Any, flag: str) -> Path:
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"{flag}: expected a path, found {value!r}")
+    return Path(value)
+
+
+def check_device(name: str) -> str:
+    """The name of a torch device that is there; InputError where it is not."""
+    if name == "cpu":
+        return name
+    import torch
+
+    try:
+        torch.zeros(1, device=name).cpu()
+    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built with CUDA
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"--device {name}: expected cpu, or a device that PyTorch {torch.__version__} can use: {reason}"
+        ) from error
+    return name
+
+
+def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
+    if options.start == "cold":
+        return None
+    if options.start == "compiler":
+        return problem.baseline.mapping
+    if options.start == "exact":
+        if not isinstance(problem, HasModel):
+            raise InputError(
+                f"--start exact: expected a problem with a model to solve, found {problem.about.name} without one"
+            )
+        return problem.solve(options.exact_seconds, options.seed).mapping
+    if not Path(options.start).exists():
+        raise InputError(
+            f"--start: expected {', '.join(STARTS)} or a mapping file (best_mapping.json), found no such file as"
+            f" {options.start!r}{hint(options.start, STARTS)}"
+        )
+    return mapping_file.read(options.start, problem)
+
+
+def _copies(options: RunOptions, problem: Problem, start: Mapping16 | None) -> dict[str, bytes]:
+    """What a run has besides workload and chip, from its first moment on: name in the run folder -> content."""
+    copies = {}
+    if start is not None and options.start != "compiler":
+        copies[run_folder.START_FILE] = mapping_file.dumps(problem, start).encode()
+    if (places := baseline_layout.own_layout(problem)) is not None:
+        copies[run_folder.BASELINE_LAYOUT] = baseline_layout.dumps(problem, places).encode()
+    if options.init:
+        copies[run_folder.INIT_FILE] = read_bytes(options.init, "a policy file")
+    return copies
