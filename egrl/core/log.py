@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from egrl.core.recorder import Observer
 from workloads.errors import InputError
 
 LOG = logging.getLogger("egrl")
@@ -21,20 +19,6 @@ LOG.addHandler(
 ROW, NAMES = "egrl_row", "egrl_names"
 """Attributes of a record of a generation: its row of metrics, and the workloads it is of."""
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
-
-
-class LogRows(Observer):
-    """Logs each row of metrics, of the workloads `names`; trackers take the row from the record."""
-
-    def __init__(self, names: str) -> None:
-        self._names = names
-
-    def generation(self, row: Mapping[str, Any]) -> None:
-        LOG.info(
-            "%s: generation %d, %d evaluations, %.1f s, best %.4fx",
-            self._names, row["generation"], row["evaluations"], row["seconds"], row["best_speedup"],
-            extra={ROW: row, NAMES: self._names},
-        )  # fmt: skip
 
 
 def open_file(path: Path) -> None:

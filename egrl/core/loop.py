@@ -10,8 +10,9 @@ order of calls.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from egrl.core import plugins
 from egrl.core.alike import unlike
@@ -19,7 +20,7 @@ from egrl.core.budget import Budget
 from egrl.core.executor import Confirms, Executor
 from egrl.core.failure import RunFailure
 from egrl.core.flow import Flow, replay
-from egrl.core.log import LogRows
+from egrl.core.log import LOG, NAMES, ROW
 from egrl.core.method import Context, Method
 from egrl.core.recorder import Observer, Recorder, policy_is_due
 from egrl.core.state import (
@@ -191,6 +192,20 @@ class Loop:
     def _write_policy(self, generation: int) -> None:
         if policy := self._method.policy():
             self._recorder.write_policy(generation, policy, self._context.problems[0])
+
+
+class LogRows(Observer):
+    """Logs each row of metrics, of the workloads `names`; trackers take the row from the record."""
+
+    def __init__(self, names: str) -> None:
+        self._names = names
+
+    def generation(self, row: Mapping[str, Any]) -> None:
+        LOG.info(
+            "%s: generation %d, %d evaluations, %.1f s, best %.4fx",
+            self._names, row["generation"], row["evaluations"], row["seconds"], row["best_speedup"],
+            extra={ROW: row, NAMES: self._names},
+        )  # fmt: skip
 
 
 def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:
