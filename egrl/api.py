@@ -85,9 +85,9 @@ def search(
     if evaluator is not None:
         given["evaluator"] = name_of_evaluator(evaluator)
     if resume is not None:
-        check_only({"out": out, "set": tuple(settings or ()), "preset": preset, **given})
+        check_only({"out": out, "preset": preset, **given})
         typed_tables.build(RunOptions, given, "options")
-        return _resume(resume, given, function, quiet, on_generation)
+        return _resume(resume, given, tuple(settings or ()), function, quiet, on_generation)
     new = asked(given, workload, method, chip, settings, preset)
     kept = out is not None and out is not False
     if kept:
@@ -131,13 +131,14 @@ def _boards(
 def _resume(
     resume: Any,
     given: Mapping[str, Any],
+    settings: Sequence[str],
     function: Function | None,
     quiet: bool,
     on_generation: OnGeneration | None,
 ) -> Result:
     with contextlib.ExitStack() as stack:
         stack.enter_context(progress.compiling(quiet))
-        again = begin.reopen(resume, given, stack)
+        again = begin.reopen(resume, given, stack, settings=settings)
         resolved, prepared = again.resolved, again.prepared
         boards = _boards(resolved, prepared.context.problems[0], function, stack)
         state = again.restore()

@@ -110,9 +110,9 @@ class Search:
         kept = out is not None and out is not False
         with contextlib.ExitStack() as stack:
             if resume is not None:
-                check_only({"out": out, "set": tuple(settings or ()), "preset": preset, **given})
+                check_only({"out": out, "preset": preset, **given})
                 typed_tables.build(RunOptions, given, "options")
-                again = begin.reopen(resume, given, stack, told=True)
+                again = begin.reopen(resume, given, stack, told=True, settings=tuple(settings or ()))
                 self._resolved, prepared = again.resolved, again.prepared
                 self._folder: run_folder.RunFolder | None = again.folder
                 state = again.restore()

@@ -2,13 +2,13 @@
 
 The metadata of every policy says what it can be used for:
 
-    kind            "gnn" (a `GraphUNet`), "boltzmann" (prior, temperature) or a method's own
+    kind            "gnn" (a network of `policies.network`), "boltzmann" (prior, temperature) or a method's own
     version         of this file format
     feature_schema  version of the node features (whatever the writer compares it with)
     features        number of features, F
     heads           names of the H decisions of a node
     choices         most choices a decision has, C
-    config          the network's settings
+    config          the network's settings; a `name` unless it is the package's own Graph U-Net
 
 and anything else that JSON can hold (workload, generation, seed …).
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from policies.graph_unet import GraphUNet, GraphUNetConfig
+from policies.graph_unet import GraphUNet
+from policies.network import NetworkConfig, refers, saved_settings
+from policies.pyg import PygActor, make_actor
 from policies.weight_vector import WeightFormat, Weights
 from policies.weights import assign
 from workloads.atomic import replace_file
@@ -137,7 +139,7 @@ def vector_of(policy: StoredPolicy, weight_format: WeightFormat, where: str) -> 
 
 def actor_policy(
     weights: Weights,
-    config: GraphUNetConfig,
+    config: NetworkConfig,
     *,
     features: int,
     heads: Sequence[str],
@@ -145,8 +147,8 @@ def actor_policy(
     feature_schema: int,
     **free: Any,
 ) -> StoredPolicy:
-    """A `GraphUNet` with weights float32 [P] as a policy of kind "gnn"; `free` goes to the metadata."""
-    weight_format = GraphUNet(config, features, len(heads), choices).weight_format
+    """A network with weights float32 [P] as a policy of kind "gnn"; `free` goes to the metadata."""
+    weight_format = _weight_format(config, features, len(heads), choices)
     weight_format.check(weights)
     arrays = weight_format.arrays(weights)
     metadata = {
@@ -156,23 +158,29 @@ def actor_policy(
         "features": features,
         "heads": list(heads),
         "choices": choices,
-        "config": asdict(config),
+        "config": saved_settings(config),
     }
     return StoredPolicy(arrays, metadata)
 
 
-def config_of(policy: StoredPolicy, where: str = "policy") -> GraphUNetConfig:
+def config_of(policy: StoredPolicy, where: str = "policy") -> NetworkConfig:
     """The settings of the network of a policy of kind "gnn". InputError naming `where` where it is another kind."""
     meta = policy.metadata
     if meta["kind"] != "gnn":
         raise InputError(f"{where}: kind: expected 'gnn', found {meta['kind']!r}")
-    known = {f.name for f in fields(GraphUNetConfig)}
-    if set(meta["config"]) != known:
+    known = {f.name for f in fields(NetworkConfig)}
+    if set(meta["config"]) | {"name"} != known:
         raise InputError(f"{where}: config: expected fields {sorted(known)}, found {sorted(meta['config'])}")
     try:
-        return GraphUNetConfig(**meta["config"])
+        return NetworkConfig(**meta["config"])
     except (TypeError, ValueError) as error:
         raise InputError(f"{where}: config: {error}") from error
+
+
+def foreign_network(policy: StoredPolicy) -> str | None:
+    """The network of a policy where it is code from outside the package and its dependencies; else None."""
+    name = policy.metadata["config"].get("name", "")
+    return name if policy.metadata["kind"] == "gnn" and refers(str(name)) else None
 
 
 def flat_weights(policy: StoredPolicy, where: str = "policy") -> Weights:
@@ -195,17 +203,17 @@ def flat_weights(policy: StoredPolicy, where: str = "policy") -> Weights:
     return np.concatenate([np.asarray(policy.weights[n], dtype=np.float32).reshape(-1) for n in expected])
 
 
-def actor_of(policy: StoredPolicy, where: str = "policy") -> GraphUNet:
+def actor_of(policy: StoredPolicy, where: str = "policy") -> GraphUNet | PygActor:
     """The network of a policy of kind "gnn". InputError as `flat_weights`."""
     flat, meta = flat_weights(policy, where), policy.metadata
-    actor = GraphUNet(config_of(policy, where), meta["features"], len(meta["heads"]), meta["choices"])
+    actor = make_actor(config_of(policy, where), meta["features"], len(meta["heads"]), meta["choices"])
     assign(actor, flat)
     return actor
 
 
 @lru_cache(maxsize=8)
-def _weight_format(config: GraphUNetConfig, features: int, heads: int, choices: int) -> WeightFormat:
-    return GraphUNet(config, features, heads, choices).weight_format
+def _weight_format(config: NetworkConfig, features: int, heads: int, choices: int) -> WeightFormat:
+    return make_actor(config, features, heads, choices).weight_format
 
 
 def _header(data: bytes) -> Any:

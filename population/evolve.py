@@ -32,7 +32,7 @@ from population.steady import Guest, LocalSearch
 from population.walk import Walk
 
 if TYPE_CHECKING:
-    from policies.graph_unet import GraphUNetConfig
+    from policies.network import NetworkConfig
 
 __all__ = ["Decisions", "EvolutionConfig", "Guest", "Population"]
 
@@ -54,7 +54,7 @@ class Population:
         self,
         config: EvolutionConfig,
         decisions: Decisions,
-        actor: GraphUNetConfig | None,
+        actor: NetworkConfig | None,
         members: Sequence[Individual],
         device: str = "cpu",
     ) -> None:
@@ -79,7 +79,7 @@ class Population:
         rng: np.random.Generator,
         config: EvolutionConfig,
         decisions: Decisions,
-        actor: GraphUNetConfig | None = None,
+        actor: NetworkConfig | None = None,
         start: Sequence[Genome] = (),
         device: str = "cpu",
     ) -> Population:
@@ -89,7 +89,7 @@ class Population:
         than there are slots.
         """
         if config.boltzmann_count < config.population and actor is None:
-            raise ValueError("actor: expected a GraphUNetConfig for the GNN members, received None")
+            raise ValueError("actor: expected a NetworkConfig for the GNN members, received None")
         population = Population(config, decisions, actor, (), device)
         population.members = first_members(rng, config, population._policies, population._local, start)
         population.homes = [0] * len(population)

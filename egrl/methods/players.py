@@ -40,9 +40,13 @@ class Policies:
         stored: what lay there.
     """
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        """Raises InputError where one is damaged, of a kind that proposes nothing, or otherwise than the first."""
-        from policies.store import load_policy
+    def __init__(self, paths: Sequence[Path], code: Sequence[str] = ()) -> None:
+        """Of networks that are MODULE:NAME, those in `code` are imported: the user named them.
+
+        Raises InputError where one is damaged, of a kind that proposes nothing, otherwise than the first, or code that
+        was not named.
+        """
+        from policies.store import foreign_network, load_policy
 
         self.paths = tuple(paths)
         self.stored: tuple[StoredPolicy, ...] = tuple(load_policy(path) for path in self.paths)
@@ -54,6 +58,12 @@ class Policies:
                 found, first = policy.metadata[key], self.stored[0].metadata[key]
                 if found != first:
                     raise InputError(f"{path}: {key}: expected that of {self.paths[0]}, found {found!r}")
+        network = foreign_network(self.stored[0])
+        if network is not None and network not in code:
+            raise InputError(
+                f"{self.paths[0]}: expected --set method.network={network}, which was not given: code in a file is"
+                " imported only if you name it"
+            )
         self._player: Player = importlib.import_module(KINDS[kind]).player(self.paths, self.stored)
 
     def greedy(self, problem: Problem) -> Mapping16:

@@ -14,7 +14,7 @@ from egrl.methods import find_method
 from egrl.problems import find_problem
 from egrl.runs import config, requests
 from egrl.runs.config import RunOptions
-from egrl.runs.resume import check_named
+from egrl.runs.resume import check_named, check_settings
 from workloads.files import read_text
 
 
@@ -49,6 +49,8 @@ def options_of_file(
     for name, (kind, used) in kinds.items():
         if used:
             built: Any = typed_tables.build(kind, tables[name], f"{file}: {name}")
+            if name == "method":
+                check_settings(built, [s for s in settings if s.startswith("method.")], file, again)
             values = typed_tables.dotted_keys(typed_tables.plain_table(built))
             if name == "evaluator" and REQUESTS in given:
                 values = {key: value for key, value in values.items() if key not in requests.COUNTED}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,11 @@ class Reopened:
 
 
 def reopen(
-    resume: Any, given: Mapping[str, Any], stack: contextlib.ExitStack, told: bool = False
+    resume: Any,
+    given: Mapping[str, Any],
+    stack: contextlib.ExitStack,
+    told: bool = False,
+    settings: Sequence[str] = (),
 ) -> Reopened:
     """The folder of an earlier run, closed with the stack, with the options that are `given` changed.
 
@@ -79,7 +83,7 @@ def reopen(
     path = _path(resume, "--resume")
     folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
     checkpoint.check_version(path / "checkpoint")
-    before, resolved = resolve_again(path, given, told)
+    before, resolved = resolve_again(path, given, told, settings)
     folder.settings = fixed_settings(resolved)
     own = replace(resolved, run=with_own_inputs(resolved.run, path)) if folder.begun else resolved
     return Reopened(folder, before, resolved, prepare(own, build_problem(own)))

@@ -16,7 +16,7 @@ from egrl.problems import find_problem
 from egrl.runs import config, requests
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
-from egrl.runs.resume import check_code, larger
+from egrl.runs.resume import check_code, check_no_other, check_settings, larger
 from workloads.errors import InputError, Notice
 from workloads.files import read_text
 
@@ -77,6 +77,7 @@ def resolve(
         ),
         evaluator,
     )
+    typed_tables.check_code("method", resolved.method)
     if taken:
         warnings.warn(Notice(f"--method auto: {taken.method}, since {taken.reason}"), stacklevel=2)
     return resolved
@@ -97,11 +98,13 @@ def _in_evaluations(options: RunOptions, evaluator: EvaluatorConfig) -> RunOptio
     return replace(options, evals=evals, requests=None)
 
 
-def resolve_again(folder: Path, given: Mapping[str, Any], told: bool = False) -> tuple[RunOptions, RunConfig]:
+def resolve_again(
+    folder: Path, given: Mapping[str, Any], told: bool = False, settings: Sequence[str] = ()
+) -> tuple[RunOptions, RunConfig]:
     """The options in a run folder, and the configuration that it goes on with: some of them changed to those `given`.
 
     `told`: the caller measures, so that no command is started. InputError where its config.toml is damaged, a change is
-    not allowed, or it names code that `given` does not name.
+    not allowed, or it names code that `given`, or the `--set` `settings`, do not name.
     """
     where = str(folder / run_folder.CONFIG)
     tables = config.read_toml(read_text(where, "a config file"), where)
@@ -109,9 +112,13 @@ def resolve_again(folder: Path, given: Mapping[str, Any], told: bool = False) ->
     check_code(replace(old, evaluator="") if told else old, given, where, folder)
     options = larger(old, given)
     problem, method = find_problem(options.problem).load(), find_method(options.method)
+    own: Any = typed_tables.build(method.config, tables["method"], f"{where}: method")
+    check_no_other(own, settings)
+    check_settings(own, settings, where, ["egrl", "run", "--resume", str(folder)])
+    typed_tables.check_code("method", own)
     return old, RunConfig(
         config.check_options(options),
         typed_tables.build(problem.config, tables["problem"], f"{where}: problem"),
-        typed_tables.build(method.config, tables["method"], f"{where}: method"),
+        own,
         typed_tables.build(EvaluatorConfig, tables["evaluator"], f"{where}: evaluator"),
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from egrl import methods, problems
 from egrl.core.budget import BUDGETS, DEFAULT_GENERATIONS
-from egrl.core.typed_tables import dotted_keys, plain_table
+from egrl.core.typed_tables import code_settings, dotted_keys, missing_code, plain_table
 from egrl.measure.config import PATIENCE
 from egrl.measure.evaluator import is_command
 from egrl.runs.config import RunConfig, RunOptions
@@ -81,6 +81,26 @@ def check_named(options: RunOptions, given: Mapping[str, Any], where: str, again
             f"{where}: expected {shlex.join(missing)}, which was not given: {rule}; again with:"
             f" {shlex.join([*again, *own, *missing])}"
         )
+
+
+def check_settings(config: Any, settings: Sequence[str], where: str, again: Sequence[str]) -> None:
+    """InputError where a method's config of a file names code that `settings`, the user's `--set`, do not name."""
+    if missing := missing_code("method", config, settings):
+        own = [word for setting in settings for word in ("--set", setting)]
+        raise InputError(
+            f"{where}: expected {shlex.join(missing)}, which was not given: code in a file is imported only if you name"
+            f" it; again with: {shlex.join([*again, *own, *missing])}"
+        )
+
+
+def check_no_other(config: Any, settings: Sequence[str]) -> None:
+    """InputError where `settings` of a run that goes on are more than the code that its method names."""
+    named = {f"method.{key}={text}" for key, text, mark in code_settings(config) if mark.refers(text)}
+    whole = missing_code("method", config, ())
+    for setting in settings:
+        if not setting.startswith("method.") or missing_code("method", config, [setting]) == whole:
+            expected = f"nothing but {' and '.join(sorted(named))}" if named else "none with --resume"
+            raise InputError(f"--set {setting}: expected {expected}")
 
 
 def code_flags(options: RunOptions) -> list[str]:

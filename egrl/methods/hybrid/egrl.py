@@ -19,7 +19,7 @@ from egrl.methods.hybrid.method import Hybrid
 from egrl.methods.hybrid.parts import PAPER_POPULATION, Parts
 from egrl.methods.hybrid.with_twin import WithTwin
 from hwsim.family import HasFamily
-from policies.graph_unet import GraphUNetConfig
+from policies.network import NetworkConfig
 from population.evolve import EvolutionConfig
 from workloads.errors import InputError
 
@@ -34,8 +34,8 @@ class EgrlConfig:
     learner: Annotated[LearnerConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
         default_factory=LearnerConfig
     )
-    network: Annotated[GraphUNetConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
-        default_factory=GraphUNetConfig
+    network: Annotated[NetworkConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
+        default_factory=NetworkConfig
     )
     steps_per_episode: Annotated[
         int, Ge(1), Doc("mappings a policy makes in turn, each seeing the last (Table 2: 1)")

@@ -27,7 +27,7 @@ from hwsim.observe import observe
 from hwsim.problem import Observation, Status
 from policies.critic import CriticConfig
 from policies.graph import prepare
-from policies.graph_unet import GraphUNetConfig
+from policies.network import NetworkConfig
 from policies.roles import NODES
 from workloads.errors import Notice
 
@@ -87,7 +87,7 @@ class Learner:
     def __init__(
         self,
         config: LearnerConfig,
-        network: GraphUNetConfig,
+        network: NetworkConfig,
         context: Context,
         observe_state: Callable[[int], Observation],
         rng: np.random.Generator,

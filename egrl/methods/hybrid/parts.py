@@ -13,7 +13,7 @@ from egrl.methods import policy_fit
 from egrl.methods.hybrid.learner import LearnerConfig
 from egrl.methods.moves import moves_of
 from hwsim.capabilities import pipeline_of
-from policies.graph_unet import GraphUNetConfig
+from policies.network import NetworkConfig
 from population.evolve import Decisions, EvolutionConfig, Population
 from population.genome import Genome, Gnn, boltzmann_from_mapping
 
@@ -37,7 +37,7 @@ class Parts:
         steps_per_episode: mappings a policy makes in turn, each seeing the last (Table 2: 1).
     """
 
-    network: GraphUNetConfig
+    network: NetworkConfig
     evolution: EvolutionConfig | None
     learner: LearnerConfig | None
     steps_per_episode: int = 1

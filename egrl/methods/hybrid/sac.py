@@ -44,8 +44,9 @@ from egrl.methods.hybrid.transitions import Task, Transitions
 from policies.choices import legal_choices
 from policies.critic import Critic, CriticConfig
 from policies.graph import Graph
-from policies.graph_unet import GraphUNet, GraphUNetConfig
 from policies.masking import cross_entropy, masked_log_probs, mean_entropy
+from policies.network import NetworkConfig
+from policies.pyg import make_actor
 from policies.weight_vector import Weights
 from policies.weights import assign, flatten
 
@@ -109,7 +110,7 @@ class Sac:
 
     def __init__(
         self,
-        actor_config: GraphUNetConfig,
+        actor_config: NetworkConfig,
         critic_config: CriticConfig,
         config: SacConfig,
         task: Task,
@@ -125,9 +126,9 @@ class Sac:
         self.config, self.task, self.device = config, task, torch.device(device)
         heads = task.num_choices.shape[1]
         self.choices = int(task.num_choices.max()) if choices is None else choices
-        self.actor = GraphUNet(actor_config, features, heads, self.choices, rng)
+        self.actor = make_actor(actor_config, features, heads, self.choices, rng)
         self.critic = Critic(critic_config, features, heads, self.choices, rng)
-        self.target_actor = GraphUNet(actor_config, features, heads, self.choices)
+        self.target_actor = make_actor(actor_config, features, heads, self.choices)
         self.target_critic = Critic(critic_config, features, heads, self.choices)
         for net in (self.actor, self.critic, self.target_actor, self.target_critic):
             net.to(self.device)
