@@ -28,7 +28,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from policies.graph_unet import GraphUNet
-from policies.network import NetworkConfig, refers, saved_settings
+from policies.network import GRAPH_UNET, NetworkConfig, refers, saved_settings
 from policies.pyg import PygActor, make_actor
 from policies.weight_vector import WeightFormat, Weights
 from policies.weights import assign
@@ -120,7 +120,9 @@ def check_network(policy: StoredPolicy, kind: str, config: Mapping[str, Any], wh
             f"{where}: expected a policy of kind {kind!r}, found one of another method, of kind {found!r}"
         )
     given = policy.metadata["config"]
-    for name in sorted({*config, *given}):
+    if "name" in config:
+        given = {"name": GRAPH_UNET, **given}
+    for name in sorted({*config, *given}, key=lambda name: (name != "name", name)):
         if config.get(name) != given.get(name):
             raise InputError(
                 f"{where}: network.{name}: expected {config.get(name)!r} as it is set here, found {given.get(name)!r}"

@@ -14,9 +14,11 @@ from typing_extensions import Doc
 
 from hwsim.stages import Pipeline
 from population.moves import Moves, MovesConfig
+from population.operators import check_form, refers
 from population.selection import elite_count
 from population.variation import BoltzmannMutation, GnnMutation
 from population.walk import WalkConfig
+from workloads.references import NamesCode
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,30 @@ class EvolutionConfig:
             " (own choice)"
         ),
     ] = 0.5
+    selection: Annotated[
+        str,
+        Doc(
+            "how parents are chosen: empty for tournaments, or a selection of DEAP by name, such as"
+            " deap.tools:selStochasticUniversalSampling, see `population.operators`"
+        ),
+        NamesCode("population.operators:check_selection", refers),
+    ] = ""
+    mating: Annotated[
+        str,
+        Doc(
+            'how two parents are crossed with "generational": empty for the paper\'s crossover, or a mating of DEAP by'
+            " name, such as deap.tools:cxUniform(indpb=0.5)"
+        ),
+        NamesCode("population.operators:check_mating", refers),
+    ] = ""
+    mutation: Annotated[
+        str,
+        Doc(
+            'how a child is mutated with "generational": empty for the paper\'s mutation, or one of DEAP by name,'
+            " such as deap.tools:mutGaussian(mu=0, sigma=0.1, indpb=0.05)"
+        ),
+        NamesCode("population.operators:check_mutation", refers),
+    ] = ""
     moves: Annotated[MovesConfig, Doc('local moves that make a chromosome\'s child, with "islands"')] = field(
         default_factory=MovesConfig
     )
@@ -74,6 +100,14 @@ class EvolutionConfig:
     )
 
     def __post_init__(self) -> None:
+        for name in ("selection", "mating", "mutation"):
+            check_form(name, getattr(self, name))
+        if self.survival == "islands" and (self.mating or self.mutation):
+            kind = "mating" if self.mating else "mutation"
+            raise ValueError(
+                f'{kind}: expected survival = "generational", since chromosomes on islands change by local moves and'
+                ' networks walk, received survival = "islands"'
+            )
         if not 4 <= self.population <= 10_000:
             raise ValueError(f"population: expected 4..10000, received {self.population}")
         for name in ("tournament", "island_size", "islands"):

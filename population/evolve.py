@@ -189,8 +189,8 @@ class Population:
         for encoding in ("gnn", "boltzmann"):
             peers = [m for m in measured if m.encoding == encoding]
             kept = sum(e.encoding == encoding for e in elites)
-            for _ in range(len(peers) - kept):
-                self._adopt(breeder.child(peers, elites, posterior), done)
+            for child in breeder.children(len(peers) - kept, peers, elites, posterior):
+                self._adopt(child, done)
         done["migrated"] = self._migrate(learner_weights, scores)
         return done
 

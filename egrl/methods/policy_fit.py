@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from egrl.core.method import Context
@@ -63,13 +64,12 @@ def check(policy: StoredPolicy, problem: Problem, where: str) -> None:
 
 def init_weights(context: Context, network: NetworkConfig) -> Weights | None:
     """The weights float32 [P] of `--init`, None where there is none. InputError where it does not fit."""
-    from policies.network import saved_settings
     from policies.store import actor_of, check_network
     from policies.weights import flatten
 
     policy = context.init
     if policy is None:
         return None
-    check_network(policy, "gnn", saved_settings(network), "--init")
+    check_network(policy, "gnn", asdict(network), "--init")
     check(policy, context.problems[0], "--init")
     return flatten(actor_of(policy, "--init"))

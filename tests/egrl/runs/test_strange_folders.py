@@ -100,7 +100,7 @@ def test_no_network_in_a_folder_is_imported_unless_the_user_names_it(strange):
                 "--init",
                 policy,
             ],
-            "--init: network.name: expected None as it is set here, found 'evil:X'",
+            "--init: network.name: expected 'graph_unet' as it is set here, found 'evil:X'",
         ),
     ]
     told = run_all([argv for argv, _ in cases], strange)
