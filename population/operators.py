@@ -116,7 +116,7 @@ def operator(text: str, kind: str, where: str) -> Callable[..., Any] | None:
 @contextmanager
 def global_random(rng: np.random.Generator) -> Iterator[None]:
     """Python's and numpy's global generators, seeded by `rng` inside and as before outside."""
-    before, numpys = random.getstate(), np.random.get_state()  # noqa: NPY002: operators may draw from it
+    before, numpys = random.getstate(), np.random.get_state()  # noqa: NPY002
     seed = int(rng.integers(2**63))
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002
