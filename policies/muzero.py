@@ -79,11 +79,12 @@ class Shapes:
     """Shapes of what is seen, without the axis of the batch.
 
     Attributes:
-        map: (height, width) of the image `memory_map`; (0, 0) = there is none.
-        rows: (rows, columns) of `buffers`, the first of which is what is decided on; (0, 0) = there are none.
-        names: numbers that name things, a row of `buffer_ids`; 0 = there are none.
+        map: (height, width) of the image; (0, 0) = there is none.
+        rows: (rows, columns) of the list of things, the first of which is what is decided on; (0, 0) = there is none.
+        names: how many numbers name things in each row; 0 = there are none.
         flat: name -> length of everything else that is read as numbers.
         actions: A.
+        called: what the arrays of image, rows and names are called in what is seen.
     """
 
     map: tuple[int, int]
@@ -91,6 +92,7 @@ class Shapes:
     names: int
     flat: Mapping[str, int]
     actions: int
+    called: tuple[str, str, str] = ("image", "rows", "names")
 
 
 class _Residual(nn.Module):
@@ -169,13 +171,14 @@ class MuZeroNet(nn.Module):
 
     def represent(self, seen: Mapping[str, Tensor]) -> Tensor:
         """What is seen of B games -> embeddings [B, width]; `progress` is float32 [B], from 0 to 1."""
+        image, things, names = self.shapes.called
         progress = seen["progress"].unsqueeze(1)
         parts = [seen[name].float().flatten(1) for name in self.shapes.flat]
         if self.row is not None:
             # [B, rows, columns]; the first row, what is decided on, is read a second time as it stands.
-            rows = seen["buffers"]
+            rows = seen[things]
             if self.name is not None:
-                ids = seen["buffer_ids"].long()
+                ids = seen[names].long()
                 # 0 stands for "no name"; large numbers share rows of the table.
                 named = self.name(torch.where(ids < 0, 0, 1 + ids % self.config.ids)).flatten(2)
                 rows = torch.cat([rows, named], dim=-1)
@@ -186,7 +189,7 @@ class MuZeroNet(nn.Module):
             )
             parts += [angle.sin(), angle.cos()]
         x = self.together(torch.cat(parts, dim=1))
-        x = F.relu(x if self.map is None else x + self.map(seen["memory_map"]))
+        x = F.relu(x if self.map is None else x + self.map(seen[image]))
         for block in self.blocks:
             x = block(x)
         out: Tensor = self.norm(x)

@@ -98,7 +98,7 @@ class Agent:
         seen, actions = self.table.observe(), games[0].num_actions
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(context.generator("muzero weights").integers(2**62)))
-            self.net = MuZeroNet(config.network, shapes(seen, actions)).to(context.device)
+            self.net = MuZeroNet(config.network, shapes(seen, self.game)).to(context.device)
         self._acting = copy.deepcopy(self.net).requires_grad_(False)
         self.chooser = Chooser(config, self._games, self.table, self._acting, self.potential, context)
         self.learner = MuZeroLearner(config.learner, self.net, advantage=config.ablation == "no-search")
@@ -119,6 +119,11 @@ class Agent:
         self._step, self._window = 0, self.ring.window(config.chunk)
         self._sums = dict.fromkeys(("moves", "back", "concentration"), 0.0)
         self._metrics: dict[str, float] = {}
+
+    @property
+    def game(self) -> Game:
+        """The first problem's game; all are seen alike."""
+        return self._games[0]
 
     @property
     def paused(self) -> bool:

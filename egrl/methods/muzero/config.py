@@ -10,7 +10,7 @@ from typing_extensions import Doc
 
 from egrl.methods.muzero.learner import MuZeroLearnerConfig
 from egrl.methods.revise.reviser import ReviseConfig
-from hwsim.mmap.view.parts import View
+from hwsim.stepwise import View
 from policies.muzero import MuZeroConfig
 
 

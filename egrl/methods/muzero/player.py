@@ -73,7 +73,7 @@ class MuZeroPlayer:
         check_names(policy, problem, play.network.ids, path)
         context = Context([problem], Archive([problem]), 0, [None])
         agent = Agent([game_of(problem, play)], play, context)
-        agent.begin_with(weights_of(policy, agent.net, play, path))
+        agent.begin_with(weights_of(policy, agent.net, play, agent.game, path))
         while not agent.finished:
             agent.play()
         return whole(agent.finished[0].mapping, problem)
