@@ -21,14 +21,13 @@ import numpy as np
 import torch
 
 from benchmarks.plain_pyg import PlainSac
-from egrl.methods.hybrid.sac import Sac, SacConfig
-from egrl.methods.hybrid.transitions import Task, Transitions
+from egrl.methods.hybrid.sac import Sac, SacConfig, Task, Transitions
 from policies.critic import CriticConfig
 from policies.graph import Graph
 from policies.graph_unet import GraphUNet, draw_weights
 from policies.network import NetworkConfig
 from policies.stacked import StackedActor
-from policies.weights import assign
+from policies.weight_vector import assign
 
 FEATURES, HEADS, CHOICES, MEMBERS = 21, 2, 3, 10
 SCALE = (100, 376, 1000, 10_000, 30_000)

@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from typing_extensions import Doc
 
 from policies.graph import Graph
-from policies.weight_vector import WeightFormat, Weights, weight_format_of
-from policies.weights import assign
+from policies.weight_vector import WeightFormat, Weights, assign, weight_format_of
 
 TWINS = 2
 

@@ -23,8 +23,7 @@ from policies.attention import GraphAttention
 from policies.graph import Graph, edges_between, square, union
 from policies.network import NetworkConfig
 from policies.pooling import choose, pool, pooled_size, projection, union_numbers, unpool
-from policies.weight_vector import Segment, WeightFormat, Weights, weight_format_of
-from policies.weights import assign
+from policies.weight_vector import Segment, WeightFormat, Weights, assign, weight_format_of
 
 
 class GraphUNet(nn.Module):

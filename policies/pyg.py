@@ -25,8 +25,7 @@ from torch import Tensor, nn
 from policies.graph import Graph, prepare
 from policies.graph_unet import GraphUNet, draw_weights
 from policies.network import GRAPH_UNET, LIBRARY, NetworkConfig
-from policies.weight_vector import WeightFormat, Weights, weight_format_of
-from policies.weights import flatten
+from policies.weight_vector import WeightFormat, Weights, flatten, weight_format_of
 from workloads.errors import InputError
 from workloads.references import failed, imported, is_reference, look_here
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,35 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from policies.graph_unet import GraphUNet
+from policies.graphsage import GraphSage, GraphSageConfig
 from policies.network import GRAPH_UNET, NetworkConfig, refers, saved_settings
 from policies.pyg import PygActor, make_actor
-from policies.weight_vector import WeightFormat, Weights
-from policies.weights import assign
+from policies.weight_vector import WeightFormat, Weights, assign
 from workloads.atomic import replace_file
 from workloads.errors import InputError
 from workloads.files import read_bytes
+
+KIND = "graphsage"
+
+
+def graphsage_policy(
+    weights: Weights, config: GraphSageConfig, *, features: int, heads: Sequence[str], **free: Any
+) -> StoredPolicy:
+    """A `GraphSage` with weights float32 [P]; `free` goes to the metadata (`choices` and `feature_schema` must)."""
+    weight_format = GraphSage(config, features, len(heads)).weight_format
+    weight_format.check(weights)
+    arrays = weight_format.arrays(weights)
+    metadata = {**free, "kind": KIND, "features": features, "heads": list(heads), "config": asdict(config)}
+    return StoredPolicy(arrays, metadata)
+
+
+def graphsage_weights(policy: StoredPolicy, config: GraphSageConfig, where: str) -> Weights:
+    """The weights float32 [P] of a policy for this network. InputError naming `where` where it does not fit."""
+    meta = policy.metadata
+    check_network(policy, KIND, asdict(config), where)
+    weight_format = GraphSage(config, meta["features"], len(meta["heads"])).weight_format
+    return vector_of(policy, weight_format, where)
+
 
 VERSION = 1
 _FIELD = "egrl_policy"

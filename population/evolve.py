@@ -3,7 +3,7 @@
 Source: EGRL, Algorithm 2 lines 1-20 and 32, Table 2.
 
 Deviations: "islands" survival (the default), see `population.steady`. With "generational" survival: how a slot is
-filled, see `population.offspring`; the learner's place, see `population.migration`. Elites (of any encoding) are
+filled, see `population.offspring`; the learner's place, see `population.selection`. Elites (of any encoding) are
 carried over as the same individuals: never mutated, never replaced by the learner; they are measured again with
 everyone else, and the last measurement counts.
 """
@@ -20,19 +20,67 @@ from numpy.typing import NDArray
 from hwsim.problem import Observation
 from policies.weight_vector import WeightFormat
 from population.config import Decisions, EvolutionConfig
-from population.genome import Child, Genome, Gnn, Individual, Origin
+from population.genome import Child, Genome, Gnn, Individual, Origin, members_from_arrays, members_to_arrays
 from population.islands import Islands
-from population.members import members_from_arrays, members_to_arrays
-from population.migration import weakest_gnn
 from population.offspring import Breeder
 from population.policies import Policies
-from population.selection import rank
-from population.start import first_members
+from population.selection import rank, weakest_gnn
 from population.steady import Guest, LocalSearch
 from population.walk import Walk
 
 if TYPE_CHECKING:
     from policies.network import NetworkConfig
+
+
+from population.genome import Boltzmann, Encoding
+
+
+def first_members(
+    rng: np.random.Generator,
+    config: EvolutionConfig,
+    policies: Policies,
+    local: LocalSearch,
+    start: Sequence[Genome],
+) -> list[Individual]:
+    """The `start` genomes in slots of their encoding, the rest drawn at random; GNNs come before chromosomes.
+
+    With "islands" survival, random chromosomes are children of the given ones where there are any.
+
+    Raises ValueError where `start` has more genomes of an encoding than there are slots, or one that does not fit.
+    """
+    slots: dict[Encoding, int] = {
+        "gnn": config.population - config.boltzmann_count,
+        "boltzmann": config.boltzmann_count,
+    }
+    given: dict[Encoding, list[Genome]] = {
+        "gnn": [g for g in start if isinstance(g, Gnn)],
+        "boltzmann": [g for g in start if isinstance(g, Boltzmann)],
+    }
+    members: list[Individual] = []
+    for encoding, count in slots.items():
+        if len(given[encoding]) > count:
+            raise ValueError(
+                f"start: expected at most {count} {encoding} genomes, received {len(given[encoding])}"
+            )
+        for genome in given[encoding]:
+            policies.check(genome)
+            members.append(Individual(genome, len(members), (), "start"))
+        for _ in range(count - len(given[encoding])):
+            members.append(Individual(policies.draw(encoding, rng), len(members), (), "random"))
+    if config.survival == "islands" and given["boltzmann"]:
+        _surround(members, local, rng)
+    return members
+
+
+def _surround(members: list[Individual], local: LocalSearch, rng: np.random.Generator) -> None:
+    """Replace the random chromosomes by children of the given ones, in place."""
+    # Not measured yet: all parents count alike.
+    parents = [m.with_fitness(0.0) for m in members if m.origin == "start" and m.encoding == "boltzmann"]
+    for place, member in enumerate(members):
+        if member.encoding == "boltzmann" and member.origin == "random":
+            child = local.child(parents, rng)
+            members[place] = Individual(child.genome, member.id, child.parents, child.origin)
+
 
 __all__ = ["Decisions", "EvolutionConfig", "Guest", "Population"]
 

@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("workloads", "hwsim", "policies", "population", "analysis", "egrl")
 MOST_FILES_IN_EGRL = 8
-MOST_LINES = 300
+MOST_LINES = 500
 LONG = 60
 MOST_LONG = 10
 """Functions of more than `LONG` lines."""

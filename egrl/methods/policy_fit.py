@@ -65,7 +65,7 @@ def check(policy: StoredPolicy, problem: Problem, where: str) -> None:
 def init_weights(context: Context, network: NetworkConfig) -> Weights | None:
     """The weights float32 [P] of `--init`, None where there is none. InputError where it does not fit."""
     from policies.store import actor_of, check_network
-    from policies.weights import flatten
+    from policies.weight_vector import flatten
 
     policy = context.init
     if policy is None:

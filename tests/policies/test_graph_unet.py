@@ -12,7 +12,7 @@ from policies.graph_unet import GraphUNet, draw_weights
 from policies.masking import masked_log_probs, mean_entropy
 from policies.network import NetworkConfig
 from policies.pooling import choose, pooled_size, unpool
-from policies.weights import assign, flatten
+from policies.weight_vector import assign, flatten
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 5, 17, 57])

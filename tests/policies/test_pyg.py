@@ -13,7 +13,7 @@ from policies.network import NETWORKS, NetworkConfig
 from policies.pyg import PygActor, check_network, make_actor
 from policies.stacked import StackedActor
 from policies.store import actor_of, actor_policy, config_of, load_policy, save_policy
-from policies.weights import assign, flatten
+from policies.weight_vector import assign, flatten
 from workloads.errors import InputError
 
 OTHERS = (*NETWORKS[1:], "torch_geometric.nn:GraphSAGE")

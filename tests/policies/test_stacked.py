@@ -9,7 +9,7 @@ from policies_toys import CHOICES, FEATURES, HEADS, SMALL, actor, chain, logits,
 
 from policies.network import NetworkConfig
 from policies.stacked import StackedActor
-from policies.weights import assign
+from policies.weight_vector import assign
 
 
 def stack(members: int, config: NetworkConfig, seed: int = 0) -> np.ndarray:

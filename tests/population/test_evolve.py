@@ -15,7 +15,7 @@ from hwsim.problem import Observation
 from policies.network import NetworkConfig
 from population.evolve import Decisions, EvolutionConfig, Population
 from population.genome import Boltzmann, Gnn, boltzmann_from_mapping
-from population.migration import weakest_gnn
+from population.selection import weakest_gnn
 
 NODES = 7
 ACTOR = NetworkConfig(depth=1, width=4, attention_heads=1)

@@ -1,6 +1,7 @@
-"""Completions that learn: choices are drawn from a policy that follows the best plans so far.
+"""Monte-Carlo completions of partial plans: by uniform choices, or by a policy that follows the best plans so far.
 
-TAG draws completions uniformly (section 3.2). Where most plans are bad, such a completion says little about what is
+TAG draws completions uniformly (section 3.2); if a choice leads to a dead end, another one is drawn (the paper's
+grammars have none). Where most plans are bad, such a completion says little about what is
 above it, and what is good for a sub-problem is found anew wherever that occurs. Here a sub-problem has one weight a
 rule, wherever it occurs, and a rule is drawn with probability softmax(weights).
 
@@ -21,16 +22,62 @@ import math
 from bisect import insort
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
-from egrl.methods.graph_search.completion import Completions, Uniform
 from hwsim.problem import Mapping16
-from hwsim.stepwise import Derivation, HasDecisions, HasSubproblems
+from hwsim.stepwise import Derivation, HasCompletion, HasDecisions, HasSubproblems
+
+
+class Completions(Protocol):
+    """What draws complete plans, and is told what became of all that were measured."""
+
+    def draw(self, plan: Hashable) -> Mapping16 | None:
+        """int16 [N, H] of a complete plan below a partial one (or of itself); None where there is none."""
+
+    def learn(self, mapping: Mapping16, reward: float) -> None:
+        """The reward of a mapping int16 [N, H]; NaN where it failed."""
+
+
+class Uniform:
+    """Uniform choices, whatever was measured."""
+
+    def __init__(self, derivation: Derivation, rng: np.random.Generator) -> None:
+        self._derivation, self._rng = derivation, rng
+
+    def draw(self, plan: Hashable) -> Mapping16 | None:
+        """As `complete`."""
+        return complete(self._derivation, plan, self._rng)
+
+    def learn(self, mapping: Mapping16, reward: float) -> None:
+        """Nothing is learned."""
+
+
+def complete(derivation: Derivation, plan: Hashable, rng: np.random.Generator) -> Mapping16 | None:
+    """int16 [N, H] of a complete plan below a partial one (or of itself); None where there is none."""
+    if isinstance(derivation, HasCompletion):
+        return derivation.completion(plan, rng)
+    dead: set[Hashable] = set()
+    trail: list[Hashable] = []
+    while True:
+        successors = derivation.successors(plan)
+        choices = [choice for choice in successors if choice not in dead]
+        if choices:
+            trail.append(plan)
+            plan = choices[int(rng.integers(len(choices)))]
+            continue
+        found = None if successors else derivation.mapping(plan)
+        if found is not None:
+            return found
+        dead.add(plan)
+        if not trail:
+            return None
+        plan = trail.pop()
+
 
 Weights = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from egrl.core.keys import SAMPLE
 from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
 from egrl.core.registry import MethodDefinition
-from egrl.methods.graph_search.completion import complete
+from egrl.methods.graph_search.learned import complete
 from hwsim.problem import Problem
 from hwsim.stepwise import HasDerivation
 

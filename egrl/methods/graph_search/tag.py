@@ -3,8 +3,8 @@
 Source: de Mesmay, Rimmel, Voronenko, Püschel: Bandit-based optimization on graphs with application to library
 performance tuning (ICML 2009), sections 2 and 3; threshold ascent: Streeter and Smith (CP 2006).
 
-The parts, beside this file: `threshold_ascent.py` (the index), `choose.py` (the bandit at a vertex), `search_graph.py`
-(the subgraph and back-propagation), `completion.py` and `learned.py` (Monte-Carlo), `descent.py` (the descent).
+The parts, beside this file: `choose.py` (the bandit at a vertex), `search_graph.py`
+(the subgraph and back-propagation), `learned.py` (Monte-Carlo), `descent.py` (the descent).
 
 Deviations: those that the parts name; the largest is that completions learn (`completions = "uniform"`: the paper's). A
 problem without a derivation is searched decision by decision (`decisions.py`). Until a vertex has more than s

@@ -10,8 +10,7 @@ from typing_extensions import Doc
 
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition, needs_graph
-from egrl.methods.hybrid.method import Hybrid
-from egrl.methods.hybrid.parts import PAPER_POPULATION, Parts
+from egrl.methods.hybrid.method import PAPER_POPULATION, Hybrid, Parts
 from policies.network import NetworkConfig
 from population.evolve import EvolutionConfig
 

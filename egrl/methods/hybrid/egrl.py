@@ -15,8 +15,7 @@ from typing_extensions import Doc
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods.hybrid.learner import PAPER_LEARNER, LearnerConfig
-from egrl.methods.hybrid.method import Hybrid
-from egrl.methods.hybrid.parts import PAPER_POPULATION, Parts
+from egrl.methods.hybrid.method import PAPER_POPULATION, Hybrid, Parts
 from egrl.methods.hybrid.with_twin import WithTwin
 from hwsim.family import HasFamily
 from policies.network import NetworkConfig

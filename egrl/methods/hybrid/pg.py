@@ -15,8 +15,7 @@ from egrl.core.budget import GENERATION
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods.hybrid.learner import PAPER_LEARNER, LearnerConfig
-from egrl.methods.hybrid.method import Hybrid
-from egrl.methods.hybrid.parts import Parts
+from egrl.methods.hybrid.method import Hybrid, Parts
 from policies.network import NetworkConfig
 
 

@@ -14,8 +14,7 @@ from hwsim.problem import Problem
 from hwsim.stepwise import Arrays, Game, HasGame, HasView
 from policies.muzero import MuZeroNet, Shapes
 from policies.store import StoredPolicy, vector_of
-from policies.weight_vector import Weights, weight_format_of
-from policies.weights import flatten
+from policies.weight_vector import Weights, flatten, weight_format_of
 from workloads.errors import InputError
 
 KIND = "muzero"

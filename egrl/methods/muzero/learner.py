@@ -23,7 +23,7 @@ from typing_extensions import Doc
 
 from egrl.methods.adam import Adam
 from policies.muzero import MuZeroNet, tensors
-from policies.weights import assign, flatten
+from policies.weight_vector import assign, flatten
 
 TRUST = 0.2
 """How far from 1 the ratio to the policy that played counts, without search."""

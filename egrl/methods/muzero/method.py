@@ -22,7 +22,7 @@ from egrl.methods.muzero.agent import Agent
 from egrl.methods.muzero.config import PAPER, PlayConfig
 from egrl.methods.muzero.fitting import check_names, game_of, policy_of, weights_of
 from egrl.methods.muzero.learner import METRICS
-from egrl.methods.revise.games import whole
+from egrl.methods.revise.elites import whole
 from hwsim.capabilities import HasObservation
 from hwsim.problem import Evaluation, Mapping16, Problem
 from hwsim.stepwise import HasGame

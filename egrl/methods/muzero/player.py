@@ -18,7 +18,7 @@ from egrl.core.method import Context
 from egrl.methods.muzero.agent import Agent
 from egrl.methods.muzero.config import PlayConfig
 from egrl.methods.muzero.fitting import check_names, game_of, weights_of
-from egrl.methods.revise.games import whole
+from egrl.methods.revise.elites import whole
 from hwsim.problem import Mapping16, Problem
 from hwsim.stepwise import HasGame
 from workloads.errors import InputError

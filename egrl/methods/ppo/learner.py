@@ -36,7 +36,7 @@ from egrl.methods.ppo.task import Example, Rollouts, Task
 from hwsim.problem import Mapping16
 from policies.graphsage import GraphSage, GraphSageConfig
 from policies.masking import masked_log_probs, mean_entropy
-from policies.weights import assign, flatten
+from policies.weight_vector import assign, flatten
 
 METRICS = ("policy_loss", "value_loss", "entropy", "clipped", "kl", "imitation_loss")
 CUT = 3.0

@@ -25,8 +25,7 @@ from typing_extensions import Doc
 from egrl.core.method import Context, Method
 from egrl.core.proposals import START, Proposals, proposals
 from egrl.core.registry import MethodDefinition
-from egrl.methods.revise.elites import Elites
-from egrl.methods.revise.games import Finished, order, whole
+from egrl.methods.revise.elites import Elites, Finished, order, whole
 from egrl.methods.revise.reviser import NO_SLOT, ReviseConfig, Reviser
 from hwsim.problem import Evaluation, Mapping16, Problem
 from hwsim.stepwise import HasGame, HasGreedy, Revisable

@@ -22,8 +22,7 @@ from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
 from egrl.core.method import Context
-from egrl.methods.revise.elites import Elites
-from egrl.methods.revise.games import Finished, order
+from egrl.methods.revise.elites import Elites, Finished, order
 from hwsim.problem import Mapping16
 from hwsim.stepwise import Game, Revisable, Revised
 
