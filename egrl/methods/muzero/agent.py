@@ -58,8 +58,8 @@ class Shown:
     """Slots whose games are shown: the agent sees, searches and learns from them, but plays what it is shown.
 
     Of B slots of P problems the last ones *demonstrate*: they play the baseline's mapping. Those before *imitate*: they
-    play the agent's own best games again, so that it learns what a revision found, too. Neither is proposed: a demonstration
-    was not found by the agent, and the best games have been proposed already.
+    play the agent's own best games again, so that it learns what a revision found, too. Neither is proposed: the agent
+    has not found a demonstration itself, and has proposed its best games already.
 
     Attributes:
         demonstrating, imitating: bool [B].
