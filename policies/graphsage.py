@@ -120,34 +120,31 @@ class Stages(NamedTuple):
 class GraphSageConfig:
     """Shape of the network (the paper's is 8 layers of 128)."""
 
-    layers: Annotated[int, Ge(0), Le(64), Doc("of GraphSAGE")] = 2
-    width: Annotated[int, Ge(1), Le(4096), Doc("state size of a node")] = 32
-    waves: Annotated[int, Ge(1), Le(64), Doc("of a choice's place, cosines and sines each")] = 8
+    layers: Annotated[int, Ge(0), Le(64), Doc("GraphSAGE layers")] = 2
+    width: Annotated[int, Ge(1), Le(4096), Doc("numbers in the state of a node")] = 32
+    waves: Annotated[
+        int, Ge(1), Le(64), Doc("pairs of cosine and sine that stand for the place of a choice")
+    ] = 8
     crowds: Annotated[
         bool,
-        Doc(
-            "whether nodes and choices see what else had their choice, and nodes how they lie and"
-            " what else there is"
-        ),
+        Doc("let nodes and choices see what else has the same choice, and nodes what lies around them"),
     ] = True
     slope: Annotated[
         Steepness,
         Doc(
-            "logits that a choice loses for each step away from where a node without an earlier"
-            " choice belongs, before any learning; 0: such a node's logits are of queries and keys,"
-            " too, as the paper's"
+            "logits that a choice loses per step away from where a node without an earlier choice"
+            " belongs, before any learning; 0: such logits come from queries and keys, as in the paper"
         ),
     ] = 4.0
     stay: Annotated[
         Steepness,
-        Doc(
-            "logits that a choice loses for each step away from the earlier one, before any learning;"
-            " 0: none for the number of nodes either"
-        ),
+        Doc("logits that a choice loses per step away from the earlier one, before any learning; 0: none"),
     ] = 2.0
-    leave: Annotated[Steepness, Doc("logits that the hottest choice loses, before any learning")] = 4.0
+    leave: Annotated[
+        Steepness, Doc("logits that the choice of the fullest stage loses, before any learning")
+    ] = 4.0
     output_gain: Annotated[
-        float, Gt(0), Le(100), Doc("standard deviation of the initial logits, roughly")
+        float, Gt(0), Le(100), Doc("standard deviation, roughly, of the initial logits")
     ] = 0.3
 
 

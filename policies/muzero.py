@@ -36,12 +36,15 @@ from workloads.errors import InputError
 class MuZeroConfig:
     """Shape of the networks."""
 
-    width: Annotated[int, Ge(4), Le(8192), Doc("of an embedding")] = 256
-    hidden: Annotated[int, Ge(4), Le(8192), Doc("of the layers of dynamics and heads")] = 256
+    width: Annotated[int, Ge(4), Le(8192), Doc("numbers in an embedding")] = 256
+    hidden: Annotated[int, Ge(4), Le(8192), Doc("numbers in the hidden layers of dynamics and heads")] = 256
     blocks: Annotated[int, Ge(0), Le(64), Doc("residual blocks that make the embedding")] = 1
-    row_width: Annotated[int, Ge(1), Le(1024), Doc("what a row of a list (a buffer) becomes")] = 32
+    row_width: Annotated[int, Ge(1), Le(1024), Doc("numbers that a row of a list (a buffer) becomes")] = 32
     map_channels: Annotated[
-        int, Ge(1), Le(512), Doc("of the first convolution over the map, twice as many from the second on")
+        int,
+        Ge(1),
+        Le(512),
+        Doc("channels of the first convolution over the map; the further ones have twice as many"),
     ] = 8
     map_blocks: Annotated[int, Ge(0), Le(64), Doc("residual blocks over the smallest map")] = 1
     ids: Annotated[
@@ -49,24 +52,23 @@ class MuZeroConfig:
         Ge(0),
         Le(2**20),
         Doc(
-            "buckets and width of the embedding of names (tensors, groups); 0 = names are not seen,"
-            " so that other programs can be served"
+            "rows of the table of names (tensors, groups); 0: names are not seen, so that other"
+            " programs can be served"
         ),
     ] = 512
     id_width: Annotated[
         int,
         Ge(1),
         Le(256),
-        Doc(
-            "buckets and width of the embedding of names (tensors, groups); 0 = names are not seen,"
-            " so that other programs can be served"
-        ),
+        Doc("numbers in a row of that table"),
     ] = 8
     frequencies: Annotated[
         int, Ge(0), Le(16), Doc("pairs of sine and cosine of the place in the program")
     ] = 8
-    bins: Annotated[int, Ge(3), Le(4001), Doc("of values and rewards, in the transformed domain")] = 61
-    support: Annotated[float, Gt(0), Le(1e6), Doc("of values and rewards, in the transformed domain")] = 15.0
+    bins: Annotated[int, Ge(3), Le(4001), Doc("bins that stand for values and rewards, an odd number")] = 61
+    support: Annotated[
+        float, Gt(0), Le(1e6), Doc("largest value or reward that the bins reach, after the transform")
+    ] = 15.0
 
     def __post_init__(self) -> None:
         """Raises InputError where no bin stands for 0."""

@@ -65,6 +65,9 @@ def test_the_index_has_every_folder_and_every_folder_its_page():
 
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.filterwarnings("ignore::workloads.errors.Notice")
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit.script:DeprecationWarning"
+)  # torch-geometric, when it is imported
 def test_a_program_prints_the_words_of_its_page(program, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

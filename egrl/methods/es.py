@@ -55,19 +55,27 @@ class EsConfig:
         int,
         Ge(1),
         Le(10_000),
-        Doc("mirrored pairs of perturbations a round; 10 and the mean make 21 evaluations"),
+        Doc("mirrored pairs of perturbations per round; 10 pairs and the mean make 21 evaluations"),
     ] = 10
-    sigma: Annotated[float, Gt(0), Lt(100), Doc("standard deviation of the perturbations")] = 0.02
-    learning_rate: Annotated[float, Gt(0), Lt(100), Doc("of Adam")] = 0.01
+    sigma: Annotated[float, Gt(0), Lt(100), Doc("standard deviation of the perturbation of each weight")] = (
+        0.02
+    )
+    learning_rate: Annotated[float, Gt(0), Lt(100), Doc("step size of Adam, which moves the mean")] = 0.01
     readout: Annotated[
         Literal["greedy", "sample"],
-        Doc("what a network proposes: its most probable choices, or a draw from its probabilities"),
+        Doc(
+            '"greedy": a network proposes its most probable choices; "sample": it draws from its'
+            " probabilities"
+        ),
     ] = "greedy"
     scouts: Annotated[
         int,
         Ge(0),
         Le(10_000),
-        Doc("networks drawn at random, of which the best is the first mean; 0: the first mean is one draw"),
+        Doc(
+            "random networks of which the best becomes the first mean; 0: the first mean is one"
+            " random network"
+        ),
     ] = 0
     network: Annotated[NetworkConfig, Doc("the actor")] = field(default_factory=NetworkConfig)
 

@@ -35,7 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.path.append(str(Path(__file__).parent))  # where own_network is found, from whatever folder this runs
     for network in NETWORKS:
         settings = [f"method.network={network}", "method.width=32"]
-        result = egrl.search(workload, method="es", evals=int(evals), start="cold", settings=settings, quiet=True)
+        result = egrl.search(
+            workload, method="es", evals=int(evals), start="cold", settings=settings, quiet=True
+        )
         print(f"{network}: {result.speedup:.3f}x the compiler")
     return 0
 

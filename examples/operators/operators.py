@@ -20,7 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     workload, evals = (argv or sys.argv[1:] or ["resnet101", "1000"])[:2]
     for name, named in OPERATORS.items():
         settings = ["method.survival=generational", "method.boltzmann_fraction=0.2", *named]
-        result = egrl.search(workload, method="ea", evals=int(evals), start="cold", settings=settings, quiet=True)
+        result = egrl.search(
+            workload, method="ea", evals=int(evals), start="cold", settings=settings, quiet=True
+        )
         print(f"{name}: {result.speedup:.3f}x the compiler")
     return 0
 

@@ -88,16 +88,19 @@ class LearnedConfig:
 
     completions: Annotated[
         Literal["learned", "uniform"],
-        Doc('of partial plans: "uniform" as the paper\'s, or "learned" from the best plans so far'),
+        Doc(
+            'how partial plans are completed: "uniform" as in the paper, or "learned" from the best'
+            " plans so far"
+        ),
     ] = "learned"
-    elites: Annotated[int, Ge(1), Le(1000), Doc("how many of these (K)")] = 5
-    rate: Annotated[float, Gt(0), Le(10), Doc("step of learning after an evaluation")] = 0.5
+    elites: Annotated[int, Ge(1), Le(1000), Doc("best plans that completions learn from (K)")] = 5
+    rate: Annotated[float, Gt(0), Le(10), Doc("step size of that learning, after each evaluation")] = 0.5
     close: Annotated[
         float,
         Ge(0),
         Lt(1),
         Doc(
-            "probability that an open sub-problem is closed at once where a rule can do that, before"
+            "probability that an open sub-problem is closed at once, if a rule can do that, before"
             " anything is learned; 0: no rule is preferred"
         ),
     ] = 0.75

@@ -26,7 +26,9 @@ class EaConfig:
         default_factory=NetworkConfig
     )
     steps_per_episode: Annotated[
-        int, Ge(1), Doc("mappings a policy makes in turn, each seeing the last (Table 2: 1)")
+        int,
+        Ge(1),
+        Doc("mappings per episode, each of which the policy makes after seeing the one before (Table 2: 1)"),
     ] = 1
 
 

@@ -37,13 +37,15 @@ class EgrlConfig:
         default_factory=NetworkConfig
     )
     steps_per_episode: Annotated[
-        int, Ge(1), Doc("mappings a policy makes in turn, each seeing the last (Table 2: 1)")
+        int,
+        Ge(1),
+        Doc("mappings per episode, each of which the policy makes after seeing the one before (Table 2: 1)"),
     ] = 1
     twin: Annotated[
         Literal["auto", "on", "off"],
         Doc(
-            "whether the twin takes turns with the population and the learner, see"
-            ' `egrl.methods.hybrid.with_twin`; "auto": where costs are measured and the problem has a family of models'
+            '"on": the twin takes turns with population and learner; "off": it does not; "auto": it'
+            " does where a board measures and the problem has a family of models"
         ),
     ] = "auto"
 

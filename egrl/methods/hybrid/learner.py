@@ -103,33 +103,40 @@ class LearnerConfig:
 
     sac: Annotated[SacConfig, Doc("see `egrl.methods.hybrid.sac`")] = field(default_factory=SacConfig)
     critic: Annotated[CriticConfig, Doc("see `policies.critic`")] = field(default_factory=CriticConfig)
-    rollouts: Annotated[int, Ge(1), Le(10_000), Doc("mappings the learner proposes a round (Table 2: 1)")] = 1
+    rollouts: Annotated[
+        int, Ge(1), Le(10_000), Doc("mappings that the learner proposes per round (Table 2: 1)")
+    ] = 1
     rollout_noise: Annotated[
-        float, Ge(0), Le(20), Doc("standard deviation of the noise on their log-probabilities (own choice)")
+        float,
+        Ge(0),
+        Le(20),
+        Doc("standard deviation of the noise on the log-probabilities of these mappings (own choice)"),
     ] = 0.5
     gradient_steps: Annotated[
         float,
         Ge(0),
         Le(1000),
         Doc(
-            "of the learner, an evaluation, and parts of one (Table 2: 1; the default is an own"
-            " choice, after the measurements in docs/log/egrl.md) …"
+            "gradient steps per evaluation, which may be a fraction (Table 2: 1; own choice after"
+            " docs/log/egrl.md)"
         ),
     ] = 0.25
     nodes: Annotated[
         int,
         Ge(1),
         Doc(
-            "… of a graph of so many nodes; of a larger one as many fewer as it is larger, so that"
-            " learning takes no more time an evaluation (own choice)"
+            "nodes up to which a graph gets all these steps; larger graphs get fewer in proportion,"
+            " so that learning takes no more time per evaluation (own choice)"
         ),
     ] = 400
-    replay: Annotated[int, Ge(1), Doc("capacity of the replay buffer (Table 2: 100,000)")] = 100_000
+    replay: Annotated[int, Ge(1), Doc("transitions that the replay buffer holds (Table 2: 100,000)")] = (
+        100_000
+    )
     elites: Annotated[
         int,
         Ge(1),
         Le(10_000),
-        Doc("distinct best mappings that the actor imitates (own choice; see `egrl.methods.hybrid.sac`)"),
+        Doc("best mappings that the actor imitates, all different (own choice)"),
     ] = 10
 
 

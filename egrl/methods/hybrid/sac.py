@@ -107,34 +107,42 @@ class Transitions:
 class SacConfig:
     """Settings of the learner (from EGRL's Table 2 unless stated)."""
 
-    actor_lr: Annotated[float, Doc("Adam's step sizes")] = 1e-3
-    critic_lr: Annotated[float, Doc("Adam's step sizes")] = 1e-3
-    alpha: Annotated[float, Doc("entropy coefficient")] = 0.05
-    gamma: Annotated[float, Doc("discount rate")] = 0.99
-    tau: Annotated[float, Doc("share of the new weights in a target update")] = 1e-3
-    batch: Annotated[int, Doc("transitions a gradient step")] = 24
-    reward_scale: Annotated[float, Doc("multiplies every reward")] = 5.0
+    actor_lr: Annotated[float, Doc("step size of the actor's Adam")] = 1e-3
+    critic_lr: Annotated[float, Doc("step size of the critics' Adam")] = 1e-3
+    alpha: Annotated[
+        float, Doc("weight of the entropy beside the value: the larger, the less certain the actor")
+    ] = 0.05
+    gamma: Annotated[
+        float, Doc("discount per step of an episode; without effect in episodes of one step")
+    ] = 0.99
+    tau: Annotated[float, Doc("share of the new weights that a step moves the target networks by")] = 1e-3
+    batch: Annotated[int, Doc("transitions per gradient step")] = 24
+    reward_scale: Annotated[float, Doc("factor on every reward before the critics learn it")] = 5.0
     noise_sigma: Annotated[
         float,
         Doc(
-            "action noise N(0, sigma^2) clipped to [-clip, clip] (sigma: own choice after published"
-            " settings of 0.2; clip: Fujimoto et al. 2018)"
+            "standard deviation of the noise on the actions that the critics learn from (own choice,"
+            " after published settings of 0.2)"
         ),
     ] = 0.2
     noise_clip: Annotated[
         float,
-        Doc(
-            "action noise N(0, sigma^2) clipped to [-clip, clip] (sigma: own choice after published"
-            " settings of 0.2; clip: Fujimoto et al. 2018)"
-        ),
+        Doc("largest size of that noise (Fujimoto et al. 2018)"),
     ] = 0.5
     actor_gradient: Annotated[
         Literal["probabilities", "straight-through"],
-        Doc("how the critic's gradient reaches the actor; see the module"),
+        Doc(
+            '"probabilities": the critics judge the actor\'s probabilities; "straight-through": they'
+            " judge a draw, whose gradient is passed on; see the module"
+        ),
     ] = "probabilities"
-    clip_norm: Annotated[float, Doc("largest gradient norm of each network (own choice)")] = 10.0
+    clip_norm: Annotated[float, Doc("norm that the gradient of each network is cut to (own choice)")] = 10.0
     imitation: Annotated[
-        float, Doc("weight of the cross-entropy to the elite (own choice; 0 in the paper)")
+        float,
+        Doc(
+            "weight of the cross-entropy to the best mappings so far in the actor's loss (own choice;"
+            " 0 in the paper)"
+        ),
     ] = 10.0
 
     def __post_init__(self) -> None:

@@ -46,17 +46,31 @@ CUT = 3.0
 class PpoLearnerConfig:
     """Settings of the learner."""
 
-    minibatches: Annotated[int, Ge(1), Le(10_000), Doc("of a round's rollouts, an epoch")] = 2
-    epochs: Annotated[int, Ge(0), Le(10_000), Doc("over a round; 0: weights stay as they are")] = 5
-    learning_rate: Annotated[float, Gt(0), Le(1), Doc("of Adam")] = 1e-3
-    clip: Annotated[float, Gt(0), Le(10), Doc("how far a ratio may leave 1")] = 0.2
-    entropy: Annotated[float, Ge(0), Le(100), Doc("weight of the mean entropy of a decision, nats")] = 0.003
-    value_weight: Annotated[float, Ge(0), Le(100), Doc("weight of the value's squared error")] = 0.5
+    minibatches: Annotated[
+        int, Ge(1), Le(10_000), Doc("minibatches per epoch that a round's rollouts are split into")
+    ] = 2
+    epochs: Annotated[
+        int, Ge(0), Le(10_000), Doc("passes over the rollouts of a round; 0: weights stay as they are")
+    ] = 5
+    learning_rate: Annotated[float, Gt(0), Le(1), Doc("step size of Adam")] = 1e-3
+    clip: Annotated[
+        float,
+        Gt(0),
+        Le(10),
+        Doc("how far the ratio of new to old probability may leave 1 before its gradient is cut"),
+    ] = 0.2
+    entropy: Annotated[
+        float,
+        Ge(0),
+        Le(100),
+        Doc("weight of the mean entropy per decision (nats): the larger, the less certain the policy"),
+    ] = 0.003
+    value_weight: Annotated[float, Ge(0), Le(100), Doc("weight of the squared error of the value")] = 0.5
     imitation: Annotated[
         float,
         Ge(0),
         Le(100),
-        Doc("weight of the cross-entropy, a decision, towards the best mappings that are known"),
+        Doc("weight of the cross-entropy per decision to the best mappings so far; 0: none is imitated"),
     ] = 1.0
     greatest_gradient: Annotated[float, Gt(0), Le(1e6), Doc("norm that a gradient is cut to")] = 1.0
 
