@@ -68,7 +68,9 @@ def table(lines: Sequence[Mapping[str, Any]]) -> str:
             own = [line["speedup"] for line in chosen if line["method"] in (method, RANDOM)]
             ran = [speedup for speedup in own if speedup > 0]
             text = (
-                f"{geometric_mean([ran])[0]:.3f} ({min(ran):.3f} to {max(ran):.3f})" if ran else "nothing ran"
+                f"{geometric_mean([[speedup] for speedup in ran])[0]:.3f} ({min(ran):.3f} to {max(ran):.3f})"
+                if ran
+                else "nothing ran"
             )
             cells.append(text if len(ran) in (0, len(own)) else f"{text}, {len(own) - len(ran)} without any")
         rows.append(f"| {network or 'none: random mappings'} | " + " | ".join(cells) + " |")

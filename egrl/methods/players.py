@@ -1,14 +1,15 @@
 """Saved policies as players: what each kind of policy (`metadata["kind"]`) proposes for a problem, with no training.
 
-A kind is a module with a function `player(paths, stored)` that gives a `Player`; it is imported when it is used.
+A kind is a module with a function `player(paths, stored)`. What that gives has `greedy(problem)`: int16 [S, N, H], the
+mapping that each of S policies thinks best. The module is imported when it is used.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from egrl.methods import policy_fit
 from hwsim.problem import Mapping16, Problem
@@ -23,13 +24,6 @@ KINDS = {
     "muzero": "egrl.methods.muzero.player",
 }
 """Kind of policy -> module."""
-
-
-class Player(Protocol):
-    """S policies of one kind and one shape of network."""
-
-    def greedy(self, problem: Problem) -> Mapping16:
-        """int16 [S, N, H], the mapping that each policy thinks best."""
 
 
 class Policies:
@@ -64,10 +58,11 @@ class Policies:
                 f"{self.paths[0]}: expected --set method.network={network}, which was not given: code in a file is"
                 " imported only if you name it"
             )
-        self._player: Player = importlib.import_module(KINDS[kind]).player(self.paths, self.stored)
+        player = importlib.import_module(KINDS[kind]).player(self.paths, self.stored)
+        self._greedy: Callable[[Problem], Mapping16] = player.greedy
 
     def greedy(self, problem: Problem) -> Mapping16:
         """int16 [S, N, H], the mapping that each policy thinks best. InputError where one does not fit the problem."""
         for path, policy in zip(self.paths, self.stored, strict=True):
             policy_fit.check(policy, problem, str(path))
-        return self._player.greedy(problem)
+        return self._greedy(problem)

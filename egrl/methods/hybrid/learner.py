@@ -203,6 +203,7 @@ class Learner:
 
         What ran enters the replay buffer, and gradient steps become due.
         """
+        # Tickets that are not the learner's, the start's for one, leave gaps: they begin at -1 and end no episode.
         grow = int(tickets.max()) + 1 - len(self._previous)
         self._previous = np.concatenate([self._previous, np.full(max(0, grow), -1, np.int64)])
         self._done = np.concatenate([self._done, np.zeros(max(0, grow), np.bool_)])
@@ -216,6 +217,7 @@ class Learner:
             self._due_steps = 0.0
             return {}
         totals = dict.fromkeys(LEARNER_METRICS, 0.0)
+        # Due steps are sums of fractions: 0.25 four times is one step, whatever rounding made of it.
         steps = math.floor(self._due_steps + ROUNDING)
         self._due_steps = max(0.0, self._due_steps - steps)
         done, elite = 0, self._elite() if steps else None

@@ -205,6 +205,8 @@ class Hybrid(Method):
 
     def _next_round(self) -> Round:
         """Everybody's next mapping; the population evolves first where an episode has ended."""
+        # Every row has a member, LEARNER or COMPILER. Returns add up over the steps of an episode for members and
+        # learner, which act in all of them; the compiler's row is measured once and acts in none.
         before, start = self._current, self._context.start[0]
         members = 0 if self._population is None else len(self._population)
         policies = np.array([*range(members), *[LEARNER] * self._rollouts], dtype=np.int64)
@@ -235,6 +237,7 @@ class Hybrid(Method):
 
     def _draw(self, policies: NDArray[np.int64], states: NDArray[np.int64]) -> Mapping16:
         """Mappings [R, N, H] of policies [R], each starting from its state."""
+        # Policies that set out from one state are evaluated together; in episodes of one step that is everybody.
         parts = []
         for state in np.unique(states):
             rows = np.flatnonzero(states == state)

@@ -198,7 +198,9 @@ class Sac:
         self.updates = 0
 
     def update(self, batch: Transitions, rng: np.random.Generator) -> dict[str, float]:
-        """One gradient step of critic and actor, then of the targets; all randomness comes from `rng`.
+        """One gradient step of critic and actor, then of the targets (EGRL, Algorithm 2, lines 23 to 31).
+
+        All randomness comes from `rng`: target, critic and actor draw from it in this order.
 
         Returns the losses and what they are made of. Raises ValueError where shapes do not fit or a reward is not
         finite.
@@ -273,6 +275,7 @@ class Sac:
         """y [B]."""
         config = self.config
         target = self._tensor(batch.reward).float() * config.reward_scale
+        # Only rows that go on need the next state; where all are done, no network is evaluated.
         going = ~batch.done
         if not going.any():
             return target
@@ -283,6 +286,7 @@ class Sac:
                 self.target_actor(next_x, self._graph()), self._tensor(self.task.num_choices)
             )
             drawn = _draw(log_probs, rng, int(going.sum())) * self._tensor(self.task.live).unsqueeze(-1)
+            # The lower of two estimates, since one that errs upwards would be followed (Fujimoto et al. 2018).
             q = self.target_critic(next_x, self._graph(), drawn.flatten(2)).amin(dim=0)
             soft = q + config.alpha * mean_entropy(log_probs, self._tensor(self.task.live))
             target[self._tensor(going)] += config.gamma * soft
@@ -293,6 +297,7 @@ class Sac:
     ) -> tuple[float, float]:
         """One step on the Bellman error. Returns the loss and the mean value."""
         action = self.noisy_one_hot(batch.action, rng)
+        # The critic sees noisy actions, so that it is smooth between one-hots, where the actor asks it for a gradient.
         value = self.critic(self._tensor(batch.x), self._graph(), action)
         loss = (value - target).square().mean(dim=1).sum()
         self._step(self.critic, self.critic_adam, loss)
@@ -312,11 +317,13 @@ class Sac:
         log_probs = masked_log_probs(self.actor(x, self._graph()), self._tensor(self.task.num_choices))
         action = log_probs.exp()
         if self.config.actor_gradient == "straight-through":
+            # Forward a one-hot, backward the gradient of the probabilities: action - action.detach() is 0 in value.
             drawn = _draw(log_probs.detach(), rng, len(batch.action))
             action = drawn + action - action.detach()
         elif x.dim() == 2:
             action = action.unsqueeze(0)
         action = (action * live.unsqueeze(-1)).flatten(2)
+        # Detached weights: the gradient goes through the critic to the action, and leaves the critic as it is.
         frozen = {name: p.detach() for name, p in self.critic.named_parameters()}
         value = torch.func.functional_call(self.critic, frozen, (x, self._graph(), action)).amin(dim=0)
         entropy = mean_entropy(log_probs, live).mean()
