@@ -219,12 +219,7 @@ def flat_weights(policy: StoredPolicy, where: str = "policy") -> Weights:
         )
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{where}: config: {error}") from error
-    expected = {s.name: s.shape for s in weight_format.segments}
-    found = {name: a.shape for name, a in policy.weights.items()}
-    if expected != found:
-        name = next(n for n in sorted({*expected, *found}) if expected.get(n) != found.get(n))
-        raise InputError(f"{where}: {name}: expected shape {expected.get(name)}, found {found.get(name)}")
-    return np.concatenate([np.asarray(policy.weights[n], dtype=np.float32).reshape(-1) for n in expected])
+    return vector_of(policy, weight_format, where)
 
 
 def actor_of(policy: StoredPolicy, where: str = "policy") -> GraphUNet | PygActor:
