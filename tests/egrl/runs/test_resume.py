@@ -116,7 +116,7 @@ def test_a_smaller_budget_is_refused_on_resume(run, capsys):
         "no other flags",
         "found --preset, --seed",
     )
-    settings = ["--set", "method.sigma=0.1"]
+    settings = ["--set", "method.t0=0.1"]
     refuse(capsys, ["run", "--resume", str(run), "--gens", "5", *settings], "expected none with --resume")
 
 
