@@ -36,7 +36,8 @@ from egrl.methods.muzero.method import game_of
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.problem import MmapProblem
 from policies.graph import Graph
-from policies.graph_unet import GraphUNetConfig, draw_weights
+from policies.graph_unet import draw_weights
+from policies.network import NetworkConfig
 from policies.stacked import StackedActor
 from workloads.load_program import load_program
 
@@ -80,7 +81,7 @@ def actors_and_update(nodes: int, device: str) -> tuple[Callable[[], object], Ca
     graph = Graph.build(chain(nodes, rng), nodes).on(torch.device(device))
     memories = minibatch(nodes, SacConfig().batch, rng)
     counts = np.full((nodes, HEADS), CHOICES, dtype=np.int16)
-    stacked = StackedActor(GraphUNetConfig(), FEATURES, HEADS, CHOICES, device)
+    stacked = StackedActor(NetworkConfig(), FEATURES, HEADS, CHOICES, device)
     weights = np.stack([draw_weights(stacked.weight_format, stacked.config, rng) for _ in range(MEMBERS)])
     sac = learner(nodes, graph, rng, device)
     return (

@@ -31,7 +31,7 @@ from egrl.core.registry import MethodDefinition
 from egrl.methods import policy_fit
 from egrl.methods.hybrid.egrl import DEFINITION, EgrlConfig
 from egrl.methods.hybrid.learner import Learner
-from egrl.methods.hybrid.transitions import Transitions
+from egrl.methods.hybrid.sac import Transitions
 from egrl.methods.hybrid.with_twin import WithTwin
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem

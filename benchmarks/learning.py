@@ -21,13 +21,13 @@ import numpy as np
 import torch
 
 from benchmarks.plain_pyg import PlainSac
-from egrl.methods.hybrid.sac import Sac, SacConfig
-from egrl.methods.hybrid.transitions import Task, Transitions
+from egrl.methods.hybrid.sac import Sac, SacConfig, Task, Transitions
 from policies.critic import CriticConfig
 from policies.graph import Graph
-from policies.graph_unet import GraphUNet, GraphUNetConfig, draw_weights
+from policies.graph_unet import GraphUNet, draw_weights
+from policies.network import NetworkConfig
 from policies.stacked import StackedActor
-from policies.weights import assign
+from policies.weight_vector import assign
 
 FEATURES, HEADS, CHOICES, MEMBERS = 21, 2, 3, 10
 SCALE = (100, 376, 1000, 10_000, 30_000)
@@ -79,7 +79,7 @@ def learner(nodes: int, graph: Graph, rng: np.random.Generator, device: str) -> 
     """A SAC learner of the paper's sizes."""
     counts = np.full((nodes, HEADS), CHOICES, dtype=np.int16)
     task = Task(graph, counts, np.ones((nodes, HEADS), dtype=bool))
-    return Sac(GraphUNetConfig(), CriticConfig(), SacConfig(), task, FEATURES, rng, device=device)
+    return Sac(NetworkConfig(), CriticConfig(), SacConfig(), task, FEATURES, rng, device=device)
 
 
 def stages(options: argparse.Namespace) -> None:
@@ -87,7 +87,7 @@ def stages(options: argparse.Namespace) -> None:
     rng, nodes, device = np.random.default_rng(0), options.nodes, options.device
     edges = chain(nodes, rng)
     graph = Graph.build(edges, nodes).on(torch.device(device))
-    config = GraphUNetConfig()
+    config = NetworkConfig()
     net = GraphUNet(config, FEATURES, HEADS, CHOICES, rng).to(device)
     print(
         f"{nodes} nodes, {edges.shape[1]} edges, {net.weight_format.size} weights, {options.threads} threads, {device}"
@@ -145,7 +145,7 @@ def scale(options: argparse.Namespace) -> None:
         rng = np.random.default_rng(0)
         graph = Graph.build(chain(nodes, rng), nodes).on(torch.device(options.device))
         batch = minibatch(nodes, SacConfig().batch, rng)
-        stacked = StackedActor(GraphUNetConfig(), FEATURES, HEADS, CHOICES, options.device)
+        stacked = StackedActor(NetworkConfig(), FEATURES, HEADS, CHOICES, options.device)
         weights = np.stack([draw_weights(stacked.weight_format, stacked.config, rng) for _ in range(MEMBERS)])
         counts = np.full((nodes, HEADS), CHOICES, dtype=np.int16)
         sac = learner(nodes, graph, rng, options.device)

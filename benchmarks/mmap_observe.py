@@ -25,7 +25,7 @@ from hwsim.mmap.game import MmapGame
 from hwsim.mmap.gym import MmapEnv
 from hwsim.mmap.problem import MmapProblem
 from hwsim.mmap.rules.state import GameState
-from hwsim.mmap.view.parts import View
+from hwsim.stepwise import View
 from workloads.load_program import load_program
 
 VIEWS = {

@@ -16,8 +16,7 @@ import numpy as np
 
 from egrl.core.archive import Archive
 from egrl.core.method import Context
-from egrl.methods.revise.elites import Elites
-from egrl.methods.revise.games import Finished
+from egrl.methods.revise.elites import Elites, Finished
 from egrl.methods.revise.reviser import NO_SLOT, ReviseConfig, Reviser
 from hwsim.mmap.bound.upper import upper_bound
 from hwsim.mmap.chip import load_chip

@@ -21,7 +21,7 @@ from torch_geometric.utils.sparse import to_edge_index
 
 from egrl.methods.hybrid.sac import SacConfig
 from policies.critic import CriticConfig
-from policies.graph_unet import GraphUNetConfig
+from policies.network import NetworkConfig
 
 
 def second_power(edge_index: Tensor, nodes: int) -> Tensor:
@@ -36,7 +36,7 @@ def second_power(edge_index: Tensor, nodes: int) -> Tensor:
 class PlainActor(nn.Module):
     """Graph U-Net of attention layers."""
 
-    def __init__(self, config: GraphUNetConfig, features: int, outputs: int) -> None:
+    def __init__(self, config: NetworkConfig, features: int, outputs: int) -> None:
         super().__init__()
         width, heads = config.width, config.attention_heads
 
@@ -94,7 +94,7 @@ class PlainSac:
 
     def __init__(
         self,
-        actor: GraphUNetConfig,
+        actor: NetworkConfig,
         critic: CriticConfig,
         config: SacConfig,
         features: int,

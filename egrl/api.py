@@ -93,11 +93,11 @@ def search(
         given["evaluator"] = name_of_evaluator(evaluator)
     kept, again = out is not None and out is not False, resume is not None
     if again:
-        check_resumed(given, out, settings, preset)
+        check_resumed(given, out, preset)
     with contextlib.ExitStack() as stack:
         stack.enter_context(progress.compiling(quiet))
         run = (
-            reopen(resume, given, stack)
+            reopen(resume, given, stack, tuple(settings or ()))
             if again
             else new_run(given, workload, method, chip, settings, preset, kept)
         )
@@ -144,9 +144,9 @@ def new_run(
     return prepare(config, workload if built else config.build_problem(*objects), meant.definition)
 
 
-def check_resumed(given: Mapping[str, Any], out: Any, settings: Sequence[str] | None, preset: str) -> None:
+def check_resumed(given: Mapping[str, Any], out: Any, preset: str) -> None:
     """InputError if something is given beside `resume` that cannot change, or has no such value."""
-    check_only({"out": out, "set": tuple(settings or ()), "preset": preset, **given})
+    check_only({"out": out, "preset": preset, **given})
     typed_tables.build(RunOptions, given, typed_tables.FLAGS)
 
 

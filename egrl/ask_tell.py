@@ -104,8 +104,8 @@ class Search:
         kept = out is not None and out is not False
         with contextlib.ExitStack() as stack:
             if resume is not None:
-                check_resumed(given, out, settings, preset)
-                run = reopen(resume, given, stack, told=True)
+                check_resumed(given, out, preset)
+                run = reopen(resume, given, stack, tuple(settings or ()), told=True)
                 run.restore()
             else:
                 run = new_run(given, workload, method, chip, settings, preset, kept)

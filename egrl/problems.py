@@ -10,6 +10,7 @@ from egrl.core import plugins
 from egrl.core.registry import Choice, ProblemDefinition, ProblemEntry
 from hwsim.problem import Problem
 from workloads.errors import InputError
+from workloads.references import failed
 
 
 def _given(value: Any, load: Callable[[str], Any]) -> Any:
@@ -237,7 +238,7 @@ def _loaded(found: plugins.Outside, entry: ProblemEntry) -> ProblemDefinition:
     except InputError:
         raise
     except Exception as error:  # whatever code of someone else raises
-        raise plugins.failed(found.where, error) from error
+        raise failed(found.where, error) from error
     if not isinstance(definition, ProblemDefinition):
         raise found.refuse(f"one whose load() gives no ProblemDefinition but {type(definition).__name__}")
     plugins.check_settings(found, definition.config)

@@ -4,12 +4,69 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Doc
 
 from hwsim.problem import Floats, Mapping16
+from workloads.errors import InputError
+
+
+@dataclass(frozen=True)
+class View:
+    """How much an agent sees of a game with a memory that fills over time."""
+
+    next_buffers: Annotated[
+        int, Doc("decisions after the present one that are shown (k in the MMapGame paper)")
+    ] = 5
+    same_tensor: Annotated[
+        int, Doc("later decisions on the same tensor that are shown (l in the MMapGame paper)")
+    ] = 5
+    map_cells: Annotated[int, Doc("rows, and columns, of the memory map")] = 128
+    map_steps: Annotated[int, Doc("steps that the map covers, a multiple of `map_cells`")] = 256
+    profile_cells: Annotated[int | None, Doc("cells of the memory profile; None: one per granule")] = 512
+    supply_steps: Annotated[int, Doc("steps that the supply profile covers")] = 128
+    offsets: Annotated[
+        int | None,
+        Doc("buffers before the present one whose offsets are shown; None: all, by their index"),
+    ] = 128
+    held: Annotated[
+        int,
+        Doc("steps back within which tensors that still lie in fast memory are shown; 0: they are not shown"),
+    ] = 0
+
+    def __post_init__(self) -> None:
+        """Raises InputError where a number is out of range."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            least = 0 if each.name in ("next_buffers", "same_tensor", "held") else 1
+            most = 2**24 if each.name == "profile_cells" else 2**16
+            unlimited = value is None and each.name in ("profile_cells", "offsets")
+            if not unlimited and (type(value) is not int or not least <= value <= most):
+                raise InputError(
+                    f"{each.name}: expected a whole number from {least} to {most}, found {value!r}"
+                )
+        if self.map_steps % self.map_cells:
+            raise InputError(
+                f"map_steps: expected a multiple of map_cells ({self.map_cells}), found {self.map_steps}"
+            )
+
+
+class Arrays(NamedTuple):
+    """Which arrays of an observation an agent may read otherwise than as plain numbers; "": there is none.
+
+    Attributes:
+        image: [B, height, width].
+        rows: [B, rows, columns], a list of things, of which the first is what is decided on.
+        names: integers [B, rows, K] that name things, -1 for none; they mean nothing in another program.
+    """
+
+    image: str = ""
+    rows: str = ""
+    names: str = ""
 
 
 class Game(ABC):
@@ -25,8 +82,12 @@ class Game(ABC):
         max_moves: the most moves that a game can take.
         first_place: where a game begins.
         following: int64 [P + 1], the place after each; the end follows itself.
+        arrays: which arrays of an observation are what.
+        view_schema: version of what is seen; it changes if a number means something else than before.
     """
 
+    arrays: Arrays = Arrays()
+    view_schema: int = 1
     num_actions: int
     max_moves: int
     first_place: int
@@ -53,7 +114,7 @@ class Game(ABC):
         """What an agent sees, arrays [B, …] by name."""
 
     def seen_by(self, view: Any) -> Game:
-        """The same game, showing as much as an agent's settings say; by default it shows all."""
+        """The same game, showing as much as a `View` or settings of its own say; by default it shows all."""
         return self
 
     @abstractmethod

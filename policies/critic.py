@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from typing_extensions import Doc
 
 from policies.graph import Graph
-from policies.weight_vector import WeightFormat, Weights, weight_format_of
-from policies.weights import assign
+from policies.weight_vector import WeightFormat, Weights, assign, weight_format_of
 
 TWINS = 2
 
@@ -33,8 +32,8 @@ TWINS = 2
 class CriticConfig:
     """Shape of each critic."""
 
-    width: Annotated[int, Doc("of a node's state")] = 64
-    layers: Annotated[int, Doc("of message passing")] = 3
+    width: Annotated[int, Doc("numbers in the state of a node")] = 64
+    layers: Annotated[int, Doc("layers of message passing")] = 3
 
     def __post_init__(self) -> None:
         if not 1 <= self.width <= 4096 or not 0 <= self.layers <= 32:

@@ -16,7 +16,7 @@ Deviations:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,12 @@ class Graph:
                     self.nodes, self.edges.to(device), self.two_hop.to(device), self.normalisation.to(device)
                 )
         return self._elsewhere[str(device)]
+
+    @cached_property
+    def links(self) -> Tensor:
+        """int64 [2, E'], the edges without self loops: what the layers of torch-geometric expect."""
+        with torch.inference_mode(False):  # it outlives the caller, and others will train on it
+            return self.edges[:, self.edges[0] != self.edges[1]]
 
     def adjacency(self, copies: int) -> Tensor:
         """Symmetric normalised sparse adjacency [copies * N, copies * N] of disjoint copies; remembered."""

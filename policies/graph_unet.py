@@ -14,46 +14,16 @@ Deviations:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from typing_extensions import Doc
 
 from policies.attention import GraphAttention
 from policies.graph import Graph, edges_between, square, union
+from policies.network import NetworkConfig
 from policies.pooling import choose, pool, pooled_size, projection, union_numbers, unpool
-from policies.weight_vector import Segment, WeightFormat, Weights, weight_format_of
-from policies.weights import assign
-
-
-@dataclass(frozen=True)
-class GraphUNetConfig:
-    """Shape of the actor (defaults: EGRL, Table 2; pool_ratio: Gao and Ji)."""
-
-    depth: Annotated[int, Doc("number of poolings")] = 4
-    width: Annotated[int, Doc("state size of a node, a multiple of `attention_heads`")] = 128
-    attention_heads: Annotated[
-        int, Doc("heads of each attention layer, width / attention_heads channels each")
-    ] = 4
-    pool_ratio: Annotated[float, Doc("share of the nodes that a pooling keeps, 0 < ratio <= 1")] = 0.5
-    output_gain: Annotated[float, Doc("standard deviation of the initial logits, roughly")] = 1.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.depth <= 32:
-            raise ValueError(f"depth: expected 0..32, received {self.depth}")
-        if self.width > 4096:
-            raise ValueError(f"width: expected at most 4096, received {self.width}")
-        if self.attention_heads < 1 or self.width < 1 or self.width % self.attention_heads:
-            raise ValueError(
-                "width: expected a positive multiple of attention_heads "
-                f"({self.attention_heads}), received {self.width}"
-            )
-        if not 0.0 < self.pool_ratio <= 1.0:
-            raise ValueError(f"pool_ratio: expected 0 < ratio <= 1, received {self.pool_ratio}")
+from policies.weight_vector import Segment, WeightFormat, Weights, assign, weight_format_of
 
 
 class GraphUNet(nn.Module):
@@ -61,7 +31,7 @@ class GraphUNet(nn.Module):
 
     def __init__(
         self,
-        config: GraphUNetConfig,
+        config: NetworkConfig,
         features: int,
         heads: int,
         choices: int,
@@ -132,7 +102,7 @@ class GraphUNet(nn.Module):
         return h + F.elu(norm(message.view_as(h)))
 
 
-def draw_weights(weight_format: WeightFormat, config: GraphUNetConfig, rng: np.random.Generator) -> Weights:
+def draw_weights(weight_format: WeightFormat, config: NetworkConfig, rng: np.random.Generator) -> Weights:
     """Initial weights float32 [P] of a `GraphUNet`: Glorot-uniform matrices, zero biases, unit norms."""
     weights = np.zeros(weight_format.size, dtype=np.float32)
     for segment in weight_format.segments:
@@ -140,7 +110,7 @@ def draw_weights(weight_format: WeightFormat, config: GraphUNetConfig, rng: np.r
     return weights
 
 
-def _draw(segment: Segment, config: GraphUNetConfig, rng: np.random.Generator) -> Weights:
+def _draw(segment: Segment, config: NetworkConfig, rng: np.random.Generator) -> Weights:
     name, shape = segment.name, segment.shape
     values: Weights
     if name == "decide.weight":

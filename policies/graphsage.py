@@ -28,7 +28,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -38,9 +39,57 @@ from torch.nn import functional as F
 from typing_extensions import Doc
 
 from policies.graph import Graph
-from policies.sage_layer import SageLayer
-from policies.weight_vector import Segment, WeightFormat, Weights, weight_format_of
-from policies.weights import assign
+from policies.weight_vector import Segment, WeightFormat, Weights, assign, weight_format_of
+
+
+class SageLayer(nn.Module):
+    """W_l mean(h of neighbours) + b + W_r h, of states [N, B, width]."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.lin_l = nn.Linear(width, width)
+        self.lin_r = nn.Linear(width, width, bias=False)
+
+    def forward(self, h: Tensor, graph: Graph) -> Tensor:
+        """[N, B, width] -> [N, B, width]; a node without neighbours reads zeros."""
+        # One product for the whole batch: [N, N] @ [N, B * width].
+        near, back = neighbours(graph, str(h.device))
+        mean = _Mean.apply(h.flatten(1), near, back).view_as(h)  # type: ignore[no-untyped-call]
+        out: Tensor = self.lin_l(mean) + self.lin_r(h)
+        return out
+
+
+class _Mean(torch.autograd.Function):
+    """A sparse matrix times states: the gradient goes back through its transpose, which is at hand."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, near: Tensor, back: Tensor) -> Tensor:
+        ctx.back = back
+        return torch.sparse.mm(near, h)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return torch.sparse.mm(ctx.back, grad.contiguous()), None, None
+
+
+@lru_cache(maxsize=64)
+def neighbours(graph: Graph, device: str) -> tuple[Tensor, Tensor]:
+    """The sparse matrix [N, N] that takes the mean over a node's neighbours (itself not), and its transpose."""
+    # The matrices are kept, and training reads them: tensors of inference mode could not be used there.
+    with torch.inference_mode(False):
+        source, target = graph.edges[:, graph.edges[0] != graph.edges[1]].cpu()
+        degree = torch.bincount(target, minlength=graph.nodes).float()
+        share, size = 1 / degree[target], (graph.nodes, graph.nodes)
+        # Edges are sorted by target, so the matrix is in order as it stands; its transpose is not.
+        pairs = ((torch.stack([target, source]), True), (torch.stack([source, target]), False))
+        found = [
+            torch.sparse_coo_tensor(at, share, size, is_coalesced=in_order, check_invariants=False)
+            .coalesce()
+            .to(device)
+            for at, in_order in pairs
+        ]
+    return found[0], found[1]
+
 
 REACH = 3
 """Distances between choices that have a logit of their own."""
@@ -71,34 +120,31 @@ class Stages(NamedTuple):
 class GraphSageConfig:
     """Shape of the network (the paper's is 8 layers of 128)."""
 
-    layers: Annotated[int, Ge(0), Le(64), Doc("of GraphSAGE")] = 2
-    width: Annotated[int, Ge(1), Le(4096), Doc("state size of a node")] = 32
-    waves: Annotated[int, Ge(1), Le(64), Doc("of a choice's place, cosines and sines each")] = 8
+    layers: Annotated[int, Ge(0), Le(64), Doc("GraphSAGE layers")] = 2
+    width: Annotated[int, Ge(1), Le(4096), Doc("numbers in the state of a node")] = 32
+    waves: Annotated[
+        int, Ge(1), Le(64), Doc("pairs of cosine and sine that stand for the place of a choice")
+    ] = 8
     crowds: Annotated[
         bool,
-        Doc(
-            "whether nodes and choices see what else had their choice, and nodes how they lie and"
-            " what else there is"
-        ),
+        Doc("let nodes and choices see what else has the same choice, and nodes what lies around them"),
     ] = True
     slope: Annotated[
         Steepness,
         Doc(
-            "logits that a choice loses for each step away from where a node without an earlier"
-            " choice belongs, before any learning; 0: such a node's logits are of queries and keys,"
-            " too, as the paper's"
+            "logits that a choice loses per step away from where a node without an earlier choice"
+            " belongs, before any learning; 0: such logits come from queries and keys, as in the paper"
         ),
     ] = 4.0
     stay: Annotated[
         Steepness,
-        Doc(
-            "logits that a choice loses for each step away from the earlier one, before any learning;"
-            " 0: none for the number of nodes either"
-        ),
+        Doc("logits that a choice loses per step away from the earlier one, before any learning; 0: none"),
     ] = 2.0
-    leave: Annotated[Steepness, Doc("logits that the hottest choice loses, before any learning")] = 4.0
+    leave: Annotated[
+        Steepness, Doc("logits that the choice of the fullest stage loses, before any learning")
+    ] = 4.0
     output_gain: Annotated[
-        float, Gt(0), Le(100), Doc("standard deviation of the initial logits, roughly")
+        float, Gt(0), Le(100), Doc("standard deviation, roughly, of the initial logits")
     ] = 0.3
 
 

@@ -36,12 +36,15 @@ from workloads.errors import InputError
 class MuZeroConfig:
     """Shape of the networks."""
 
-    width: Annotated[int, Ge(4), Le(8192), Doc("of an embedding")] = 256
-    hidden: Annotated[int, Ge(4), Le(8192), Doc("of the layers of dynamics and heads")] = 256
+    width: Annotated[int, Ge(4), Le(8192), Doc("numbers in an embedding")] = 256
+    hidden: Annotated[int, Ge(4), Le(8192), Doc("numbers in the hidden layers of dynamics and heads")] = 256
     blocks: Annotated[int, Ge(0), Le(64), Doc("residual blocks that make the embedding")] = 1
-    row_width: Annotated[int, Ge(1), Le(1024), Doc("what a row of a list (a buffer) becomes")] = 32
+    row_width: Annotated[int, Ge(1), Le(1024), Doc("numbers that a row of a list (a buffer) becomes")] = 32
     map_channels: Annotated[
-        int, Ge(1), Le(512), Doc("of the first convolution over the map, twice as many from the second on")
+        int,
+        Ge(1),
+        Le(512),
+        Doc("channels of the first convolution over the map; the further ones have twice as many"),
     ] = 8
     map_blocks: Annotated[int, Ge(0), Le(64), Doc("residual blocks over the smallest map")] = 1
     ids: Annotated[
@@ -49,24 +52,23 @@ class MuZeroConfig:
         Ge(0),
         Le(2**20),
         Doc(
-            "buckets and width of the embedding of names (tensors, groups); 0 = names are not seen,"
-            " so that other programs can be served"
+            "rows of the table of names (tensors, groups); 0: names are not seen, so that other"
+            " programs can be served"
         ),
     ] = 512
     id_width: Annotated[
         int,
         Ge(1),
         Le(256),
-        Doc(
-            "buckets and width of the embedding of names (tensors, groups); 0 = names are not seen,"
-            " so that other programs can be served"
-        ),
+        Doc("numbers in a row of that table"),
     ] = 8
     frequencies: Annotated[
         int, Ge(0), Le(16), Doc("pairs of sine and cosine of the place in the program")
     ] = 8
-    bins: Annotated[int, Ge(3), Le(4001), Doc("of values and rewards, in the transformed domain")] = 61
-    support: Annotated[float, Gt(0), Le(1e6), Doc("of values and rewards, in the transformed domain")] = 15.0
+    bins: Annotated[int, Ge(3), Le(4001), Doc("bins that stand for values and rewards, an odd number")] = 61
+    support: Annotated[
+        float, Gt(0), Le(1e6), Doc("largest value or reward that the bins reach, after the transform")
+    ] = 15.0
 
     def __post_init__(self) -> None:
         """Raises InputError where no bin stands for 0."""
@@ -79,11 +81,12 @@ class Shapes:
     """Shapes of what is seen, without the axis of the batch.
 
     Attributes:
-        map: (height, width) of the image `memory_map`; (0, 0) = there is none.
-        rows: (rows, columns) of `buffers`, the first of which is what is decided on; (0, 0) = there are none.
-        names: numbers that name things, a row of `buffer_ids`; 0 = there are none.
+        map: (height, width) of the image; (0, 0) = there is none.
+        rows: (rows, columns) of the list of things, the first of which is what is decided on; (0, 0) = there is none.
+        names: how many numbers name things in each row; 0 = there are none.
         flat: name -> length of everything else that is read as numbers.
         actions: A.
+        called: what the arrays of image, rows and names are called in what is seen.
     """
 
     map: tuple[int, int]
@@ -91,6 +94,7 @@ class Shapes:
     names: int
     flat: Mapping[str, int]
     actions: int
+    called: tuple[str, str, str] = ("image", "rows", "names")
 
 
 class _Residual(nn.Module):
@@ -169,13 +173,14 @@ class MuZeroNet(nn.Module):
 
     def represent(self, seen: Mapping[str, Tensor]) -> Tensor:
         """What is seen of B games -> embeddings [B, width]; `progress` is float32 [B], from 0 to 1."""
+        image, things, names = self.shapes.called
         progress = seen["progress"].unsqueeze(1)
         parts = [seen[name].float().flatten(1) for name in self.shapes.flat]
         if self.row is not None:
             # [B, rows, columns]; the first row, what is decided on, is read a second time as it stands.
-            rows = seen["buffers"]
+            rows = seen[things]
             if self.name is not None:
-                ids = seen["buffer_ids"].long()
+                ids = seen[names].long()
                 # 0 stands for "no name"; large numbers share rows of the table.
                 named = self.name(torch.where(ids < 0, 0, 1 + ids % self.config.ids)).flatten(2)
                 rows = torch.cat([rows, named], dim=-1)
@@ -186,7 +191,7 @@ class MuZeroNet(nn.Module):
             )
             parts += [angle.sin(), angle.cos()]
         x = self.together(torch.cat(parts, dim=1))
-        x = F.relu(x if self.map is None else x + self.map(seen["memory_map"]))
+        x = F.relu(x if self.map is None else x + self.map(seen[image]))
         for block in self.blocks:
             x = block(x)
         out: Tensor = self.norm(x)

@@ -1,7 +1,8 @@
 """A whole population of actors in one pass: M networks of one shape on one observation.
 
 The networks are stacked: linear maps are batched matrix products, the M graphs (each pools its own nodes) are
-one union of disjoint graphs. The result is what each `GraphUNet` gives alone, up to rounding.
+one union of disjoint graphs. The result is what each `GraphUNet` gives alone, up to rounding. Networks of
+torch-geometric (`policies.pyg`) are evaluated one after the other.
 
 A graph of more than `policies.roles.NODES` nodes is seen as the roles that its nodes play; a `Notice` says so.
 
@@ -16,15 +17,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.func import functional_call
 from torch.nn import functional as F
 
 from policies.attention import SLOPE
 from policies.graph import Graph, edges_between, square, union
-from policies.graph_unet import GraphUNet, GraphUNetConfig
 from policies.masking import masked_log_probs
+from policies.network import GRAPH_UNET, NetworkConfig
 from policies.pooling import choose, pool, pooled_size, projection, union_numbers, unpool
+from policies.pyg import draw_actor, make_actor
 from policies.roles import NODES, Roles, roles
-from policies.weight_vector import WeightFormat
+from policies.weight_vector import WeightFormat, Weights
 from workloads.errors import Notice
 
 NODES_A_PASS = 4096
@@ -36,7 +39,7 @@ class StackedActor:
 
     def __init__(
         self,
-        config: GraphUNetConfig,
+        config: NetworkConfig,
         features: int,
         heads: int,
         choices: int,
@@ -45,8 +48,14 @@ class StackedActor:
         """For F features, H decisions a node and C choices a decision; evaluates on a torch device."""
         self.device = torch.device(device)
         self.config, self.features, self.heads, self.choices = config, features, heads, choices
-        self.weight_format: WeightFormat = GraphUNet(config, features, heads, choices).weight_format
+        single = make_actor(config, features, heads, choices).to(self.device)
+        self.weight_format: WeightFormat = single.weight_format
+        self._single = None if config.name == GRAPH_UNET else single
         self._seen: tuple[NDArray[np.float32], Graph, Roles] | None = None
+
+    def draw(self, rng: np.random.Generator) -> Weights:
+        """Initial weights float32 [P] of one actor."""
+        return draw_actor(self.config, self.weight_format, self.features, self.heads, self.choices, rng)
 
     def probabilities(
         self,
@@ -87,8 +96,12 @@ class StackedActor:
         self.weight_format.check(weights)
         if x.shape != (graph.nodes, self.features):
             raise ValueError(f"x: expected shape [{graph.nodes}, {self.features}], received {list(x.shape)}")
-        graph = graph.on(self.device)
-        w = self.weight_format.views(torch.from_numpy(np.atleast_2d(weights)).to(self.device))
+        graph, vectors = graph.on(self.device), torch.from_numpy(np.atleast_2d(weights)).to(self.device)
+        w = self.weight_format.views(vectors)
+        if self._single is not None:
+            state = torch.from_numpy(x).to(self.device)
+            each = [{name: views[m] for name, views in w.items()} for m in range(len(vectors))]
+            return torch.stack([functional_call(self._single, own, (state, graph)) for own in each])
         members, nodes = len(w["decide.bias"]), graph.nodes
         # h is [M, n, width] throughout; `edges` number the nodes of all members, M * n of them.
         edges, near = union(graph.edges, members, nodes), union(graph.two_hop, members, nodes)

@@ -2,13 +2,13 @@
 
 The metadata of every policy says what it can be used for:
 
-    kind            "gnn" (a `GraphUNet`), "boltzmann" (prior, temperature) or a method's own
+    kind            "gnn" (a network of `policies.network`), "boltzmann" (prior, temperature) or a method's own
     version         of this file format
     feature_schema  version of the node features (whatever the writer compares it with)
     features        number of features, F
     heads           names of the H decisions of a node
     choices         most choices a decision has, C
-    config          the network's settings
+    config          the network's settings; a `name` unless it is the package's own Graph U-Net
 
 and anything else that JSON can hold (workload, generation, seed …).
 """
@@ -27,12 +27,36 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from policies.graph_unet import GraphUNet, GraphUNetConfig
-from policies.weight_vector import WeightFormat, Weights
-from policies.weights import assign
+from policies.graph_unet import GraphUNet
+from policies.graphsage import GraphSage, GraphSageConfig
+from policies.network import GRAPH_UNET, NetworkConfig, refers, saved_settings
+from policies.pyg import PygActor, make_actor
+from policies.weight_vector import WeightFormat, Weights, assign
 from workloads.atomic import replace_file
 from workloads.errors import InputError
 from workloads.files import read_bytes
+
+KIND = "graphsage"
+
+
+def graphsage_policy(
+    weights: Weights, config: GraphSageConfig, *, features: int, heads: Sequence[str], **free: Any
+) -> StoredPolicy:
+    """A `GraphSage` with weights float32 [P]; `free` goes to the metadata (`choices` and `feature_schema` must)."""
+    weight_format = GraphSage(config, features, len(heads)).weight_format
+    weight_format.check(weights)
+    arrays = weight_format.arrays(weights)
+    metadata = {**free, "kind": KIND, "features": features, "heads": list(heads), "config": asdict(config)}
+    return StoredPolicy(arrays, metadata)
+
+
+def graphsage_weights(policy: StoredPolicy, config: GraphSageConfig, where: str) -> Weights:
+    """The weights float32 [P] of a policy for this network. InputError naming `where` where it does not fit."""
+    meta = policy.metadata
+    check_network(policy, KIND, asdict(config), where)
+    weight_format = GraphSage(config, meta["features"], len(meta["heads"])).weight_format
+    return vector_of(policy, weight_format, where)
+
 
 VERSION = 1
 _FIELD = "egrl_policy"
@@ -118,7 +142,9 @@ def check_network(policy: StoredPolicy, kind: str, config: Mapping[str, Any], wh
             f"{where}: expected a policy of kind {kind!r}, found one of another method, of kind {found!r}"
         )
     given = policy.metadata["config"]
-    for name in sorted({*config, *given}):
+    if "name" in config:
+        given = {"name": GRAPH_UNET, **given}
+    for name in sorted({*config, *given}, key=lambda name: (name != "name", name)):
         if config.get(name) != given.get(name):
             raise InputError(
                 f"{where}: network.{name}: expected {config.get(name)!r} as it is set here, found {given.get(name)!r}"
@@ -137,7 +163,7 @@ def vector_of(policy: StoredPolicy, weight_format: WeightFormat, where: str) -> 
 
 def actor_policy(
     weights: Weights,
-    config: GraphUNetConfig,
+    config: NetworkConfig,
     *,
     features: int,
     heads: Sequence[str],
@@ -145,8 +171,8 @@ def actor_policy(
     feature_schema: int,
     **free: Any,
 ) -> StoredPolicy:
-    """A `GraphUNet` with weights float32 [P] as a policy of kind "gnn"; `free` goes to the metadata."""
-    weight_format = GraphUNet(config, features, len(heads), choices).weight_format
+    """A network with weights float32 [P] as a policy of kind "gnn"; `free` goes to the metadata."""
+    weight_format = _weight_format(config, features, len(heads), choices)
     weight_format.check(weights)
     arrays = weight_format.arrays(weights)
     metadata = {
@@ -156,23 +182,29 @@ def actor_policy(
         "features": features,
         "heads": list(heads),
         "choices": choices,
-        "config": asdict(config),
+        "config": saved_settings(config),
     }
     return StoredPolicy(arrays, metadata)
 
 
-def config_of(policy: StoredPolicy, where: str = "policy") -> GraphUNetConfig:
+def config_of(policy: StoredPolicy, where: str = "policy") -> NetworkConfig:
     """The settings of the network of a policy of kind "gnn". InputError naming `where` where it is another kind."""
     meta = policy.metadata
     if meta["kind"] != "gnn":
         raise InputError(f"{where}: kind: expected 'gnn', found {meta['kind']!r}")
-    known = {f.name for f in fields(GraphUNetConfig)}
-    if set(meta["config"]) != known:
+    known = {f.name for f in fields(NetworkConfig)}
+    if set(meta["config"]) | {"name"} != known:
         raise InputError(f"{where}: config: expected fields {sorted(known)}, found {sorted(meta['config'])}")
     try:
-        return GraphUNetConfig(**meta["config"])
+        return NetworkConfig(**meta["config"])
     except (TypeError, ValueError) as error:
         raise InputError(f"{where}: config: {error}") from error
+
+
+def foreign_network(policy: StoredPolicy) -> str | None:
+    """The network of a policy where it is code from outside the package and its dependencies; else None."""
+    name = policy.metadata["config"].get("name", "")
+    return name if policy.metadata["kind"] == "gnn" and refers(str(name)) else None
 
 
 def flat_weights(policy: StoredPolicy, where: str = "policy") -> Weights:
@@ -187,25 +219,20 @@ def flat_weights(policy: StoredPolicy, where: str = "policy") -> Weights:
         )
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{where}: config: {error}") from error
-    expected = {s.name: s.shape for s in weight_format.segments}
-    found = {name: a.shape for name, a in policy.weights.items()}
-    if expected != found:
-        name = next(n for n in sorted({*expected, *found}) if expected.get(n) != found.get(n))
-        raise InputError(f"{where}: {name}: expected shape {expected.get(name)}, found {found.get(name)}")
-    return np.concatenate([np.asarray(policy.weights[n], dtype=np.float32).reshape(-1) for n in expected])
+    return vector_of(policy, weight_format, where)
 
 
-def actor_of(policy: StoredPolicy, where: str = "policy") -> GraphUNet:
+def actor_of(policy: StoredPolicy, where: str = "policy") -> GraphUNet | PygActor:
     """The network of a policy of kind "gnn". InputError as `flat_weights`."""
     flat, meta = flat_weights(policy, where), policy.metadata
-    actor = GraphUNet(config_of(policy, where), meta["features"], len(meta["heads"]), meta["choices"])
+    actor = make_actor(config_of(policy, where), meta["features"], len(meta["heads"]), meta["choices"])
     assign(actor, flat)
     return actor
 
 
 @lru_cache(maxsize=8)
-def _weight_format(config: GraphUNetConfig, features: int, heads: int, choices: int) -> WeightFormat:
-    return GraphUNet(config, features, heads, choices).weight_format
+def _weight_format(config: NetworkConfig, features: int, heads: int, choices: int) -> WeightFormat:
+    return make_actor(config, features, heads, choices).weight_format
 
 
 def _header(data: bytes) -> Any:

@@ -1,4 +1,7 @@
-"""Where each tensor of a network lies in its weight vector (needs no torch)."""
+"""Where each tensor of a network lies in its weight vector, which evolution works on.
+
+torch is imported only where a network is read or written.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
+
 
 Weights = NDArray[np.float32]
 """float32 [P]."""
@@ -80,3 +84,24 @@ def weight_format_of(parameters: Iterable[tuple[str, Tensor]]) -> WeightFormat:
         segments.append(Segment(name, tuple(tensor.shape), offset))
         offset += tensor.numel()
     return WeightFormat(tuple(segments))
+
+
+def flatten(module: nn.Module) -> Weights:
+    """A copy of the module's parameters, float32 [P], in the order of `named_parameters`."""
+    import torch
+
+    return torch.cat([p.detach().reshape(-1) for p in module.parameters()]).cpu().numpy()
+
+
+def assign(module: nn.Module, weights: Weights) -> None:
+    """Copy float32 [P] into the module's parameters in place. Raises ValueError where the shape differs."""
+    import torch
+
+    weight_format = weight_format_of(module.named_parameters())
+    weight_format.check(weights)
+    if weights.ndim != 1:
+        raise ValueError(f"weights: expected one vector, received shape {list(weights.shape)}")
+    vector = torch.from_numpy(weights)
+    with torch.no_grad():
+        for segment, parameter in zip(weight_format.segments, module.parameters(), strict=True):
+            parameter.copy_(vector[segment.offset : segment.end].view(segment.shape))

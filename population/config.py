@@ -14,55 +14,90 @@ from typing_extensions import Doc
 
 from hwsim.stages import Pipeline
 from population.moves import Moves, MovesConfig
+from population.operators import check_form, refers
 from population.selection import elite_count
 from population.variation import BoltzmannMutation, GnnMutation
 from population.walk import WalkConfig
+from workloads.references import NamesCode
 
 
 @dataclass(frozen=True)
 class EvolutionConfig:
     """Settings of the population."""
 
-    population: Annotated[int, Doc("k, number of individuals, at least 4 (EGRL, Table 2)")] = 20
+    population: Annotated[int, Doc("individuals of the population (k in EGRL; Table 2), at least 4")] = 20
     boltzmann_fraction: Annotated[
-        float, Doc("share that are Boltzmann chromosomes (own choice; Table 2: 0.2)")
+        float,
+        Doc(
+            "share of the population that are Boltzmann chromosomes, the others being networks (own"
+            " choice; Table 2: 0.2)"
+        ),
     ] = 0.5
     elite_fraction: Annotated[
         float,
-        Doc('share carried over unchanged, at least 2 individuals, with "generational" (published dump)'),
+        Doc(
+            "share of the population that is carried over unchanged, at least 2 individuals, with"
+            ' "generational" (published dump)'
+        ),
     ] = 0.1
-    tournament: Annotated[int, Doc("contestants a tournament (published dump)")] = 3
+    tournament: Annotated[
+        int, Doc("contestants per tournament, of which the fittest becomes a parent (published dump)")
+    ] = 3
     crossover_prob: Annotated[
         float,
-        Doc('chance that a slot is filled by crossover or seeding, with "generational" (published dump)'),
+        Doc('probability that a child is made by crossover or seeding, with "generational" (published dump)'),
     ] = 0.3
     mutation_prob: Annotated[
-        float, Doc('chance that a filled slot is mutated, with "generational" (published dump)')
+        float, Doc('probability that a child is mutated, with "generational" (published dump)')
     ] = 0.85
     survival: Annotated[
         Literal["islands", "generational"],
         Doc(
-            '"islands" (own choice): a walk of GNNs and islands of chromosomes, whose children'
-            ' compete with their parents, see `population.steady`; "generational": Algorithm 2, see'
-            " `population.offspring`"
+            '"islands" (own choice): networks walk, and chromosomes on islands compete with their'
+            ' children, see `population.steady`; "generational": every generation replaces the one'
+            " before, as in Algorithm 2, see `population.offspring`"
         ),
     ] = "islands"
     readout: Annotated[
         Literal["greedy", "sample"],
-        Doc('a policy takes its most probable choices ("greedy", own choice) or draws them ("sample")'),
+        Doc('"greedy" (own choice): a policy takes its most probable choices; "sample": it draws them'),
     ] = "greedy"
     walk: Annotated[WalkConfig, Doc('how the GNNs move, with "islands"')] = field(default_factory=WalkConfig)
     island_size: Annotated[
-        int, Doc('individuals an island and islands at most, with "islands" (own choice)')
+        int, Doc('individuals that an island holds at most, with "islands" (own choice)')
     ] = 20
-    islands: Annotated[int, Doc('individuals an island and islands at most, with "islands" (own choice)')] = 6
+    islands: Annotated[int, Doc('islands that there are at most, with "islands" (own choice)')] = 6
     exploit: Annotated[
         float,
         Doc(
-            "share of the chromosomes that come from the best island; the others come from the newest"
-            " (own choice)"
+            "share of the chromosomes' parents that come from the best island; the others come from"
+            " the newest (own choice)"
         ),
     ] = 0.5
+    selection: Annotated[
+        str,
+        Doc(
+            "how parents are chosen: empty for tournaments, or a selection of DEAP by name, such as"
+            " deap.tools:selStochasticUniversalSampling, see `population.operators`"
+        ),
+        NamesCode("population.operators:check_selection", refers),
+    ] = ""
+    mating: Annotated[
+        str,
+        Doc(
+            'how two parents are crossed with "generational": empty for the paper\'s crossover, or a mating of DEAP by'
+            " name, such as deap.tools:cxUniform(indpb=0.5)"
+        ),
+        NamesCode("population.operators:check_mating", refers),
+    ] = ""
+    mutation: Annotated[
+        str,
+        Doc(
+            'how a child is mutated with "generational": empty for the paper\'s mutation, or one of DEAP by name,'
+            " such as deap.tools:mutGaussian(mu=0, sigma=0.1, indpb=0.05)"
+        ),
+        NamesCode("population.operators:check_mutation", refers),
+    ] = ""
     moves: Annotated[MovesConfig, Doc('local moves that make a chromosome\'s child, with "islands"')] = field(
         default_factory=MovesConfig
     )
@@ -74,6 +109,14 @@ class EvolutionConfig:
     )
 
     def __post_init__(self) -> None:
+        for name in ("selection", "mating", "mutation"):
+            check_form(name, getattr(self, name))
+        if self.survival == "islands" and (self.mating or self.mutation):
+            kind = "mating" if self.mating else "mutation"
+            raise ValueError(
+                f'{kind}: expected survival = "generational", since chromosomes on islands change by local moves and'
+                ' networks walk, received survival = "islands"'
+            )
         if not 4 <= self.population <= 10_000:
             raise ValueError(f"population: expected 4..10000, received {self.population}")
         for name in ("tournament", "island_size", "islands"):

@@ -3,7 +3,7 @@
 Source: EGRL, Algorithm 2 lines 1-20 and 32, Table 2.
 
 Deviations: "islands" survival (the default), see `population.steady`. With "generational" survival: how a slot is
-filled, see `population.offspring`; the learner's place, see `population.migration`. Elites (of any encoding) are
+filled, see `population.offspring`; the learner's place, see `population.selection`. Elites (of any encoding) are
 carried over as the same individuals: never mutated, never replaced by the learner; they are measured again with
 everyone else, and the last measurement counts.
 """
@@ -20,19 +20,67 @@ from numpy.typing import NDArray
 from hwsim.problem import Observation
 from policies.weight_vector import WeightFormat
 from population.config import Decisions, EvolutionConfig
-from population.genome import Child, Genome, Gnn, Individual, Origin
+from population.genome import Child, Genome, Gnn, Individual, Origin, members_from_arrays, members_to_arrays
 from population.islands import Islands
-from population.members import members_from_arrays, members_to_arrays
-from population.migration import weakest_gnn
 from population.offspring import Breeder
 from population.policies import Policies
-from population.selection import rank
-from population.start import first_members
+from population.selection import rank, weakest_gnn
 from population.steady import Guest, LocalSearch
 from population.walk import Walk
 
 if TYPE_CHECKING:
-    from policies.graph_unet import GraphUNetConfig
+    from policies.network import NetworkConfig
+
+
+from population.genome import Boltzmann, Encoding
+
+
+def first_members(
+    rng: np.random.Generator,
+    config: EvolutionConfig,
+    policies: Policies,
+    local: LocalSearch,
+    start: Sequence[Genome],
+) -> list[Individual]:
+    """The `start` genomes in slots of their encoding, the rest drawn at random; GNNs come before chromosomes.
+
+    With "islands" survival, random chromosomes are children of the given ones where there are any.
+
+    Raises ValueError where `start` has more genomes of an encoding than there are slots, or one that does not fit.
+    """
+    slots: dict[Encoding, int] = {
+        "gnn": config.population - config.boltzmann_count,
+        "boltzmann": config.boltzmann_count,
+    }
+    given: dict[Encoding, list[Genome]] = {
+        "gnn": [g for g in start if isinstance(g, Gnn)],
+        "boltzmann": [g for g in start if isinstance(g, Boltzmann)],
+    }
+    members: list[Individual] = []
+    for encoding, count in slots.items():
+        if len(given[encoding]) > count:
+            raise ValueError(
+                f"start: expected at most {count} {encoding} genomes, received {len(given[encoding])}"
+            )
+        for genome in given[encoding]:
+            policies.check(genome)
+            members.append(Individual(genome, len(members), (), "start"))
+        for _ in range(count - len(given[encoding])):
+            members.append(Individual(policies.draw(encoding, rng), len(members), (), "random"))
+    if config.survival == "islands" and given["boltzmann"]:
+        _surround(members, local, rng)
+    return members
+
+
+def _surround(members: list[Individual], local: LocalSearch, rng: np.random.Generator) -> None:
+    """Replace the random chromosomes by children of the given ones, in place."""
+    # Not measured yet: all parents count alike.
+    parents = [m.with_fitness(0.0) for m in members if m.origin == "start" and m.encoding == "boltzmann"]
+    for place, member in enumerate(members):
+        if member.encoding == "boltzmann" and member.origin == "random":
+            child = local.child(parents, rng)
+            members[place] = Individual(child.genome, member.id, child.parents, child.origin)
+
 
 __all__ = ["Decisions", "EvolutionConfig", "Guest", "Population"]
 
@@ -54,7 +102,7 @@ class Population:
         self,
         config: EvolutionConfig,
         decisions: Decisions,
-        actor: GraphUNetConfig | None,
+        actor: NetworkConfig | None,
         members: Sequence[Individual],
         device: str = "cpu",
     ) -> None:
@@ -79,7 +127,7 @@ class Population:
         rng: np.random.Generator,
         config: EvolutionConfig,
         decisions: Decisions,
-        actor: GraphUNetConfig | None = None,
+        actor: NetworkConfig | None = None,
         start: Sequence[Genome] = (),
         device: str = "cpu",
     ) -> Population:
@@ -89,7 +137,7 @@ class Population:
         than there are slots.
         """
         if config.boltzmann_count < config.population and actor is None:
-            raise ValueError("actor: expected a GraphUNetConfig for the GNN members, received None")
+            raise ValueError("actor: expected a NetworkConfig for the GNN members, received None")
         population = Population(config, decisions, actor, (), device)
         population.members = first_members(rng, config, population._policies, population._local, start)
         population.homes = [0] * len(population)
@@ -189,8 +237,8 @@ class Population:
         for encoding in ("gnn", "boltzmann"):
             peers = [m for m in measured if m.encoding == encoding]
             kept = sum(e.encoding == encoding for e in elites)
-            for _ in range(len(peers) - kept):
-                self._adopt(breeder.child(peers, elites, posterior), done)
+            for child in breeder.children(len(peers) - kept, peers, elites, posterior):
+                self._adopt(child, done)
         done["migrated"] = self._migrate(learner_weights, scores)
         return done
 

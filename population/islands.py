@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from population.genome import Individual
-from population.members import members_from_arrays, members_to_arrays
+from population.genome import Individual, members_from_arrays, members_to_arrays
 
 
 def survivors(pool: Sequence[Individual], room: int) -> list[Individual]:

@@ -44,31 +44,58 @@ TOLERANCE = 0.05
 class MovesConfig:
     """Settings of local moves (own choices; docs/log/egrl.md has the experiments)."""
 
-    flip: Annotated[float, Doc("relative frequencies")] = 0.15
-    swap: Annotated[float, Doc("relative frequencies")] = 0.3
-    block: Annotated[float, Doc("relative frequencies")] = 0.05
-    kin_swap: Annotated[float, Doc("relative frequencies")] = 0.2
-    kin_block: Annotated[float, Doc("relative frequencies")] = 0.1
-    kin_shift: Annotated[float, Doc("relative frequencies")] = 0.05
-    repack: Annotated[float, Doc("relative frequencies")] = 0.15
+    flip: Annotated[
+        float, Doc("how often a move gives one decision another choice, relative to the other moves")
+    ] = 0.15
+    swap: Annotated[
+        float, Doc("how often a move exchanges the choices of two decisions, relative to the other moves")
+    ] = 0.3
+    block: Annotated[
+        float, Doc("how often a move gives a run of decisions one choice, relative to the other moves")
+    ] = 0.05
+    kin_swap: Annotated[
+        float,
+        Doc("how often a move exchanges the choices of two tensors of one size, relative to the other moves"),
+    ] = 0.2
+    kin_block: Annotated[
+        float,
+        Doc("how often a move gives a run of tensors of one size one choice, relative to the other moves"),
+    ] = 0.1
+    kin_shift: Annotated[
+        float,
+        Doc(
+            "how often a move shifts the choices of a run of tensors of one size along it, relative"
+            " to the other moves"
+        ),
+    ] = 0.05
+    repack: Annotated[
+        float,
+        Doc("how often a move exchanges a tensor with several smaller ones, relative to the other moves"),
+    ] = 0.15
     near: Annotated[
         float,
         Doc(
-            "share of swaps and repacks with partners close by in execution order (swaps: geometric"
-            " distance, mean 4)"
+            "share of swaps and repacks whose partners are close by in execution order (swaps:"
+            " geometric distance, mean 4)"
         ),
     ] = 0.5
-    length: Annotated[float, Doc("mean number of decisions in a block or shift")] = 5.0
-    extra: Annotated[float, Doc("mean number of moves beyond the first (Poisson)")] = 1.0
+    length: Annotated[float, Doc("mean number of decisions in a block or a shift")] = 5.0
+    extra: Annotated[float, Doc("mean number of further moves after the first one of a child (Poisson)")] = (
+        1.0
+    )
     staged: Annotated[
-        float, Doc("share of the moves of `population.stage_moves` where choices are stages")
+        float,
+        Doc(
+            "share of the moves that shift borders of stages (`population.stage_moves`), if choices"
+            " are stages"
+        ),
     ] = 0.9
-    hot: Annotated[float, Doc("share of those that take a decision out of one of the fullest stages")] = 0.5
+    hot: Annotated[float, Doc("share of these that take a decision out of one of the fullest stages")] = 0.5
     alike: Annotated[
         float,
         Doc("share of moves that are repeated at ops that are alike, in a network of more than 4,096 ops"),
     ] = 0.5
-    own: Annotated[float, Doc("share of the problem's own moves, where it has some")] = 0.9
+    own: Annotated[float, Doc("share of moves that are the problem's own, if it has some")] = 0.9
 
     @property
     def shares(self) -> dict[str, float]:

@@ -15,7 +15,7 @@ Deviations:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from policies.weight_vector import WeightFormat
 from population.config import Decisions, EvolutionConfig
 from population.genome import Child, Individual, boltzmann_from_probabilities
+from population.operators import Selection, Variation
 from population.selection import tournament
 from population.variation import cross_boltzmann, cross_gnn, mutate_boltzmann, mutate_gnn
 
@@ -45,7 +46,9 @@ class Breeder:
         """`weight_format` may be None where there are no GNNs; every random draw comes from `rng`."""
         self.config, self.decisions, self.rng = config, decisions, rng
         toolbox: Any = base.Toolbox()
-        toolbox.register("select", tournament, winners=1, size=config.tournament, rng=rng)
+        toolbox.register("select", tournament, size=config.tournament, rng=rng)
+        if config.selection:
+            toolbox.register("select", Selection(config.selection), rng=rng)
         toolbox.register("mate_boltzmann", cross_boltzmann, rng=rng)
         toolbox.register(
             "mutate_boltzmann",
@@ -60,13 +63,37 @@ class Breeder:
             toolbox.register(
                 "mutate_gnn", mutate_gnn, weight_format=weight_format, settings=config.gnn_mutation, rng=rng
             )
+        for encoding in ("gnn", "boltzmann"):
+            if config.mating:
+                toolbox.register(f"mate_{encoding}", Variation("mating", config.mating, rng))
+            if config.mutation:
+                toolbox.register(f"mutate_{encoding}", Variation("mutation", config.mutation, rng))
         self._toolbox = toolbox
 
-    def child(
-        self, peers: Sequence[Individual], elites: Sequence[Individual], posterior: Posterior | None
+    def children(
+        self,
+        count: int,
+        peers: Sequence[Individual],
+        elites: Sequence[Individual],
+        posterior: Posterior | None,
+    ) -> Iterator[Child]:
+        """`count` children of the peers' encoding; without `posterior` nothing is seeded.
+
+        A named selection chooses all their parents at once: some of DEAP's spread what they choose.
+        """
+        if self.config.selection:
+            winners: list[Individual] = self._toolbox.select(peers, count)
+            yield from (self._child(winner, peers, elites, posterior) for winner in winners)
+        else:
+            yield from (self._child(self._winner(peers), peers, elites, posterior) for _ in range(count))
+
+    def _child(
+        self,
+        winner: Individual,
+        peers: Sequence[Individual],
+        elites: Sequence[Individual],
+        posterior: Posterior | None,
     ) -> Child:
-        """One child of the peers' encoding; without `posterior` nothing is seeded."""
-        winner = self._winner(peers)
         child = Child(winner.genome, (winner.id,), winner.origin, mutated=False)
         if self.rng.random() < self.config.crossover_prob:
             elite = elites[int(self.rng.integers(len(elites)))]
@@ -83,7 +110,7 @@ class Breeder:
         return child
 
     def _winner(self, peers: Sequence[Individual]) -> Individual:
-        winner: Individual = self._toolbox.select(peers)[0]
+        winner: Individual = self._toolbox.select(peers, 1)[0]
         return winner
 
     def _seed(self, elite: Individual, probabilities: NDArray[np.float32]) -> Child:

@@ -16,7 +16,7 @@ from population.config import Decisions
 from population.genome import Boltzmann, Encoding, Genome, Gnn, Individual, random_boltzmann
 
 if TYPE_CHECKING:
-    from policies.graph_unet import GraphUNetConfig
+    from policies.network import NetworkConfig
     from policies.stacked import StackedActor
 
 Floats = NDArray[np.float32]
@@ -25,7 +25,7 @@ Floats = NDArray[np.float32]
 class Policies:
     """Evaluates and makes genomes for some decisions. torch is imported where there are GNNs only."""
 
-    def __init__(self, decisions: Decisions, actor: GraphUNetConfig | None, device: str) -> None:
+    def __init__(self, decisions: Decisions, actor: NetworkConfig | None, device: str) -> None:
         """`actor` may be None where there are no GNNs; `device` is where torch evaluates them."""
         self._decisions, self._actor, self._device = decisions, actor, device
 
@@ -35,7 +35,7 @@ class Policies:
         from policies.stacked import StackedActor
 
         if self._actor is None:
-            raise ValueError("actor: expected a GraphUNetConfig, received None")
+            raise ValueError("actor: expected a NetworkConfig, received None")
         given = self._decisions
         return StackedActor(
             self._actor, given.features, given.num_choices.shape[1], given.choices, self._device
@@ -59,10 +59,7 @@ class Policies:
 
     def draw_gnn(self, rng: np.random.Generator) -> Gnn:
         """A random GNN."""
-        from policies.graph_unet import draw_weights
-
-        assert self._actor is not None
-        return Gnn(draw_weights(self.weight_format, self._actor, rng))
+        return Gnn(self._stacked.draw(rng))
 
     def check(self, genome: Genome) -> None:
         """Raises ValueError unless the genome fits the decisions or the actor."""

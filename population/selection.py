@@ -1,19 +1,38 @@
-"""Who survives: elites by rank, the rest by tournament.
+"""Who survives: elites by rank, the rest by tournament; and whose place the learner's actor takes.
 
 Source: EGRL, Algorithm 2 lines 8-10. Tournament of 3, elite share 0.1 and at least 2: values of a published
-dump of the authors' code; the paper gives none.
+dump of the authors' code; the paper gives none. Migration: line 32 and appendix C (its weights replace the weakest).
+
+Deviations:
+- Only a GNN that is not an elite is replaced, so that the shares of the encodings stay and no elite is lost.
+- The generation that the learner enters is not measured yet: a child counts as fit as its fittest parent was.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 from deap import tools
 
 from population.genome import Individual
+
+
+def weakest_gnn(members: Sequence[Individual], elites: int, scores: Mapping[int, float]) -> int | None:
+    """Position of the weakest GNN behind the first `elites` members, or None where there is none.
+
+    `scores` holds the fitness of the last generation by id; of equal ones the youngest is taken.
+    """
+
+    def fitness_of(position: int) -> tuple[float, int]:
+        member = members[position]
+        known = [scores[p] for p in (member.id, *member.parents) if p in scores]
+        return max(known, default=float("-inf")), -member.id
+
+    open_slots = [i for i in range(elites, len(members)) if members[i].encoding == "gnn"]
+    return min(open_slots, key=fitness_of, default=None)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from population.config import Decisions, EvolutionConfig
 from population.genome import Boltzmann, Child, Individual, boltzmann_from_mapping
 from population.moves import Moves
+from population.operators import Selection
 from population.selection import tournament
 
 
@@ -45,6 +47,7 @@ class LocalSearch:
 
     def __init__(self, config: EvolutionConfig, decisions: Decisions) -> None:
         self._config, self._decisions = config, decisions
+        self._selection = Selection(config.selection) if config.selection else None
         self._moves = decisions.moves or Moves(decisions.num_choices, decisions.live, config.moves)
 
     def anchor(self, ran: NDArray[np.int16]) -> Boltzmann:
@@ -58,8 +61,9 @@ class LocalSearch:
         return replace(individual, genome=self.anchor(ran), origin=origin)
 
     def child(self, parents: Sequence[Individual], rng: np.random.Generator) -> Child:
-        """A few local moves away from a tournament winner."""
-        parent = tournament(parents, 1, self._config.tournament, rng)[0]
+        """A few local moves away from a parent that the selection chose."""
+        select = self._selection or partial(tournament, size=self._config.tournament)
+        parent = select(parents, 1, rng=rng)[0]
         assert isinstance(parent.genome, Boltzmann)
         moved = self._moves.propose(mapping_of(parent.genome, self._decisions.live), rng)
         return Child(self.anchor(moved), (parent.id,), "mutation", mutated=True)

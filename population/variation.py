@@ -30,12 +30,18 @@ from population.genome import Boltzmann, Gnn
 class GnnMutation:
     """Settings of weight mutation."""
 
-    fraction: Annotated[float, Doc("at most this share of each tensor's weights changes")] = 0.05
-    strength: Annotated[float, Doc("a changed weight moves by N(0, (strength |w|)^2)")] = 0.1
-    super_probability: Annotated[float, Doc("some move this much further")] = 0.05
-    super_factor: Annotated[float, Doc("some move this much further")] = 10.0
-    reset_probability: Annotated[float, Doc("some are drawn anew from N(0, sigma^2)")] = 0.02
-    reset_sigma: Annotated[float, Doc("some are drawn anew from N(0, sigma^2)")] = 0.1
+    fraction: Annotated[float, Doc("share of each tensor's weights that a mutation changes at most")] = 0.05
+    strength: Annotated[float, Doc("standard deviation of a change, as a share of the weight's size")] = 0.1
+    super_probability: Annotated[
+        float, Doc("probability that a changed weight moves further, by `super_factor`")
+    ] = 0.05
+    super_factor: Annotated[float, Doc("factor on the standard deviation of weights that move further")] = (
+        10.0
+    )
+    reset_probability: Annotated[
+        float, Doc("probability that a changed weight is drawn anew from N(0, reset_sigma^2)")
+    ] = 0.02
+    reset_sigma: Annotated[float, Doc("standard deviation of weights that are drawn anew")] = 0.1
 
     def __post_init__(self) -> None:
         _check(self, "fraction", "super_probability", "reset_probability", most=1.0)
@@ -46,12 +52,16 @@ class GnnMutation:
 class BoltzmannMutation:
     """Settings of chromosome mutation."""
 
-    prior_sigma: Annotated[float, Doc("P x N(1, sigma^2)")] = 0.1
-    temperature_mean: Annotated[float, Doc("T x N(mean, sigma^2)")] = 0.95
-    temperature_sigma: Annotated[float, Doc("T x N(mean, sigma^2)")] = 0.1
-    coldest: Annotated[float, Doc("temperatures are clipped to this closed interval")] = 0.02
-    hottest: Annotated[float, Doc("temperatures are clipped to this closed interval")] = 10.0
-    flips: Annotated[float, Doc("mean number of decisions in which two priors change places")] = 1.0
+    prior_sigma: Annotated[float, Doc("standard deviation of the factor N(1, sigma^2) on each prior")] = 0.1
+    temperature_mean: Annotated[
+        float, Doc("mean of the factor on each temperature; below 1 chromosomes grow more certain")
+    ] = 0.95
+    temperature_sigma: Annotated[float, Doc("standard deviation of the factor on each temperature")] = 0.1
+    coldest: Annotated[float, Doc("lowest temperature that a mutation leaves")] = 0.02
+    hottest: Annotated[float, Doc("highest temperature that a mutation leaves")] = 10.0
+    flips: Annotated[
+        float, Doc("mean number of decisions per mutation in which two priors change places (Poisson)")
+    ] = 1.0
 
     def __post_init__(self) -> None:
         _check(self, "prior_sigma", "temperature_mean", "temperature_sigma")

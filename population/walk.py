@@ -39,8 +39,8 @@ MARGIN = 1e-4
 class WalkConfig:
     """Settings of a walk (own choices; docs/log/egrl.md has the experiments)."""
 
-    sigma: Annotated[float, Doc("standard deviation of the perturbations")] = 0.02
-    learning_rate: Annotated[float, Doc("of Adam")] = 0.01
+    sigma: Annotated[float, Doc("standard deviation of the perturbation of each weight")] = 0.02
+    learning_rate: Annotated[float, Doc("step size of Adam, which moves the centre")] = 0.01
     patience: Annotated[int, Doc("evaluations without a better reward after which a new walk begins")] = 250
 
     def __post_init__(self) -> None:

@@ -6,9 +6,10 @@ import numpy as np
 import torch
 
 from policies.graph import Graph
-from policies.graph_unet import GraphUNet, GraphUNetConfig
+from policies.graph_unet import GraphUNet
+from policies.network import NetworkConfig
 
-SMALL = GraphUNetConfig(depth=3, width=16, attention_heads=2)
+SMALL = NetworkConfig(depth=3, width=16, attention_heads=2)
 FEATURES, HEADS, CHOICES = 5, 2, 3
 
 
@@ -22,7 +23,7 @@ def states(nodes: int, seed: int = 0, features: int = FEATURES) -> np.ndarray:
     return np.random.default_rng(seed).random((nodes, features), dtype=np.float32)
 
 
-def actor(seed: int = 0, config: GraphUNetConfig = SMALL) -> GraphUNet:
+def actor(seed: int = 0, config: NetworkConfig = SMALL) -> GraphUNet:
     return GraphUNet(config, FEATURES, HEADS, CHOICES, np.random.default_rng(seed))
 
 

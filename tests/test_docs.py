@@ -30,7 +30,8 @@ from egrl.problems import PROBLEMS
 from egrl.runs import summary
 from egrl.runs.config import RunOptions, resolve
 from hwsim.fft.files import load_size
-from hwsim.mmap.view.parts import View, parts
+from hwsim.mmap.view.parts import parts
+from hwsim.stepwise import View
 from workloads.load import load, names
 from workloads.load_program import load_program
 

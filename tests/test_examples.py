@@ -24,6 +24,8 @@ PROGRAMS = {
     "twin/save_measurements.py": ["alexnet", "30"],
     "fft/convolve.py": ["64", "42"],
     "mmap_gym/play.py": ["rnn_2"],
+    "network/own_network.py": ["alexnet", "42"],
+    "operators/operators.py": ["alexnet", "42"],
     "transfer/transfer.py": ["resnet50", "resnet18,resnet34,vgg16", "1"],
 }
 """Program -> arguments with which it is brief and prints the words of its page."""
@@ -64,6 +66,9 @@ def test_the_index_has_every_folder_and_every_folder_its_page():
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.filterwarnings("ignore::workloads.errors.Notice")
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit.script:DeprecationWarning"
+)  # torch-geometric, when it is imported
 def test_a_program_prints_the_words_of_its_page(program, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EGRL_FFT_WISDOM", str(tmp_path / "wisdom.json"))

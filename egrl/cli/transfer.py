@@ -37,6 +37,13 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(0), default=0, help="of those searches [0]")
 @click.option("--problem", default="", help="the policies' problem, where it is MODULE:NAME")
 @click.option("--method", default="", help="with --finetune: their method, where it is MODULE:NAME")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="code in files that their settings name, named again: method.network=MODULE:NAME",
+)
 @flags.workers()
 @flags.output("one JSON document")
 def command(
@@ -46,6 +53,7 @@ def command(
     seed: int,
     problem: str,
     method: str,
+    settings: tuple[str, ...],
     workers: int,
     quiet: bool,
     as_json: bool,
@@ -61,11 +69,13 @@ def command(
     from egrl.core import atomic
     from egrl.core.plugins import check_given
     from egrl.core.stopping import Interrupted
+    from egrl.core.typed_tables import parse_set
     from egrl.methods import KIND
     from egrl.runs import policies as saved_policies
     from egrl.transfer import zero_shot as transfer
 
     say = sayer("transfer", quiet)
+    code = list(map(str, parse_set(settings, "method")["method"].values()))
     names = several_workloads(",".join(workloads), "--workload")
     folders = [Path(run) for run in runs]
     twice = next((f for f in folders if [g.resolve() for g in folders].count(f.resolve()) > 1), None)
@@ -74,11 +84,12 @@ def command(
     documents, sources = [], [saved_policies.read(folder, problem) for folder in folders]
     for source in sources if finetune is not None else ():
         check_given(str(source.folder), (KIND, source.method, method))
+        source.check_code(settings)
     try:
         for source in sources:
             targets = transfer.build_targets(source, names)
             _check_names([target.about.workload for target in targets])
-            placed = transfer.zero_shot(source, targets)
+            placed = transfer.zero_shot(source, targets, code=code)
             tuned = []
             if finetune is not None:
                 tuned = _finetune(source, names, targets, finetune, seed, workers, quiet, say)

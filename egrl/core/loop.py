@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from egrl.core import plugins
 from egrl.core.alike import unlike
 from egrl.core.budget import Budget
 from egrl.core.executor import Confirms, Executor
@@ -34,6 +33,7 @@ from egrl.core.state import (
 )
 from hwsim.jit import clock
 from workloads.errors import InputError
+from workloads.references import ran_outside
 
 IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What content of a checkpoint that no run leaves raises, wherever it is read."""
@@ -230,7 +230,7 @@ def resume(method: Method, recorder: Recorder, context: Context) -> SearchState:
     except (InputError, RunFailure):
         raise
     except IMPOSSIBLE as error:
-        if plugins.ran_outside(error):  # a mistake in someone else's method, whose author needs the traceback
+        if ran_outside(error):  # a mistake in someone else's method, whose author needs the traceback
             raise
         raise InputError(
             f"the checkpoint: expected what a run leaves, found other content: {error}"

@@ -7,21 +7,17 @@ because a file names it (`check_given`): a run folder may come from a stranger.
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import importlib
 import inspect
-import os
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workloads.errors import InputError, Notice
 from workloads.nearest import one_of
+from workloads.references import imported, is_reference, look_here
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -82,12 +78,6 @@ def summary_of(thing: Any) -> str:
     return lines[0].rstrip(".") if lines else ""
 
 
-def is_reference(name: str) -> bool:
-    """Whether a name has the form MODULE:NAME."""
-    module, colon, attribute = name.partition(":")
-    return bool(colon) and attribute.isidentifier() and all(map(str.isidentifier, module.split(".")))
-
-
 def find(kind: Kind, name: str) -> Outside:
     """What a plug-in, or MODULE:NAME, gives for a name that is not the package's own.
 
@@ -97,11 +87,9 @@ def find(kind: Kind, name: str) -> Outside:
     if name in offered:
         return _load(kind, offered[name])
     if kind.refers(name):
-        if not {"", os.getcwd()} & set(sys.path):
-            # last, so that no file of this folder takes the place of an installed module
-            sys.path.append(os.getcwd())
+        look_here()
         where = f"{kind.flag} {name}"
-        return Outside(name, _imported(name, where), where, kind.expected)
+        return Outside(name, imported(name, where), where, kind.expected)
     raise InputError(f"{kind.flag}: {one_of(name, [*kind.own, *offered], ' or MODULE:NAME')}")
 
 
@@ -175,59 +163,7 @@ def _load(kind: Kind, entry: EntryPoint) -> Outside:
     where = f"{kind.flag} {entry.name} (of {_distribution(entry)})"
     if not is_reference(entry.value):
         raise InputError(f"{where}: expected an entry point MODULE:NAME, found {entry.value!r}")
-    return Outside(entry.name, _imported(entry.value, where), where, kind.expected)
-
-
-# ---- importing
-
-_OUTSIDE: set[str] = set()
-"""Top-level packages and modules that plug-ins and MODULE:NAME were imported from."""
-
-
-def _imported(reference: str, where: str) -> Any:
-    """What MODULE:NAME names. InputError where it is not there, or its module fails."""
-    name, _, attribute = reference.partition(":")
-    importlib.invalidate_caches()
-    try:
-        module = importlib.import_module(name)
-        _OUTSIDE.add(name.partition(".")[0])
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise InputError(f"{where}: {_place(error)}: {error}") from error
-        raise InputError(f"{where}: expected a module {name}, here or installed, found none") from error
-    except (Exception, SystemExit) as error:  # whatever a module of someone else raises
-        raise failed(where, error) from error
-    try:
-        return getattr(module, attribute)
-    except AttributeError as error:
-        near = difflib.get_close_matches(attribute, vars(module), 3)
-        hint = f"; did you mean {', '.join(near)}?" if near else ""
-        file = getattr(module, "__file__", None) or name
-        raise InputError(f"{where}: expected {attribute} in {_shown(file)}, found none{hint}") from error
-
-
-def ran_outside(error: BaseException) -> bool:
-    """Whether code of a plug-in, or of a MODULE:NAME, was running when an error was raised."""
-    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
-    return any(str(frame.f_globals.get("__name__")).partition(".")[0] in _OUTSIDE for frame in frames)
-
-
-def failed(where: str, error: BaseException) -> InputError:
-    """The error that says in one line where code outside the package failed while it was loaded, and how."""
-    return InputError(f"{where}: {_place(error)}: {type(error).__name__}: {error}")
-
-
-def _place(error: BaseException) -> str:
-    """File and line where an import failed."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{_shown(error.filename)}, line {error.lineno}"
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
-    return f"{_shown(frames[-1].filename)}, line {frames[-1].lineno}"
-
-
-def _shown(file: str) -> str:
-    path = Path(file)
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+    return Outside(entry.name, imported(entry.value, where), where, kind.expected)
 
 
 # ---- settings

@@ -1,6 +1,7 @@
 """Tables of settings, read strictly into dataclasses: the keys of a TOML file, of `--set`, of keyword arguments.
 
-A key of a nested table may be named alone where it is unique: `--set method.alpha=0.1`.
+A key of a nested table may be named alone where it is unique: `--set method.alpha=0.1`. A table itself stands for its
+key `name`, if it has one: `--set method.network=gat`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing_extensions import Doc
 
 from workloads.errors import InputError
 from workloads.nearest import hint
+from workloads.references import NamesCode
 
 TABLES = ("problem", "method", "evaluator")
 """The tables that `--set` reaches."""
@@ -48,6 +50,8 @@ def _resolve(key: str, kind: type, where: str) -> str:
     names = [name for name, _ in leaves(kind)]
     if key in names:
         return key
+    if f"{key}.name" in names:
+        return f"{key}.name"
     matches = [name for name in names if name.endswith("." + key)]
     if len(matches) == 1:
         return matches[0]
@@ -56,6 +60,35 @@ def _resolve(key: str, kind: type, where: str) -> str:
     ends = {name.rsplit(".", 1)[-1]: name for name in names}
     meant = hint(key, names) or hint(key.rsplit(".", 1)[-1], ends)
     raise InputError(f"{where}: unknown key {key!r}{meant or '; expected ' + _listed(names)}")
+
+
+def code_settings(config: Any, prefix: str = "") -> Iterator[tuple[str, str, NamesCode]]:
+    """(dotted key, text, marker) of every setting of a dataclass that may name code, nested ones walked."""
+    hints = get_type_hints(type(config), include_extras=True)
+    for entry in dataclasses.fields(config):
+        value = getattr(config, entry.name)
+        if dataclasses.is_dataclass(value):
+            yield from code_settings(value, f"{prefix}{entry.name}.")
+        for mark in getattr(hints[entry.name], "__metadata__", ()):
+            if isinstance(mark, NamesCode):
+                yield f"{prefix}{entry.name}", value, mark
+
+
+def check_code(table: str, config: Any) -> None:
+    """Import the code that settings of the user name. InputError naming the setting that names none of use."""
+    for key, text, mark in code_settings(config):
+        mark.check(text, f"--set {table}.{key}={text}")
+
+
+def missing_code(table: str, config: Any, given: Sequence[str]) -> list[str]:
+    """The words `--set TABLE.KEY=TEXT` for each code that a config from a file names and the user's `given` do not."""
+    named = parse_set(given, table)[table]
+    own = {_resolve(key, type(config), "--set"): value for key, value in named.items()}
+    words = (
+        (f"{table}.{key}={text}", mark.refers(text), own.get(key) == text)
+        for key, text, mark in code_settings(config)
+    )
+    return [word for setting, foreign, same in words if foreign and not same for word in ("--set", setting)]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -50,20 +50,18 @@ class AnnealingConfig:
     t0: Annotated[
         float, Gt(0), Le(1e3), Doc("first temperature, in units of log cost (half a log reward)")
     ] = 0.005
-    tau: Annotated[float, Ge(1), Doc("evaluations of one chain after which the temperature has halved")] = (
-        300.0
-    )
+    tau: Annotated[float, Ge(1), Doc("evaluations per chain after which the temperature has halved")] = 300.0
     moves: Annotated[MovesConfig, Doc("what a step is made of")] = field(default_factory=MovesConfig)
     chains: Annotated[int, Ge(1), Le(10_000), Doc("independent walks, which take turns")] = 1
     space: Annotated[
         Literal["mappings", "distributions"],
-        Doc('what a step changes, "mappings" or the "distributions" that mappings are drawn from'),
+        Doc('what a step changes: "mappings", or the "distributions" that mappings are drawn from'),
     ] = "mappings"
     redrawn: Annotated[
         float,
         Gt(0),
         Le(1),
-        Doc("mean share of the decisions that a step gives a new distribution, at least one"),
+        Doc("mean share of the decisions that a step gives a new distribution, at least one decision"),
     ] = 0.02
 
 

@@ -1,4 +1,4 @@
-"""ES: evolution strategies on the weights of one Graph U-Net.
+"""ES: evolution strategies on the weights of one graph network.
 
 Source: Salimans et al., "Evolution strategies as a scalable alternative to reinforcement learning" (2017): Algorithm 1
 with mirrored (antithetic) perturbations and rank-shaped fitness (section 2.1), Adam on the estimate (section 4).
@@ -40,7 +40,7 @@ from egrl.methods import policy_fit
 from hwsim.mappings import sample
 from hwsim.problem import Evaluation, Mapping16
 from policies.graph import prepare
-from policies.graph_unet import GraphUNetConfig, draw_weights
+from policies.network import NetworkConfig
 from policies.stacked import StackedActor
 from policies.store import StoredPolicy, actor_policy
 from policies.weight_vector import Weights
@@ -55,21 +55,29 @@ class EsConfig:
         int,
         Ge(1),
         Le(10_000),
-        Doc("mirrored pairs of perturbations a round; 10 and the mean make 21 evaluations"),
+        Doc("mirrored pairs of perturbations per round; 10 pairs and the mean make 21 evaluations"),
     ] = 10
-    sigma: Annotated[float, Gt(0), Lt(100), Doc("standard deviation of the perturbations")] = 0.02
-    learning_rate: Annotated[float, Gt(0), Lt(100), Doc("of Adam")] = 0.01
+    sigma: Annotated[float, Gt(0), Lt(100), Doc("standard deviation of the perturbation of each weight")] = (
+        0.02
+    )
+    learning_rate: Annotated[float, Gt(0), Lt(100), Doc("step size of Adam, which moves the mean")] = 0.01
     readout: Annotated[
         Literal["greedy", "sample"],
-        Doc("what a network proposes: its most probable choices, or a draw from its probabilities"),
+        Doc(
+            '"greedy": a network proposes its most probable choices; "sample": it draws from its'
+            " probabilities"
+        ),
     ] = "greedy"
     scouts: Annotated[
         int,
         Ge(0),
         Le(10_000),
-        Doc("networks drawn at random, of which the best is the first mean; 0: the first mean is one draw"),
+        Doc(
+            "random networks of which the best becomes the first mean; 0: the first mean is one"
+            " random network"
+        ),
     ] = 0
-    network: Annotated[GraphUNetConfig, Doc("the actor")] = field(default_factory=GraphUNetConfig)
+    network: Annotated[NetworkConfig, Doc("the actor")] = field(default_factory=NetworkConfig)
 
 
 METRICS = ("deployable_speedup", "perturbed_reward", "estimate_norm")
@@ -129,15 +137,12 @@ class Es(Method):
         )
         self._init = policy_fit.init_weights(context, config.network)
         first = context.generator("es weights")
-        self._weights = self._random(first) if self._init is None else self._init
+        self._weights = self._actor.draw(first) if self._init is None else self._init
         self._adam = Ascent.of(self._actor.weight_format.size)
         self._proposed = 0
         self._rounds = 0
         self._current: _Round | None = None
         self._metrics: dict[str, float] = {}
-
-    def _random(self, rng: np.random.Generator) -> Weights:
-        return draw_weights(self._actor.weight_format, self._config.network, rng)
 
     def _noise(self, number: int) -> Weights:
         """The perturbations float32 [pairs, P] of a round: the same whenever they are asked for."""
@@ -147,7 +152,7 @@ class Es(Method):
     def _scouts(self) -> Weights:
         """The networks float32 [scouts, P] of which the best is the first mean: always the same ones."""
         rng = self._context.generator("es scouts")
-        others = [self._random(rng) for _ in range(self._config.scouts - 1)]
+        others = [self._actor.draw(rng) for _ in range(self._config.scouts - 1)]
         return np.stack([self._weights, *others])
 
     def ask(self) -> Proposals:

@@ -53,7 +53,8 @@ class GreedyDpConfig:
         Ge(0),
         Le(1000),
         Doc(
-            "mappings a few local moves away that are measured with a node's candidates; 0: none, as printed"
+            "mappings a few local moves away that are measured with the candidates of each node; 0:"
+            " none, as printed"
         ),
     ] = 8
     moves: Annotated[MovesConfig, Doc("what leads to these")] = field(default_factory=MovesConfig)
@@ -67,7 +68,10 @@ class GreedyDpConfig:
         int,
         Ge(1),
         Le(1000),
-        Doc("measurements that can be under way, there; elsewhere it is the candidates of a node"),
+        Doc(
+            "measurements that can be under way at once, for problems with parts; elsewhere all"
+            " candidates of a node are"
+        ),
     ] = GENERATION
 
 

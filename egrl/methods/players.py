@@ -1,14 +1,15 @@
 """Saved policies as players: what each kind of policy (`metadata["kind"]`) proposes for a problem, with no training.
 
-A kind is a module with a function `player(paths, stored)` that gives a `Player`; it is imported when it is used.
+A kind is a module with a function `player(paths, stored)`. What that gives has `greedy(problem)`: int16 [S, N, H], the
+mapping that each of S policies thinks best. The module is imported when it is used.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from egrl.methods import policy_fit
 from hwsim.problem import Mapping16, Problem
@@ -25,13 +26,6 @@ KINDS = {
 """Kind of policy -> module."""
 
 
-class Player(Protocol):
-    """S policies of one kind and one shape of network."""
-
-    def greedy(self, problem: Problem) -> Mapping16:
-        """int16 [S, N, H], the mapping that each policy thinks best."""
-
-
 class Policies:
     """S policies of one kind, read from disk.
 
@@ -40,9 +34,13 @@ class Policies:
         stored: what lay there.
     """
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        """Raises InputError where one is damaged, of a kind that proposes nothing, or otherwise than the first."""
-        from policies.store import load_policy
+    def __init__(self, paths: Sequence[Path], code: Sequence[str] = ()) -> None:
+        """Of networks that are MODULE:NAME, those in `code` are imported: the user named them.
+
+        Raises InputError where one is damaged, of a kind that proposes nothing, otherwise than the first, or code that
+        was not named.
+        """
+        from policies.store import foreign_network, load_policy
 
         self.paths = tuple(paths)
         self.stored: tuple[StoredPolicy, ...] = tuple(load_policy(path) for path in self.paths)
@@ -54,10 +52,17 @@ class Policies:
                 found, first = policy.metadata[key], self.stored[0].metadata[key]
                 if found != first:
                     raise InputError(f"{path}: {key}: expected that of {self.paths[0]}, found {found!r}")
-        self._player: Player = importlib.import_module(KINDS[kind]).player(self.paths, self.stored)
+        network = foreign_network(self.stored[0])
+        if network is not None and network not in code:
+            raise InputError(
+                f"{self.paths[0]}: expected --set method.network={network}, which was not given: code in a file is"
+                " imported only if you name it"
+            )
+        player = importlib.import_module(KINDS[kind]).player(self.paths, self.stored)
+        self._greedy: Callable[[Problem], Mapping16] = player.greedy
 
     def greedy(self, problem: Problem) -> Mapping16:
         """int16 [S, N, H], the mapping that each policy thinks best. InputError where one does not fit the problem."""
         for path, policy in zip(self.paths, self.stored, strict=True):
             policy_fit.check(policy, problem, str(path))
-        return self._player.greedy(problem)
+        return self._greedy(problem)

@@ -12,7 +12,7 @@ from hwsim.problem import Observation, Problem
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
-    from policies.graph_unet import GraphUNetConfig
+    from policies.network import NetworkConfig
     from policies.store import StoredPolicy
     from policies.weight_vector import Weights
 
@@ -62,10 +62,10 @@ def check(policy: StoredPolicy, problem: Problem, where: str) -> None:
             )
 
 
-def init_weights(context: Context, network: GraphUNetConfig) -> Weights | None:
+def init_weights(context: Context, network: NetworkConfig) -> Weights | None:
     """The weights float32 [P] of `--init`, None where there is none. InputError where it does not fit."""
     from policies.store import actor_of, check_network
-    from policies.weights import flatten
+    from policies.weight_vector import flatten
 
     policy = context.init
     if policy is None:

@@ -206,6 +206,7 @@ def resolve(
         typed_tables.build(method.config, (method.paper if paper else {}) | tables["method"], "--set method"),
         evaluator,
     )
+    typed_tables.check_code("method", resolved.method)
     if taken:
         warnings.warn(Notice(f"--method auto: {taken.method}, since {taken.reason}"), stacklevel=2)
     return resolved

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from egrl.core import typed_tables
 from egrl.core.plugins import check_given
+from egrl.methods import find_method
 from egrl.problems import KIND
 from egrl.runs import folder as run_folder
 from egrl.runs.folder import PRETRAINING
 from egrl.runs.past import PastRun, with_own_inputs
+from egrl.runs.resume import check_settings
 from workloads.errors import InputError
 from workloads.files import parse_toml, read_text
 from workloads.json_text import parse_document
@@ -52,6 +55,18 @@ class SavedPolicies:
     seed: int
     steps: tuple[Step, ...]
     chosen: int
+
+    def code_settings(self) -> list[str]:
+        """What `--set` takes for the code that the method's settings name, "method.KEY=MODULE:NAME" each."""
+        return typed_tables.missing_code("method", self._config(), ())[1::2]
+
+    def check_code(self, settings: Sequence[str]) -> None:
+        """InputError where the method's settings name code that the user's `--set` `settings` do not."""
+        check_settings(self._config(), settings, str(self.folder), ["egrl", "transfer", str(self.folder)])
+
+    def _config(self) -> Any:
+        kind = find_method(self.method).config
+        return typed_tables.build(kind, self.method_settings, f"{self.folder}: method")
 
     @property
     def deployed(self) -> Step:

@@ -15,7 +15,7 @@ from typing import Any
 from egrl import methods, problems
 from egrl.core import typed_tables
 from egrl.core.budget import BUDGETS, DEFAULT_GENERATIONS, REQUESTS
-from egrl.core.typed_tables import dotted_keys, plain_table
+from egrl.core.typed_tables import code_settings, dotted_keys, missing_code, plain_table
 from egrl.measure.config import PATIENCE, EvaluatorConfig
 from egrl.measure.evaluator import is_command
 from egrl.runs import config, requests
@@ -91,6 +91,26 @@ def check_named(options: RunOptions, given: Mapping[str, Any], where: str, again
         )
 
 
+def check_settings(config: Any, settings: Sequence[str], where: str, again: Sequence[str]) -> None:
+    """InputError where a method's config of a file names code that `settings`, the user's `--set`, do not name."""
+    if missing := missing_code("method", config, settings):
+        own = [word for setting in settings for word in ("--set", setting)]
+        raise InputError(
+            f"{where}: expected {shlex.join(missing)}, which was not given: code in a file is imported only if you name"
+            f" it; again with: {shlex.join([*again, *own, *missing])}"
+        )
+
+
+def check_no_other(config: Any, settings: Sequence[str]) -> None:
+    """InputError where `settings` of a run that goes on are more than the code that its method names."""
+    named = {f"method.{key}={text}" for key, text, mark in code_settings(config) if mark.refers(text)}
+    whole = missing_code("method", config, ())
+    for setting in settings:
+        if not setting.startswith("method.") or missing_code("method", config, [setting]) == whole:
+            expected = f"nothing but {' and '.join(sorted(named))}" if named else "none with --resume"
+            raise InputError(f"--set {setting}: expected {expected}")
+
+
 def code_flags(options: RunOptions) -> list[str]:
     """The words that `egrl run --resume` needs for this run: flags that name code in files, and a command."""
     named = {
@@ -134,11 +154,13 @@ def nothing_left(options: RunOptions, finished: bool, folder: Path) -> str:
     )
 
 
-def resolve_again(folder: Path, given: Mapping[str, Any], told: bool = False) -> RunConfig:
+def resolve_again(
+    folder: Path, given: Mapping[str, Any], told: bool = False, settings: Sequence[str] = ()
+) -> RunConfig:
     """The configuration with which a run folder goes on: its own, with the options that are `given` changed.
 
     `told`: the caller measures, so that no command is started. InputError if its config.toml is damaged, a change is
-    not allowed, or it names code that `given` does not name.
+    not allowed, or it names code that `given`, or the `--set` `settings`, do not name.
     """
     where = str(folder / run_folder.CONFIG)
     tables = config.read_toml(read_text(where, "a config file"), where)
@@ -153,6 +175,9 @@ def resolve_again(folder: Path, given: Mapping[str, Any], told: bool = False) ->
     own: dict[str, Any] = {
         name: typed_tables.build(kind, tables[name], f"{where}: {name}") for name, kind in kinds.items()
     }
+    check_no_other(own["method"], settings)
+    check_settings(own["method"], settings, where, ["egrl", "run", "--resume", str(folder)])
+    typed_tables.check_code("method", own["method"])
     return RunConfig(config.check_options(options), **own)
 
 
@@ -187,6 +212,8 @@ def options_of_file(
     for name, (kind, used) in kinds.items():
         if used:
             built: Any = typed_tables.build(kind, tables[name], f"{file}: {name}")
+            if name == "method":
+                check_settings(built, [s for s in settings if s.startswith("method.")], file, again)
             values = typed_tables.dotted_keys(typed_tables.plain_table(built))
             if name == "evaluator" and REQUESTS in given:
                 values = {key: value for key, value in values.items() if key not in requests.COUNTED}

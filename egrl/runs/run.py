@@ -31,7 +31,7 @@ from workloads.files import read_bytes
 from workloads.nearest import hint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from policies.store import StoredPolicy
 
@@ -137,15 +137,22 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
     return Run(resolved, definition.build(context, resolved.method), context)
 
 
-def reopen(resume: Any, given: Mapping[str, Any], stack: contextlib.ExitStack, told: bool = False) -> Run:
+def reopen(
+    resume: Any,
+    given: Mapping[str, Any],
+    stack: contextlib.ExitStack,
+    settings: Sequence[str] = (),
+    told: bool = False,
+) -> Run:
     """The run of a folder, closed with the stack, with the options that are `given` changed; then `restore` it.
 
-    `told`: the caller measures. InputError if there is none, or it cannot go on so.
+    `settings` repeat what code the settings of the run name. `told`: the caller measures. InputError if there is none,
+    or it cannot go on so.
     """
     path = _path(resume, "--resume")
     folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
     checkpoint.check_version(path / "checkpoint")
-    resolved = resolve_again(path, given, told)
+    resolved = resolve_again(path, given, told, settings)
     folder.settings = fixed_settings(resolved)
     own = replace(resolved, run=with_own_inputs(resolved.run, path)) if folder.begun else resolved
     return replace(prepare(own, own.build_problem()), config=resolved, folder=folder)

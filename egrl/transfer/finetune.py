@@ -100,7 +100,9 @@ def _search(
         again: dict[str, Any] = {
             name: named[name] for name, kind in KINDS.items() if kind.refers(named[name])
         }
-        api.search(resume=path, evals=evals, workers=workers, quiet=quiet, **again)
+        api.search(
+            resume=path, evals=evals, workers=workers, quiet=quiet, settings=source.code_settings(), **again
+        )
         return
     tables = {"problem": source.settings, "method": source.method_settings}
     settings = [f"{key}={json.dumps(value)}" for key, value in typed_tables.dotted_keys(tables).items()]

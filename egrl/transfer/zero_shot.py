@@ -59,9 +59,12 @@ def build_targets(source: SavedPolicies, workloads: Sequence[str]) -> list[Probl
     return [definition.build(workload, chip, settings) for workload in workloads]
 
 
-def load(steps: Sequence[Step]) -> Policies:
-    """The policies of some steps. InputError where one is damaged or otherwise than the first."""
-    return Policies([step.path for step in steps])
+def load(steps: Sequence[Step], code: Sequence[str] = ()) -> Policies:
+    """The policies of some steps, of which the user named the `code`.
+
+    InputError where one is damaged, or otherwise than the first, or is code in a file that was not named.
+    """
+    return Policies([step.path for step in steps], code)
 
 
 def place(policies: Policies, problem: Problem) -> Target:
@@ -74,10 +77,13 @@ def place(policies: Policies, problem: Problem) -> Target:
 
 
 def zero_shot(
-    source: SavedPolicies, targets: Sequence[Problem], say: Callable[[str], None] = lambda line: None
+    source: SavedPolicies,
+    targets: Sequence[Problem],
+    say: Callable[[str], None] = lambda line: None,
+    code: Sequence[str] = (),
 ) -> list[Target]:
-    """Every saved policy on every target."""
-    found, policies = [], load(source.steps)
+    """Every saved policy on every target; `code` is what the user named of it."""
+    found, policies = [], load(source.steps, code)
     for problem in targets:
         target = place(policies, problem)
         found.append(target)

@@ -26,9 +26,9 @@ from hwsim.mmap.rules.room import new_words
 from hwsim.mmap.rules.state import GameState, new_states, state_of
 from hwsim.mmap.tables import Tables
 from hwsim.mmap.view.observer import Observer
-from hwsim.mmap.view.parts import View
+from hwsim.mmap.view.parts import ARRAYS, SCHEMA_VERSION
 from hwsim.problem import Floats, Mapping16
-from hwsim.stepwise import RevisableGame, Revised
+from hwsim.stepwise import RevisableGame, Revised, View
 
 ACTIONS = ("drop", "copy", "nocopy")
 
@@ -63,6 +63,7 @@ class MmapGame(RevisableGame):
     """
 
     num_actions = len(ACTIONS)
+    arrays, view_schema = ARRAYS, SCHEMA_VERSION
 
     def __init__(self, tables: Tables, granule_bytes: int, view: View | None = None) -> None:
         self.tables, self.granule_bytes = tables, granule_bytes

@@ -17,8 +17,9 @@ from commands import TINY
 
 from egrl.cli.main import main
 from policies.graph import Graph, prepare
-from policies.graph_unet import GraphUNet, GraphUNetConfig
+from policies.graph_unet import GraphUNet
 from policies.graphsage import GraphSage, GraphSageConfig
+from policies.network import NetworkConfig
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU")
 
@@ -63,7 +64,7 @@ def test_networks_of_graphs_compute_the_same_on_both(nodes: int) -> None:
     rng = np.random.default_rng(nodes)
     edges = np.stack([np.arange(nodes - 1), np.arange(1, nodes)])
     x = torch.from_numpy(rng.random((nodes, 5), dtype=np.float32))
-    net = GraphUNet(GraphUNetConfig(), 5, 2, 3, rng)
+    net = GraphUNet(NetworkConfig(), 5, 2, 3, rng)
     graph = Graph.build(edges, nodes)
     on_cpu = net(x, graph).detach()
     on_gpu = net.to("cuda")(x.to("cuda"), graph.on(torch.device("cuda"))).detach().cpu()

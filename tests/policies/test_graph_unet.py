@@ -8,10 +8,11 @@ import torch
 from policies_toys import CHOICES, FEATURES, HEADS, SMALL, actor, chain, logits, states
 
 from policies.graph import Graph
-from policies.graph_unet import GraphUNet, GraphUNetConfig, draw_weights
+from policies.graph_unet import GraphUNet, draw_weights
 from policies.masking import masked_log_probs, mean_entropy
+from policies.network import NetworkConfig
 from policies.pooling import choose, pooled_size, unpool
-from policies.weights import assign, flatten
+from policies.weight_vector import assign, flatten
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 5, 17, 57])
@@ -40,7 +41,7 @@ def test_a_batch_of_states_gives_what_each_state_gives_alone():
 
 
 def test_a_change_at_one_end_reaches_nodes_that_only_the_pooled_levels_connect():
-    config = GraphUNetConfig(depth=3, width=16, attention_heads=2, pool_ratio=0.9)
+    config = NetworkConfig(depth=3, width=16, attention_heads=2, pool_ratio=0.9)
     graph, net, x = chain(40), actor(config=config), states(40)
     moved = x.copy()
     moved[0] += 1
@@ -50,7 +51,7 @@ def test_a_change_at_one_end_reaches_nodes_that_only_the_pooled_levels_connect()
 
 
 def test_without_pooling_a_node_sees_no_further_than_its_layers():
-    net = actor(config=GraphUNetConfig(depth=0, width=16, attention_heads=2))
+    net = actor(config=NetworkConfig(depth=0, width=16, attention_heads=2))
     x, graph = states(10), chain(10)
     moved = x.copy()
     moved[0] += 1
@@ -80,7 +81,7 @@ def test_every_weight_gets_a_gradient():
 
 
 def test_initial_policies_differ_from_one_another_and_are_not_saturated():
-    config = GraphUNetConfig()
+    config = NetworkConfig()
     graph, x = chain(57, extra=16), torch.from_numpy(states(57, features=21))
     nets = [GraphUNet(config, 21, 2, 3, np.random.default_rng(seed)) for seed in range(6)]
     with torch.no_grad():
@@ -172,7 +173,7 @@ def test_mean_entropy_counts_live_decisions_alone_and_its_gradient_survives_mask
 )
 def test_a_shape_that_cannot_be_is_refused(settings, names):
     with pytest.raises(ValueError, match=names):
-        GraphUNetConfig(**settings)
+        NetworkConfig(**settings)
 
 
 def test_features_that_do_not_fit_are_refused():

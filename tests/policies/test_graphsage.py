@@ -12,11 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.graph import prepare
-from policies.graphsage import FEW, REACH, GraphSage, GraphSageConfig, Stages
-from policies.graphsage_store import graphsage_policy, graphsage_weights
-from policies.sage_layer import SageLayer, neighbours
-from policies.store import load_policy, save_policy
-from policies.weights import flatten
+from policies.graphsage import FEW, REACH, GraphSage, GraphSageConfig, SageLayer, Stages, neighbours
+from policies.store import graphsage_policy, graphsage_weights, load_policy, save_policy
+from policies.weight_vector import flatten
 from workloads.errors import InputError
 
 SMALL = GraphSageConfig(layers=1, width=8, waves=3)

@@ -6,7 +6,8 @@ from policies.muzero import MuZeroConfig, MuZeroNet, Shapes
 from workloads.errors import InputError
 
 CONFIG = MuZeroConfig(width=8, hidden=12, row_width=4, map_channels=2, ids=4, bins=11, support=5.0)
-SHAPES = Shapes((32, 16), (3, 5), 2, {"actions": 6, "global": 4}, 3)
+NAMES = ("memory_map", "buffers", "buffer_ids")
+SHAPES = Shapes((32, 16), (3, 5), 2, {"actions": 6, "global": 4}, 3, NAMES)
 
 
 def seen(batch: int = 4) -> dict[str, torch.Tensor]:

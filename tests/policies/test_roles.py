@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from policies import stacked
 from policies.graph import prepare
-from policies.graph_unet import GraphUNetConfig, draw_weights
+from policies.graph_unet import draw_weights
+from policies.network import NetworkConfig
 from policies.roles import roles
 from policies.stacked import StackedActor
 from workloads.errors import Notice
@@ -72,7 +73,7 @@ def test_actors_give_the_nodes_of_a_role_one_policy_and_leave_small_graphs_alone
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     x, edges = layers(40)
-    graph, config = prepare(edges, len(x)), GraphUNetConfig(depth=2, width=8, attention_heads=2)
+    graph, config = prepare(edges, len(x)), NetworkConfig(depth=2, width=8, attention_heads=2)
     actor = StackedActor(config, 2, 1, 3)
     rng = np.random.default_rng(0)
     weights = np.stack([draw_weights(actor.weight_format, config, rng) for _ in range(3)])

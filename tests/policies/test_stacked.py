@@ -7,12 +7,12 @@ import pytest
 import torch
 from policies_toys import CHOICES, FEATURES, HEADS, SMALL, actor, chain, logits, states
 
-from policies.graph_unet import GraphUNetConfig
+from policies.network import NetworkConfig
 from policies.stacked import StackedActor
-from policies.weights import assign
+from policies.weight_vector import assign
 
 
-def stack(members: int, config: GraphUNetConfig, seed: int = 0) -> np.ndarray:
+def stack(members: int, config: NetworkConfig, seed: int = 0) -> np.ndarray:
     """Weights that are all in use: biases and norms random, too."""
     size = actor(config=config).weight_format.size
     noise = np.random.default_rng(seed).standard_normal((members, size), dtype=np.float32)
@@ -20,14 +20,14 @@ def stack(members: int, config: GraphUNetConfig, seed: int = 0) -> np.ndarray:
     return base + np.float32(0.1) * noise
 
 
-def _weights(seed: int, config: GraphUNetConfig) -> np.ndarray:
+def _weights(seed: int, config: NetworkConfig) -> np.ndarray:
     return torch.cat([p.detach().flatten() for p in actor(seed, config).parameters()]).numpy()
 
 
 @pytest.mark.parametrize(("nodes", "extra"), [(1, 0), (2, 1), (9, 4), (57, 20), (120, 60)])
 @pytest.mark.parametrize("depth", [0, 1, 3])
 def test_a_stack_gives_every_member_what_it_gives_alone(nodes, extra, depth):
-    config = GraphUNetConfig(depth=depth, width=16, attention_heads=2)
+    config = NetworkConfig(depth=depth, width=16, attention_heads=2)
     graph, x, weights = chain(nodes, extra), states(nodes), stack(5, config)
     stacked = StackedActor(config, FEATURES, HEADS, CHOICES)
     together = stacked.probabilities(weights, x, graph, np.full((nodes, HEADS), CHOICES, dtype=np.int16))

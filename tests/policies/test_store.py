@@ -12,7 +12,7 @@ import pytest
 from policies_toys import CHOICES, FEATURES, HEADS, SMALL, actor
 
 from policies.store import actor_of, actor_policy, load_policy, save_policy
-from policies.weights import flatten
+from policies.weight_vector import flatten
 from workloads.errors import InputError
 
 NAMES = ("weight", "activation")

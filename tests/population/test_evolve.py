@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwsim.problem import Observation
-from policies.graph_unet import GraphUNetConfig
+from policies.network import NetworkConfig
 from population.evolve import Decisions, EvolutionConfig, Population
 from population.genome import Boltzmann, Gnn, boltzmann_from_mapping
-from population.migration import weakest_gnn
+from population.selection import weakest_gnn
 
 NODES = 7
-ACTOR = GraphUNetConfig(depth=1, width=4, attention_heads=1)
+ACTOR = NetworkConfig(depth=1, width=4, attention_heads=1)
 COUNTS = np.array([[3, 2]] * NODES, dtype=np.int16)
 DECISIONS = Decisions(COUNTS, np.ones((NODES, 2), dtype=bool), 3, 5)
 OBSERVATION = Observation(
@@ -256,5 +256,5 @@ def test_fitness_and_learners_that_do_not_fit_are_refused():
         population.evolve(np.zeros(5), None, np.random.default_rng(0))
     with pytest.raises(ValueError, match="genome weights: expected float32"):
         population.evolve(np.zeros(6), np.zeros(3, dtype=np.float32), np.random.default_rng(0))
-    with pytest.raises(ValueError, match="actor: expected a GraphUNetConfig"):
+    with pytest.raises(ValueError, match="actor: expected a NetworkConfig"):
         Population.create(np.random.default_rng(0), EvolutionConfig(), DECISIONS)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwsim.problem import Observation
-from policies.graph_unet import GraphUNetConfig
+from policies.network import NetworkConfig
 from population.evolve import Decisions, EvolutionConfig, Guest, Population
 from population.genome import Boltzmann, Gnn, Individual, boltzmann_from_mapping
 from population.islands import Islands, survivors
@@ -16,7 +16,7 @@ from population.steady import mapping_of
 from population.walk import WalkConfig
 
 NODES = 6
-ACTOR = GraphUNetConfig(depth=1, width=4, attention_heads=1)
+ACTOR = NetworkConfig(depth=1, width=4, attention_heads=1)
 COUNTS = np.full((NODES, 2), 3, dtype=np.int16)
 LIVE = np.ones((NODES, 2), dtype=np.bool_)
 DECISIONS = Decisions(COUNTS, LIVE, 3, 5)

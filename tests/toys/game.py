@@ -13,7 +13,7 @@ from hwsim.draws import independent_sample
 from hwsim.observe import choice_columns
 from hwsim.problem import About, Baseline, Bound, Evaluation, Floats, Keys, Mapping16, Observation, Violation
 from hwsim.space import Space
-from hwsim.stepwise import Game, RevisableGame, Revised
+from hwsim.stepwise import Arrays, Game, RevisableGame, Revised
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,8 @@ class ToyGame:
 
 class CoinTable(CoinGame, RevisableGame):
     """The game with what search can do without: moves in place, games that are played again, and a view."""
+
+    arrays, view_schema = Arrays(), 1
 
     def __init__(self, shown: tuple[str, ...] = ("move", "coins")) -> None:
         self._shown = shown

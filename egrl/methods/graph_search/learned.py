@@ -1,6 +1,7 @@
-"""Completions that learn: choices are drawn from a policy that follows the best plans so far.
+"""Monte-Carlo completions of partial plans: by uniform choices, or by a policy that follows the best plans so far.
 
-TAG draws completions uniformly (section 3.2). Where most plans are bad, such a completion says little about what is
+TAG draws completions uniformly (section 3.2); if a choice leads to a dead end, another one is drawn (the paper's
+grammars have none). Where most plans are bad, such a completion says little about what is
 above it, and what is good for a sub-problem is found anew wherever that occurs. Here a sub-problem has one weight a
 rule, wherever it occurs, and a rule is drawn with probability softmax(weights).
 
@@ -21,16 +22,40 @@ import math
 from bisect import insort
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
-from egrl.methods.graph_search.completion import Completions, Uniform
 from hwsim.problem import Mapping16
 from hwsim.stepwise import Derivation, OrderedDerivation, RuledDerivation
+
+
+class Completions(Protocol):
+    """Draws complete plans, and learns from all that were measured."""
+
+    def draw(self, plan: Hashable) -> Mapping16 | None:
+        """int16 [N, H] of a complete plan below a partial one (or of itself); None where there is none."""
+
+    def learn(self, mapping: Mapping16, reward: float) -> None:
+        """The reward of a mapping int16 [N, H]; NaN where it failed."""
+
+
+class Uniform:
+    """Uniform choices, whatever was measured."""
+
+    def __init__(self, derivation: Derivation, rng: np.random.Generator) -> None:
+        self._derivation, self._rng = derivation, rng
+
+    def draw(self, plan: Hashable) -> Mapping16 | None:
+        """As `Derivation.completion`."""
+        return self._derivation.completion(plan, self._rng)
+
+    def learn(self, mapping: Mapping16, reward: float) -> None:
+        """Nothing is learned."""
+
 
 Weights = NDArray[np.float64]
 
@@ -41,16 +66,19 @@ class LearnedConfig:
 
     completions: Annotated[
         Literal["learned", "uniform"],
-        Doc('of partial plans: "uniform" as the paper\'s, or "learned" from the best plans so far'),
+        Doc(
+            'how partial plans are completed: "uniform" as in the paper, or "learned" from the best'
+            " plans so far"
+        ),
     ] = "learned"
-    elites: Annotated[int, Ge(1), Le(1000), Doc("how many of these (K)")] = 5
-    rate: Annotated[float, Gt(0), Le(10), Doc("step of learning after an evaluation")] = 0.5
+    elites: Annotated[int, Ge(1), Le(1000), Doc("best plans that completions learn from (K)")] = 5
+    rate: Annotated[float, Gt(0), Le(10), Doc("step size of that learning, after each evaluation")] = 0.5
     close: Annotated[
         float,
         Ge(0),
         Lt(1),
         Doc(
-            "probability that an open sub-problem is closed at once where a rule can do that, before"
+            "probability that an open sub-problem is closed at once, if a rule can do that, before"
             " anything is learned; 0: no rule is preferred"
         ),
     ] = 0.75

@@ -3,8 +3,8 @@
 Source: de Mesmay, Rimmel, Voronenko, Püschel: Bandit-based optimization on graphs with application to library
 performance tuning (ICML 2009), sections 2 and 3; threshold ascent: Streeter and Smith (CP 2006).
 
-The parts, beside this file: `threshold_ascent.py` (the index), `choose.py` (the bandit at a vertex), `search_graph.py`
-(the subgraph and back-propagation), `completion.py` and `learned.py` (Monte-Carlo), `descent.py` (the descent).
+The parts, beside this file: `choose.py` (the bandit at a vertex), `search_graph.py`
+(the subgraph and back-propagation), `learned.py` (Monte-Carlo), `descent.py` (the descent).
 
 Deviations: those that the parts name; the largest is that completions learn (`completions = "uniform"`: the paper's). A
 problem without a derivation is searched decision by decision (`decisions.py`). Until a vertex has more than s
@@ -41,7 +41,7 @@ Order = Literal["size", "nodes"]
 class TagConfig(LearnedConfig):
     """Settings of TAG, those of its completions among them."""
 
-    s: Annotated[int, Ge(1), Le(100_000), Doc("how many of the best rewards a vertex's bandit looks at")] = 5
+    s: Annotated[int, Ge(1), Le(100_000), Doc("best rewards of a vertex that its bandit looks at")] = 5
     delta: Annotated[
         float, Gt(0), Lt(1), Doc("confidence of the bandit; the smaller, the more it explores")
     ] = 0.1
@@ -49,19 +49,17 @@ class TagConfig(LearnedConfig):
         int,
         Ge(1),
         Le(1000),
-        Doc("descents made before their results are told: as many measurements can be under way"),
+        Doc("descents made before their results are known: as many measurements can be under way"),
     ] = 1
     vertices: Annotated[
         Vertices,
         Doc(
-            "partial plans of the problem's own derivation, or its decisions one by one: with the"
-            " choices that the problem's solver leaves (domains), or with all; auto: the first of"
-            " these that there is"
+            'what is searched: partial plans of the problem\'s own "derivation"; its decisions one by'
+            ' one with the choices that its solver leaves ("domains") or with all ("decisions");'
+            ' "auto": the first of these that there is'
         ),
     ] = "auto"
-    order: Annotated[Order, Doc("of decisions without a solver, the largest first or as the nodes lie")] = (
-        "size"
-    )
+    order: Annotated[Order, Doc('order of "decisions": by falling "size", or as the "nodes" lie')] = "size"
 
 
 def derivation_of(problem: Problem, vertices: Vertices, order: Order) -> tuple[Derivation, bool]:

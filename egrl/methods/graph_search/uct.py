@@ -28,16 +28,21 @@ class UctConfig(LearnedConfig):
     """Settings of UCT, those of its completions among them."""
 
     exploration: Annotated[
-        float, Ge(0), Le(1000), Doc("factor of the square root, for rewards of 0 .. 1")
+        float,
+        Ge(0),
+        Le(1000),
+        Doc("factor of the exploration term, for rewards of 0 .. 1; the larger, the more it explores"),
     ] = 0.5
     parallel: Annotated[
         int,
         Ge(1),
         Le(1000),
-        Doc("descents made before their results are told: as many measurements can be under way"),
+        Doc("descents made before their results are known: as many measurements can be under way"),
     ] = 1
-    vertices: Annotated[Vertices, Doc("as of method `tag`")] = "auto"
-    order: Annotated[Order, Doc("as of method `tag`")] = "size"
+    vertices: Annotated[
+        Vertices, Doc('what is searched: "derivation", "domains", "decisions" or "auto", as in method `tag`')
+    ] = "auto"
+    order: Annotated[Order, Doc('order of "decisions": by falling "size", or as the "nodes" lie')] = "size"
 
 
 def build(context: Context, config: UctConfig) -> GraphSearch:

@@ -10,9 +10,8 @@ from typing_extensions import Doc
 
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition, needs_graph
-from egrl.methods.hybrid.method import Hybrid
-from egrl.methods.hybrid.parts import PAPER_POPULATION, Parts
-from policies.graph_unet import GraphUNetConfig
+from egrl.methods.hybrid.method import PAPER_POPULATION, Hybrid, Parts
+from policies.network import NetworkConfig
 from population.evolve import EvolutionConfig
 
 
@@ -23,11 +22,13 @@ class EaConfig:
     evolution: Annotated[EvolutionConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
         default_factory=EvolutionConfig
     )
-    network: Annotated[GraphUNetConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
-        default_factory=GraphUNetConfig
+    network: Annotated[NetworkConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
+        default_factory=NetworkConfig
     )
     steps_per_episode: Annotated[
-        int, Ge(1), Doc("mappings a policy makes in turn, each seeing the last (Table 2: 1)")
+        int,
+        Ge(1),
+        Doc("mappings per episode, each of which the policy makes after seeing the one before (Table 2: 1)"),
     ] = 1
 
 

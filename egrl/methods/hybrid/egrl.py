@@ -15,11 +15,10 @@ from typing_extensions import Doc
 from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods.hybrid.learner import PAPER_LEARNER, LearnerConfig
-from egrl.methods.hybrid.method import Hybrid
-from egrl.methods.hybrid.parts import PAPER_POPULATION, Parts
+from egrl.methods.hybrid.method import PAPER_POPULATION, Hybrid, Parts
 from egrl.methods.hybrid.with_twin import WithTwin
 from hwsim.family import HasFamily
-from policies.graph_unet import GraphUNetConfig
+from policies.network import NetworkConfig
 from population.evolve import EvolutionConfig
 from workloads.errors import InputError
 
@@ -34,17 +33,19 @@ class EgrlConfig:
     learner: Annotated[LearnerConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
         default_factory=LearnerConfig
     )
-    network: Annotated[GraphUNetConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
-        default_factory=GraphUNetConfig
+    network: Annotated[NetworkConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
+        default_factory=NetworkConfig
     )
     steps_per_episode: Annotated[
-        int, Ge(1), Doc("mappings a policy makes in turn, each seeing the last (Table 2: 1)")
+        int,
+        Ge(1),
+        Doc("mappings per episode, each of which the policy makes after seeing the one before (Table 2: 1)"),
     ] = 1
     twin: Annotated[
         Literal["auto", "on", "off"],
         Doc(
-            "whether the twin takes turns with the population and the learner, see"
-            ' `egrl.methods.hybrid.with_twin`; "auto": where costs are measured and the problem has a family of models'
+            '"on": the twin takes turns with population and learner; "off": it does not; "auto": it'
+            " does where a board measures and the problem has a family of models"
         ),
     ] = "auto"
 

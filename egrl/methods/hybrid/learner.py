@@ -16,20 +16,80 @@ from typing import Annotated, Any
 
 import numpy as np
 from annotated_types import Ge, Le
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from typing_extensions import Doc
 
 from egrl.core.method import Context
-from egrl.methods.hybrid.replay import Replay
-from egrl.methods.hybrid.sac import Sac, SacConfig
-from egrl.methods.hybrid.transitions import Task, Transitions
+from egrl.methods.hybrid.sac import Sac, SacConfig, Task, Transitions
 from hwsim.observe import observe
 from hwsim.problem import Observation, Status
 from policies.critic import CriticConfig
 from policies.graph import prepare
-from policies.graph_unet import GraphUNetConfig
+from policies.network import NetworkConfig
 from policies.roles import NODES
 from workloads.errors import Notice
+
+CAPACITY = 100_000
+
+
+class Replay:
+    """Cyclic replay buffer: the last `capacity` archive positions that were added.
+
+    The archive holds mappings and rewards once; the buffer remembers which of its rows may be sampled. Source: EGRL,
+    Algorithm 2 line 2 and Table 2 (100,000 transitions).
+    """
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        """Raises ValueError where capacity < 1."""
+        if capacity < 1:
+            raise ValueError(f"capacity: expected at least 1, received {capacity}")
+        self._indices = np.zeros(capacity, dtype=np.int64)
+        self._added = 0
+
+    @property
+    def capacity(self) -> int:
+        """Most positions held."""
+        return len(self._indices)
+
+    def __len__(self) -> int:
+        return min(self._added, self.capacity)
+
+    def add(self, indices: ArrayLike) -> None:
+        """Remember archive positions int64 [K], oldest first; the oldest ones held make room.
+
+        Raises ValueError where `indices` is not a list of non-negative integers.
+        """
+        new = np.asarray(indices)
+        if new.size == 0:
+            return
+        if new.ndim != 1 or not np.issubdtype(new.dtype, np.integer) or int(new.min()) < 0:
+            raise ValueError(f"indices: expected non-negative integers [K], received {new.dtype} {new.shape}")
+        slots = (self._added + np.arange(len(new))) % self.capacity
+        self._indices[slots[-self.capacity :]] = new[-self.capacity :]
+        self._added += len(new)
+
+    def sample(self, rng: np.random.Generator, batch: int) -> NDArray[np.int64]:
+        """`batch` positions int64 [batch], uniform with replacement. Raises ValueError on an empty buffer."""
+        if not len(self):
+            raise ValueError("sample: expected a buffer with at least one position, received an empty one")
+        return self._indices[rng.integers(0, len(self), size=batch)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on: what is held, the capacity, how many were ever added."""
+        return {"indices": self._indices[: len(self)].copy(), "added": self._added, "capacity": self.capacity}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`. Raises ValueError where the state does not fit together."""
+        held = np.asarray(state["indices"], dtype=np.int64)
+        capacity, added = int(state["capacity"]), int(state["added"])
+        if capacity < 1 or len(held) != min(added, capacity):
+            raise ValueError(
+                f"state: expected min(added, capacity) = {min(added, capacity)} indices, received {len(held)}"
+            )
+        self._indices = np.zeros(capacity, dtype=np.int64)
+        self._indices[: len(held)] = held
+        self._added = added
+
 
 ROUNDING = 1e-9
 UNTOLD = 256
@@ -43,33 +103,40 @@ class LearnerConfig:
 
     sac: Annotated[SacConfig, Doc("see `egrl.methods.hybrid.sac`")] = field(default_factory=SacConfig)
     critic: Annotated[CriticConfig, Doc("see `policies.critic`")] = field(default_factory=CriticConfig)
-    rollouts: Annotated[int, Ge(1), Le(10_000), Doc("mappings the learner proposes a round (Table 2: 1)")] = 1
+    rollouts: Annotated[
+        int, Ge(1), Le(10_000), Doc("mappings that the learner proposes per round (Table 2: 1)")
+    ] = 1
     rollout_noise: Annotated[
-        float, Ge(0), Le(20), Doc("standard deviation of the noise on their log-probabilities (own choice)")
+        float,
+        Ge(0),
+        Le(20),
+        Doc("standard deviation of the noise on the log-probabilities of these mappings (own choice)"),
     ] = 0.5
     gradient_steps: Annotated[
         float,
         Ge(0),
         Le(1000),
         Doc(
-            "of the learner, an evaluation, and parts of one (Table 2: 1; the default is an own"
-            " choice, after the measurements in docs/log/egrl.md) …"
+            "gradient steps per evaluation, which may be a fraction (Table 2: 1; own choice after"
+            " docs/log/egrl.md)"
         ),
     ] = 0.25
     nodes: Annotated[
         int,
         Ge(1),
         Doc(
-            "… of a graph of so many nodes; of a larger one as many fewer as it is larger, so that"
-            " learning takes no more time an evaluation (own choice)"
+            "nodes up to which a graph gets all these steps; larger graphs get fewer in proportion,"
+            " so that learning takes no more time per evaluation (own choice)"
         ),
     ] = 400
-    replay: Annotated[int, Ge(1), Doc("capacity of the replay buffer (Table 2: 100,000)")] = 100_000
+    replay: Annotated[int, Ge(1), Doc("transitions that the replay buffer holds (Table 2: 100,000)")] = (
+        100_000
+    )
     elites: Annotated[
         int,
         Ge(1),
         Le(10_000),
-        Doc("distinct best mappings that the actor imitates (own choice; see `egrl.methods.hybrid.sac`)"),
+        Doc("best mappings that the actor imitates, all different (own choice)"),
     ] = 10
 
 
@@ -87,7 +154,7 @@ class Learner:
     def __init__(
         self,
         config: LearnerConfig,
-        network: GraphUNetConfig,
+        network: NetworkConfig,
         context: Context,
         observe_state: Callable[[int], Observation],
         rng: np.random.Generator,
@@ -136,6 +203,7 @@ class Learner:
 
         What ran enters the replay buffer, and gradient steps become due.
         """
+        # Tickets that are not the learner's, the start's for one, leave gaps: they begin at -1 and end no episode.
         grow = int(tickets.max()) + 1 - len(self._previous)
         self._previous = np.concatenate([self._previous, np.full(max(0, grow), -1, np.int64)])
         self._done = np.concatenate([self._done, np.zeros(max(0, grow), np.bool_)])
@@ -149,6 +217,7 @@ class Learner:
             self._due_steps = 0.0
             return {}
         totals = dict.fromkeys(LEARNER_METRICS, 0.0)
+        # Due steps are sums of fractions: 0.25 four times is one step, whatever rounding made of it.
         steps = math.floor(self._due_steps + ROUNDING)
         self._due_steps = max(0.0, self._due_steps - steps)
         done, elite = 0, self._elite() if steps else None

@@ -19,6 +19,7 @@ Deviations:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,15 +31,117 @@ from egrl.core.keys import SAMPLE
 from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
 from egrl.methods import policy_fit
-from egrl.methods.hybrid.learner import LEARNER_METRICS, Learner
-from egrl.methods.hybrid.parts import Parts, found_population
-from egrl.methods.hybrid.round import COMPILER, LEARNER, TWIN, Round
+from egrl.methods.hybrid.learner import LEARNER_METRICS, Learner, LearnerConfig
+from egrl.methods.moves import moves_of
 from hwsim.mappings import sample
 from hwsim.observe import observe
 from hwsim.problem import Evaluation, Mapping16, Observation
+from policies.network import NetworkConfig
 from policies.store import StoredPolicy, actor_policy
-from population.evolve import Guest, Population
-from population.genome import Gnn
+from population.evolve import Decisions, EvolutionConfig, Guest, Population
+from population.genome import Genome, Gnn, boltzmann_from_mapping
+
+PAPER_POPULATION: dict[str, Any] = {
+    "evolution.boltzmann_fraction": 0.2,
+    "evolution.survival": "generational",
+    "evolution.readout": "sample",
+    "evolution.boltzmann_mutation.flips": 0.0,
+}
+"""What `--preset paper` sets in a population: Table 2 and Algorithm 2 as printed."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a hybrid is made of; at least one of population and learner.
+
+    Attributes:
+        network: the actor of members and learner.
+        evolution: the population, or None.
+        learner: the learner, or None.
+        steps_per_episode: mappings a policy makes in turn, each seeing the last (Table 2: 1).
+    """
+
+    network: NetworkConfig
+    evolution: EvolutionConfig | None
+    learner: LearnerConfig | None
+    steps_per_episode: int = 1
+
+
+def found_population(
+    context: Context,
+    parts: Parts,
+    evolution: EvolutionConfig,
+    rng: np.random.Generator,
+    init: NDArray[np.float32] | None,
+) -> Population:
+    """A population for the context's one problem.
+
+    The weights `init` float32 [P] are one of its networks, the start mapping is the prior of one of its chromosomes.
+    """
+    problem = context.problems[0]
+    choices = problem.space.most_choices
+    decisions = Decisions(
+        problem.space.num_choices,
+        problem.space.live,
+        choices,
+        policy_fit.observation(problem).x.shape[1],
+        moves_of(problem, evolution.moves),
+        problem.space.pipeline,
+    )
+    start: list[Genome] = []
+    if init is not None and evolution.boltzmann_count < evolution.population:
+        start.append(Gnn(init))
+    mapping = context.start[0]
+    if mapping is None and evolution.survival == "islands":
+        mapping = problem.space.initial
+    if mapping is not None and evolution.boltzmann_count:
+        start.append(boltzmann_from_mapping(mapping, problem.space.num_choices, choices, decisions.certainty))
+    return Population.create(rng, evolution, decisions, parts.network, start, context.device)
+
+
+LEARNER, COMPILER = -1, -2
+"""Who made a row that no member of the population made."""
+
+TWIN = "twin"
+"""The source of batches that are the twin's alone."""
+
+
+@dataclass
+class Round:
+    """One step of everybody: R mappings, who made them, and what has been told of them.
+
+    `member` is the position in the population, or LEARNER or COMPILER for their mappings.
+    `state` is the ticket of the mapping a row set out from, -1 for the initial one.
+    `ticket` is -1, and rewards and speedups NaN, until the round is told; `usable` is false.
+    """
+
+    mapping: Mapping16
+    member: NDArray[np.int64]
+    state: NDArray[np.int64]
+    last: bool
+    ticket: NDArray[np.int64]
+    reward: NDArray[np.float64]
+    speedup: NDArray[np.float64]
+    usable: NDArray[np.bool_]
+
+    @staticmethod
+    def of(mapping: Mapping16, member: NDArray[np.int64], state: NDArray[np.int64], last: bool) -> Round:
+        """Nothing told yet."""
+        rows = len(mapping)
+        unknown = np.full(rows, np.nan)
+        usable = np.zeros(rows, np.bool_)
+        return Round(mapping, member, state, last, np.full(rows, -1), unknown, unknown.copy(), usable)
+
+    @property
+    def told(self) -> bool:
+        """Whether it is known what became of it."""
+        return bool((self.ticket >= 0).all())
+
+    def take(self, ticket: NDArray[np.int64], evaluation: Evaluation) -> None:
+        """What has been told of all rows."""
+        self.ticket, self.reward, self.speedup = ticket, evaluation.reward, evaluation.speedup
+        self.usable = evaluation.usable
+
 
 POPULATION_METRICS = ("gnn_fitness", "boltzmann_fitness")
 
@@ -101,6 +204,8 @@ class Hybrid(Method):
 
     def _next_round(self) -> Round:
         """Everybody's next mapping; the population evolves first where an episode has ended."""
+        # Every row has a member, LEARNER or COMPILER. Returns add up over the steps of an episode for members and
+        # learner, which act in all of them; the compiler's row is measured once and acts in none.
         before, start = self._current, self._context.start[0]
         members = 0 if self._population is None else len(self._population)
         policies = np.array([*range(members), *[LEARNER] * self._rollouts], dtype=np.int64)
@@ -131,6 +236,7 @@ class Hybrid(Method):
 
     def _draw(self, policies: NDArray[np.int64], states: NDArray[np.int64]) -> Mapping16:
         """Mappings [R, N, H] of policies [R], each starting from its state."""
+        # Policies that set out from one state are evaluated together; in episodes of one step that is everybody.
         parts = []
         for state in np.unique(states):
             rows = np.flatnonzero(states == state)

@@ -15,9 +15,8 @@ from egrl.core.budget import GENERATION
 from egrl.core.method import Context
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods.hybrid.learner import PAPER_LEARNER, LearnerConfig
-from egrl.methods.hybrid.method import Hybrid
-from egrl.methods.hybrid.parts import Parts
-from policies.graph_unet import GraphUNetConfig
+from egrl.methods.hybrid.method import Hybrid, Parts
+from policies.network import NetworkConfig
 
 
 @dataclass(frozen=True)
@@ -27,11 +26,13 @@ class PgConfig:
     learner: Annotated[LearnerConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
         default_factory=lambda: LearnerConfig(rollouts=GENERATION, gradient_steps=1.0)
     )
-    network: Annotated[GraphUNetConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
-        default_factory=GraphUNetConfig
+    network: Annotated[NetworkConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
+        default_factory=NetworkConfig
     )
     steps_per_episode: Annotated[
-        int, Ge(1), Doc("mappings a policy makes in turn, each seeing the last (Table 2: 1)")
+        int,
+        Ge(1),
+        Doc("mappings per episode, each of which the policy makes after seeing the one before (Table 2: 1)"),
     ] = 1
 
 

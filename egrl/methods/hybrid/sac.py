@@ -40,48 +40,109 @@ from torch import Tensor, nn
 from typing_extensions import Doc
 
 from egrl.methods.adam import Adam
-from egrl.methods.hybrid.transitions import Task, Transitions
-from policies.choices import legal_choices
+from policies.boltzmann import legal_choices
 from policies.critic import Critic, CriticConfig
 from policies.graph import Graph
-from policies.graph_unet import GraphUNet, GraphUNetConfig
 from policies.masking import cross_entropy, masked_log_probs, mean_entropy
-from policies.weight_vector import Weights
-from policies.weights import assign, flatten
+from policies.network import NetworkConfig
+from policies.pyg import make_actor
+from policies.weight_vector import Weights, assign, flatten
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is decided: a graph of N nodes, int16 [N, H] numbers of choices, bool [N, H] live decisions."""
+
+    graph: Graph
+    num_choices: NDArray[np.int16]
+    live: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        for name, array in (("num_choices", self.num_choices), ("live", self.live)):
+            if array.ndim != 2 or len(array) != self.graph.nodes or array.shape != self.live.shape:
+                raise ValueError(
+                    f"{name}: expected shape [{self.graph.nodes}, H], received {list(array.shape)}"
+                )
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """B transitions of one task.
+
+    Attributes:
+        x: float32 [N, F] (one state) or [B, N, F].
+        action: int16 [B, N, H], -1 = unused.
+        reward: float32 [B], unscaled.
+        next_x: as x; looked at only where a row is not done.
+        done: bool [B], the episode ended with this transition.
+        elite: float32 [N, H, C], each choice's share among the best mappings, or None: nothing to imitate.
+    """
+
+    x: NDArray[np.float32]
+    action: NDArray[np.int16]
+    reward: NDArray[np.float32]
+    next_x: NDArray[np.float32]
+    done: NDArray[np.bool_]
+    elite: NDArray[np.float32] | None = None
+
+    def check(self, task: Task, choices: int) -> None:
+        """Raises ValueError where a shape does not fit a task with so many choices, or a reward is not finite."""
+        size = (len(self.action), *task.num_choices.shape)
+        if self.action.shape != size:
+            raise ValueError(f"action: expected shape {list(size)}, received {list(self.action.shape)}")
+        if self.reward.shape != size[:1] or not np.isfinite(self.reward).all():
+            raise ValueError(f"reward: expected {size[0]} finite values, received {self.reward!r}")
+        if self.done.shape != size[:1] or self.done.dtype != np.bool_:
+            raise ValueError(f"done: expected bool [{size[0]}], received {self.done.dtype} {self.done.shape}")
+        if self.elite is not None and self.elite.shape != (*size[1:], choices):
+            raise ValueError(
+                f"elite: expected shape {[*size[1:], choices]}, received {list(self.elite.shape)}"
+            )
+        legal = self.action < np.maximum(task.num_choices, 1)
+        if not legal.all() or self.action.min(initial=0) < -1:
+            raise ValueError("action: expected -1 or a choice below num_choices, received another number")
 
 
 @dataclass(frozen=True)
 class SacConfig:
     """Settings of the learner (from EGRL's Table 2 unless stated)."""
 
-    actor_lr: Annotated[float, Doc("Adam's step sizes")] = 1e-3
-    critic_lr: Annotated[float, Doc("Adam's step sizes")] = 1e-3
-    alpha: Annotated[float, Doc("entropy coefficient")] = 0.05
-    gamma: Annotated[float, Doc("discount rate")] = 0.99
-    tau: Annotated[float, Doc("share of the new weights in a target update")] = 1e-3
-    batch: Annotated[int, Doc("transitions a gradient step")] = 24
-    reward_scale: Annotated[float, Doc("multiplies every reward")] = 5.0
+    actor_lr: Annotated[float, Doc("step size of the actor's Adam")] = 1e-3
+    critic_lr: Annotated[float, Doc("step size of the critics' Adam")] = 1e-3
+    alpha: Annotated[
+        float, Doc("weight of the entropy beside the value: the larger, the less certain the actor")
+    ] = 0.05
+    gamma: Annotated[
+        float, Doc("discount per step of an episode; without effect in episodes of one step")
+    ] = 0.99
+    tau: Annotated[float, Doc("share of the new weights that a step moves the target networks by")] = 1e-3
+    batch: Annotated[int, Doc("transitions per gradient step")] = 24
+    reward_scale: Annotated[float, Doc("factor on every reward before the critics learn it")] = 5.0
     noise_sigma: Annotated[
         float,
         Doc(
-            "action noise N(0, sigma^2) clipped to [-clip, clip] (sigma: own choice after published"
-            " settings of 0.2; clip: Fujimoto et al. 2018)"
+            "standard deviation of the noise on the actions that the critics learn from (own choice,"
+            " after published settings of 0.2)"
         ),
     ] = 0.2
     noise_clip: Annotated[
         float,
-        Doc(
-            "action noise N(0, sigma^2) clipped to [-clip, clip] (sigma: own choice after published"
-            " settings of 0.2; clip: Fujimoto et al. 2018)"
-        ),
+        Doc("largest size of that noise (Fujimoto et al. 2018)"),
     ] = 0.5
     actor_gradient: Annotated[
         Literal["probabilities", "straight-through"],
-        Doc("how the critic's gradient reaches the actor; see the module"),
+        Doc(
+            '"probabilities": the critics judge the actor\'s probabilities; "straight-through": they'
+            " judge a draw, whose gradient is passed on; see the module"
+        ),
     ] = "probabilities"
-    clip_norm: Annotated[float, Doc("largest gradient norm of each network (own choice)")] = 10.0
+    clip_norm: Annotated[float, Doc("norm that the gradient of each network is cut to (own choice)")] = 10.0
     imitation: Annotated[
-        float, Doc("weight of the cross-entropy to the elite (own choice; 0 in the paper)")
+        float,
+        Doc(
+            "weight of the cross-entropy to the best mappings so far in the actor's loss (own choice;"
+            " 0 in the paper)"
+        ),
     ] = 10.0
 
     def __post_init__(self) -> None:
@@ -109,7 +170,7 @@ class Sac:
 
     def __init__(
         self,
-        actor_config: GraphUNetConfig,
+        actor_config: NetworkConfig,
         critic_config: CriticConfig,
         config: SacConfig,
         task: Task,
@@ -125,9 +186,9 @@ class Sac:
         self.config, self.task, self.device = config, task, torch.device(device)
         heads = task.num_choices.shape[1]
         self.choices = int(task.num_choices.max()) if choices is None else choices
-        self.actor = GraphUNet(actor_config, features, heads, self.choices, rng)
+        self.actor = make_actor(actor_config, features, heads, self.choices, rng)
         self.critic = Critic(critic_config, features, heads, self.choices, rng)
-        self.target_actor = GraphUNet(actor_config, features, heads, self.choices)
+        self.target_actor = make_actor(actor_config, features, heads, self.choices)
         self.target_critic = Critic(critic_config, features, heads, self.choices)
         for net in (self.actor, self.critic, self.target_actor, self.target_critic):
             net.to(self.device)
@@ -137,7 +198,9 @@ class Sac:
         self.updates = 0
 
     def update(self, batch: Transitions, rng: np.random.Generator) -> dict[str, float]:
-        """One gradient step of critic and actor, then of the targets; all randomness comes from `rng`.
+        """One gradient step of critic and actor, then of the targets (EGRL, Algorithm 2, lines 23 to 31).
+
+        All randomness comes from `rng`: target, critic and actor draw from it in this order.
 
         Returns the losses and what they are made of. Raises ValueError where shapes do not fit or a reward is not
         finite.
@@ -212,6 +275,7 @@ class Sac:
         """y [B]."""
         config = self.config
         target = self._tensor(batch.reward).float() * config.reward_scale
+        # Only rows that go on need the next state; where all are done, no network is evaluated.
         going = ~batch.done
         if not going.any():
             return target
@@ -222,6 +286,7 @@ class Sac:
                 self.target_actor(next_x, self._graph()), self._tensor(self.task.num_choices)
             )
             drawn = _draw(log_probs, rng, int(going.sum())) * self._tensor(self.task.live).unsqueeze(-1)
+            # The lower of two estimates, since one that errs upwards would be followed (Fujimoto et al. 2018).
             q = self.target_critic(next_x, self._graph(), drawn.flatten(2)).amin(dim=0)
             soft = q + config.alpha * mean_entropy(log_probs, self._tensor(self.task.live))
             target[self._tensor(going)] += config.gamma * soft
@@ -232,6 +297,7 @@ class Sac:
     ) -> tuple[float, float]:
         """One step on the Bellman error. Returns the loss and the mean value."""
         action = self.noisy_one_hot(batch.action, rng)
+        # The critic sees noisy actions, so that it is smooth between one-hots, where the actor asks it for a gradient.
         value = self.critic(self._tensor(batch.x), self._graph(), action)
         loss = (value - target).square().mean(dim=1).sum()
         self._step(self.critic, self.critic_adam, loss)
@@ -251,11 +317,13 @@ class Sac:
         log_probs = masked_log_probs(self.actor(x, self._graph()), self._tensor(self.task.num_choices))
         action = log_probs.exp()
         if self.config.actor_gradient == "straight-through":
+            # Forward a one-hot, backward the gradient of the probabilities: action - action.detach() is 0 in value.
             drawn = _draw(log_probs.detach(), rng, len(batch.action))
             action = drawn + action - action.detach()
         elif x.dim() == 2:
             action = action.unsqueeze(0)
         action = (action * live.unsqueeze(-1)).flatten(2)
+        # Detached weights: the gradient goes through the critic to the action, and leaves the critic as it is.
         frozen = {name: p.detach() for name, p in self.critic.named_parameters()}
         value = torch.func.functional_call(self.critic, frozen, (x, self._graph(), action)).amin(dim=0)
         entropy = mean_entropy(log_probs, live).mean()

@@ -19,7 +19,7 @@ import numpy as np
 
 from egrl.core.method import Context
 from egrl.core.proposals import Proposals, proposals
-from egrl.methods.hybrid.round import TWIN
+from egrl.methods.hybrid.method import TWIN
 from egrl.methods.twin.proposer import Credit, TwinConfig
 from egrl.methods.twin.surrogate import Surrogate
 

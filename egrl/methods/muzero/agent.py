@@ -14,7 +14,7 @@ Both halves of a slice begin with the same networks and know nothing of each oth
 
 Deviations:
 - The best games are revised by the rules (`egrl.methods.revise.reviser`); some slots imitate the best one
-  (`egrl.methods.muzero.shown`).
+  (`Shown`).
 - Rewards and values are relative to a potential (`egrl.methods.muzero.potential`), which makes the penalty of a
   backup local.
 - The discount grows, noise has many strengths, searches are Gumbel MuZero's (`egrl.methods.muzero.config`; `PAPER`
@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from egrl.core.method import Context
@@ -43,17 +44,78 @@ from egrl.methods.muzero.fitting import shapes
 from egrl.methods.muzero.learner import MuZeroLearner
 from egrl.methods.muzero.potential import Potential
 from egrl.methods.muzero.ring import Ring, Window
-from egrl.methods.muzero.shown import Shown
 from egrl.methods.muzero.table import Table
 from egrl.methods.muzero.trainer import Trainer
-from egrl.methods.revise.elites import Elites
-from egrl.methods.revise.games import Finished
+from egrl.methods.revise.elites import Elites, Finished
 from egrl.methods.revise.reviser import NO_SLOT, Reviser
 from hwsim.problem import Mapping16
 from hwsim.stepwise import Game
 from policies.muzero import MuZeroNet
-from policies.weight_vector import Weights
-from policies.weights import assign
+from policies.weight_vector import Weights, assign
+
+
+class Shown:
+    """Slots whose games are shown: the agent sees, searches and learns from them, but plays what it is shown.
+
+    Of B slots of P problems the last ones *demonstrate*: they play the baseline's mapping. Those before *imitate*: they
+    play the agent's own best games again, so that it learns what a revision found, too. Neither is proposed: the agent
+    has not found a demonstration itself, and has proposed its best games already.
+
+    Attributes:
+        demonstrating, imitating: bool [B].
+        led: bool [B], slots whose present game is shown.
+    """
+
+    def __init__(
+        self,
+        problem: NDArray[np.int64],
+        base: NDArray[np.int64],
+        demonstrated: Sequence[Mapping16],
+        demonstrations: int,
+        imitations: int,
+    ) -> None:
+        """`problem` int64 [B] of each slot, `base` the first place of each problem's game; numbers are a problem."""
+        slots, problems = len(problem), len(base) - 1
+        first = slots - (demonstrations * problems if demonstrated else 0)
+        self._problem, self._base = problem, base
+        self.demonstrating = np.arange(slots) >= first
+        # Of the slots that show no demonstration half play themselves, and one of each problem's.
+        start = max(first - imitations * problems, (first + 1) // 2, problems)
+        self.imitating = ~self.demonstrating & (np.arange(slots) >= start)
+        self.led = self.demonstrating.copy()
+        self._mapping: list[Mapping16 | None] = [
+            demonstrated[int(problem[b])] if self.led[b] else None for b in range(slots)
+        ]
+
+    def begin(self, slot: int, elites: Elites) -> None:
+        """A new game begins in a slot."""
+        if self.imitating[slot]:
+            best = elites.games[int(self._problem[slot])]
+            self._mapping[slot] = best[0].mapping if best else None
+            self.led[slot] = bool(best)
+
+    def actions(
+        self, action: NDArray[np.int64], legal: NDArray[np.bool_], place: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The actions [B], those of led slots replaced by what is shown at their places [B] where that is legal."""
+        action = action.copy()
+        for b in np.flatnonzero(self.led).tolist():
+            mapping = self._mapping[b]
+            assert mapping is not None
+            shown = int(mapping.reshape(-1)[place[b] - self._base[self._problem[b]]])
+            if shown >= 0 and legal[b, shown]:
+                action[b] = shown
+        return action
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps: the mappings of slots that imitate."""
+        return {str(b): self._mapping[b] for b in np.flatnonzero(self.imitating & self.led).tolist()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """The inverse of `state`."""
+        for slot, mapping in state.items():
+            self._mapping[int(slot)], self.led[int(slot)] = np.array(mapping, np.int16), True
+
 
 PRIMING = 8
 """Random games of each problem from which the potential begins."""
@@ -98,7 +160,7 @@ class Agent:
         seen, actions = self.table.observe(), games[0].num_actions
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(context.generator("muzero weights").integers(2**62)))
-            self.net = MuZeroNet(config.network, shapes(seen, actions)).to(context.device)
+            self.net = MuZeroNet(config.network, shapes(seen, self.game)).to(context.device)
         self._acting = copy.deepcopy(self.net).requires_grad_(False)
         self.chooser = Chooser(config, self._games, self.table, self._acting, self.potential, context)
         self.learner = MuZeroLearner(config.learner, self.net, advantage=config.ablation == "no-search")
@@ -119,6 +181,11 @@ class Agent:
         self._step, self._window = 0, self.ring.window(config.chunk)
         self._sums = dict.fromkeys(("moves", "back", "concentration"), 0.0)
         self._metrics: dict[str, float] = {}
+
+    @property
+    def game(self) -> Game:
+        """The first problem's game; all are seen alike."""
+        return self._games[0]
 
     @property
     def paused(self) -> bool:

@@ -10,7 +10,7 @@ from typing_extensions import Doc
 
 from egrl.methods.muzero.learner import MuZeroLearnerConfig
 from egrl.methods.revise.reviser import ReviseConfig
-from hwsim.mmap.view.parts import View
+from hwsim.stepwise import View
 from policies.muzero import MuZeroConfig
 
 
@@ -18,9 +18,11 @@ from policies.muzero import MuZeroConfig
 class Discount:
     """How far an agent looks ahead: 1 / (1 - discount) grows from `first` to `last`, evenly in its logarithm."""
 
-    first: Annotated[float, Ge(0), Lt(1), Doc("discounts of a move, less than 1")] = 0.997
-    last: Annotated[float, Ge(0), Lt(1), Doc("discounts of a move, less than 1")] = 0.9995
-    steps: Annotated[int, Ge(1), Le(10**9), Doc("gradient steps over which it grows")] = 30_000
+    first: Annotated[float, Ge(0), Lt(1), Doc("discount per move at the beginning, less than 1")] = 0.997
+    last: Annotated[float, Ge(0), Lt(1), Doc("discount per move at the end, less than 1")] = 0.9995
+    steps: Annotated[
+        int, Ge(1), Le(10**9), Doc("gradient steps over which the discount grows from the first to the last")
+    ] = 30_000
 
     def at(self, step: int) -> float:
         """The discount after that many gradient steps."""
@@ -32,9 +34,16 @@ class Discount:
 class Temperature:
     """How actions are drawn by visits (PUCT only)."""
 
-    initial: Annotated[float, Ge(0), Le(100), Doc("temperatures (Table 6)")] = 1.0
-    final: Annotated[float, Ge(0), Le(100), Doc("temperatures (Table 6)")] = 0.2
-    steps: Annotated[int, Ge(1), Le(10**9), Doc("gradient steps from the one to the other")] = 20_000
+    initial: Annotated[
+        float, Ge(0), Le(100), Doc("temperature at the beginning (Table 6); 0: the most visited action")
+    ] = 1.0
+    final: Annotated[float, Ge(0), Le(100), Doc("temperature at the end (Table 6)")] = 0.2
+    steps: Annotated[
+        int,
+        Ge(1),
+        Le(10**9),
+        Doc("gradient steps over which the temperature falls from the first to the last"),
+    ] = 20_000
 
     def at(self, step: int) -> float:
         """The temperature after that many gradient steps."""
@@ -49,28 +58,31 @@ def _small_view() -> View:
 class PlayConfig:
     """How games are played and learned from."""
 
-    slots: Annotated[int, Ge(1), Le(65536), Doc("games played side by side")] = 32
-    simulations: Annotated[int, Ge(1), Le(100_000), Doc("of a search, one a move")] = 32
+    slots: Annotated[int, Ge(1), Le(65536), Doc("games that are played side by side")] = 32
+    simulations: Annotated[
+        int, Ge(1), Le(100_000), Doc("simulations per search, of which there is one per move")
+    ] = 32
     search: Annotated[
-        Literal["gumbel", "puct"], Doc("Gumbel MuZero, or PUCT with Dirichlet noise and a temperature")
+        Literal["gumbel", "puct"],
+        Doc('"gumbel": Gumbel MuZero; "puct": PUCT with Dirichlet noise and a temperature'),
     ] = "gumbel"
     dynamics: Annotated[
         Literal["learned", "rules"],
         Doc(
-            "the learned model, or the game's own rules with the networks at the leaves (nothing is"
-            " searched anew then: states of remembered moves are not kept)"
+            '"learned": searches use the learned model; "rules": the game\'s own rules, with the'
+            " networks at the leaves (needs reanalyse = 0)"
         ),
     ] = "learned"
     ablation: Annotated[
         Literal["none", "no-learning", "no-search", "no-revision"],
         Doc(
-            '"no-learning" searches by the game\'s rules with nothing learned; "no-search" plays the'
-            ' policy network; "no-revision" and "no-search" revise nothing and imitate nothing'
+            '"no-learning": search by the rules with nothing learned; "no-search": play the policy'
+            ' network; "no-revision": revise and imitate no games ("no-search" does neither, too)'
         ),
     ] = "none"
     discount: Annotated[Discount, Doc("of a move")] = field(default_factory=Discount)
-    chunk: Annotated[int, Ge(1), Le(100_000), Doc("moves in every slot between two times of learning")] = 16
-    updates: Annotated[int, Ge(0), Le(100_000), Doc("gradient steps then")] = 8
+    chunk: Annotated[int, Ge(1), Le(100_000), Doc("moves per slot between two times of learning")] = 16
+    updates: Annotated[int, Ge(0), Le(100_000), Doc("gradient steps each time")] = 8
     reanalyse: Annotated[float, Ge(0), Lt(1), Doc("share of the training data that is searched anew")] = 0.5
     replay: Annotated[
         int, Ge(1), Le(10_000_000), Doc("segments (of `learner.unroll` moves) that are remembered")
@@ -81,9 +93,8 @@ class PlayConfig:
         Ge(0),
         Le(1000),
         Doc(
-            "how often a game goes astray in the last slot (`egrl.methods.muzero.chooser`); in the"
-            " others that are not greedy less often, in even steps. Returns are not counted across"
-            " such moves"
+            "how many times per game, on average, the last slot goes astray (`egrl.methods.muzero.chooser`); the others"
+            " that are not greedy do so less often, in even steps"
         ),
     ] = 0.0
     coherent_scale: Annotated[
@@ -91,8 +102,8 @@ class PlayConfig:
         Ge(0),
         Le(100),
         Doc(
-            "deviation of coherent noise in the last slot (`egrl.methods.muzero.chooser`; Gumbel and"
-            " learned dynamics only); 0: all noise is drawn anew each move"
+            "deviation of noise that lasts a whole game, in the last slot (Gumbel and learned"
+            " dynamics only); 0: all noise is drawn anew each move"
         ),
     ] = 0.0
     restarts: Annotated[
@@ -100,64 +111,71 @@ class PlayConfig:
         Ge(0),
         Le(1),
         Doc(
-            "share of new games, greedy ones aside, that begin with a part of one of the agent's best"
-            " games so far and are played on from there"
+            "share of the new games that begin with a part of one of the agent's best games; greedy"
+            " slots never do"
         ),
     ] = 0.0
-    elites: Annotated[int, Ge(1), Le(10_000), Doc("how many of the best games are kept for that")] = 4
+    elites: Annotated[int, Ge(1), Le(10_000), Doc("best games per problem that are kept for this")] = 4
     demonstrations: Annotated[
         int,
         Ge(0),
         Le(65536),
-        Doc("slots a problem that play the baseline's mapping; they teach, and are never proposed"),
+        Doc(
+            "slots per problem that play the baseline's mapping; the agent learns from them, they are"
+            " never proposed"
+        ),
     ] = 0
     imitations: Annotated[
-        int, Ge(0), Le(65536), Doc("slots a problem that play the best game so far again; they teach")
+        int,
+        Ge(0),
+        Le(65536),
+        Doc("slots per problem that play the best game so far again; the agent learns from them"),
     ] = 4
     revise: Annotated[ReviseConfig, Doc("how the best games are revised (`egrl.methods.revise.reviser`)")] = (
         field(default_factory=ReviseConfig)
     )
     potential_rate: Annotated[
-        float, Gt(0), Le(1), Doc("how much a reward counts in the potential of its place")
+        float,
+        Gt(0),
+        Le(1),
+        Doc("weight of a new reward in the running mean of its place, which the potential is made of"),
     ] = 0.05
     gumbel_scale: Annotated[
         float,
         Ge(0),
         Le(100),
         Doc(
-            "of `egrl.mcts.Gumbel`; the noise is that of the last slot, the others that are not"
-            " greedy have less, in even steps"
+            "size of the Gumbel noise in the last slot; the others that are not greedy have less, in"
+            " even steps"
         ),
     ] = 0.8
     value_scale: Annotated[
         float,
         Ge(0),
         Le(100),
-        Doc(
-            "of `egrl.mcts.Gumbel`; the noise is that of the last slot, the others that are not"
-            " greedy have less, in even steps"
-        ),
+        Doc("scale of values beside logits in Gumbel MuZero's improved policy"),
     ] = 0.02
     maxvisit_init: Annotated[
         float,
         Ge(0),
         Le(1e6),
-        Doc(
-            "of `egrl.mcts.Gumbel`; the noise is that of the last slot, the others that are not"
-            " greedy have less, in even steps"
-        ),
+        Doc("visits that are added to the largest count in that scale"),
     ] = 50.0
     least_span: Annotated[
         float,
         Gt(0),
         Le(1e6),
-        Doc(
-            "of `egrl.mcts.Gumbel`; the noise is that of the last slot, the others that are not"
-            " greedy have less, in even steps"
-        ),
+        Doc("smallest span of values that is stretched to 0 .. 1 in a search"),
     ] = 1e-8
-    noise_fraction: Annotated[float, Ge(0), Le(1), Doc("Dirichlet noise (PUCT)")] = 0.25
-    noise_alpha: Annotated[float, Gt(0), Le(100), Doc("Dirichlet noise (PUCT)")] = 0.3
+    noise_fraction: Annotated[
+        float, Ge(0), Le(1), Doc("share of Dirichlet noise in the prior of the root (PUCT)")
+    ] = 0.25
+    noise_alpha: Annotated[
+        float,
+        Gt(0),
+        Le(100),
+        Doc("concentration of the Dirichlet noise; the smaller, the more uneven (PUCT)"),
+    ] = 0.3
     temperature: Annotated[Temperature, Doc("of actions (PUCT)")] = field(default_factory=Temperature)
     view: Annotated[View, Doc("how much is seen, where the game is an MMapGame")] = field(
         default_factory=_small_view

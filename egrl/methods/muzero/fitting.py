@@ -10,13 +10,11 @@ import numpy as np
 from egrl.core import typed_tables
 from egrl.methods.muzero.config import PlayConfig
 from egrl.methods.muzero.table import Seen
-from hwsim.mmap.view.parts import SCHEMA_VERSION
 from hwsim.problem import Problem
 from hwsim.stepwise import Game, HasGame
 from policies.muzero import MuZeroNet, Shapes
 from policies.store import StoredPolicy, vector_of
-from policies.weight_vector import Weights, weight_format_of
-from policies.weights import flatten
+from policies.weight_vector import Weights, flatten, weight_format_of
 from workloads.errors import InputError
 
 KIND = "muzero"
@@ -31,20 +29,21 @@ SEARCH = (
 )
 """Settings that a policy is kept with, so that it is placed elsewhere as it was trained."""
 
-IMAGE, ROWS, NAMES, PROGRESS = "memory_map", "buffers", "buffer_ids", "progress"
+PROGRESS = "progress"
 
 
-def shapes(seen: Seen, actions: int) -> Shapes:
-    """How the networks read what is seen, arrays [B, …]: an image, rows, names of rows; all else as numbers."""
+def shapes(seen: Seen, game: Game) -> Shapes:
+    """How the networks read what is seen of a game, arrays [B, …]: an image, rows, names; all else as numbers."""
+    called = game.arrays
     flat = {
         name: int(np.prod(array.shape[1:], dtype=np.int64))
         for name, array in seen.items()
-        if name not in (IMAGE, ROWS, NAMES, PROGRESS)
+        if name not in (*called, PROGRESS)
     }
-    height, width = seen[IMAGE].shape[1:] if IMAGE in seen else (0, 0)
-    rows, columns = seen[ROWS].shape[1:] if ROWS in seen else (0, 0)
-    names = seen[NAMES].shape[2] if NAMES in seen else 0
-    return Shapes((height, width), (rows, columns), names, flat, actions)
+    height, width = seen[called.image].shape[1:] if called.image in seen else (0, 0)
+    rows, columns = seen[called.rows].shape[1:] if called.rows in seen else (0, 0)
+    names = seen[called.names].shape[2] if called.names in seen else 0
+    return Shapes((height, width), (rows, columns), names, flat, game.num_actions, called)
 
 
 def game_of(problem: Problem, config: PlayConfig) -> Game:
@@ -54,10 +53,10 @@ def game_of(problem: Problem, config: PlayConfig) -> Game:
     return game.seen_by(config.view)
 
 
-def demands(config: PlayConfig) -> dict[str, Any]:
+def demands(config: PlayConfig, game: Game) -> dict[str, Any]:
     """What the metadata of a policy must say, beside what problems ask for."""
     return {
-        "view_schema": SCHEMA_VERSION,
+        "view_schema": game.view_schema,
         "config": {"network": asdict(config.network), "view": asdict(config.view)},
     }
 
@@ -72,11 +71,11 @@ def check_names(policy: StoredPolicy, problem: Problem, ids: int, where: str) ->
         )
 
 
-def weights_of(policy: StoredPolicy, net: MuZeroNet, config: PlayConfig, where: str) -> Weights:
+def weights_of(policy: StoredPolicy, net: MuZeroNet, config: PlayConfig, game: Game, where: str) -> Weights:
     """The weights float32 [P] of a saved policy. InputError naming `where` where it does not fit the settings."""
     if policy.metadata["kind"] != KIND:
         raise InputError(f"{where}: kind: expected {KIND!r}, found {policy.metadata['kind']!r}")
-    expected = demands(config)
+    expected = demands(config, game)
     schema = policy.metadata.get("view_schema")
     if schema != expected["view_schema"]:
         raise InputError(
@@ -100,9 +99,11 @@ def weights_of(policy: StoredPolicy, net: MuZeroNet, config: PlayConfig, where: 
     return vector_of(policy, weight_format_of(net.named_parameters()), where)
 
 
-def policy_of(net: MuZeroNet, config: PlayConfig, discount: float, metadata: dict[str, Any]) -> StoredPolicy:
+def policy_of(
+    net: MuZeroNet, config: PlayConfig, game: Game, discount: float, metadata: dict[str, Any]
+) -> StoredPolicy:
     """Networks as they are kept, with their settings, those of their search, and other `metadata`."""
     arrays = weight_format_of(net.named_parameters()).arrays(flatten(net))
     search = {name: getattr(config, name) for name in SEARCH}
     search["discount"] = {"first": discount, "last": discount}
-    return StoredPolicy(arrays, {"kind": KIND, **metadata, **demands(config), "search": search})
+    return StoredPolicy(arrays, {"kind": KIND, **metadata, **demands(config, game), "search": search})

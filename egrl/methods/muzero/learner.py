@@ -23,7 +23,7 @@ from typing_extensions import Doc
 
 from egrl.methods.adam import Adam
 from policies.muzero import MuZeroNet, tensors
-from policies.weights import assign, flatten
+from policies.weight_vector import assign, flatten
 
 TRUST = 0.2
 """How far from 1 the ratio to the policy that played counts, without search."""
@@ -34,18 +34,22 @@ METRICS = ("policy_loss", "value_loss", "reward_loss", "policy_entropy", "value_
 class MuZeroLearnerConfig:
     """Settings of the learner."""
 
-    batch: Annotated[int, Ge(1), Le(65536), Doc("segments a gradient step")] = 256
-    unroll: Annotated[int, Ge(1), Le(64), Doc("K, moves that the dynamics are unrolled")] = 5
-    steps: Annotated[int, Ge(1), Le(10_000), Doc("n of n-step returns")] = 20
-    learning_rate: Annotated[float, Gt(0), Le(1), Doc("of Adam")] = 1e-3
-    weight_decay: Annotated[float, Ge(0), Le(1), Doc("of Adam")] = 1e-4
-    value_weight: Annotated[float, Ge(0), Le(100), Doc("of the value's loss")] = 0.5
-    clip: Annotated[float, Gt(0), Le(1e6), Doc("the greatest norm of a gradient")] = 5.0
-    entropy: Annotated[float, Ge(0), Le(10), Doc("bonus, without search only")] = 0.05
+    batch: Annotated[int, Ge(1), Le(65536), Doc("segments per gradient step")] = 256
+    unroll: Annotated[int, Ge(1), Le(64), Doc("moves that the dynamics are unrolled (K)")] = 5
+    steps: Annotated[int, Ge(1), Le(10_000), Doc("moves of a return before the value takes over (n)")] = 20
+    learning_rate: Annotated[float, Gt(0), Le(1), Doc("step size of Adam")] = 1e-3
+    weight_decay: Annotated[float, Ge(0), Le(1), Doc("share of a weight that is added to its gradient")] = (
+        1e-4
+    )
+    value_weight: Annotated[float, Ge(0), Le(100), Doc("weight of the value's loss")] = 0.5
+    clip: Annotated[float, Gt(0), Le(1e6), Doc("norm that a gradient is cut to")] = 5.0
+    entropy: Annotated[float, Ge(0), Le(10), Doc("weight of the policy's entropy, without search only")] = (
+        0.05
+    )
     precision: Annotated[
         Literal["auto", "float32", "bfloat16"],
         Doc(
-            'of the matrix products; sums and weights are float32. "auto" is bfloat16 where the'
+            'number format of matrix products; sums and weights are float32; "auto": bfloat16 if the'
             " device has instructions for it, else float32"
         ),
     ] = "auto"

@@ -22,7 +22,7 @@ from egrl.methods.muzero.agent import Agent
 from egrl.methods.muzero.config import PAPER, PlayConfig
 from egrl.methods.muzero.fitting import check_names, game_of, policy_of, weights_of
 from egrl.methods.muzero.learner import METRICS
-from egrl.methods.revise.games import whole
+from egrl.methods.revise.elites import whole
 from hwsim.capabilities import HasObservation
 from hwsim.problem import Evaluation, Mapping16, Problem
 from hwsim.stepwise import HasGame
@@ -62,7 +62,7 @@ class MuZero(Method):
         """Begin with saved networks."""
         for problem in self._problems:
             policy_fit.check(policy, problem, "--init")
-        weights = weights_of(policy, self._agent.net, self._config, "--init")
+        weights = weights_of(policy, self._agent.net, self._config, self._agent.game, "--init")
         for problem in self._problems:
             check_names(policy, problem, self._config.network.ids, "--init")
         self._agent.begin_with(weights)
@@ -106,7 +106,7 @@ class MuZero(Method):
         """The networks."""
         agent, common = self._agent, policy_fit.common_demands(self._problems)
         metadata = {**common, "seed": self._context.seed, "workload": self._problems[0].about.workload}
-        return policy_of(agent.net, self._config, agent.potential.discount, metadata)
+        return policy_of(agent.net, self._config, agent.game, agent.potential.discount, metadata)
 
     def state_dict(self) -> dict[str, Any]:
         """The agent, and what has been told."""

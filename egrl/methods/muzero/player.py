@@ -18,7 +18,7 @@ from egrl.core.method import Context
 from egrl.methods.muzero.agent import Agent
 from egrl.methods.muzero.config import PlayConfig
 from egrl.methods.muzero.fitting import check_names, game_of, weights_of
-from egrl.methods.revise.games import whole
+from egrl.methods.revise.elites import whole
 from hwsim.problem import Mapping16, Problem
 from hwsim.stepwise import HasGame
 from workloads.errors import InputError
@@ -73,7 +73,7 @@ class MuZeroPlayer:
         check_names(policy, problem, play.network.ids, path)
         context = Context([problem], Archive([problem]), 0, [None])
         agent = Agent([game_of(problem, play)], play, context)
-        agent.begin_with(weights_of(policy, agent.net, play, path))
+        agent.begin_with(weights_of(policy, agent.net, play, agent.game, path))
         while not agent.finished:
             agent.play()
         return whole(agent.finished[0].mapping, problem)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from egrl.core.model_use import ModelUse
 from egrl.mcts.embeddings import map_leaves
-from egrl.methods.revise.games import Finished, order
+from egrl.methods.revise.elites import Finished, order
 from hwsim.problem import Floats
 from hwsim.stepwise import Game
 

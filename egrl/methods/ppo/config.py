@@ -17,9 +17,17 @@ class PpoConfig:
     """Settings of the method."""
 
     rollouts: Annotated[
-        int, Ge(2), Le(10_000), Doc("draws a round (the paper's 20, and the deployed mapping: a generation)")
+        int,
+        Ge(2),
+        Le(10_000),
+        Doc("mappings drawn per round (the paper's 20; with the deployed one they make a generation)"),
     ] = 20
-    passes: Annotated[int, Ge(1), Le(64), Doc("of the policy, each seeing the mapping of the one before")] = 1
+    passes: Annotated[
+        int,
+        Ge(1),
+        Le(64),
+        Doc("passes of the policy per rollout, each of which sees the mapping of the one before"),
+    ] = 1
     begin: Annotated[
         Literal["best", "outset"],
         Doc('what the first pass of a rollout sees: the "best" mapping so far, or the "outset"'),
@@ -28,35 +36,34 @@ class PpoConfig:
         float,
         Ge(0),
         Le(1),
-        Doc("the share of the rollouts that see nothing all the same, as the deployed mapping does"),
+        Doc("share of the rollouts that see no mapping even so, as the deployed one does"),
     ] = 0.1
     outset: Annotated[
         Literal["even", "nothing"],
         Doc(
-            'what rollouts see before anything is known: "nothing", or where choices are stages the'
-            ' "even" split of the nodes in order'
+            'what rollouts see before any result: "nothing", or the "even" split of the nodes in'
+            " order, if choices are stages"
         ),
     ] = "even"
     ordered: Annotated[
-        bool, Doc("whether draws are brought about in order, move by move, where choices are stages")
+        bool, Doc("draw stages along the execution order, move by move, if choices are stages")
     ] = True
     coupling: Annotated[
         float,
         Ge(0),
         Le(1),
-        Doc(
-            "how alike the draws of neighbouring nodes are, where choices are stages: 0 independent, 1 smooth"
-        ),
+        Doc("how alike the draws of neighbouring nodes are, if choices are stages: 0 independent, 1 smooth"),
     ] = 0.0
     draw: Annotated[
         Literal["own", "problem"],
         Doc(
-            '"own", independent decisions that the problem mends; "problem", its `sample` (SAMPLE of'
-            " the solver)"
+            '"own": decisions are drawn independently and the problem repairs them; "problem": the'
+            " problem draws a valid mapping"
         ),
     ] = "own"
     credit: Annotated[
-        Literal["drawn", "ran"], Doc('what the reward counts for: what was "drawn", or what "ran"')
+        Literal["drawn", "ran"],
+        Doc('which mapping gets the reward: the one "drawn", or the repaired one that "ran"'),
     ] = "drawn"
     learner: Annotated[PpoLearnerConfig, Doc("see `egrl.methods.ppo.learner`")] = field(
         default_factory=PpoLearnerConfig

@@ -36,7 +36,7 @@ from egrl.methods.ppo.task import Example, Rollouts, Task
 from hwsim.problem import Mapping16
 from policies.graphsage import GraphSage, GraphSageConfig
 from policies.masking import masked_log_probs, mean_entropy
-from policies.weights import assign, flatten
+from policies.weight_vector import assign, flatten
 
 METRICS = ("policy_loss", "value_loss", "entropy", "clipped", "kl", "imitation_loss")
 CUT = 3.0
@@ -46,17 +46,31 @@ CUT = 3.0
 class PpoLearnerConfig:
     """Settings of the learner."""
 
-    minibatches: Annotated[int, Ge(1), Le(10_000), Doc("of a round's rollouts, an epoch")] = 2
-    epochs: Annotated[int, Ge(0), Le(10_000), Doc("over a round; 0: weights stay as they are")] = 5
-    learning_rate: Annotated[float, Gt(0), Le(1), Doc("of Adam")] = 1e-3
-    clip: Annotated[float, Gt(0), Le(10), Doc("how far a ratio may leave 1")] = 0.2
-    entropy: Annotated[float, Ge(0), Le(100), Doc("weight of the mean entropy of a decision, nats")] = 0.003
-    value_weight: Annotated[float, Ge(0), Le(100), Doc("weight of the value's squared error")] = 0.5
+    minibatches: Annotated[
+        int, Ge(1), Le(10_000), Doc("minibatches per epoch that a round's rollouts are split into")
+    ] = 2
+    epochs: Annotated[
+        int, Ge(0), Le(10_000), Doc("passes over the rollouts of a round; 0: weights stay as they are")
+    ] = 5
+    learning_rate: Annotated[float, Gt(0), Le(1), Doc("step size of Adam")] = 1e-3
+    clip: Annotated[
+        float,
+        Gt(0),
+        Le(10),
+        Doc("how far the ratio of new to old probability may leave 1 before its gradient is cut"),
+    ] = 0.2
+    entropy: Annotated[
+        float,
+        Ge(0),
+        Le(100),
+        Doc("weight of the mean entropy per decision (nats): the larger, the less certain the policy"),
+    ] = 0.003
+    value_weight: Annotated[float, Ge(0), Le(100), Doc("weight of the squared error of the value")] = 0.5
     imitation: Annotated[
         float,
         Ge(0),
         Le(100),
-        Doc("weight of the cross-entropy, a decision, towards the best mappings that are known"),
+        Doc("weight of the cross-entropy per decision to the best mappings so far; 0: none is imitated"),
     ] = 1.0
     greatest_gradient: Annotated[float, Gt(0), Le(1e6), Doc("norm that a gradient is cut to")] = 1.0
 
@@ -102,6 +116,7 @@ class Ppo:
         self, rollouts: Sequence[Rollouts], rng: np.random.Generator, examples: Sequence[Example] = ()
     ) -> dict[str, float]:
         """Epochs of gradient steps on a round and on examples; returns means of `METRICS` over them."""
+        # Advantages are taken once, by the values as they are before the first step: all epochs see the same ones.
         data = [(part, self._advantages(part)) for part in rollouts]
         totals, steps = dict.fromkeys(METRICS, 0.0), 0
         for _ in range(self._config.epochs):
@@ -124,6 +139,8 @@ class Ppo:
         with torch.inference_mode():
             for t, before in enumerate(part.before):
                 out[t] = part.target - self._read(part.problem, before)[1].cpu().numpy()
+        # Rollouts that set out from different mappings are not comparable: each group has a mean and a deviation of its
+        # own, per pass. A group of one is left with 0 and teaches the policy nothing.
         for group in np.unique(part.group):
             own = out[:, part.group == group]
             own = own - own.mean(axis=1, keepdims=True)
@@ -143,9 +160,11 @@ class Ppo:
             for t, before in enumerate(part.before):
                 log_probs, value = self._read(part.problem, before)
                 action = torch.from_numpy(part.action[t].astype(np.int64)).clamp(min=0).to(self._device)
+                # Each decision has a ratio of its own, not the mapping: a product over thousands of decisions would
+                # leave the clipping range at once. Dead decisions have log-probability 0 on both sides, a ratio of 1.
                 new = log_probs.gather(-1, action.unsqueeze(-1)).squeeze(-1).masked_fill(~live, 0.0)
                 change = new - torch.from_numpy(part.log_prob[t]).to(self._device)
-                ratio = change.clamp(-20, 20).exp()
+                ratio = change.clamp(-20, 20).exp()  # exp(20) is far outside the clip, and no overflow
                 advantage = torch.from_numpy(advantages[t]).to(self._device)[:, None, None]
                 clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
                 gain = torch.minimum(ratio * advantage, clipped * advantage) * live
@@ -153,6 +172,7 @@ class Ppo:
                 value_loss = (value - target).square().sum()
                 entropy = mean_entropy(log_probs, live).sum()
                 loss = policy_loss + config.value_weight * value_loss - config.entropy * entropy
+                # Gradients add up over problems and passes, so that one step of Adam serves all of them.
                 (loss / rows).backward()  # type: ignore[no-untyped-call]
                 with torch.no_grad():
                     far = (((ratio - 1).abs() > config.clip) & live).sum() / decisions
@@ -174,6 +194,7 @@ class Ppo:
         live = self._tasks[example.problem].live
         log_probs, _ = self._read(example.problem, example.before[None])
         action = torch.from_numpy(example.action.astype(np.int64)).clamp(min=0).to(self._device)
+        # Divided by what changes, not by all decisions: an example that repeats most of a mapping would teach little.
         taken = log_probs[0].gather(-1, action.unsqueeze(-1)).squeeze(-1)
         decided = int((example.action != example.before).sum())
         loss = -taken.masked_fill(~live, 0.0).sum() / max(1, decided)

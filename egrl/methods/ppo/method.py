@@ -52,16 +52,14 @@ from egrl.methods import policy_fit
 from egrl.methods.ppo.config import PAPER, PpoConfig
 from egrl.methods.ppo.learner import METRICS, Ppo
 from egrl.methods.ppo.rollouts import RolloutDrawer
-from egrl.methods.ppo.round import DRAFTING, Known, Part
 from egrl.methods.ppo.sampling import (
     NOTHING,
     total_heat,
 )
-from egrl.methods.ppo.task import Example, Rollouts, Task
+from egrl.methods.ppo.task import DRAFTING, Example, Known, Part, Rollouts, Task
 from hwsim.problem import Evaluation, Status
 from policies.graph import prepare
-from policies.graphsage_store import graphsage_policy, graphsage_weights
-from policies.store import StoredPolicy
+from policies.store import StoredPolicy, graphsage_policy, graphsage_weights
 
 LEAST = 5
 """Rollouts that a problem gets in a round, where there are several."""

@@ -15,10 +15,9 @@ from egrl.methods.ppo.task import Task
 from hwsim.problem import Mapping16, Problem
 from policies.graph import prepare
 from policies.graphsage import GraphSage, GraphSageConfig
-from policies.graphsage_store import graphsage_weights
 from policies.masking import masked_log_probs
-from policies.store import StoredPolicy
-from policies.weights import assign
+from policies.store import StoredPolicy, graphsage_weights
+from policies.weight_vector import assign
 from workloads.errors import InputError
 
 

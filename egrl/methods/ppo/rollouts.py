@@ -12,7 +12,6 @@ from egrl.core.keys import SAMPLE
 from egrl.core.method import Context
 from egrl.methods.ppo.config import PpoConfig
 from egrl.methods.ppo.learner import Ppo
-from egrl.methods.ppo.round import DRAFTING, EXPLORING, IMPROVING, OPENING, Known, Part
 from egrl.methods.ppo.sampling import (
     NOTHING,
     carry_out,
@@ -23,6 +22,7 @@ from egrl.methods.ppo.sampling import (
     outset,
     soften,
 )
+from egrl.methods.ppo.task import DRAFTING, EXPLORING, IMPROVING, OPENING, Known, Part
 from hwsim.mappings import sample
 from hwsim.problem import Mapping16, Problem
 

@@ -25,8 +25,7 @@ from typing_extensions import Doc
 from egrl.core.method import Context, Method
 from egrl.core.proposals import START, Proposals, proposals
 from egrl.core.registry import MethodDefinition
-from egrl.methods.revise.elites import Elites
-from egrl.methods.revise.games import Finished, order, whole
+from egrl.methods.revise.elites import Elites, Finished, order, whole
 from egrl.methods.revise.reviser import NO_SLOT, ReviseConfig, Reviser
 from hwsim.problem import Evaluation, Mapping16, Problem
 from hwsim.stepwise import HasGame, HasGreedy, RevisableGame
@@ -49,24 +48,23 @@ class ReviseMethodConfig:
     start: Annotated[
         Literal["greedy", "heuristic", "nothing"],
         Doc(
-            'the first game: that of "greedy" play, that of the "heuristic", or "nothing": the last choice of every'
-            " decision (of the MMapGame: to keep all). A start mapping of the run (`--start`) that returns more is"
-            " taken instead"
+            'the first game: "greedy" play, the "heuristic", or "nothing" (the last choice of every'
+            " decision); a start mapping of the run that returns more takes its place"
         ),
     ] = "greedy"
     moves: Annotated[
         int,
         Ge(1),
         Le(10**9),
-        Doc("played again between two evaluations, at least ten games; some 600,000 a second"),
+        Doc("moves played between two evaluations, at least ten games; about 600,000 per second"),
     ] = PART
     round: Annotated[
         float,
         Gt(0),
         Le(1e6),
         Doc(
-            "games begun in a round, for each decision; in the first one `first` of it, then twice as many"
-            " each time"
+            "games per decision that a round of annealing begins; the first round has a share of it,"
+            " each further one twice as many"
         ),
     ] = 32.0
     first: Annotated[float, Gt(0), Le(1), Doc("share of `round` that the first round has")] = 1 / 512

@@ -22,8 +22,7 @@ from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
 from egrl.core.method import Context
-from egrl.methods.revise.elites import Elites
-from egrl.methods.revise.games import Finished, order
+from egrl.methods.revise.elites import Elites, Finished, order
 from hwsim.problem import Mapping16
 from hwsim.stepwise import Game, RevisableGame, Revised
 
@@ -39,15 +38,15 @@ class ReviseConfig:
     """How much is revised, and how."""
 
     moves: Annotated[
-        float, Ge(0), Le(1e6), Doc("played again for each move that is planned; 0: nothing is revised")
+        float, Ge(0), Le(1e6), Doc("moves played in revisions per planned move; 0: nothing is revised")
     ] = 1000.0
     round: Annotated[
         float,
         Gt(0),
         Le(1e6),
         Doc(
-            "games begun in a round, for each decision; in the first one `first` of it, then twice as"
-            " many each time"
+            "games per decision that a round of annealing begins; the first round has a share of it,"
+            " each further one twice as many"
         ),
     ] = 32.0
     first: Annotated[float, Gt(0), Le(1), Doc("share of `round` that the first round has")] = 1 / 16
@@ -57,7 +56,7 @@ class ReviseConfig:
         Le(1e6),
         Doc(
             "first temperature of every second round, in returns of the average decision; the others"
-            " have `COOL` of it"
+            " have a fifth of it"
         ),
     ] = 0.5
     fresh: Annotated[

@@ -49,18 +49,25 @@ HOT = (2e-3, 5e-3, 1e-3)
 class TwinConfig:
     """Settings of the twin."""
 
-    batch: Annotated[int, Ge(3), Doc("mappings a batch")] = 8
+    batch: Annotated[int, Ge(3), Doc("mappings per batch")] = 8
     first: Annotated[
         int,
         Ge(0),
-        Doc("mappings measured first, at least: the rules, what the nominal model likes, changes of those"),
+        Doc(
+            "mappings measured first, at least: the problem's rules, what the nominal model prefers,"
+            " changes of those"
+        ),
     ] = 20
-    steps: Annotated[int, Ge(1), Doc("steps of a local search on a model")] = 6000
-    candidates: Annotated[int, Ge(1), Doc("changes of the best mappings that a batch chooses from")] = 1500
-    most: Annotated[int, Ge(16), Doc("measurements that the inference looks at; of more, a choice")] = 400
-    reach: Annotated[float, Gt(0), Doc("mean rank of the measured mapping that a local search begins at")] = (
-        2.0
-    )
+    steps: Annotated[int, Ge(1), Doc("steps of each local search on a model")] = 6000
+    candidates: Annotated[int, Ge(1), Doc("changes of the best mappings from which a batch is chosen")] = 1500
+    most: Annotated[
+        int,
+        Ge(16),
+        Doc("measurements that the inference uses; of more, the best half and an even choice of the others"),
+    ] = 400
+    reach: Annotated[
+        float, Gt(0), Doc("mean rank of the measured mapping that a local search begins with")
+    ] = 2.0
 
 
 @dataclass

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from analysis.means import geometric_mean
-from egrl.core import atomic
+from egrl.core import atomic, typed_tables
 from egrl.core.budget import GENERATION
+from egrl.methods import find_method
 from egrl.problems import find_problem
 from egrl.runs import folder as run_folder
 from egrl.runs.policies import Step
@@ -48,7 +49,10 @@ def choose(
         if options.budget.generations is None or generation <= options.budget.generations
     )
     judged_on = list(unseen or training)
-    policies = transfer.load(steps)
+    own: Any = typed_tables.build(
+        find_method(options.method).config, method_settings_of(options), "--set method"
+    )
+    policies = transfer.load(steps, [text for _, text, _ in typed_tables.code_settings(own)])
     found = {
         problem.about.workload: transfer.place(policies, problem).speedup
         for problem in dict.fromkeys([*training, *judged_on])
@@ -119,5 +123,7 @@ def _rows(
 def _goes_on(options: PretrainOptions) -> dict[str, Any]:
     """The method that goes on from the policies, and its settings."""
     if options.method in GOES_ON:
-        return {"method": GOES_ON[options.method], "settings": {}}
+        # The policies fit a method with the same network only.
+        network = {key: v for key, v in options.method_settings.items() if key.split(".")[0] == "network"}
+        return {"method": GOES_ON[options.method], "settings": network}
     return {"method": options.method, "settings": method_settings_of(options)}

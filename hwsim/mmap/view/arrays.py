@@ -15,7 +15,8 @@ from hwsim.mmap.observation import SECONDS_SCALE, SIZE_SCALE, STEPS_SCALE
 from hwsim.mmap.rules.state import GameState
 from hwsim.mmap.savings import instruction_s
 from hwsim.mmap.tables import Tables
-from hwsim.mmap.view.parts import LIMIT, View
+from hwsim.mmap.view.parts import LIMIT
+from hwsim.stepwise import View
 
 _NS = 1e9
 

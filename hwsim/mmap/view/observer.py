@@ -24,7 +24,8 @@ from hwsim.mmap.tables import Tables
 from hwsim.mmap.view.arrays import Arrays, Fixed, build_fixed
 from hwsim.mmap.view.decisions import fill_actions, fill_buffers, fill_game
 from hwsim.mmap.view.memory import fill_held, fill_memory, fill_offsets, fill_supply
-from hwsim.mmap.view.parts import Part, View, parts
+from hwsim.mmap.view.parts import Part, parts
+from hwsim.stepwise import View
 
 _NONE_IS_MINUS_ONE = ("buffer_ids", "supply", "offsets")
 

@@ -1,4 +1,4 @@
-"""What an agent sees of a game: the settings, and the shape and range of each part.
+"""What an agent sees of a game: the shape and range of each part (the settings: `hwsim.stepwise.View`).
 
 Source: MMapGame paper, section 4.3.1 and table 1.
 
@@ -12,14 +12,13 @@ a NoCopy at their next use, and what of that each action would write over.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
-from typing_extensions import Doc
 
-from workloads.errors import InputError
+from hwsim.stepwise import Arrays, View
 
 SCHEMA_VERSION = 1
 """Of what is seen: another one wherever a column, a scale or an order means something else than before."""
@@ -85,39 +84,7 @@ LOSS, GLOBAL = LossColumns(*range(len(LOSS_FEATURES))), GlobalColumns(*range(len
 """Numbers of the columns, by name."""
 
 
-@dataclass(frozen=True)
-class View:
-    """How much an agent sees."""
-
-    next_buffers: Annotated[int, Doc("k, decisions after b_t")] = 5
-    same_tensor: Annotated[int, Doc("l, later decisions on the same tensor")] = 5
-    map_cells: Annotated[int, Doc("rows and columns of the memory map")] = 128
-    map_steps: Annotated[int, Doc("steps that the map covers, a multiple of `map_cells`")] = 256
-    profile_cells: Annotated[int | None, Doc("cells of the memory profile; None = one a granule")] = 512
-    supply_steps: Annotated[int, Doc("steps that the supply profile covers")] = 128
-    offsets: Annotated[
-        int | None,
-        Doc("how many of the buffers before b_t the offsets are told of; None = all N, by their index"),
-    ] = 128
-    held: Annotated[
-        int, Doc("steps back to which tensors that are held are looked for; 0 = they are not shown")
-    ] = 0
-
-    def __post_init__(self) -> None:
-        """Raises InputError where a number is out of range."""
-        for each in fields(self):
-            value = getattr(self, each.name)
-            least = 0 if each.name in ("next_buffers", "same_tensor", "held") else 1
-            most = 2**24 if each.name == "profile_cells" else 2**16
-            unlimited = value is None and each.name in ("profile_cells", "offsets")
-            if not unlimited and (type(value) is not int or not least <= value <= most):
-                raise InputError(
-                    f"{each.name}: expected a whole number from {least} to {most}, found {value!r}"
-                )
-        if self.map_steps % self.map_cells:
-            raise InputError(
-                f"map_steps: expected a multiple of map_cells ({self.map_cells}), found {self.map_steps}"
-            )
+ARRAYS = Arrays(image="memory_map", rows="buffers", names="buffer_ids")
 
 
 @dataclass(frozen=True)

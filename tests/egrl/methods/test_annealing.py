@@ -11,10 +11,10 @@ from egrl.core import typed_tables
 from egrl.core.archive import Archive
 from egrl.core.method import Context
 from egrl.methods import find_method
-from egrl.methods.hybrid.parts import Parts, found_population
+from egrl.methods.hybrid.method import Parts, found_population
 from hwsim.mappings import sample_uniformly
 from hwsim.problem import Evaluation, Status
-from policies.graph_unet import GraphUNetConfig
+from policies.network import NetworkConfig
 from population.config import EvolutionConfig
 from population.moves import Moves
 from subjects import PROBLEMS
@@ -93,7 +93,7 @@ def test_every_chain_takes_its_turn_however_many_there_are():
 def test_it_draws_from_the_moves_of_the_population_which_know_sizes():
     problem = PROBLEMS["nnpi"]()
     context = Context([problem], Archive([problem]), 0, [None], None, 1)
-    parts = Parts(GraphUNetConfig(), EvolutionConfig(boltzmann_fraction=1.0), None)
+    parts = Parts(NetworkConfig(), EvolutionConfig(boltzmann_fraction=1.0), None)
     population = found_population(context, parts, parts.evolution, np.random.default_rng(0), None)
     here = sample_uniformly(problem, np.zeros(1, np.uint64))[0]
     of_annealing, of_population = annealing(problem)._moves, population.decisions.moves

@@ -114,10 +114,12 @@ def test_a_smaller_budget_is_refused_on_resume(run, capsys):
     refuse(capsys, ["run", "--resume", str(run), "--seconds", "9"], "larger budget")
     refuse(
         capsys,
-        ["run", "--resume", str(run), "--seed", "0", "--set", "a.b=1"],
+        ["run", "--resume", str(run), "--seed", "0", "--preset", "paper"],
         "no other flags",
-        "found --set, --seed",
+        "found --preset, --seed",
     )
+    settings = ["--set", "method.t0=0.1"]
+    refuse(capsys, ["run", "--resume", str(run), "--gens", "5", *settings], "expected none with --resume")
 
 
 def test_a_run_of_another_version_is_refused(run, capsys):

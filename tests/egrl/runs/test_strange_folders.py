@@ -14,6 +14,7 @@ from plugged import run_all
 from egrl.core.stopping import Interrupted
 from egrl.runs.config import RunOptions
 from egrl.runs.resume import code_flags, nothing_left
+from policies.store import load_policy, save_policy
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +51,76 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
         config = tomllib.loads((copy / "config.toml").read_text(encoding="utf-8"))
         config["run"] |= dict.fromkeys(kinds, "evil:X")
         (copy / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
+    copy = shutil.copytree(folder / "plain", folder / "network")
+    config = tomllib.loads((copy / "config.toml").read_text(encoding="utf-8"))
+    config["method"]["network"]["name"] = "evil:X"
+    (copy / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
+    for path in (copy / "policies").iterdir():
+        policy = load_policy(path)
+        named = {**policy.metadata["config"], "name": "evil:X"}
+        save_policy(path, policy.weights, {**policy.metadata, "config": named})
     return folder
 
 
-@pytest.mark.slow
+def test_no_network_in_a_folder_is_imported_unless_the_user_names_it(strange):
+    named = ["--set", "method.network.name=evil:X"]
+    policy = str(next((strange / "network" / "policies").iterdir()))
+    cases = [
+        (
+            ["run", "--resume", "network", "--gens", "2"],
+            "config.toml: expected --set method.network.name=evil:X",
+        ),
+        (
+            ["run", "--resume", "plain", "--gens", "2", *named],
+            "--set method.network.name=evil:X: expected none",
+        ),
+        (
+            ["run", "--resume", "network", "--gens", "2", *named, "--set", "method.sigma=0.1"],
+            "--set method.sigma=0.1: expected nothing but method.network.name=evil:X",
+        ),
+        (
+            ["run", "--config", "network/config.toml", "--out", "x"],
+            "expected --set method.network.name=evil:X",
+        ),
+        (
+            ["transfer", "network", "--workload", "vgg16"],
+            "expected --set method.network=evil:X, which was not",
+        ),
+        (
+            ["transfer", "network", "--workload", "vgg16", "--finetune", "21"],
+            "network: expected --set method.network.name=evil:X",
+        ),
+        (
+            [
+                "run",
+                "--workload",
+                "alexnet",
+                "--method",
+                "es",
+                "--init",
+                policy,
+            ],
+            "--init: network.name: expected 'graph_unet' as it is set here, found 'evil:X'",
+        ),
+    ]
+    told = run_all([argv for argv, _ in cases], strange)
+    for (argv, words), (code, out, err, _) in zip(cases, told, strict=True):
+        assert (code, out) == (2, ""), (argv, err)
+        assert err.count("\n") == 1, argv
+        assert words in err, (argv, err)
+    assert not (strange / "harm").exists()
+    again = shlex.split(told[0][2].strip().rpartition(": ")[2])[1:]
+    assert again == ["run", "--resume", "network", *named]
+    for argv in (
+        [*again, "--gens", "2"],
+        ["transfer", "network", "--workload", "vgg16", "--set", "method.network=evil:X"],
+    ):
+        ((code, _, err, _),) = run_all([argv], strange)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert "expected X in" in err, err  # the user named it: it was imported, and has no X
+        (strange / "harm").unlink()
+
+
 def test_no_folder_makes_code_run_that_the_user_did_not_name(strange):
     both = "config.toml: expected --method evil:X --problem evil:X, which was not given: "
     problem = (

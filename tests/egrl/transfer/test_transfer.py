@@ -23,7 +23,7 @@ from hwsim.nnpi.problem import NnpiProblem
 from policies.graph import prepare
 from policies.graph_unet import GraphUNet
 from policies.store import actor_of, actor_policy, config_of, load_policy, save_policy
-from policies.weights import flatten
+from policies.weight_vector import flatten
 from workloads.load import load
 
 TINY = ["--set", "method.network.width=8", "--set", "method.network.depth=2"]

@@ -15,7 +15,7 @@ import hwsim.mmap.gym
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm
 from hwsim.mmap.gym import MmapEnv
 from hwsim.mmap.problem import MmapConfig, MmapProblem
-from hwsim.mmap.view.parts import View
+from hwsim.stepwise import View
 from workloads.errors import InputError
 from workloads.load_program import load_program
 from workloads.programs.json_file import to_json

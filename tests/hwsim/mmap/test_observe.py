@@ -15,7 +15,8 @@ from hwsim.mmap.game import MmapGame
 from hwsim.mmap.problem import MmapProblem
 from hwsim.mmap.rules.state import GameState
 from hwsim.mmap.tables import build_tables
-from hwsim.mmap.view.parts import BUFFER_FEATURES, View
+from hwsim.mmap.view.parts import BUFFER_FEATURES
+from hwsim.stepwise import View
 from workloads.errors import InputError
 from workloads.load_program import load_program
 

@@ -13,7 +13,6 @@ from egrl.core.archive import Archive
 from egrl.core.method import Context
 from egrl.methods import find_method
 from egrl.methods.graph_search import choose
-from egrl.methods.graph_search.completion import Uniform
 from egrl.methods.graph_search.decisions import Decisions
 from egrl.methods.graph_search.descent import GraphSearch
 from egrl.methods.graph_search.learned import (
@@ -21,6 +20,7 @@ from egrl.methods.graph_search.learned import (
     LearnedConfig,
     LearnedDecisions,
     LearnedRules,
+    Uniform,
     completions,
     softmax,
 )

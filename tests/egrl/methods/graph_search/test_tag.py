@@ -18,7 +18,7 @@ from egrl.core import typed_tables
 from egrl.core.archive import Archive
 from egrl.core.method import Context
 from egrl.methods import find_method
-from egrl.methods.graph_search import choose, threshold_ascent
+from egrl.methods.graph_search import choose
 from egrl.methods.graph_search.decisions import Decisions
 from egrl.methods.graph_search.descent import GraphSearch
 from egrl.methods.graph_search.search_graph import SearchGraph
@@ -157,12 +157,10 @@ def test_every_vertex_counts_what_was_measured_below_it_once(seed, keep, paralle
 
 
 def test_the_index_is_that_of_section_3_1():
-    alpha = threshold_ascent.alpha(10, 3, 0.1)
+    alpha = choose.alpha(10, 3, 0.1)
     assert alpha == pytest.approx(math.log(600))
-    assert threshold_ascent.index(4, 8, alpha) == pytest.approx(
-        (4 + alpha + math.sqrt(2 * 4 * alpha + alpha**2)) / 8
-    )
-    assert threshold_ascent.index(0, 0, alpha) == math.inf
+    assert choose.index(4, 8, alpha) == pytest.approx((4 + alpha + math.sqrt(2 * 4 * alpha + alpha**2)) / 8)
+    assert choose.index(0, 0, alpha) == math.inf
 
 
 def test_the_bandit_prefers_the_arm_that_holds_the_best_rewards_to_one_better_on_average():

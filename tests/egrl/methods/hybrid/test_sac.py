@@ -9,11 +9,10 @@ import pytest
 import torch
 from policies_toys import CHOICES, FEATURES, HEADS, SMALL, chain, states
 
-from egrl.methods.hybrid.sac import Sac, SacConfig
-from egrl.methods.hybrid.transitions import Task, Transitions
+from egrl.methods.hybrid.sac import Sac, SacConfig, Task, Transitions
 from policies.critic import CriticConfig
 from policies.masking import cross_entropy, mean_entropy
-from policies.weights import flatten
+from policies.weight_vector import flatten
 
 NODES, BATCH = 9, 6
 COUNTS = np.array([[3, 2]] * NODES, dtype=np.int16)

@@ -56,7 +56,7 @@ def test_a_search_is_told_the_same_by_kernels_and_by_the_networks_themselves():
     config = MuZeroConfig(width=8, hidden=8, bins=11, support=4.0)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        net = MuZeroNet(config, shapes(seen, 4))
+        net = MuZeroNet(config, shapes(seen, game))
         with torch.no_grad():
             net.heads.weight.mul_(100)
     fast, plain = LearnedModel(net, potential), LearnedModel(net, potential)

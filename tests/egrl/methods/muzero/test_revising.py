@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from players import agent, games, settings
 
-from egrl.methods.muzero.shown import Shown
+from egrl.methods.muzero.agent import Shown
 from egrl.methods.revise.reviser import NO_SLOT
 from subjects import PROBLEMS
 

@@ -17,7 +17,6 @@ from egrl.methods import find_method
 from egrl.methods.ppo.config import PpoConfig
 from egrl.methods.ppo.learner import Rollouts
 from egrl.methods.ppo.method import PpoMethod
-from egrl.methods.ppo.round import DRAFTING, EXPLORING, IMPROVING, OPENING
 from egrl.methods.ppo.sampling import (
     carry_out,
     change_one_decision,
@@ -28,6 +27,7 @@ from egrl.methods.ppo.sampling import (
     open_stage,
     outset,
 )
+from egrl.methods.ppo.task import DRAFTING, EXPLORING, IMPROVING, OPENING
 from hwsim.mappings import sample_uniformly
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package

@@ -8,8 +8,7 @@ import numpy as np
 
 from egrl.core.archive import Archive
 from egrl.core.method import Context
-from egrl.methods.revise.elites import Elites
-from egrl.methods.revise.games import Finished
+from egrl.methods.revise.elites import Elites, Finished
 from egrl.methods.revise.reviser import COOL, NO_SLOT, ReviseConfig, Reviser
 from hwsim.problem import Mapping16
 from hwsim.stepwise import RevisableGame, Revised
