@@ -11,6 +11,9 @@ TORCH_INDEX ?=
 ARGS ?= --workload bert --gens 200
 JOBS ?= 2
 
+# Where this is set, every process of the tests would compile every file anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The site is built by MkDocs 1, whose theme announces MkDocs 2.
 export NO_MKDOCS_2_WARNING := 1
 
@@ -22,7 +25,7 @@ run: $(RUNS)
 # Which tests each runs: the markers in pyproject.toml. `quick` is for every change, `test` is the gate, a release runs `test-all`.
 PYTEST := $(BIN)/python -m pytest --quiet -n $(JOBS) --dist loadgroup
 quick: $(STAMP) check
-	$(PYTEST) -m "not slow and not exhaustive"
+	$(PYTEST) -m "not slow and not exhaustive" --hypothesis-profile=quick
 
 test: $(STAMP) check
 	$(PYTEST)

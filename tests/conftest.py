@@ -11,6 +11,7 @@ from egrl.runs import progress
 
 # A loaded machine must not fail a property: no deadlines, no complaints about slow draws.
 settings.register_profile("egrl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("egrl"), max_examples=25)
 settings.load_profile("egrl")
 
 # Nor change what is said: nothing is announced as slow (test_progress.py sets its own limit).

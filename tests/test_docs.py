@@ -187,6 +187,7 @@ def test_every_command_of_readme_and_guides_runs_in_its_order(story):
     assert (story.folder / "curves.png").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_the_table_of_a_run_folder_names_what_a_run_leaves(story):
     run = story.folder / "runs" / "bert-egrl-s0-1"
     left = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
@@ -270,6 +271,7 @@ def test_every_flag_that_a_page_names_exists(text):
     assert named - flags - OTHERS_FLAGS == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [README, SEARCHING], ids=["README", "searching"])
 def test_what_a_run_prints_is_shown(story, text):
     run = story.folder / "runs" / "bert-egrl-s0-1"

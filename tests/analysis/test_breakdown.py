@@ -116,6 +116,7 @@ def test_causes_differ_by_hatch_or_by_luminance():
     assert len(looks) == len(set(looks)) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [2, 3, 8])
 def test_no_words_leave_the_figure_or_their_part_of_a_bar(levels):
     figure = drawn(memories=tuple(f"m{k}" for k in range(levels)), ops=90)
@@ -133,6 +134,7 @@ def test_no_words_leave_the_figure_or_their_part_of_a_bar(levels):
             assert any(bar.x0 <= box.x0 and box.x1 <= bar.x1 and bar.y0 <= box.y0 <= bar.y1 for bar in bars)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
 def test_names_in_letters_that_the_font_lacks_are_drawn_without_a_warning(ending: str, tmp_path: Path):
     names = [f"卷积 {i} $x_{{" for i in range(40)]
@@ -141,6 +143,7 @@ def test_names_in_letters_that_the_font_lacks_are_drawn_without_a_warning(ending
     assert (tmp_path / f"f{ending}").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_equal_figures_are_equal_files(tmp_path: Path):
     for name in ("a.svg", "b.svg"):
         save(drawn(), tmp_path / name)

@@ -73,6 +73,7 @@ def test_cells_say_their_shares_and_rows_how_much_they_had():
     assert figure.get_suptitle() == "net on chip"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memories", [2, 3, 8])
 @pytest.mark.parametrize("heads", [1, 2, 3])
 def test_labels_stay_inside_and_beside_the_panels(memories, heads):

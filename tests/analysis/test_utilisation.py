@@ -103,6 +103,7 @@ def test_shares_are_readable_from_tiny_to_full():
     assert {value: share(value) for value in shown} == shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("levels", "mappings"), [(2, 1), (3, 2), (8, 2)])
 def test_no_text_overlaps_the_legend_and_the_note_is_there(levels, mappings):
     figure = drawn(levels, 3, mappings=mappings)
@@ -115,6 +116,7 @@ def test_no_text_overlaps_the_legend_and_the_note_is_there(levels, mappings):
     assert legend.get_title().get_window_extent().x0 >= 0
 
 
+@pytest.mark.slow
 def test_equal_figures_are_equal_files(tmp_path: Path):
     for name in ("a.svg", "b.svg"):
         save(drawn(3, 2), tmp_path / name)

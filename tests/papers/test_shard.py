@@ -78,6 +78,7 @@ def test_the_winners_scores_are_the_published_ones():
     assert all(min(entry.teams) >= entry.best for entry in RESULTS.values())
 
 
+@pytest.mark.slow
 def test_every_run_has_a_valid_answer_and_exact_proves_its_own(results):
     assert list(results["instances"]) == ["G", "other"]
     for entry in results["instances"].values():
@@ -95,6 +96,7 @@ def test_every_run_has_a_valid_answer_and_exact_proves_its_own(results):
         assert known[-1] == exact[0]["cost"]
 
 
+@pytest.mark.slow
 def test_the_report_says_all_of_it(made, results):
     text = (made[0] / "report.md").read_text()
     assert text == report(results)
@@ -107,6 +109,7 @@ def test_the_report_says_all_of_it(made, results):
     assert "| 1st of the contest | 1.000 |" in text
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_not_run_again(made, monkeypatch):
     out, plan = made
     monkeypatch.setattr(shard_run, "search", lambda run: pytest.fail("it runs again"))
@@ -126,6 +129,7 @@ def test_a_method_that_does_not_serve_is_told_with_its_reason(results):
     assert "| `annealing` | it does not serve every instance | - | - |" in text
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_not_valid_scores_nothing(results):
     changed = json.loads(json.dumps(results))
     for run in changed["instances"]["G"]["methods"]["annealing"]["runs"]:

@@ -19,6 +19,7 @@ def with_op(workload: Workload, i: int, **changes: object) -> Workload:
     return replace(workload, ops=tuple(ops))
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_every_generated_workload_is_sound(any_workload, data):
     workload = data.draw(any_workload)

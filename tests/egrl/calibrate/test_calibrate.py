@@ -116,6 +116,7 @@ def test_a_stack_is_its_networks_with_the_board_in_common(networks):
     assert (places[:5] @ places[5:].T == 0).all()
 
 
+@pytest.mark.slow
 def test_a_joint_fit_finds_the_board_and_its_intervals_hold_the_truth(networks):
     found = fit.fit_of(networks, None)
     assert found.posterior.effects == found.stack.nominal - {"moves"}

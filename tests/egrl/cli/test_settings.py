@@ -86,4 +86,4 @@ def test_what_has_no_settings_says_so(capsys):
 def test_settings_of_a_base_have_their_meanings():
     found = {each.key: each.meaning for each in known(KINDS["tag"][1](), "method")}
     assert found["method.elites"] == "best plans that completions learn from (K)"
-    assert found["method.s"].startswith("how many of the best rewards")
+    assert found["method.s"].startswith("best rewards of a vertex")

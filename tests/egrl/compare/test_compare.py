@@ -191,6 +191,7 @@ def stamps(out: Path) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in out.rglob("summary.json")}
 
 
+@pytest.mark.slow
 def test_every_run_is_an_ordinary_run_and_the_table_says_what_they_reached(finished, tmp_path):
     document = json.loads((finished / "comparison.json").read_text())
     assert (document["kind"], document["version"], document["start"]) == ("comparison", 1, "compiler")
@@ -217,6 +218,7 @@ def test_every_run_is_an_ordinary_run_and_the_table_says_what_they_reached(finis
     assert metrics(alone) == metrics(finished / "alexnet" / "annealing-s1")
 
 
+@pytest.mark.slow
 def test_finished_runs_are_not_run_again(copied, capsys):
     before, text = stamps(copied), (copied / "comparison.md").read_text()
     (copied / "comparison.md").unlink()
@@ -244,6 +246,7 @@ def test_runs_may_be_given_the_same_seconds_and_go_on_with_more(tmp_path, capsys
     refuse(capsys, argv(0.5), "run.seconds", "--seconds 0.5", "0.9")
 
 
+@pytest.mark.slow
 def test_json_is_one_document_on_stdout(copied, capsys):
     assert main(arguments(copied, "--json")) == 0
     assert json.loads(capsys.readouterr().out) == json.loads((copied / "comparison.json").read_text())

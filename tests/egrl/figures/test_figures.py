@@ -44,6 +44,7 @@ def without_best(run: Path, copy: Path) -> Path:
     return copy
 
 
+@pytest.mark.slow
 def test_a_shift_sums_runs_and_counts_every_live_tensor(runs, tmp_path, capsys):
     document, remarks = drawn(capsys, tmp_path / "s.svg", "shift", runs["cold0"], runs["cold1"])
     assert remarks == []
@@ -59,6 +60,7 @@ def test_a_shift_sums_runs_and_counts_every_live_tensor(runs, tmp_path, capsys):
     assert "the best mappings of 2 runs" in (tmp_path / "s.svg").read_text()
 
 
+@pytest.mark.slow
 def test_a_shift_of_runs_that_are_no_repetitions_says_so(runs, tmp_path, capsys):
     _, remarks = drawn(capsys, tmp_path / "s.svg", "shift", runs["cold0"], runs["warm"], runs["warm"])
     assert "named twice" in remarks[0]

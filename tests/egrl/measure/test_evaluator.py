@@ -99,6 +99,7 @@ def test_a_function_measures_as_a_command_does(tmp_path):
     assert result.summary["evaluator"]["command"].startswith("python:")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ea", "annealing"])
 def test_the_number_of_boards_changes_nothing(tmp_path, method):
     for workers in (1, 3):

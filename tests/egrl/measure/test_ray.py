@@ -127,6 +127,7 @@ def test_what_a_node_cannot_measure_and_what_always_kills_end_in_one_line(proble
         where.close()
 
 
+@pytest.mark.slow
 def test_another_version_of_egrl_on_a_node_ends_in_one_line(problem, on_cluster, monkeypatch):
     monkeypatch.setattr(ray_executor, "VERSION", "99.0")
     where = on_cluster(problem)

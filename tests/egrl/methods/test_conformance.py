@@ -66,13 +66,16 @@ LOOP |= {("annealing-chains", "toy-ragged"), ("muzero", "toy-game"), ("random", 
 """What tests of the loop run: methods that are asked ahead by 0, 1 and 3 batches, with rounds and without."""
 
 
-def cases(core: set[tuple[str, str]], rest: str) -> Any:
-    """All cases, those outside `core` with the marker `rest`."""
+def cases(core: set[tuple[str, str]], rest: str, quick: set[tuple[str, str]] | None = None) -> Any:
+    """All cases: those outside `core` with the marker `rest`, those of `core` outside `quick` [core] as slow."""
     params = []
     for case in CASES:
         # One process per variant, which makes the case's run once.
         marks = [pytest.mark.xdist_group(f"conformance of {case[0]}")]
-        marks += [] if case in core else [getattr(pytest.mark, rest)]
+        if case not in core:
+            marks.append(getattr(pytest.mark, rest))
+        elif quick is not None and case not in quick:
+            marks.append(pytest.mark.slow)
         params.append(pytest.param(case, marks=marks, id="-".join(case)))
     return pytest.mark.parametrize("case", params, indirect=True)
 
@@ -299,13 +302,13 @@ def test_it_proposes_legal_mappings_and_spends_the_budget(case, whole):
     assert set(build(variant, context([problem])).metrics()) <= set(rows[0])
 
 
-@cases(CORE, rest="slow")
+@cases(CORE, rest="slow", quick=LOOP)
 def test_neither_the_order_of_results_nor_their_delay_changes_a_run(case, whole, tmp_path):
     variant, problem = case
     assert_equal(whole, run(variant, problem, tmp_path / "r", 4, executor=Late))
 
 
-@cases(CORE, rest="slow")
+@cases(CORE, rest="slow", quick=LOOP)
 def test_a_run_killed_within_a_generation_resumes_to_the_same_end(case, whole, tmp_path, monkeypatch):
     variant, problem = case
     with monkeypatch.context() as patch:
@@ -315,7 +318,7 @@ def test_a_run_killed_within_a_generation_resumes_to_the_same_end(case, whole, t
     assert_equal(whole, run(variant, problem, tmp_path / "r", 4, resume=True))
 
 
-@cases(CORE, rest="exhaustive")
+@cases(CORE, rest="exhaustive", quick=LOOP)
 def test_another_seed_gives_another_run(case, whole, tmp_path):
     variant, problem = case
     # Of a toy with few plans, two seeds may well try the same ones.
@@ -368,6 +371,7 @@ def test_its_state_survives_a_checkpoint(case):
         assert checkpoint.dumps(tree) == checkpoint.dumps({"method": state})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_it_serves_two_problems(variant, tmp_path, monkeypatch):
     name = next(
@@ -398,7 +402,7 @@ def test_the_start_mapping_is_measured_first(case, tmp_path):
     np.testing.assert_array_equal(archive.mappings(np.array([0])), expected.repaired)
 
 
-@cases(CORE, rest="exhaustive")
+@cases(CORE, rest="exhaustive", quick=LOOP)
 def test_failed_measurements_end_nothing_and_are_never_champions(case, tmp_path):
     variant, problem = case
     archive, _, state = run(variant, problem, tmp_path / "r", 4, executor=Failing)

@@ -82,6 +82,7 @@ def test_it_predicts_mappings_that_were_not_measured_and_knows_how_well(problem,
     assert 0.003 < posterior.scales.noise < 0.03
 
 
+@pytest.mark.slow
 def test_a_board_of_another_structure_is_not_taken_for_one_without_noise(problem, family):
     """Where mappings matter less than any model of the family says, the residual is large, and the noise as it is."""
     rows, unseen = mappings(problem, 120, 14), mappings(problem, 60, 15)
@@ -98,6 +99,7 @@ def test_a_board_of_another_structure_is_not_taken_for_one_without_noise(problem
     assert np.std(off) < 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["", "prefetch"])
 def test_it_finds_the_effect_that_the_board_has_not(problem, family, missing):
     rows = mappings(problem, 100, 5)

@@ -97,6 +97,7 @@ def same_rows(a: Path, b: Path) -> None:
         np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.slow
 def test_a_folder_deleted_while_a_chunk_is_written_is_made_again(whole, tmp_path, monkeypatch):
     out, fsync, left = tmp_path / "run", os.fsync, [2]
 
@@ -176,6 +177,7 @@ def test_a_folder_that_is_removed_ends_the_run_in_one_line(tmp_path):
         search(tmp_path / "run", meddle=lambda: shutil.rmtree(tmp_path / "run"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["under the same name", "beside", "spanning"])
 def test_chunks_of_another_run_are_refused_by_name_and_go_on_without(whole, other, tmp_path, how, capsys):
     run = Path(shutil.copytree(whole, tmp_path / "run"))

@@ -62,6 +62,7 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_no_network_in_a_folder_is_imported_unless_the_user_names_it(strange):
     named = ["--set", "method.network.name=evil:X"]
     policy = str(next((strange / "network" / "policies").iterdir()))
@@ -121,6 +122,7 @@ def test_no_network_in_a_folder_is_imported_unless_the_user_names_it(strange):
         (strange / "harm").unlink()
 
 
+@pytest.mark.slow
 def test_no_folder_makes_code_run_that_the_user_did_not_name(strange):
     both = "config.toml: expected --method evil:X --problem evil:X, which was not given: "
     problem = (
@@ -214,6 +216,7 @@ def test_hints_to_go_on_name_the_code(tmp_path):
     assert nothing_left(options, False, tmp_path).endswith(f"goes on: {hint} --evals 42")
 
 
+@pytest.mark.slow
 def test_what_the_user_names_again_is_imported(strange):
     told = run_all([["run", "--resume", "method", "--method", "evil:X"]], strange)
     assert "expected X in evil.py, found none" in told[0][2]

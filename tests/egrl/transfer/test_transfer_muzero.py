@@ -45,6 +45,7 @@ def pretrained(tmp_path_factory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_a_saved_agent_plays_one_game_of_another_program_the_same_each_time(trained):
     source = saved_policies.read(trained)
     [problem] = transfer.build_targets(source, ["vgg16"])
@@ -137,6 +138,7 @@ def test_a_policy_of_another_network_or_kind_is_refused_with_the_setting_that_di
     )
 
 
+@pytest.mark.slow
 def test_one_agent_is_trained_on_several_programs_and_chosen_on_another(pretrained, capsys):
     document = json.loads((pretrained / "pretraining.json").read_text())
     assert document["trained_on"] == ["alexnet", "vgg16"]

@@ -40,6 +40,7 @@ def test_the_table_has_a_row_for_each_of_the_87_in_their_order():
     assert list(rows()) == list(MCM87)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MCM87)
 def test_the_table_states_what_is_built(name):
     """`python tools/mcm87_table.py` writes it anew."""
@@ -49,6 +50,7 @@ def test_the_table_states_what_is_built(name):
     assert rows()[name][len(stated)] == str(int(analytical.baseline.mapping.max()) + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MCM87)
 def test_every_graph_has_a_baseline_that_keeps_the_rules_and_runs_on_the_device(name):
     for problem in problems(name):
@@ -56,6 +58,7 @@ def test_every_graph_has_a_baseline_that_keeps_the_rules_and_runs_on_the_device(
         assert 0 < problem.baseline.cost < float("inf")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MCM87)
 def test_uniform_probabilities_give_every_graph_partitions(name):
     found, _ = tool().sampled(*problems(name), KEYS)

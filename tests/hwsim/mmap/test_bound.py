@@ -80,6 +80,7 @@ def problem_of(
     return MmapProblem(program, chip, MmapConfig(**settings))
 
 
+@pytest.mark.slow
 @given(programs(max_steps=8), chips(), st.booleans(), st.booleans(), st.sampled_from((0, 1, 10)), st.data())
 @settings(max_examples=40)
 def test_no_play_of_a_small_program_returns_more(program, chip, literal, drop_backup, tenths, data):
@@ -198,6 +199,7 @@ def test_what_a_dropped_group_would_have_written_is_not_held_for_others():
     assert linear(loose) > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["alexnet_train_batch_32", "dlrm_inference", "inference_lstm", "rnn_2"])
 def test_no_play_of_a_program_that_ships_returns_more(name):
     problem = MmapProblem(load_program(name), load_chip("tpuv4i"))

@@ -117,6 +117,7 @@ WORK: dict[str, Callable[[Workload], Done]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORK)
 def test_lines_that_run_grow_with_the_ops(name):
     assert exponent(lines, WORK[name]) <= MOST

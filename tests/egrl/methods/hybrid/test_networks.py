@@ -27,6 +27,7 @@ def rows(folder):
         return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "settings"),
     [
@@ -54,6 +55,7 @@ def test_networks_of_other_kinds_propose_other_mappings(tmp_path):
     assert len(set(found.values())) == 3
 
 
+@pytest.mark.slow
 def test_a_saved_policy_places_another_workload_and_begins_a_search(tmp_path):
     search("egrl", "sage", gens=2, out=tmp_path / "run")
     policy = max((tmp_path / "run" / "policies").iterdir())

@@ -22,6 +22,7 @@ from toys import ToyGame
 from workloads.errors import InputError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["gumbel", "puct"])
 def test_two_threads_play_and_learn_as_one_does(policy):
     problem = ToyGame()
