@@ -153,6 +153,7 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "chip.toml",
         _mmap,
         "revise",
+        figures={"layout": "egrl.figures.memory_map"},
     ),
     "mcm": ProblemEntry(
         "which chip of a multi-chip module each op of a network runs on, in seconds a sample",

@@ -6,8 +6,8 @@ The tables themselves are `egrl.methods.METHODS` and `egrl.problems.PROBLEMS`; p
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -133,6 +133,8 @@ class ProblemEntry:
     that searches it where none is named, and what --workload takes. `modelled` and `measured` are what `--method auto`
     takes where costs are the problem's own and where an evaluator measures them (None: the problem's own method).
 
+    `figures` are the problem's own of those that `egrl plot` has: name -> module with a `draw`.
+
     A run that goes on reads workload and chip from those files; where the name of one is "", it takes what the user
     named.
     """
@@ -145,6 +147,7 @@ class ProblemEntry:
     workloads: str = "a name or a file; `egrl list workloads` shows the names"
     modelled: Choice | None = None
     measured: Choice | None = None
+    figures: Mapping[str, str] = field(default_factory=dict)
 
     def choose(self, on_board: bool) -> Choice:
         """What `--method auto` takes."""

@@ -7,19 +7,20 @@ says by how many bytes.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 
 import numpy as np
 
 from analysis.layout import Layout, layout_figure, use
-from egrl.figures import memory_map, partition
+from egrl.figures import partition
 from egrl.figures.drawing import Drawing, plain
 from egrl.figures.repetitions import fastest
+from egrl.problems import find_problem
 from egrl.runs.allocation import PackedMemory, allocate
 from egrl.runs.past import PastRun
 from hwsim.capabilities import HasLifetimes, explainer
 from hwsim.explanation import Partition
-from hwsim.mmap.problem import MmapProblem
 from hwsim.problem import Problem
 from workloads.errors import InputError
 
@@ -30,12 +31,14 @@ ALIGN_BYTES, SECONDS, SEED = 64, 10.0, 0
 def draw(runs: Sequence[PastRun]) -> Drawing:
     """Memories over ops, one box per tensor; of several runs, the fastest's.
 
-    Of the MMapGame: `egrl.figures.memory_map`; of a network split over chips: `egrl.figures.partition`.
+    A problem may have a figure of its own (the MMapGame's is `egrl.figures.memory_map`); of a network that is split
+    over chips it is `egrl.figures.partition`.
 
     InputError where the runs are not of one problem, none has a valid mapping, or the problem has no lifetimes.
     """
-    if isinstance(runs[0].problem, MmapProblem):
-        return memory_map.draw(runs)
+    if own := find_problem(runs[0].options.problem).figures.get("layout"):
+        drawing: Drawing = importlib.import_module(own).draw(runs)
+        return drawing
     if explainer(runs[0].problem, Partition):
         return partition.draw(runs)
     shown = fastest(runs)
