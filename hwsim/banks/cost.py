@@ -31,9 +31,10 @@ def _fits(tables: Tables, held: Ints, place: int, memory: int) -> bool:
 
 @kernel
 def fit(tables: Tables, mapping: Mapping16) -> tuple[Mapping16, Ints]:
-    """Placements that fit, int16 [B, N, 1], and the bytes that had to move, int64 [B]; -1 where one finds no room.
+    """Placements that fit, int16 [B, N, 1], and the bytes that had to move, int64 [B]; -1 if a place finds no room.
 
-    The largest first, each where it is wanted, else in the next slower memory with room, else in the next faster one.
+    The largest place comes first. Each stays in its memory if there is room, else it goes to the next slower memory
+    with room, else to the next faster one.
     A placement that fits comes back unchanged.
     """
     out = mapping.copy()

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.keys import uniform
 from hwsim.mcm.cost import Tables
-from hwsim.mcm.family.cost import Places16, Terms, fill
-from hwsim.mcm.family.limits import held
+from hwsim.mcm.family.cost import Places16, Terms, fill, held
 from hwsim.mcm.rules import mark
 from hwsim.problem import Floats
 
@@ -73,7 +72,7 @@ def _move(
     others: NDArray[np.int64],
     gone: NDArray[np.int64],
 ) -> int:
-    """Take a node to a chip, and what of its own chip must go with it; returns how many, MOST + 1 where too many."""
+    """Take a node to a chip, and what of its own chip must go with it; returns how many, MOST + 1 if too many."""
     home, count, k = place[node], 1, 0
     later = to > home
     gone[0], place[node] = node, to
