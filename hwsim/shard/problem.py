@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from typing_extensions import Doc
 
 from hwsim.capabilities import Occupancy, Solution
-from hwsim.explanation import Breakdown
+from hwsim.explanation import Breakdown, Holder, Payer
 from hwsim.observe import choice_columns
 from hwsim.problem import (
     UNPROVED,
@@ -38,7 +38,7 @@ from hwsim.problem import (
 from hwsim.shard import judge
 from hwsim.shard.baseline import RULE, choose, is_valid
 from hwsim.shard.cost import totals
-from hwsim.shard.explain import explain
+from hwsim.shard.judge import exact_cost
 from hwsim.shard.moves import moved
 from hwsim.shard.observation import SCHEMA_VERSION, edge_index, features
 from hwsim.shard.repair import repaired
@@ -48,6 +48,37 @@ from hwsim.space import Space
 from workloads.errors import InputError
 from workloads.load_sharding import packed
 from workloads.sharding import Sharding, held_over_time
+
+SHOWN = 10
+"""Nodes that are named of each kind."""
+
+
+def explain(sharding: Sharding, choice: NDArray[np.int16]) -> Breakdown:
+    """The breakdown of a choice int16 [N]."""
+    s = sharding
+    at = s.first[:-1] + choice
+    a, b = s.edge_nodes[:, 0], s.edge_nodes[:, 1]
+    paid = s.edge_cost[s.edge_first[:-1] + choice[a].astype(np.int64) * s.strategies[b] + choice[b]]
+    own, used = s.cost[at], s.usage[at]
+    # As float64, which ranks well enough: sums of forbidden costs do not fit int64.
+    near = np.bincount(a, paid, minlength=len(s)) + np.bincount(b, paid, minlength=len(s))
+    dearest = np.argsort(-(own + near / 2), kind="stable")[:SHOWN].tolist()
+    times, held = held_over_time(s, used)
+    peak = int(held.argmax()) if len(held) else 0
+    time = int(times[peak]) if len(held) else 0
+    there = (s.start <= time) & (time < s.end)
+    largest = np.argsort(np.where(there, -used, 1), kind="stable")[: min(SHOWN, int(there.sum()))].tolist()
+    total, of_nodes = exact_cost(s, choice.tolist()), sum(own.tolist())
+    return Breakdown(
+        total,
+        {"strategies": of_nodes, "edges": total - of_nodes},
+        tuple(Payer(str(n), str(choice[n]), int(own[n]), float(near[n])) for n in dearest),
+        s.limit,
+        int(held[peak]) if len(held) else 0,
+        time,
+        tuple(Holder(str(n), str(choice[n]), int(used[n]), int(s.start[n]), int(s.end[n])) for n in largest),
+    )
+
 
 SIMULATOR_VERSION = 1
 """Goes up with every change to which choices are valid or what they cost."""
