@@ -47,6 +47,7 @@ def fit(tables: Tables, mapping: Mapping16) -> tuple[Mapping16, Ints]:
             wanted = mapping[b, place, 0]
             if wanted < 0:
                 continue
+            # Slower memories have smaller numbers.
             memory = wanted
             while memory >= 0 and not _fits(tables, held, place, memory):
                 memory -= 1
@@ -60,6 +61,7 @@ def fit(tables: Tables, mapping: Mapping16) -> tuple[Mapping16, Ints]:
             if memory != wanted:
                 moved[b] += tables.size_bytes[place, wanted]
                 out[b, place, 0] = memory
+            # Places that come later see this one at all steps of its life (closed).
             held[tables.first[place] : tables.last[place] + 1, memory] += tables.size_bytes[place, memory]
     return out, moved
 

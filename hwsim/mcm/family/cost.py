@@ -120,6 +120,7 @@ def _slope(
                 slope[nodes + n] = own * terms.by_moving[n]
                 slope[launch] += own * terms.launch_s
                 slope[serial] += own * terms.by_serial[n]
+    # Messages: a chip receives a tensor once, however many nodes read it.
     seen = np.full(tables.chips, -1, np.int64)
     for k in range(len(tables.source)):
         home, far, messages = int(place[tables.source[k]]), 0, 0

@@ -114,6 +114,7 @@ def anneal(
     cost, hot, fits = value(tables, terms, made_bytes, factor, current, chip_s, link_s)
     best, best_cost, best_fits = current.copy(), cost, fits
     for step in range(steps):
+        # Every step owns `DRAWS` numbers of the key, however many it uses.
         draw = np.uint64(step) * np.uint64(DRAWS)
         chance = uniform(key, draw)
         chip = hot
@@ -135,6 +136,7 @@ def anneal(
             continue
         new, new_hot, new_fits = value(tables, terms, made_bytes, factor, proposal, chip_s, link_s)
         warm = cost * temperature[0] * (temperature[1] / temperature[0]) ** (step / steps)
+        # Rules are checked only for proposals that would be taken.
         if new <= cost or uniform(key, draw + np.uint64(CHANCE)) < math.exp((cost - new) / warm):
             wrong[:] = False
             mark(tables, proposal, wrong)

@@ -122,6 +122,7 @@ def seconds(
     weight_factor, activation_factor = terms.weight_factor, terms.activation_factor
     bandwidth, access_s, residual_s = terms.bandwidth_Bps, terms.access_s, terms.residual_s
     taping = len(tape.duration_s) > 0
+    # Weights pinned in the prefetch memory are held throughout; those in the slowest one make up the stream.
     free = float(tables.capacity_bytes[into])
     stream_end = 0.0
     for i in range(len(mapping)):
@@ -139,8 +140,10 @@ def seconds(
         if home == into:
             free -= activation_bytes[i]
         before, begins = fetched, position
+        # What was fetched for later ops and no longer fits beside the new activation is given up.
         kept = fetched = max(position, min(fetched, position + free))
 
+        # The weight: what is prefetched of it is read from `into`, the rest from where it lies.
         buffered = 0.0
         if weight >= 0:
             from_home = float(tables.weight_read_bytes[i])
@@ -154,6 +157,7 @@ def seconds(
             accesses[weight] += 1
             total_s += residual_s[i, 0, weight]
 
+        # Inputs and output. With `moves`, an op that only rearranges bytes moves no input out of its output's memory.
         stays = 0.0
         for e in range(tables.edge_start[i], tables.edge_start[i + 1]):
             producer = tables.edge_source[e]
@@ -187,6 +191,7 @@ def seconds(
         duration_s = terms.launch_s + max(compute_s, transfer_s) + terms.serial * min(compute_s, transfer_s)
         total_s += duration_s
 
+        # Meanwhile the DMA fetches later weights, as far as idle bandwidth, room and the stream allow.
         limit, limiting = NOTHING, 0
         if terms.prefetch and fetched < stream_end:
             idle = duration_s * bandwidth[0] - traffic[0]

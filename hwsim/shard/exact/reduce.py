@@ -56,6 +56,7 @@ def without_partner(graph: Graph, alive: Bools) -> int:
             a, b = graph.a[e], graph.b[e]
             left, right = graph.first[a], graph.first[b]
             rows, columns = graph.first[a + 1] - left, graph.first[b + 1] - right
+            # One pass over the table serves both ends: rows at once, columns by what rows have met.
             partnered = np.zeros(columns, np.bool_)
             for s in range(rows):
                 if not alive[left + s]:
@@ -149,6 +150,7 @@ def sums(graph: Graph) -> tuple[Bools, Floats]:
         a, b = graph.a[e], graph.b[e]
         rows, columns = graph.first[a + 1] - graph.first[a], graph.first[b + 1] - graph.first[b]
         table = graph.table[graph.at[e] : graph.at[e + 1]]
+        # f is the first column, g the first row less the corner; below half of `WHOLE` the sums compared are exact.
         fits = True
         for s in range(rows):
             for t in range(columns):

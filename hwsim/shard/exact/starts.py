@@ -136,6 +136,7 @@ def dive(graph: Graph, messages: Messages, byte: Floats) -> Int32s:
     for v in range(nodes):
         believe(graph, messages, byte, chosen, v, belief)
         order = np.argsort(belief[: counts[v]])
+        # The most promising choice first. One that leaves another node without a choice is undone, and the next tried.
         sound = False
         first = -1
         for s in order:
@@ -152,6 +153,7 @@ def dive(graph: Graph, messages: Messages, byte: Floats) -> Int32s:
                 chosen[v] = s
                 break
             undo(d, owner, ends)
+        # If none is sound the best is kept: what it breaks is left to the search.
         if not sound:
             chosen[v] = max(first, 0)
     return chosen

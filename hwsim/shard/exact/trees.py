@@ -142,8 +142,9 @@ def fill_base(graph: Graph, tree: Tree, count: int, choice: Int32s) -> None:
         base[:] = graph.cost[graph.first[v] : graph.first[v + 1]]
         for q in range(graph.near_at[v], graph.near_at[v + 1]):
             w, e = graph.near_node[q], graph.near_edge[q]
-            if tree.place[w] >= 0:
+            if tree.place[w] >= 0:  # in the tree: its edge is the business of `solve_tree`
                 continue
+            # A table has a row for each choice of the node with the smaller number.
             if w < v:
                 at = graph.at[e] + choice[w] * width
                 for x in range(width):
@@ -201,6 +202,7 @@ def solve_tree(graph: Graph, tree: Tree, count: int, pieces: int) -> None:
         at, own = graph.first[tree.node[i]], tree.row[i]
         for x in range(tree.row[i + 1] - own):
             tree.value[own + x] = tree.base[own + x] + byte * graph.usage[at + x]
+    # Parents stand before children: from the end, each node is complete when it adds to its parent.
     for i in range(count - 1, 0, -1):
         p = tree.parent[i]
         own, up = tree.row[i], tree.row[p]
@@ -234,6 +236,7 @@ def solve_tree(graph: Graph, tree: Tree, count: int, pieces: int) -> None:
                 tree.argument,
                 tree.argument_at[i],
             )
+    # From the root on: the choice of a node decides which choice of each child is the cheapest.
     tree.solved[0] = tree.value[: tree.row[1]].argmin()
     for i in range(1, count):
         tree.solved[i] = tree.argument[tree.argument_at[i] + tree.solved[tree.parent[i]]]
@@ -297,6 +300,7 @@ def cut_time(graph: Graph, tree: Tree, count: int, choice: Int32s, spare: Floats
             np.searchsorted(marks, graph.low[v]),
             np.searchsorted(marks, graph.high[v]),
         )
+        # Differences at the marks: their running sum is what the tree itself uses in a piece.
         used = graph.usage[graph.first[v] + choice[v]]
         tree.load[tree.left[i]] += used
         tree.load[tree.right[i]] -= used
