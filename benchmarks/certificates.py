@@ -19,13 +19,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from egrl.runs import mapping_file
-from hwsim.nnpi.best_known import best_known, record
+from hwsim.nnpi.best_known import best_known, record, record_bound
 from hwsim.nnpi.chip import Chip, load_chip
 from hwsim.nnpi.exact.solve import ExactResult, solve
 from hwsim.nnpi.latency import trace_latency
 from hwsim.nnpi.polish import polish
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.nnpi.proved import record_bound
 from hwsim.nnpi.rules import RULES, compile_map
 from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.problem import Mapping16

@@ -18,9 +18,9 @@ from collections.abc import Callable
 import numpy as np
 
 from hwsim.fft import measured
+from hwsim.fft.cache import machine_name
 from hwsim.fft.default import default_plan
 from hwsim.fft.grammar import Plan
-from hwsim.fft.host import machine_name
 from hwsim.fft.problem import FftProblem
 from hwsim.fft.transform import Fft
 from hwsim.mappings import sample_uniformly

@@ -93,7 +93,7 @@ def _fft() -> ProblemDefinition:
         return FftProblem(load_size(workload), config)
 
     def described(name: str) -> dict[str, Any]:
-        from hwsim.fft.host import machine_name
+        from hwsim.fft.cache import machine_name
 
         return {"summary": f"problem fft: this machine ({machine_name()})"}
 

@@ -1,6 +1,6 @@
-"""Capabilities of a problem: what it can say of itself or of a mapping beyond what every `Problem` does.
+"""Capabilities: what some problems offer beyond what every `Problem` must.
 
-Who needs one asks for it (`isinstance(problem, HasLifetimes)`), and does without where it is missing.
+Code that needs one asks for it by `isinstance(problem, HasLifetimes)`, and does without if the problem lacks it.
 """
 
 from __future__ import annotations
@@ -28,57 +28,58 @@ Explained = TypeVar("Explained", bound=OpTimes | Partition | Breakdown)
 
 @runtime_checkable
 class HasObservation(Protocol):
-    """A problem with a graph that policies can look at."""
+    """A problem with a graph that a policy network can read."""
 
     @property
     def observation(self) -> Observation:
-        """What a policy sees at the space's `initial`."""
+        """What a policy sees if the current mapping is the space's `initial`."""
 
 
 @runtime_checkable
 class CanSample(Protocol):
-    """A problem that draws mappings by a rule of its own; others are drawn decision by decision.
+    """A problem that draws mappings by a rule of its own; for all others every decision is drawn by itself.
 
-    Whoever wants a mapping asks `hwsim.mappings.sample` or `sample_uniformly`, which serve all problems.
+    To draw mappings of any problem, call `hwsim.mappings.sample` or `sample_uniformly`.
     """
 
     def sample(self, probabilities: NDArray[np.floating[Any]] | None, key: Keys) -> Mapping16:
-        """Draw canonical mappings [B, N, H] from probabilities [B, N, H, C] (rows of dead decisions ignored).
+        """Draw canonical mappings [B, N, H] with keys uint64 [B].
 
-        None: all choices of a decision are equally likely. The keys are uint64 [B].
+        The probabilities are [B, N, H, C]; those of dead decisions are ignored. With None, all choices of a decision
+        are equally likely.
         """
 
 
 @runtime_checkable
 class CanRepair(Protocol):
-    """A problem that cannot express every mapping, or mends some; what others do is `hwsim.mappings.repair`."""
+    """A problem with a repair rule of its own. To repair mappings of any problem, call `hwsim.mappings.repair`."""
 
     def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
-        """The mappings [B, N, H] nearest by the problem's own rule that it can express.
+        """The nearest mappings [B, N, H] that the problem can express, by its own rule.
 
-        Raises ValueError where shape, dtype or a choice number is out of range.
+        Raises ValueError if the shape, the dtype or a choice number is wrong.
         """
 
 
 @runtime_checkable
 class CanMove(Protocol):
-    """A problem that knows how one decision changes well: which others change with it."""
+    """A problem with a local move of its own: if one decision changes, it knows which others should follow."""
 
     def move(self, mapping: Mapping16, key: np.uint64) -> Mapping16:
-        """One mapping [N, H] after a random change that follows from the key; it need not be one that runs."""
+        """The mapping [N, H] after a random change, which the key decides; the result need not be valid."""
 
 
 @runtime_checkable
 class HasFiles(Protocol):
-    """A problem with inputs that must be kept beside a run so that it can be repeated."""
+    """A problem with input files, which a run keeps so that it can be repeated."""
 
     def files(self) -> Mapping[str, str | bytes]:
-        """File name -> text, or the bytes of a packed file."""
+        """The content by file name: text, or the bytes of a packed file."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """What a solver made of a problem's model: a valid mapping int16 [N, H], its modelled cost, and a bound."""
+    """The result of a solve: a valid mapping int16 [N, H], its modelled cost, and a bound on all mappings."""
 
     mapping: Mapping16
     cost: float
@@ -87,13 +88,13 @@ class Solution:
 
 @runtime_checkable
 class HasModel(Protocol):
-    """A problem whose model can be solved, exactly or to a gap."""
+    """A problem with a model that can be solved, exactly or to a gap."""
 
     def solve(self, time_limit_s: float, seed: int) -> Solution:
-        """A good mapping and a bound within about `time_limit_s`; `seed` is for the local search."""
+        """A good mapping and a bound within about `time_limit_s` seconds; `seed` is of the local search."""
 
     def model_cost(self, mapping: Mapping16) -> float:
-        """The noise-free cost of what runs for one mapping [N, H]."""
+        """The noise-free cost of one mapping [N, H], after any repair."""
 
 
 class Solving(ABC):
@@ -101,38 +102,38 @@ class Solving(ABC):
 
     @abstractmethod
     def work(self, seconds: float) -> None:
-        """Go on for about that many seconds, unless it is done."""
+        """Continue for about that many seconds, unless the solve is done."""
 
     @property
     @abstractmethod
     def best(self) -> Mapping16 | None:
-        """The best mapping [N, H] so far."""
+        """The best mapping [N, H] so far; None if there is none."""
 
     @property
     @abstractmethod
     def cost(self) -> float:
-        """Its modelled cost; infinite if there is none."""
+        """The modelled cost of `best`; infinite if there is none."""
 
     @property
     @abstractmethod
     def bound(self) -> Bound:
-        """What is proved so far."""
+        """The bound that is proved so far."""
 
     @property
     @abstractmethod
     def done(self) -> bool:
-        """Whether nothing is left to do."""
+        """True if nothing is left to do."""
 
 
 @runtime_checkable
 class HasSolving(HasModel, Protocol):
-    """A problem whose model is solved little by little, so that there is something to tell at any time."""
+    """A problem with a model that is solved in steps, so that an intermediate result is there at any time."""
 
     def solving(self, seed: int, threads: int, start: Mapping16 | None) -> Solving:
-        """A solve at its beginning, which knows the mapping `start` [N, H]."""
+        """A new solve with so many threads, which begins with the mapping `start` [N, H], if one is given."""
 
     def prove(self, bound: Bound) -> None:
-        """Remember what a solve has proved, so that `bound` need not prove it again."""
+        """Keep a bound that a solve has proved, so that `bound` need not prove it again."""
 
 
 @runtime_checkable
@@ -140,39 +141,39 @@ class HasBestKnown(Protocol):
     """A problem that ships with the best mappings known, or remembers them."""
 
     def best_known(self) -> tuple[Mapping16 | None, str]:
-        """The best mapping known, or None; and a remark for people ("" where there is nothing to say)."""
+        """The best mapping known, or None; and a remark for people, or ""."""
 
 
 @runtime_checkable
 class HasBound(Protocol):
-    """A problem of which it can be proved how good a mapping can be at most."""
+    """A problem that can prove how good a mapping can be at most."""
 
     def bound(self, time_limit_s: float) -> Bound:
-        """What no mapping is better than, as far as it is proved within the limit.
+        """The best bound that can be proved within the limit, in seconds.
 
-        With a limit of 0 nothing is proved: it is what is known at once (what ships with the package).
+        With a limit of 0 nothing is proved anew: the answer is the bound known already (shipped with the package, say).
         """
 
 
 @runtime_checkable
 class HasExplanation(Protocol[Explained]):
-    """A problem that can say where the cost of a mapping comes from; ask for it by `explainer`.
+    """A problem that explains where the cost of a mapping comes from; ask for it by `explainer`.
 
     Attributes:
-        explained: the form of its explanations.
+        explained: the class of its explanations.
     """
 
     explained: type[Explained]
 
     def explain(self, mapping: Mapping16) -> Explained:
-        """The noise-free account of what runs for one mapping [N, H]; ValueError as of `evaluate`."""
+        """The noise-free explanation of one mapping [N, H], after any repair. Raises ValueError as `evaluate` does."""
 
 
 E = TypeVar("E", OpTimes, Partition, Breakdown)
 
 
 def explainer(problem: Problem, form: type[E]) -> Callable[[Mapping16], E] | None:
-    """What explains a mapping [N, H] of a problem in that form; None if the problem has none in it."""
+    """The problem's `explain` if its explanations are of the class `form`; else None."""
     if isinstance(problem, HasExplanation) and problem.explained is form:
         return problem.explain
     return None
@@ -180,12 +181,12 @@ def explainer(problem: Problem, form: type[E]) -> Callable[[Mapping16], E] | Non
 
 @dataclass(frozen=True)
 class Occupancy:
-    """What each of L memories holds at each of T steps under one mapping with H heads.
+    """The bytes that each of L memories holds at each of T steps, for one mapping with H heads.
 
     Attributes:
         memories: L names, slowest first.
         by_head: int64 [T, L, H], bytes of the tensors that each head places.
-        capacity_bytes: int64 [L].
+        capacity_bytes: int64 [L], bytes that each memory can hold.
     """
 
     memories: tuple[str, ...]
@@ -194,27 +195,29 @@ class Occupancy:
 
     @property
     def occupied_bytes(self) -> NDArray[np.int64]:
-        """int64 [T, L], all heads together."""
+        """int64 [T, L], bytes of all heads together."""
         return self.by_head.sum(axis=2)
 
 
 @runtime_checkable
 class HasOccupancy(Protocol):
-    """A problem that can say what its memories hold over time; a step is a node unless the problem says otherwise."""
+    """A problem that knows what its memories hold over time; `About.step` says what a step is."""
 
     def occupancy(self, mapping: Mapping16) -> Occupancy:
-        """What is held under one mapping [N, H] as it stands, even where that is more than a memory can hold."""
+        """What one mapping [N, H] puts into each memory, without repair: it may be more than the memory can hold."""
 
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A tensor that a mapping places: how much room it needs, where, and from which step to which.
+    """A tensor that a mapping places: its size, its memory, and the steps during which it is held.
 
     Attributes:
-        node, head: whose it is.
-        memory: its number, 0 = slowest.
+        node: name of the node that the tensor belongs to.
+        head: name of the decision that places it.
+        memory: number of the memory, 0 = slowest.
         size_bytes: more than 0.
-        first, last: steps, closed.
+        first: the first step at which it is held.
+        last: the last step at which it is held.
     """
 
     node: str
@@ -227,39 +230,39 @@ class Lifetime:
 
 @runtime_checkable
 class HasLifetimes(Protocol):
-    """A problem that can say where each tensor lives and when, so that it can be given an address."""
+    """A problem that knows in which memory each tensor is held, and when, so that addresses can be assigned."""
 
     def memories(self) -> Sequence[tuple[str, int]]:
-        """Name and capacity in bytes of the memories, slowest first."""
+        """Name and capacity in bytes of each memory, slowest first."""
 
     def lifetimes(self, mapping: Mapping16) -> Sequence[Lifetime]:
-        """The tensors of one mapping [N, H] as it stands, in the order of nodes and heads."""
+        """The tensors of one mapping [N, H], without repair, in the order of nodes and heads."""
 
 
 @runtime_checkable
 class HasPlacement(Protocol):
-    """A problem in which a mapping is played out to more than its choices: a place for each node."""
+    """A problem in which a mapping is played out to a place for each node, which says more than its choice."""
 
     def placement(self, mapping: Mapping16) -> Sequence[Mapping[str, Any] | None]:
-        """What one mapping [N, H] leads to, a JSON object a node (None where there is nothing to say)."""
+        """What one mapping [N, H] leads to: one JSON object per node, or None for a node without a place."""
 
     def baseline_placement(self) -> Sequence[Mapping[str, Any] | None] | None:
-        """The same of the baseline, where no mapping leads to it; None where `baseline.mapping` does."""
+        """The same for the baseline if no mapping leads to it; None if `baseline.mapping` does."""
 
 
 @runtime_checkable
 class HasPlanText(Protocol):
-    """A problem whose mappings people write as one text, a plan: mapping files hold it under `plan`."""
+    """A problem with mappings that people write as one text, a plan; mapping files hold it under `plan`."""
 
     def plan_text(self, mapping: Mapping16) -> str:
         """The text of one mapping [N, H]."""
 
     def read_plan(self, text: str, where: str) -> Mapping16:
-        """The mapping [N, H] of a text; InputError, beginning with `where`, where it is none of this problem."""
+        """The mapping [N, H] that a text writes. Raises InputError, beginning with `where`, if it fits no mapping."""
 
 
 class Race(ABC):
-    """Measuring mappings again, in turn, before one of them is named the best."""
+    """The best mappings of a run, measured again in turn before one of them is named the best."""
 
     @abstractmethod
     def costs(self, mapping: Mapping16) -> Floats:
@@ -267,16 +270,16 @@ class Race(ABC):
 
     @abstractmethod
     def known(self) -> Mapping16 | None:
-        """The mapping [N, H] that was remembered last, which races with the others; None where there is none."""
+        """The mapping [N, H] that the last race kept, which races with the others; None if there is none."""
 
     @abstractmethod
     def remember(self, mapping: Mapping16, cost: float) -> str:
-        """Keep the mapping [N, H] that won a race, with its cost there; what became of it, for people."""
+        """Keep the mapping [N, H] that won a race, with its cost there. Returns a sentence about it for people."""
 
 
 @runtime_checkable
 class HasRace(Protocol):
-    """A problem that measures on this machine: who was the best of a run is measured again, and remembered."""
+    """A problem that measures on this machine: the best mappings of a run are measured again."""
 
     @property
     def race(self) -> Race: ...

@@ -1,6 +1,6 @@
-"""Drawing every decision of a mapping by itself, from probabilities or evenly.
+"""Draw every decision of a mapping by itself, from probabilities or evenly.
 
-Shapes: B mappings, N nodes, H heads (decisions a node), C choices a decision at most.
+Shapes: B mappings, N nodes, H heads (decisions per node), at most C choices per decision.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def independent_sample(space: Space, probabilities: NDArray[np.floating[Any]] | 
         key: uint64 [B]; equal arguments and keys give equal draws.
 
     Returns:
-        int16 [B, N, H], -1 where dead.
+        int16 [B, N, H], -1 if dead.
 
     Raises:
         ValueError: where a shape or dtype is wrong or a live row holds a negative or non-finite probability.

@@ -1,4 +1,4 @@
-"""Where a cost comes from, in the words in which problems answer: op by op, or chip by chip."""
+"""Where a cost comes from, as data: op by op, chip by chip, or as a sum of parts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ class OpTime:
 
     Attributes:
         name: of the op.
-        weight, activation: memories they lie in; None where there is no such tensor.
-        start_s, duration_s: seconds since the inference began, and how long.
-        bound_by: what set the duration: "mac", "dsp", "measured", a memory's name, or "overhead" (the
-            launch takes longer than the work).
-        traffic_bytes: by memory name, what the op moved over it, crossing traffic included.
-        prefetched_bytes: bytes of the weight that had been fetched before the op began.
+        weight: the memory that holds its weight; None if it has none.
+        activation: the memory that holds its activation; None if it has none.
+        start_s: when it starts, in seconds since the inference began.
+        duration_s: how long it takes, in seconds.
+        bound_by: what set the duration: "mac", "dsp", "measured", a memory's name, or "overhead" if the launch takes
+            longer than the work.
+        traffic_bytes: the bytes that it moves over each memory, by name, crossing traffic included.
+        prefetched_bytes: bytes of its weight that were fetched before it began.
         fetched_bytes: bytes of later weights that were fetched while it ran.
     """
 
@@ -33,9 +35,14 @@ class OpTime:
 
 @dataclass(frozen=True)
 class OpTimes:
-    """One inference: its ops in execution order and their totals (seconds, and bytes by memory name).
+    """One inference.
 
-    `seconds_bound_by` shares out the latency over what bound the ops.
+    Attributes:
+        latency_s: seconds of the whole.
+        ops: in execution order.
+        traffic_bytes: bytes that all ops move over each memory, by name.
+        prefetched_bytes: bytes of weights that were fetched before their ops began.
+        seconds_bound_by: the latency in seconds, divided by what bound the ops (`OpTime.bound_by`).
     """
 
     latency_s: float
@@ -51,12 +58,12 @@ class ChipUse:
 
     Attributes:
         name: the chip's number.
-        nodes: how many it has.
-        busy_s: seconds a sample that it is busy, by the model of the problem.
-        weight_bytes: of its nodes.
-        peak_bytes: the most that it holds on the device model.
-        link_s: seconds a sample that the link to the next chip is busy; 0 where the chips' times hold the transfers.
-        link_bytes: what passes that link a sample.
+        nodes: number of nodes on it.
+        busy_s: seconds per sample that it is busy, by the model of the problem.
+        weight_bytes: bytes of its nodes' weights.
+        peak_bytes: the most bytes that it holds at once on the device model.
+        link_s: seconds per sample that the link to the next chip is busy; 0 if `busy_s` includes the transfers.
+        link_bytes: bytes per sample that pass that link.
     """
 
     name: str
@@ -73,10 +80,11 @@ class Partition:
     """A partition on a package.
 
     Attributes:
-        chips: each chip, used or not.
-        cost_s: seconds a sample; `bottleneck` is what takes them ("chip 3", "link 3 -> 4").
-        capacity_bytes: of a chip.
-        stages: of the pipeline, as the device model has them.
+        chips: all chips, used or not.
+        cost_s: seconds per sample.
+        bottleneck: the busiest chip or link, which sets the cost ("chip 3", "link 3 -> 4").
+        capacity_bytes: bytes that each chip can hold.
+        stages: number of stages of the pipeline on the device model.
     """
 
     chips: tuple[ChipUse, ...]
@@ -88,12 +96,13 @@ class Partition:
 
 @dataclass(frozen=True)
 class Payer:
-    """A node that much of a cost is paid for.
+    """A node that causes much of a cost.
 
     Attributes:
-        node, choice: names.
-        own_cost: of the choice by itself.
-        edge_cost: of the edges at the node, each of which another node shares.
+        node: its name.
+        choice: the name of its choice.
+        own_cost: cost of the choice by itself.
+        edge_cost: cost of the edges at the node; each edge belongs to another node as well.
     """
 
     node: str
@@ -104,7 +113,15 @@ class Payer:
 
 @dataclass(frozen=True)
 class Holder:
-    """A node that is in memory at the fullest time: its choice, what it uses, and from when until when (half-open)."""
+    """A node that is in memory at the fullest time.
+
+    Attributes:
+        node: its name.
+        choice: the name of its choice.
+        used: memory that the choice uses, in the workload's unit.
+        start: the first time at which it is in memory.
+        end: the first time at which it no longer is.
+    """
 
     node: str
     choice: str
@@ -115,14 +132,16 @@ class Holder:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Where the cost of a choice goes, and its memory at the fullest time; whole numbers, as the workload has them.
+    """The parts of a cost, and the use of memory at the fullest time; whole numbers in the workload's units.
 
     Attributes:
-        cost: exact.
+        cost: the exact sum.
         parts: of the cost, by name; they add up to it.
-        payers: the nodes that most is paid for, an edge counting half to either end; dearest first.
-        limit, peak: of memory, and the most that is used, at `peak_time`.
-        holders: who uses the most then; largest first.
+        payers: the nodes that cause the most cost, dearest first; an edge counts half to either end.
+        limit: of memory.
+        peak: the most memory that is used at any time.
+        peak_time: when that is.
+        holders: the nodes that use the most memory then, largest first.
     """
 
     cost: int

@@ -1,9 +1,9 @@
-"""A family of models of a problem's cost: what the user's description of a chip may have got wrong, as parameters.
+"""A family of models of a problem's cost: the ways in which the user's description of a chip may be wrong.
 
-A description of a chip is roughly right. A family says in which ways it may be wrong and by how much: named parameters,
-each the logarithm of a factor on what the description says, in units of its prior standard deviation, so that all are 0
-at the description itself; and *effects*, which are there or not. Measurements of mappings then say which member of the
-family the board resembles (`egrl.methods.twin`).
+A description of a chip is roughly right. A family has named parameters that say how far it may be off. Each is the
+logarithm of a factor on a number of the description, in units of its prior standard deviation; at the description
+itself all are 0. A family also has *effects*, each of which is on or off. Measurements of mappings then decide which
+member of the family the board resembles (`egrl.methods.twin`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Parameter:
     Attributes:
         name: for people and files ("bandwidth llc", "compute of conv ops", "compute layer1.0.conv1").
         spread: prior standard deviation of the logarithm of the factor.
-        nominal: what the description says, NaN where it says nothing (a factor of an op is 1 by itself).
+        nominal: the value in the description; NaN if it has none (the factor of an op is 1 by itself).
         unit: of the nominal value ("B/s", "s", "" for a factor).
-        effect: the effect that it belongs to; it does not matter while that is off ("": it always matters).
-        own: it belongs to one node alone. How far these spread is learned, for all together.
-        shared: it means the same for every network on the board.
+        effect: the effect that it belongs to, without which it has no influence; "" if it always has.
+        own: True if it belongs to one node alone. One spread is learned for all of these together.
+        shared: True if it means the same for every network on the board.
     """
 
     name: str
@@ -48,11 +48,10 @@ class Model:
     """A member of a family with P parameters and F places.
 
     Attributes:
-        effects: those that are on.
-        theta: float64 [P], the parameters.
-        residual: float64 [F], in units of `Family.places`, what each place adds to the log cost; None: nothing.
-        limit: of a family with limits, what a mapping must keep to run; None: what is thought before any
-            measurement.
+        effects: the effects that are on.
+        theta: float64 [P], the parameters, in units of their prior standard deviations.
+        residual: float64 [F], what each place adds to the log cost, in units of `Family.places`; None: nothing.
+        limit: for a family with limits, the limit within which a mapping runs; None: the prior one.
     """
 
     effects: Effects
@@ -63,7 +62,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What measurements say of one parameter: its factor on what the description says, and its 90 % interval."""
+    """A parameter after measurements: its factor on the value in the description, and the 90 % interval of that."""
 
     factor: float
     low: float
@@ -71,58 +70,58 @@ class Estimate:
 
 
 class Learnable(ABC):
-    """Models that may describe a board, as far as inference needs them, of mappings [N, H]."""
+    """Models that may describe a board, as far as inference needs them; mappings are [N, H]."""
 
     @property
     @abstractmethod
     def parameters(self) -> Sequence[Parameter]:
-        """P of them."""
+        """The P parameters, in the order of `Model.theta`."""
 
     @property
     @abstractmethod
     def effects(self) -> Sequence[str]:
-        """Names of all effects."""
+        """The names of all effects."""
 
     @property
     @abstractmethod
     def nominal(self) -> Effects:
-        """Those that the description has on."""
+        """The effects that are on in the description."""
 
     @abstractmethod
     def gradient(self, model: Model, mapping: Mapping16) -> tuple[Floats, Floats]:
-        """Costs float64 [B] without the residual, and d log cost / d theta, float64 [B, P]."""
+        """Costs float64 [B] of mappings [B, N, H] without the residual, and d log cost / d theta, float64 [B, P]."""
 
     @abstractmethod
     def places(self, mapping: Mapping16) -> Floats:
-        """float64 [B, F]: what each place of each decision may add to the log cost, where the mapping has it; else 0.
+        """float64 [B, F]: how much each place of each decision may add to the log cost; 0 for places not used.
 
-        The size of an entry says how much would be no surprise: the tensor's traffic there, as a share of the cost that
-        the description knows, never of what was measured, whose noise the residual would then explain.
+        An entry is the addition that would be no surprise: the tensor's traffic there, as a share of the cost by the
+        description. It is not a share of the measured cost, since the residual would then explain its noise.
         """
 
     @abstractmethod
     def distance(self, one: Mapping16, other: Mapping16) -> Floats:
-        """float64 [A, B]: how different mappings [A, N, H] and [B, N, H] are, 0..1, heavy decisions counting more."""
+        """float64 [A, B] in 0..1: how much mappings [A, N, H] and [B, N, H] differ; heavy decisions count more."""
 
 
 class Limits(ABC):
-    """What is known of the limits of a board, within which a mapping runs."""
+    """Knowledge about the limits of a board, within which a mapping runs."""
 
     @abstractmethod
     def mode(self) -> Floats:
-        """The most likely limit, as `Model.limit` has it."""
+        """The most likely limit, in the form of `Model.limit`."""
 
     @abstractmethod
     def sample(self, rng: np.random.Generator) -> Floats:
-        """A limit drawn by how likely it is."""
+        """A limit drawn from its distribution."""
 
     @abstractmethod
     def probability(self, mapping: Mapping16) -> Floats:
-        """float64 [B]: how likely valid mappings int16 [B, N, H] are to run."""
+        """float64 [B], the probability that each of the valid mappings int16 [B, N, H] runs."""
 
 
 class Family(Learnable):
-    """Models that may describe a board, of a problem with mappings [N, H]."""
+    """Models that may describe a board, with what a search needs of them; mappings are [N, H]."""
 
     @abstractmethod
     def predict(self, model: Model, mapping: Mapping16) -> Floats:
@@ -130,27 +129,28 @@ class Family(Learnable):
 
     @abstractmethod
     def improve(self, model: Model, start: Mapping16, *, steps: int, hot: float, key: int) -> Mapping16:
-        """A valid mapping [N, H] that the model likes at least as much as `start`: local search of so many steps.
+        """A valid mapping [N, H] with at most the modelled cost of `start`, by so many steps of local search.
 
-        `hot` is its first temperature, a share of the cost. Equal arguments give equal mappings, in any thread.
+        `hot` is the first temperature, as a share of the cost. Equal arguments give equal mappings, in any thread.
         """
 
     @abstractmethod
     def first(self) -> Mapping[str, Mapping16]:
-        """What is worth measuring before anything is known, by name: the rules of the compiler, int16 [N, H] each."""
+        """Mappings worth measuring first, int16 [N, H] each, by name: those of the compiler's rules."""
 
     def limits(self, ran: Mapping16, failed: Mapping16) -> Limits | None:
-        """What mappings int16 [B, N, H] say that ran, and others that did not; None: every valid mapping runs."""
+        """The limits that follow from mappings int16 [B, N, H] that ran or failed; None if every valid mapping runs."""
         return None
 
 
 @runtime_checkable
 class HasFamily(Protocol):
-    """A problem whose cost on a board may be described by a family of models around its own.
+    """A problem with a family of models, one of which may describe a board.
 
-    Its description of the board can say what was learned, all but what belongs to single nodes.
+    A description of the board can express all that was learned, except for what belongs to single nodes.
 
     Attributes:
+        family: the models.
         describable: the effects that a description can have.
     """
 
@@ -163,13 +163,13 @@ class HasFamily(Protocol):
     def described(
         self, estimates: Mapping[str, Estimate], effects: Effects, name: str
     ) -> tuple[Problem, str]:
-        """The same problem on a board so described, and the text of the description.
+        """The same problem on a board with that description, and the text of the description.
 
         Args:
-            estimates: of parameters by name; one that the description has no place for is left out.
-            effects: those that are on, all of them `describable`.
+            estimates: of parameters, by name; those without a place in the description are left out.
+            effects: the effects that are on, all of them `describable`.
             name: of the board.
 
         Raises:
-            InputError: the name is none.
+            InputError: the name is not a valid one.
         """

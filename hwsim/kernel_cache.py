@@ -133,7 +133,10 @@ class _Files:
             return None
         if hashlib.sha256(data[32:]).digest() != data[:32]:
             return None
-        kept, code = pickle.loads(data[32:])
+        try:
+            kept, code = pickle.loads(data[32:])
+        except (ImportError, AttributeError):  # a type of the arguments has moved to another file since
+            return None
         if kept != key:
             return None
         with contextlib.suppress(OSError):  # another user's, or just removed

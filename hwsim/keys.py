@@ -71,5 +71,5 @@ def derive(keys: NDArray[np.uint64], stream: int) -> NDArray[np.uint64]:
 
 
 def normals(keys: NDArray[np.uint64], counter: int = 0) -> NDArray[np.float64]:
-    """Standard normals float64 [B], one a key."""
+    """Standard normals float64 [B], one per key."""
     return _normals(np.ascontiguousarray(keys), np.uint64(counter))

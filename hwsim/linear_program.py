@@ -27,7 +27,7 @@ class LinearProgram:
 
     Attributes:
         cost, lower, upper: float64 [V].
-        integer: uint8 [V], 1 where the variable is integer.
+        integer: uint8 [V], 1 if the variable is integer.
         matrix: [R, V]; row_lower, row_upper: float64 [R].
     """
 
@@ -162,7 +162,7 @@ class Relaxed:
 
 
 def relax(program: LinearProgram, time_limit_s: float, method: str = "highs") -> Relaxed | None:
-    """The linear relaxation solved by `scipy.optimize.linprog`; None where it was not solved in time."""
+    """The linear relaxation solved by `scipy.optimize.linprog`; None if it was not solved in time."""
     equal = program.row_lower == program.row_upper
     above = np.isfinite(program.row_upper) & ~equal
     below = np.isfinite(program.row_lower) & ~equal

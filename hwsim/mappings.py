@@ -1,4 +1,4 @@
-"""Mappings of a problem, drawn and repaired: by the problem's own rule where it has one, else decision by decision."""
+"""Draw and repair mappings of any problem: by its own rule if it has one, else decision by decision."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hwsim.problem import Keys, Mapping16, Problem
 
 
 def sample(problem: Problem, probabilities: NDArray[np.floating[Any]], key: Keys) -> Mapping16:
-    """Draw canonical mappings int16 [B, N, H] from probabilities [B, N, H, C] (rows of dead decisions ignored).
+    """Draw canonical mappings int16 [B, N, H] from probabilities [B, N, H, C]; those of dead decisions are ignored.
 
     Raises:
-        ValueError: where a shape or dtype is wrong or a probability negative or not finite.
+        ValueError: a shape or dtype is wrong, or a probability is negative or not finite.
     """
     if isinstance(problem, CanSample):
         return problem.sample(probabilities, key)
@@ -24,7 +24,7 @@ def sample(problem: Problem, probabilities: NDArray[np.floating[Any]], key: Keys
 
 
 def sample_uniformly(problem: Problem, key: Keys) -> Mapping16:
-    """As `sample`, all choices of a decision being equally likely: the same draws, without the probabilities' room.
+    """Draw as `sample` does from equal probabilities, with the same result, but without an array for them.
 
     Raises:
         ValueError: the key is not uint64 [B].
@@ -35,10 +35,10 @@ def sample_uniformly(problem: Problem, key: Keys) -> Mapping16:
 
 
 def repair(problem: Problem, mapping: Mapping16, key: Keys) -> Mapping16:
-    """The mappings int16 [B, N, H] nearest by the problem's own rule that it can express; else their canonical form.
+    """The nearest mappings int16 [B, N, H] by the problem's own rule; without one, their canonical form.
 
     Raises:
-        ValueError: where shape, dtype or a choice number is out of range.
+        ValueError: the shape, the dtype or a choice number is wrong.
     """
     if isinstance(problem, CanRepair):
         return problem.repair(mapping, key)

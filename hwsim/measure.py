@@ -107,7 +107,7 @@ def speedup_interval(measured: Measurement, baseline: Measurement) -> tuple[floa
 
 
 def relative_noise(samples: Sequence[float]) -> float:
-    """Standard deviation of samples as a share of their median; robust where there are enough; 0 below two samples."""
+    """Standard deviation of samples as a share of their median; robust if there are enough; 0 below two samples."""
     if len(samples) < 2:
         return 0.0
     middle = float(np.median(samples))

@@ -12,7 +12,7 @@ from hwsim.problem import Mapping16, Observation, Problem
 
 
 def choice_columns(choice_rank: NDArray[np.float32], mapping: Mapping16) -> NDArray[np.float32]:
-    """float32 [N, H] (or [B, N, H]): the rank in speed of each decision's choice; 0 where it is -1."""
+    """float32 [N, H] or [B, N, H]: the rank in speed of each decision's choice; 0 if the choice is -1."""
     heads = np.arange(choice_rank.shape[0])
     ranks = choice_rank[heads, np.maximum(mapping, 0)]
     return np.where(mapping >= 0, ranks, np.float32(0)).astype(np.float32, copy=False)
@@ -22,7 +22,7 @@ def observe(problem: Problem, mapping: Mapping16) -> Observation:
     """What a policy sees when the current mapping is `mapping` (int16 [N, H]): the last H columns say so.
 
     Raises:
-        ValueError: where the problem has no observation or the mapping's shape is not [N, H].
+        ValueError: the problem has no observation, or the shape of the mapping is not [N, H].
     """
     if not isinstance(problem, HasObservation):
         raise ValueError(

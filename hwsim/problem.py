@@ -1,10 +1,10 @@
 """The central types between problems and methods: a mapping goes in, an `Evaluation` comes out.
 
-A *mapping* is an int16 array [N, H]: choice numbers of H decisions at each of N nodes; -1 where a decision
-is unused (dead: nothing there has a size). Batches of mappings are [B, N, H].
+A *mapping* is an int16 array [N, H]: one choice number for each of H decisions at each of N nodes. If a decision is
+dead (nothing there has a size), its number is -1. Batches of mappings are [B, N, H].
 
-A *key* is a uint64 a row. Everything random in a problem (measurement noise, sampling) is a pure function of
-its arguments and the key: another key differs, the same key repeats.
+A *key* is one uint64 per row. Everything random in a problem (measurement noise, sampling) is a pure function of its
+arguments and the key: the same key gives the same result, another key another one.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from hwsim.space import Space
 
 Mapping16 = NDArray[np.int16]
-"""int16 [N, H] or [B, N, H]; -1 = unused."""
+"""int16 [N, H] or [B, N, H]; -1: the decision is dead."""
 Keys = NDArray[np.uint64]
 """uint64 [B]."""
 Floats = NDArray[np.float64]
 
 
 class Status(IntEnum):
-    """What became of a proposal, judged on what would run."""
+    """What became of a proposal: judged on the mapping that would run, after any repair."""
 
     OK = 0
     INVALID = 1
@@ -42,13 +42,13 @@ class Evaluation:
     """Measurements of B proposals.
 
     Attributes:
-        reward: float64 [B], maximised.
-        cost: float64 [B], seconds unless the problem says otherwise; NaN where nothing ran.
-        speedup: float64 [B], baseline cost / cost; 0 where nothing ran.
-        epsilon: float64 [B], share of the mapped bytes that the compiler had to move, 0..1.
-        status: int8 [B], a `Status`.
-        partial: bool [B], counted but never a champion (a sub-plan, say).
-        repaired: int16 [B, N, H], the mapping that was judged (and that a learner should store).
+        reward: float64 [B]; methods maximise it.
+        cost: float64 [B] in the problem's unit (`About.unit`), mostly seconds; NaN if nothing ran.
+        speedup: float64 [B], baseline cost / cost; 0 if nothing ran.
+        epsilon: float64 [B] in 0..1, the share of the mapped bytes that the compiler had to move.
+        status: int8 [B], the number of a `Status`.
+        partial: bool [B], True for a part of a plan: it counts as an evaluation, but never becomes the champion.
+        repaired: int16 [B, N, H], the mapping that was judged, which a learner should store.
     """
 
     reward: Floats
@@ -64,11 +64,11 @@ class Evaluation:
 
     @property
     def usable(self) -> NDArray[np.bool_]:
-        """bool [B]: there is a reward to learn from; a measurement that failed says nothing of the mapping."""
+        """bool [B]: True if the reward can be learned from; a failed measurement says nothing about the mapping."""
         return (self.status <= Status.INVALID) & np.isfinite(self.reward)
 
     def rows(self, index: slice | NDArray[Any]) -> Evaluation:
-        """The evaluation of some rows."""
+        """The evaluation of the rows that `index` selects."""
         return replace(self, **{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
     @staticmethod
@@ -84,18 +84,18 @@ class Evaluation:
         otherwise: Status = Status.INVALID,
         partial: NDArray[np.bool_] | None = None,
     ) -> Evaluation:
-        """What B costs mean, as every problem says it.
+        """The evaluation that follows from B costs, by the rule that all problems share.
 
         Args:
-            cost: float64 [B]; looked at only where a row ran.
-            baseline_cost: what speedups are over, one number or float64 [B].
-            ran: bool [B].
+            cost: float64 [B]; ignored for rows that did not run.
+            baseline_cost: the cost that speedups are relative to, one number or float64 [B].
+            ran: bool [B], True for rows that ran.
             repaired: int16 [B, N, H], the mappings that were judged.
-            epsilon: float64 [B], the share of the bytes that had to move.
-            reward: float64 [B]; default: speedup^2 where a row ran, -penalty elsewhere.
-            penalty: 0 or more; default: epsilon.
+            epsilon: float64 [B] in 0..1, the share of the bytes that had to move.
+            reward: float64 [B]; default: speedup^2 for rows that ran, -penalty for all others.
+            penalty: 0 or more, one number or float64 [B]; default: epsilon.
             otherwise: the status of rows that did not run.
-            partial: bool [B]; default: every row is whole.
+            partial: bool [B], True for parts of a plan; default: False everywhere.
         """
         below = 0.0 - (epsilon if penalty is None else penalty)  # not -penalty: no row has a reward of -0
         speedup = np.divide(baseline_cost, cost, out=np.zeros(len(cost)), where=ran)
@@ -111,7 +111,7 @@ class Evaluation:
 
     @staticmethod
     def concatenate(parts: Sequence[Evaluation]) -> Evaluation:
-        """One evaluation of all rows of the parts, in order."""
+        """One evaluation with the rows of all parts, in order."""
         return Evaluation(
             **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Evaluation)}
         )
@@ -119,10 +119,13 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Observation:
-    """What a policy sees: x float32 [N, F] and directed edges int64 [2, E] (producer, consumer).
+    """The graph that a policy sees.
 
-    The last H columns of x hold the current mapping, each choice as its rank in speed scaled to 0..1.
-    `schema` is the version of the other columns: policies fit only observations of their own schema.
+    Attributes:
+        x: float32 [N, F], one row per node. The last H columns hold the current mapping: each choice as its rank in
+            speed, scaled to 0..1.
+        edge_index: int64 [2, E], directed edges (producer, consumer).
+        schema: the version of the columns before the last H. A policy fits only observations of its own schema.
     """
 
     x: NDArray[np.float32]
@@ -132,10 +135,14 @@ class Observation:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The mapping that every speedup is measured against: int16 [N, H], its noise-free cost, its rule.
+    """What every speedup is relative to.
 
-    Where `nearest` is true the baseline is no mapping of the problem (a compiler's own plan, made by other rules):
-    `cost` is then that plan's, and `mapping` the one that comes near it, whose own cost may be another.
+    Attributes:
+        mapping: int16 [N, H].
+        cost: noise-free, in the problem's unit.
+        name: of the rule that made it.
+        nearest: True if the baseline is a compiler's own plan that no mapping of the problem can express. Then `cost`
+            is the cost of that plan, and `mapping` only comes near it: its own cost may differ.
     """
 
     mapping: Mapping16
@@ -146,7 +153,7 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Violation:
-    """One broken constraint: `demanded` > `available` (in `unit`) at `where`."""
+    """One broken constraint: at `where`, `demanded` exceeds `available` (both in `unit`)."""
 
     what: str
     where: str
@@ -163,13 +170,13 @@ class Violation:
 
 @dataclass(frozen=True)
 class Bound:
-    """What is proved of all mappings, and how.
+    """What is proved about all mappings, and how.
 
     Attributes:
-        cost: no mapping has a lower noise-free cost; 0 where nothing is proved of costs.
-        reward: no mapping has a higher noise-free reward; inf where nothing is proved but what follows from `cost`.
-        proof: how it was obtained, for people.
-        seconds: how long that took.
+        cost: no mapping has a lower noise-free cost; 0 if nothing is proved about costs.
+        reward: no mapping has a higher noise-free reward; inf if nothing is proved beyond what follows from `cost`.
+        proof: the kind of proof, for people.
+        seconds: how long the proof took.
     """
 
     cost: float
@@ -195,19 +202,20 @@ UNPROVED = Bound(0.0, math.inf, "nothing is proved", 0.0)
 
 @dataclass(frozen=True)
 class About:
-    """How a problem speaks of itself.
+    """The words in which texts and figures speak of a problem.
 
     Attributes:
-        name: "nnpi", "mmap" …
-        workload, chip: names for people and for summaries.
-        unit: of costs.
-        rival: what the baseline is called: "the compiler".
-        evaluated: what evaluations evaluate, in the plural: "inferences".
-        measured: whether costs are seconds that are measured on this machine, the baseline's anew in each run.
-        place: what a choice is where it is a place: "memory", "chip"; "" where choices are no places: actions, rules.
-        alike: whether two mappings are the more alike the more of their numbers are equal; not so where a number means
-            another thing after other choices, as the rules of a plan do.
-        step: what a step of the time axis is: "op", "instruction".
+        name: as on the command line: "nnpi", "mmap" …
+        workload: its name, for people and for summaries.
+        chip: its name, for people and for summaries.
+        unit: of costs; "s" for seconds.
+        rival: what the baseline is called, such as "the compiler".
+        evaluated: what is evaluated, in the plural, such as "inferences".
+        measured: True if costs are seconds measured on this machine; the baseline is then measured anew in each run.
+        place: what a choice is if it is a place, such as "memory" or "chip"; "" if choices are actions or rules.
+        alike: True if mappings with more equal numbers are more alike. False if the meaning of a number depends on the
+            choices before it, as with the rules of a plan.
+        step: what one step of the time axis is, such as "op" or "instruction".
     """
 
     name: str
@@ -223,14 +231,14 @@ class About:
 
 
 class Problem(Protocol):
-    """What a mapping costs on some hardware. Everything is fixed after construction; it must pickle.
+    """What a mapping costs on some hardware. A problem does not change after construction, and it must pickle.
 
-    What a problem may offer beyond this is a capability each (`hwsim/capabilities.py`, `hwsim/stepwise.py`).
+    What a problem may offer beyond this is one capability each (`hwsim/capabilities.py`, `hwsim/stepwise.py`).
 
     Attributes:
-        about: its name and its words.
-        space: what there is to decide.
-        baseline: what speedups are relative to.
+        about: the words in which texts speak of the problem.
+        space: the decisions.
+        baseline: the mapping that speedups are relative to.
     """
 
     @property
@@ -241,13 +249,13 @@ class Problem(Protocol):
     def baseline(self) -> Baseline: ...
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
-        """Measure mappings [B, N, H]; pure, batched; `key` [B] decides the noise.
+        """Measure mappings [B, N, H]. The result depends on the mappings and on `key` [B], which decides the noise.
 
-        Raises ValueError where shape, dtype or a choice number is out of range.
+        Raises ValueError if the shape, the dtype or a choice number is wrong.
         """
 
     def judge(self, mapping: Mapping16) -> list[Violation]:
         """Every constraint that one mapping [N, H] breaks, by code that shares nothing with `evaluate`."""
 
     def fingerprint(self) -> str:
-        """Hex digest of everything a cost depends on: simulator version, chip, workload, switches."""
+        """Hex digest of everything that a cost depends on: simulator version, chip, workload and settings."""

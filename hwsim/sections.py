@@ -1,6 +1,7 @@
-"""What a problem shows of a mapping beside its baseline, as data: whoever draws it decides how it looks.
+"""What a problem shows of a mapping beside its baseline, as data; the code that draws it decides on the looks.
 
-Numbers that have a unit are in it: "s" seconds, "B" bytes, "" none.
+Every section has a `title`, and a sentence `says` about what it shows. Units are "s" (seconds), "B" (bytes) or ""
+(none).
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from typing import Protocol, runtime_checkable
 from hwsim.problem import Mapping16
 
 Cell = str | int | float | None
-"""Of a table; None where there is nothing to say."""
+"""A cell of a table; None is an empty one."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns, each a name and a unit. `says` is a sentence of what it shows.
+    """Rows under columns.
 
-    Rows with `changed` stand for something that the baseline does otherwise; empty: nothing is said of that.
+    Attributes:
+        columns: name and unit of each.
+        rows: one cell per column.
+        changed: one flag per row, True if the baseline differs there; empty if that is not known.
     """
 
     title: str
@@ -31,7 +35,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Bars:
-    """Series of numbers, a label each, of the same names; `limit` is what none may exceed."""
+    """Bars: one per name in every series.
+
+    Attributes:
+        names: one per number of a series.
+        series: numbers by the label of the series.
+        unit: of the numbers.
+        limit: no number may exceed it; None: there is no limit.
+    """
 
     title: str
     says: str
@@ -46,10 +57,13 @@ class Box:
     """A tensor in a memory.
 
     Attributes:
-        name, kind: whose it is; which of few kinds, for a colour.
-        first, end: steps, half-open.
-        offset_bytes, size_bytes: where it lies.
-        copied: steps between which it is brought in or out, half-open; None where it is not.
+        name: of the tensor.
+        kind: one of a few, for the colour.
+        first: the first step at which it is held.
+        end: the first step at which it no longer is.
+        offset_bytes: where it begins in the memory.
+        size_bytes: its size.
+        copied: the steps during which it is copied in or out, half-open; None if it is not copied.
     """
 
     name: str
@@ -66,10 +80,11 @@ class MemoryMap:
     """One memory under one mapping.
 
     Attributes:
-        label: whose mapping: the rival's, or the best.
-        memory, capacity_bytes: the memory's.
-        edges: [T + 1], where steps begin and the last one ends.
-        boxes: what lies in it.
+        label: of the mapping: the rival's name, or "the best".
+        memory: its name.
+        capacity_bytes: bytes that it can hold.
+        edges: [T + 1], when each step begins and the last one ends, in the unit of the section.
+        boxes: the tensors in it.
     """
 
     label: str
@@ -81,7 +96,13 @@ class MemoryMap:
 
 @dataclass(frozen=True)
 class MemoryMaps:
-    """Maps of one memory or several; of each memory all labels. Edges are in `unit`, "s", or "" for `step` numbers."""
+    """Maps of one or several memories, one for each label.
+
+    Attributes:
+        maps: of each memory in turn.
+        unit: of the edges: "s", or "" if they are numbers of steps.
+        step: what a step is called.
+    """
 
     title: str
     says: str
@@ -92,7 +113,7 @@ class MemoryMaps:
 
 @dataclass(frozen=True)
 class Branch:
-    """A part of a plan, and the parts that it is made of."""
+    """A part of a plan, with the parts that it consists of."""
 
     text: str
     parts: Sequence[Branch] = ()
@@ -100,7 +121,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Trees:
-    """A plan a label, as a tree."""
+    """One plan per label, as a tree."""
 
     title: str
     says: str
@@ -109,7 +130,16 @@ class Trees:
 
 @dataclass(frozen=True)
 class Line:
-    """A curve, or with `dots` points; `low` and `high` are intervals around its values."""
+    """A curve.
+
+    Attributes:
+        label: for the legend.
+        x: positions.
+        y: values.
+        dots: True for points instead of a curve.
+        low: lower ends of intervals around the values; empty for none.
+        high: their upper ends.
+    """
 
     label: str
     x: Sequence[float]
@@ -121,7 +151,15 @@ class Line:
 
 @dataclass(frozen=True)
 class Lines:
-    """Curves and points over one axis; `levels` are horizontal lines by what they are called."""
+    """Curves and points over one axis.
+
+    Attributes:
+        x: what the horizontal axis shows.
+        y: what the vertical axis shows.
+        lines: the curves.
+        levels: horizontal lines: heights by label.
+        units: of the two axes.
+    """
 
     title: str
     says: str
@@ -137,7 +175,7 @@ Section = Table | Bars | MemoryMaps | Trees | Lines
 
 @runtime_checkable
 class HasSections(Protocol):
-    """A problem that shows people more of a mapping than its choices, beside its baseline."""
+    """A problem with more to show of a mapping than its choices."""
 
     def sections(self, mapping: Mapping16) -> Sequence[Section]:
-        """What is to be shown of one mapping [N, H], as data; ValueError as of `evaluate`."""
+        """What to show of one mapping [N, H] beside the baseline. Raises ValueError as `evaluate` does."""

@@ -1,6 +1,6 @@
 """What there is to decide: nodes, heads, and the choices of each decision.
 
-Shapes: B mappings, N nodes, H heads (decisions a node), C choices a decision at most.
+Shapes: B mappings, N nodes, H heads (decisions per node), at most C choices per decision.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ class Space:
     """The decisions of a problem. Only `nodes`, `heads` and `num_choices` must be given.
 
     Attributes:
-        nodes: N names, each another.
-        heads: H names, each another.
-        num_choices: int16 [N, H]; a decision's choices are 0 .. num_choices-1.
-        labels: for each head the names of its choices, slowest first where speed means something; "0", "1", ….
-        size_bytes: int64 [N, H]; 0 = dead decision, always -1 in canonical mappings; default: 1 everywhere.
-        choice_rank: float32 [H, C], a choice's rank in speed scaled to 0..1; default: even steps.
-        initial: int16 [N, H], the canonical mapping that an episode begins with; default: 0 where live.
-        pipeline: the pipeline whose stages the choices are; None if they are none.
+        nodes: N different names.
+        heads: H different names.
+        num_choices: int16 [N, H]; the choices of a decision are 0 to num_choices - 1.
+        labels: for each head the names of its choices, slowest first if they differ in speed; default: "0", "1", ….
+        size_bytes: int64 [N, H], bytes that a decision places. If it is 0 the decision is dead, and -1 in canonical
+            mappings. Default: 1 everywhere.
+        choice_rank: float32 [H, C], the rank of each choice in speed, scaled to 0..1; default: even steps.
+        initial: int16 [N, H], the canonical mapping that an episode begins with; default: 0 for live decisions.
+        pipeline: if the choices are stages of a pipeline, that pipeline; else None.
     """
 
     nodes: tuple[str, ...]
@@ -53,10 +54,10 @@ class Space:
         initial: NDArray[np.int16] | None = None,
         pipeline: Pipeline | None = None,
     ) -> None:
-        """Fill in what is not given, and check that all of it fits together.
+        """Fill in the defaults, and check that all fields fit together.
 
         Raises:
-            ValueError: a name that comes twice, a wrong shape or dtype, or a number out of range.
+            ValueError: a name occurs twice, a shape or dtype is wrong, or a number is out of range.
         """
         most = int(num_choices.max(initial=0))
         names = tuple(str(choice) for choice in range(most))
@@ -115,16 +116,16 @@ class Space:
 
     @cached_property
     def live(self) -> NDArray[np.bool_]:
-        """bool [N, H]: where there is something to decide."""
+        """bool [N, H]: True for decisions that are not dead."""
         return self.size_bytes > 0
 
     @cached_property
     def most_choices(self) -> int:
-        """C, the most choices that a decision has."""
+        """C, the largest number of choices of any decision."""
         return int(self.num_choices.max())
 
     def canonical(self, mapping: NDArray[np.int16]) -> NDArray[np.int16]:
-        """A copy of int16 [N, H] or [B, N, H] in which every dead decision is -1."""
+        """A copy of mappings int16 [N, H] or [B, N, H] in which every dead decision is -1."""
         return np.where(self.live, mapping, np.int16(UNUSED)).astype(np.int16, copy=False)
 
     def check(self, mapping: NDArray[np.int16], key: NDArray[np.uint64]) -> None:
@@ -133,7 +134,7 @@ class Space:
         A live decision must hold one of its choices; a dead one may hold anything.
 
         Raises:
-            ValueError: where a shape, a dtype or a choice number is out of range.
+            ValueError: a shape, a dtype or a choice number is wrong.
         """
         nodes, heads = self.shape
         if (
@@ -156,7 +157,7 @@ class Space:
 
 
 def check_keys(key: NDArray[np.uint64], rows: int) -> None:
-    """Raises ValueError unless key is uint64 [rows]."""
+    """Raise ValueError unless key is uint64 [rows]."""
     if not isinstance(key, np.ndarray) or key.dtype != np.uint64 or key.shape != (rows,):
         raise ValueError(f"key: expected uint64 of shape ({rows},), received {_describe(key)}")
 

@@ -159,7 +159,7 @@ def _take_along(
     was: NDArray[np.int16],
     new: NDArray[np.bool_],
 ) -> int:
-    """Move a node and what has to go with it; returns how many, having stopped where they are more than `most`.
+    """Move a node and what has to go with it; returns how many, having stopped if they are more than `most`.
 
     Edges may lead as far as between the stages `known`; `gone` says which nodes and `was` where they were; those are no
     longer `new`.

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 HALF = 0.5
-"""The share of a stage's memory that an even split gives to what nodes hold; tensors on their way need the rest."""
+"""The share of a stage's memory that an even split gives to the nodes; tensors on their way need the rest."""
 TOLERANCE = 0.02
-"""A stage that much below the fullest, in shares of it, has a heat of 1 / e (own choice)."""
+"""A stage that is less full than the fullest by this share of it has a heat of 1 / e (own choice)."""
 ROOM = 0.2
 """A stage with that share of its memory left has a heat of 1 / e (own choice)."""
 
 Gauge = Callable[[NDArray[np.int16], int], tuple[NDArray[np.float64], NDArray[np.float64] | None]]
-"""(stages int16 [B, N], how many there are) -> how busy each is, float64 [B, C], and the share of its memory that each
-needs, float64 [B, C], None where that is not limited."""
+"""From stages int16 [B, N] and the number C of stages: how busy each stage is, float64 [B, C]; and the share of its
+memory that each needs, float64 [B, C], or None if memory is not limited."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,12 @@ class Pipeline:
     """N nodes that are dealt to stages; the fullest stage sets the pace.
 
     Attributes:
-        load: float64 [N], what each adds to its stage, 0 or more.
-        edges: int64 [2, E], from a node to a later one, which is in the same stage or a later one.
-        held: float64 [N], what each needs of its stage's memory, in shares of it; None where that is not limited.
-        span: how many stages an edge may lead on without doubt; None: any number.
-        gauge: what a problem knows better of its stages than the sums of `load` and `held`; None: these.
+        load: float64 [N], what each node adds to its stage, 0 or more.
+        edges: int64 [2, E], from a node to a later one, which must be in the same stage or a later one.
+        held: float64 [N], the share of its stage's memory that each node needs; None if memory is not limited.
+        span: the number of stages that an edge may skip ahead safely; None: any number.
+        gauge: how busy and how full stages are, if the problem knows better than by sums of `load` and `held`; None:
+            these sums.
     """
 
     load: NDArray[np.float64]
@@ -41,9 +42,9 @@ class Pipeline:
     gauge: Gauge | None = None
 
     def heat(self, mapping: NDArray[np.int16], stages: int) -> NDArray[np.float64]:
-        """Float64 [B, H, C] in 0..1 of whole mappings int16 [B, N, H] on C = `stages`.
+        """How near each stage is to setting the pace: float64 [B, H, C] in 0..1, of mappings int16 [B, N, H].
 
-        How near each stage is to setting the pace; 1 where it has to hold more than it can.
+        C is `stages`. If a stage has to hold more than it can, it is 1.
         """
         gauge = self._sums if self.gauge is None else self.gauge
         found = []
@@ -62,8 +63,8 @@ class Pipeline:
     def middle(self, stages: int) -> NDArray[np.float64]:
         """Float64 [N] in 0..1: where the middle of each node lies in a pipeline whose stages are equally full.
 
-        Nodes come in their order, each taking its share of all load, or of as much memory as `stages` use where they
-        are half full (`HALF`), if that is more.
+        Nodes come in their order. Each takes its share of all load or, if that is more, its share of the memory that
+        `stages` use when they are half full (`HALF`).
         """
         total = self.load.sum()
         share = self.load / (total if total > 0 else 1.0)
@@ -96,8 +97,10 @@ class Pipeline:
         return before, after
 
     def along(self, node: int, stage: NDArray[np.integer[Any]], later: bool) -> list[int]:
-        """What has to go with a node to a later (or an earlier) stage: itself, and all of its stage [N] behind (before)
-        it."""
+        """The nodes that must move if a node moves to a later (else an earlier) stage, sorted.
+
+        These are the node itself and all nodes of its stage that follow (precede) it; `stage` is int [N].
+        """
         near = self._around[1 if later else 0]
         found, waiting = {node}, [node]
         while waiting:
@@ -109,7 +112,7 @@ class Pipeline:
 
 
 def fullness(stage: NDArray[np.integer[Any]], load: NDArray[np.float64], stages: int) -> NDArray[np.float64]:
-    """Loads [B, C] of stages, of decisions int [B, M] with loads float64 [M]; what is at -1 counts nowhere."""
+    """Loads [B, C] of stages, from decisions int [B, M] and loads float64 [M]; a decision of -1 counts nowhere."""
     rows = len(stage)
     known = stage >= 0
     slot = np.arange(rows)[:, None] * stages + np.where(known, stage, 0)
@@ -118,20 +121,20 @@ def fullness(stage: NDArray[np.integer[Any]], load: NDArray[np.float64], stages:
 
 
 def heat(full: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Float64 [B, C] in 0..1 of loads [B, C]: 1 for the fullest stage, next to 0 for most of the others."""
+    """Float64 [B, C] in 0..1, from loads [B, C]: 1 for the fullest stage, near 0 for most of the others."""
     most = full.max(axis=1, keepdims=True)
     return np.where(most > 0, np.exp((full / np.where(most > 0, most, 1.0) - 1) / TOLERANCE), 0.0)
 
 
 MOST = 4.0
-"""Fullness is cut off there; a stage that does not exist is as full."""
+"""Fullness is capped at this value, in shares of an even split; stages that do not exist have it."""
 
 
 def situation(stage: NDArray[np.integer[Any]], pipeline: Pipeline, stages: int) -> NDArray[np.float32]:
-    """How nodes lie in their stages, float32 [B, N, 5], of stages int [B, N]; 0 where the stage is -1.
+    """How nodes lie in their stages int [B, N]: float32 [B, N, 5], 0 for nodes with stage -1.
 
-    Whether a node could go to the stage before, and to the one behind, without its neighbours in its own; how full its
-    stage is, the one before and the one behind, in shares of an even split.
+    The columns: whether the node could move to the stage before without taking a neighbour along; the same for the
+    stage behind; and how full its own stage, the one before and the one behind are, in shares of an even split.
     """
     source, target = pipeline.edges
     rows, nodes = stage.shape

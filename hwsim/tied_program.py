@@ -63,10 +63,10 @@ class Tied:
 
 
 def tied_bound(program: LinearProgram, until: float) -> Tied | None:
-    """Bounds from small programs of deeper and deeper colours; None where not even the first was solved.
+    """Bounds from small programs of deeper and deeper colours; None if not even the first was solved.
 
-    It ends at the time `until` (of `time.monotonic`), where the bound has settled, where the small program is no longer
-    small, or where it is the whole one.
+    It ends at the time `until` (of `time.monotonic`), or when the bound has settled, or when the small program is no
+    longer small or is the whole one.
     """
     best: Tied | None = None
     idle = 0

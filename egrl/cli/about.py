@@ -30,7 +30,7 @@ def lines() -> Iterator[str]:
 
 def _processor() -> str:
     try:
-        from hwsim.fft.host import machine_name
+        from hwsim.fft.cache import machine_name
 
         return machine_name()
     except ImportError:

@@ -77,7 +77,7 @@ def attempt(
         nodes: when to give up.
 
     Returns:
-        FOUND and the offsets int64 [M]; FAILED where there is no packing; OUT_OF_NODES.
+        FOUND and the offsets int64 [M]; FAILED if there is no packing; OUT_OF_NODES.
     """
     count = len(size)
     spans = int(end.max(initial=0))
@@ -234,7 +234,7 @@ def _lowest_tops(s: State, members: Ints, start: int, stop: int, level: int) -> 
 
 @kernel
 def _fits(s: State, members: Ints, start: int, stop: int, level: int, last: int) -> int:
-    """The most that is left in a section start <= t < stop; -1 where a buffer or a section cannot fit any more."""
+    """The most that is left in a section start <= t < stop; -1 if a buffer or a section cannot fit any more."""
     height = s.height[0]
     beyond = 4 * height + 4
     for t in range(start, stop):

@@ -42,7 +42,7 @@ class Packing:
 
     Attributes:
         offsets: M multiples of the alignment, in bytes, in the order of the buffers.
-        height_bytes: the highest end of a buffer; 0 where there are none.
+        height_bytes: the highest end of a buffer; 0 if there are none.
         fullest_bytes: what lives at the fullest step. No packing is lower.
         verdict: "packed" within the capacity; "impossible" by proof; "not found" within the time limit.
     """

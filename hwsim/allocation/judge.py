@@ -1,4 +1,4 @@
-"""Is a packing one that a memory can hold? Slow and obvious, and shares no code with the allocator.
+"""Is a packing one that a memory can hold? Slow and obvious; it shares no code with the allocator.
 
 What must hold: every buffer has an offset, which is a multiple of the alignment and not negative; its last byte lies
 within the capacity; two buffers that live at a common step share no byte.
@@ -22,7 +22,7 @@ def judge(
 
     Args:
         buffers: name, size in bytes, first step and the step after the last (half-open).
-        offsets: bytes, one a buffer.
+        offsets: bytes, one per buffer.
         capacity_bytes: of the memory.
         align_bytes: every offset must be a multiple of it.
 

@@ -46,7 +46,7 @@ def baseline(tables: Tables, places: Sequence[Place], memories: Sequence[str], w
 
 
 def largest_first(tables: Tables) -> Mapping16 | None:
-    """int16 [N, 1], each place in the fastest memory with room, the largest first; None where one finds none."""
+    """int16 [N, 1], each place in the fastest memory with room, the largest first; None if one finds none."""
     wanted = np.where(tables.size_bytes.any(axis=1), len(tables.capacity_bytes) - 1, -1)
     fitted, moved = fit(tables, wanted.astype(np.int16)[None, :, None])
     found: Mapping16 = fitted[0]

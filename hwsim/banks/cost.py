@@ -31,9 +31,10 @@ def _fits(tables: Tables, held: Ints, place: int, memory: int) -> bool:
 
 @kernel
 def fit(tables: Tables, mapping: Mapping16) -> tuple[Mapping16, Ints]:
-    """Placements that fit, int16 [B, N, 1], and the bytes that had to move, int64 [B]; -1 where one finds no room.
+    """Placements that fit, int16 [B, N, 1], and the bytes that had to move, int64 [B]; -1 if a place finds no room.
 
-    The largest first, each where it is wanted, else in the next slower memory with room, else in the next faster one.
+    The largest place comes first. Each stays in its memory if there is room, else it goes to the next slower memory
+    with room, else to the next faster one.
     A placement that fits comes back unchanged.
     """
     out = mapping.copy()
@@ -46,6 +47,7 @@ def fit(tables: Tables, mapping: Mapping16) -> tuple[Mapping16, Ints]:
             wanted = mapping[b, place, 0]
             if wanted < 0:
                 continue
+            # Slower memories have smaller numbers.
             memory = wanted
             while memory >= 0 and not _fits(tables, held, place, memory):
                 memory -= 1
@@ -59,6 +61,7 @@ def fit(tables: Tables, mapping: Mapping16) -> tuple[Mapping16, Ints]:
             if memory != wanted:
                 moved[b] += tables.size_bytes[place, wanted]
                 out[b, place, 0] = memory
+            # Places that come later see this one at all steps of its life (closed).
             held[tables.first[place] : tables.last[place] + 1, memory] += tables.size_bytes[place, memory]
     return out, moved
 

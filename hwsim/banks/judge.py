@@ -1,4 +1,4 @@
-"""Does a placement fit the banks? Slow and obvious, and shares no code with the cost model.
+"""Does a placement fit the banks? Slow and obvious; it shares no code with the cost model.
 
 What must hold: every place with a size lies in a memory that exists, a pinned one or one without a size has no choice,
 and at every instruction the bytes held in a memory, each at its alignment, do not exceed the capacity.
@@ -26,7 +26,7 @@ def judge(
         places: what is placed.
         memories: name, capacity in bytes and alignment of each.
         pins: place -> number of its memory.
-        choices: a memory a place, -1 where it has none.
+        choices: a memory a place, -1 if it has none.
 
     Raises:
         ValueError: not one choice a place.

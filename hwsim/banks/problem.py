@@ -50,17 +50,18 @@ class BanksConfig:
     """Settings of the problem."""
 
     align_bytes: Annotated[
-        int, Ge(1), Le(2**20), Doc("a tensor takes its size, rounded up to a multiple of this many bytes")
+        int, Ge(1), Le(2**20), Doc("the size of each tensor is rounded up to a multiple of this many bytes")
     ] = 16
 
 
 @dataclass(frozen=True)
 class Banks:
-    """What a compiler says of the chip's memories beyond the chip file.
+    """What a compiler knows of the chip's memories beyond the chip file.
 
     Attributes:
-        capacity_bytes, align_bytes: of each memory, slowest first; 0 bytes: no tensor may lie there.
-        pins: tensor -> number of the memory in which it must lie.
+        capacity_bytes: bytes that each memory can hold, slowest first; 0: no tensor may be placed there.
+        align_bytes: for each memory, the multiple to which sizes are rounded up.
+        pins: for each pinned tensor, the number of its memory.
     """
 
     capacity_bytes: tuple[int, ...]
@@ -73,11 +74,11 @@ class BanksProblem:
 
     mapping   int16 [N, 1]: the memory of each place (a tensor, or an alias group); 0 = slowest; -1 = pinned or empty
     cost      seconds of one run of the program, by `hwsim/banks/tables.py`; constants are read from the slowest memory
-    reward    (baseline cost / cost)^2; -1 where a place found no room at all
-    valid     at every instruction every memory holds what lives in it
+    reward    (baseline cost / cost)^2; -1 if there is no room at all for a place
+    valid     at every instruction, what lives in a memory fits in it
 
     Attributes:
-        program: whose tensors are placed.
+        program: the program with the tensors to place.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class BanksProblem:
         """Build the tables and the baseline.
 
         Raises:
-            InputError: no placement fits, or none was found; a pin of no tensor.
+            InputError: no placement fits, none was found within the limits, or a pin names no tensor.
         """
         self.config = config or BanksConfig()
         self.program, self._chip = program, chip
@@ -128,10 +129,10 @@ class BanksProblem:
         )
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
-        """Cost of placements int16 [B, N, 1], each made to fit (`hwsim.banks.cost.fit`); the keys matter not.
+        """Cost of placements int16 [B, N, 1], each made to fit by `hwsim.banks.cost.fit`. Keys are ignored.
 
         Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
+            ValueError: the shape, the dtype or a choice number is wrong.
         """
         self.space.check(mapping, key)
         proposed = np.ascontiguousarray(self.space.canonical(mapping))
@@ -155,10 +156,10 @@ class BanksProblem:
         return tuple(zip(self._chip.memory_names, self._banks.capacity_bytes, strict=True))
 
     def lifetimes(self, mapping: Mapping16) -> list[Lifetime]:
-        """Where and when the places live under one placement int16 [N, 1] as it stands; a step is an instruction.
+        """The memory and the lifetime of each place under one placement int16 [N, 1], as it stands, in instructions.
 
         Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
+            ValueError: the shape, the dtype or a choice number is wrong.
         """
         self.space.check(mapping[None], np.zeros(1, np.uint64))
         return [
@@ -193,7 +194,7 @@ class BanksProblem:
         return Solution(best, cost, replace(found.bound, cost=min(found.bound.cost, cost)))
 
     def model_cost(self, mapping: Mapping16) -> float:
-        """Seconds of what one placement int16 [N, 1] is made to fit; infinite where that cannot be."""
+        """Seconds of what one placement int16 [N, 1] is made to fit; infinite if that cannot be."""
         fitted, moved = fit(self.tables, np.ascontiguousarray(self.space.canonical(mapping))[None])
         return float(costs(self.tables, fitted)[0]) if moved[0] >= 0 else float("inf")
 

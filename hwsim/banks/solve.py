@@ -1,7 +1,7 @@
 """The best placement as a mixed-integer linear program, solved by HiGHS.
 
-A binary variable a place and memory, and a row a memory and step for the capacity. Lives are counted, addresses are
-not: a placement may still not pack.
+One binary variable per place and memory, and one row per memory and step for the capacity. Lives are counted, addresses
+are not: a placement may still not pack.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from hwsim.fft.kinds import ARGUMENTS, Kind
+from hwsim.fft.instructions import ARGUMENTS, Kind
 from hwsim.fft.symbols import Complex, Graph, Real, dft
 
 

@@ -1,9 +1,9 @@
-"""Where what is known of this machine is kept: wisdom, measured costs and compiled codelets lie beside one another.
+"""Which machine this is, and the folder of what is known of it: wisdom, measured costs and compiled codelets.
 
-The folder is that of the file which the environment variable EGRL_FFT_WISDOM names, else one for this kind of machine
-(machines may share a home) in the user's cache folder (`workloads.files.cache_folder`). Everything but wisdom is
-there to save time only: where it cannot be read it is made again, where it cannot be written it is not kept, and the
-folder may be deleted at any time.
+Plans differ by processor, SIMD registers and features; these name the machine. The folder is the one of the file that
+the environment variable EGRL_FFT_WISDOM names. If that is not set, it is one per kind of machine (machines may share a
+home) in the user's cache folder (`workloads.files.cache_folder`). Everything but wisdom is there to save time only: if
+it cannot be read it is made again, if it cannot be written it is not kept, and the folder may be deleted at any time.
 
 Codelets are object files of this machine's own code, as numba's cache has them: who can write into the folder can run
 code as its user. A file is named by the digest of what it was compiled from (text, processor, features, LLVM), and
@@ -13,20 +13,45 @@ begins with the digest of the rest, so that a damaged one is compiled anew.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
+import re
 from pathlib import Path
 
-from hwsim.fft.host import file_name
 from workloads.atomic import replace_file
 from workloads.files import cache_folder
+
+
+@functools.cache
+def lanes() -> int:
+    """Numbers of float64 in a SIMD register of this machine: 8, 4 or 2."""
+    import llvmlite.binding as llvm
+
+    features = dict(llvm.get_host_cpu_features())
+    return 8 if features.get("avx512f") else 4 if features.get("avx") else 2
+
+
+@functools.cache
+def machine_name() -> str:
+    """Processor, lanes and a digest of its features: "znver5, 8 lanes, 1a2b3c4d"."""
+    import llvmlite.binding as llvm
+
+    features = hashlib.sha256(str(llvm.get_host_cpu_features().flatten()).encode()).hexdigest()[:8]
+    return f"{llvm.get_host_cpu_name()}, {lanes()} lanes, {features}"
+
+
+def file_name() -> str:
+    """The machine's name as that of a file or folder: "znver5-8-lanes-1a2b3c4d"."""
+    return re.sub(r"[^\w.]+", "-", machine_name())
+
 
 VARIABLE = "EGRL_FFT_WISDOM"
 DIGEST_BYTES = 32
 
 
 def wisdom_path() -> Path:
-    """Where the user's wisdom lies. FileNotFoundError where there is no home folder."""
+    """Where the user's wisdom lies. FileNotFoundError if there is no home folder."""
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named)
@@ -47,7 +72,7 @@ def _codelet_path(name: str) -> Path:
 
 
 def codelet(name: str) -> bytes | None:
-    """The object file that is kept under a digest; None where there is none that is whole."""
+    """The object file that is kept under a digest; None if there is none that is whole."""
     try:
         data = _codelet_path(name).read_bytes()
     except OSError:
@@ -57,13 +82,13 @@ def codelet(name: str) -> bytes | None:
 
 
 def keep_codelet(name: str, data: bytes) -> None:
-    """Keep an object file; where that is not possible nothing happens."""
+    """Keep an object file; if that is not possible nothing happens."""
     with contextlib.suppress(OSError):
         write(_codelet_path(name), hashlib.sha256(data).digest() + data)
 
 
 def set_aside(file: Path) -> Path:
-    """Give a file another name beside it, which none has: "wisdom.json.unusable-1". OSError where the disk refuses."""
+    """Give a file another name beside it, which none has: "wisdom.json.unusable-1". OSError if the disk refuses."""
     number = 0
     while True:
         number += 1
@@ -81,6 +106,6 @@ def set_aside(file: Path) -> Path:
 
 
 def write(file: Path, data: bytes) -> None:
-    """All of it or nothing, its folder made where it is missing. OSError where the disk refuses."""
+    """All of it or nothing, its folder made if it is missing. OSError if the disk refuses."""
     file.parent.mkdir(parents=True, exist_ok=True)
     replace_file(file, data)

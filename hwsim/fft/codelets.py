@@ -27,8 +27,8 @@ from typing import Any
 
 from hwsim.fft import cache
 from hwsim.fft.assembly import assembly
-from hwsim.fft.host import lanes
-from hwsim.fft.kinds import Kind
+from hwsim.fft.cache import lanes
+from hwsim.fft.instructions import Kind
 
 OPTIMISATION = 2
 _ENGINES: list[Any] = []

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hwsim.fft import cache
-from hwsim.fft.host import machine_name
+from hwsim.fft.cache import machine_name
 from hwsim.fft.measured import LIBRARY_VERSION
 
 KIND, VERSION = "fft-costs", 1
@@ -31,7 +31,7 @@ def _document(line: str) -> Any:
 
 
 def _lines(file: Path) -> list[str] | None:
-    """The lines after the first; None where that is not this machine's."""
+    """The lines after the first; None if that is not this machine's."""
     try:
         first, *lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
@@ -57,7 +57,7 @@ def known(size: int) -> dict[str, float]:
 
 
 def keep(size: int, plan: str, seconds: float) -> None:
-    """Keep what a plan was measured to take; where that is not possible nothing happens."""
+    """Keep what a plan was measured to take; if that is not possible nothing happens."""
     line = json.dumps({"plan": plan, "seconds": seconds}) + "\n"
     with contextlib.suppress(OSError):
         file = cache.costs_path(size)

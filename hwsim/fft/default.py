@@ -1,4 +1,4 @@
-"""The plan that is taken where nothing has been measured: good on the model's word, found in milliseconds.
+"""The plan that is taken if nothing has been measured: good on the model's word, found in milliseconds.
 
 Dynamic programming over the model's cost (`hwsim/fft/model.py`): the best plan of a size is a codelet, or one of a
 few shapes around the best plans of its factors. FFTW's planner is of that kind, with measured costs.

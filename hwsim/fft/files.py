@@ -44,7 +44,7 @@ def check_chip(name: str) -> None:
 
 def run_files(size: int) -> Mapping[str, str]:
     """The size, and the machine on which it is measured, as text, by file name."""
-    from hwsim.fft.host import machine_name
+    from hwsim.fft.cache import machine_name
     from hwsim.fft.measured import LIBRARY_VERSION
 
     dft = json.dumps({"kind": KIND, "version": VERSION, "size": size}) + "\n"

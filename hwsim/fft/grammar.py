@@ -20,7 +20,7 @@ those of general-size libraries (Voronenko: Library generation for linear transf
 Deviations: the paper's text breaks off before its own grammar. Good-Thomas is inside the codelets only. Bluestein
 is proposed only where a size has a prime factor from RADER_FROM on, at the next sizes 2^k, 3 2^k and 5 2^k; any
 plan that is written down is run. A wrapper (l, c) is proposed only below the root, where there may be many DFTs,
-only where there is no codelet, and not around another one.
+only if there is no codelet, and not around another one.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.fft import grammar
-from hwsim.fft.factors import pointwise, roots, stage, unit
 from hwsim.fft.grammar import Bluestein, Codelet, Plan, Rader, Split, prime_factors
 from hwsim.fft.instructions import (
     GATHER,
@@ -33,6 +32,10 @@ from hwsim.fft.instructions import (
     Loop,
     Twiddle,
     View,
+    pointwise,
+    roots,
+    stage,
+    unit,
 )
 from hwsim.fft.writer import Transform, Writer
 
@@ -142,7 +145,7 @@ class _Between(NamedTuple):
         element: stride of the first step's results.
         column: stride of the b DFTs that it does, which is that of the second step's elements.
         held: stride of each loop.
-        block: the scratch that they take, None where they lie in the output.
+        block: the scratch that they take, None if they lie in the output.
     """
 
     middle: View
@@ -155,7 +158,7 @@ class _Between(NamedTuple):
 def _between(
     writer: Writer, plan: Split, source: View, target: View, loops: Sequence[Loop], whole: bool
 ) -> _Between:
-    """Choose where the results of the first step lie, and take scratch for them where that is needed."""
+    """Choose where the results of the first step lie, and take scratch for them if that is needed."""
     first, second = (plan.radix, plan.rest) if plan.direction == "f" else (plan.rest, plan.radix)
     n, many = plan.size, math.prod(loop.count for loop in loops)
     a, b = first.size, second.size

@@ -1,6 +1,6 @@
 """What a plan would cost by counting: instructions of its codelets, and what they move over which part of the caches.
 
-It is there where nothing can be measured, or nothing may vary: for the default plans, and as the cost of the
+It is there if nothing can be measured, or nothing may vary: for the default plans, and as the cost of the
 problem with `cost = "model"`. It knows the lanes of this machine and typical sizes of caches, no more.
 
 The prices are assumptions of the right order, from a least-squares fit over random plans of 2^6 .. 2^16 points on one
@@ -13,10 +13,9 @@ import functools
 import math
 from dataclasses import dataclass
 
+from hwsim.fft.cache import lanes
 from hwsim.fft.grammar import Plan
-from hwsim.fft.host import lanes
-from hwsim.fft.instructions import Begin, Call, View
-from hwsim.fft.kinds import ARGUMENTS
+from hwsim.fft.instructions import ARGUMENTS, Begin, Call, View
 from hwsim.fft.lowering import lower
 from hwsim.fft.symbols import Graph, dft
 

@@ -1,9 +1,13 @@
-"""Plans as texts: `str` of a plan writes it, `parse` reads it (`hwsim/fft/grammar.py` says what the signs mean)."""
+"""Plans as texts: `str` of a plan writes it, `parse` reads it (`hwsim/fft/grammar.py` says what the signs mean).
+
+`tree` shows a plan to people, in words.
+"""
 
 from __future__ import annotations
 
 import re
 
+from hwsim.fft.derivation import children
 from hwsim.fft.grammar import (
     MOST,
     Bluestein,
@@ -16,6 +20,7 @@ from hwsim.fft.grammar import (
     has_codelet,
     prime_factors,
 )
+from hwsim.sections import Branch
 from workloads.errors import InputError
 
 _TOKEN = re.compile(
@@ -82,3 +87,25 @@ def _check(plan: Plan, holds: bool, expected: str, where: str) -> Plan:
     if not holds:
         raise InputError(f"{where}: expected {expected}, found {str(plan)[:60]}")
     return plan
+
+
+def tree(plan: Plan) -> Branch:
+    """The plan, what it does in words, and the plans that it is made of."""
+    return Branch(f"{plan.size} points: {_words(plan)}", [tree(part) for part in children(plan)])
+
+
+def _words(plan: Plan) -> str:
+    match plan:
+        case Codelet():
+            return "compiled code"
+        case Split(direction, sort, radix, rest):
+            way = "frequency" if direction == "f" else "time"
+            between = "sorted" if sort else "in blocks"
+            return f"split {radix.size} x {rest.size}, decimation in {way}, results between {between}"
+        case Loop(block, copy):
+            return f"{block} at a time, input {'copied together first' if copy else 'where it lies'}"
+        case Rader():
+            return "Rader: by a cyclic convolution of one less"
+        case Bluestein(_, inner):
+            return f"Bluestein: by a convolution of {inner.size}"
+    return "open"

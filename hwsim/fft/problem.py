@@ -20,9 +20,8 @@ from hwsim.fft.derivation import PART, PlanGraph
 from hwsim.fft.files import run_files
 from hwsim.fft.grammar import Plan
 from hwsim.fft.judge import judge
-from hwsim.fft.notation import parse
+from hwsim.fft.notation import parse, tree
 from hwsim.fft.race import PlanRace
-from hwsim.fft.tree import tree
 from hwsim.problem import About, Baseline, Evaluation, Keys, Mapping16, Status, Violation
 from hwsim.sections import Section, Trees
 from hwsim.space import Space, check_keys
@@ -35,23 +34,27 @@ class FftConfig:
 
     cost: Annotated[
         Literal["measured", "model"],
-        Doc('"measured" is seconds on this machine; "model" counts instructions and moves, and never varies'),
+        Doc(
+            '"measured": seconds on this machine; "model": a count of instructions and moves, always the same'
+        ),
     ] = "measured"
     cache: Annotated[
         bool,
         Doc(
-            "measured costs are kept on disk, and what an earlier run on this machine measured is not"
-            " measured again"
+            "if true, measured costs are kept on disk, and a plan that an earlier run on this machine"
+            " measured is not measured again"
         ),
     ] = True
     give_up: Annotated[
         float,
         Ge(1),
-        Doc("a measurement ends early where a plan takes so many times the best of its size so far"),
+        Doc(
+            "a measurement ends early if the plan takes so many times as long as the best of its size so far"
+        ),
     ] = 3.0
     leftmost: Annotated[
         bool,
-        Doc("in the derivation graph the leftmost sub-problem is expanded, so that it is a tree; else any"),
+        Doc("if true, the derivation expands the leftmost sub-problem first and is a tree; if false, any"),
     ] = False
 
     @property
@@ -63,24 +66,26 @@ class FftConfig:
 class FftProblem:
     """Plans for DFTs of N points (`Problem` of hwsim/problem.py).
 
-    The N nodes are the steps of a leftmost derivation, the only head is "rule"; the steps that a plan does not
-    need are -1, and a number counts modulo the rules at its step, so that every mapping is a plan. Cost is the
-    seconds of one DFT, measured once a plan (`cache`): the key is not used, since a machine's noise is no
-    function of it; with `cost = "model"` it is what `hwsim/fft/model.py` counts. The baseline is the default plan.
-    A plan of a part (a mapping that begins with -2 or less, see `PlanGraph`) is evaluated against that part's
-    default plan, and `partial`; of a part of M points N / M DFTs are measured by one call, since that is how many there
-    are in the whole, and since what a call takes would hide the plan.
+    mapping   int16 [N, 1]: the rule at each step of a leftmost derivation, -1 for steps that the plan does not need;
+              a number counts modulo the rules at its step, so that every mapping is a plan
+    cost      seconds of one DFT, measured once per plan (`cache`); with `cost = "model"` what `hwsim/fft/model.py`
+              counts. Keys are ignored, since the noise of a machine is no function of them
+    reward    (baseline cost / cost)^2; the baseline is the default plan
+
+    A mapping that begins with -2 or less is a plan of a part (`PlanGraph`): it is `partial`, and evaluated against the
+    default plan of that part. For a part of M points, one call measures N / M DFTs: the whole has that many, and for a
+    single one the time of the call would hide that of the plan.
 
     Attributes:
         derivation: the grammar as a graph.
-        race: where costs are measured, the fastest plans of a run, measured again in turn.
+        race: if costs are measured, the fastest plans of a run, measured again in turn.
     """
 
     def __init__(self, size: int, config: FftConfig | None = None) -> None:
         """Measure the default plan.
 
         Raises:
-            InputError: unknown `cost`.
+            InputError: `cost` is unknown, or the default plan cannot be run.
         """
         self.config = config or FftConfig()
         if self.config.cost not in ("measured", "model"):
@@ -116,7 +121,7 @@ class FftProblem:
             )
 
     def seconds(self, plan: Plan) -> float:
-        """The cost of a complete plan of any size; NaN where it cannot be run."""
+        """The cost of a complete plan of any size; NaN if it cannot be run."""
         text = str(plan)
         if text not in self._seconds:
             self._seconds[text] = self._price(plan, text)
@@ -154,7 +159,7 @@ class FftProblem:
         return str(self.derivation.decode(mapping))
 
     def read_plan(self, text: str, where: str) -> Mapping16:
-        """int16 [N, 1] of a plan of the whole as it is written. InputError where it is none of this problem."""
+        """The mapping int16 [N, 1] of the text of a plan. Raises InputError if it is no plan of this problem."""
         plan = parse(text, where)
         if plan.size != self.size:
             raise InputError(
@@ -196,7 +201,7 @@ class FftProblem:
         return self.repair(independent_sample(self.space, probabilities, key), key)
 
     def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
-        """The mappings [B, N, 1] with the numbers of rules that exist, and -1 where nothing is left open.
+        """The mappings [B, N, 1] with the numbers of rules that exist, and -1 if nothing is left open.
 
         Raises:
             ValueError: where shape, dtype or a number is out of range.

@@ -24,7 +24,7 @@ class PlanRace(Race):
         return np.array(measured.race([self._derivation.decode(row) for row in mapping]))
 
     def known(self) -> Mapping16 | None:
-        """The plan int16 [N, 1] that wisdom has; None where there is none, or one that the grammar does not propose."""
+        """The plan int16 [N, 1] that wisdom has; None if there is none, or one that the grammar does not propose."""
         from hwsim.fft import wisdom
 
         found = wisdom.known().get(self._size)

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hwsim.fft.cache import set_aside, wisdom_path, write
+from hwsim.fft.cache import machine_name, set_aside, wisdom_path, write
 from hwsim.fft.grammar import Plan
-from hwsim.fft.host import machine_name
 from hwsim.fft.measured import LIBRARY_VERSION
 from hwsim.fft.notation import parse
 from workloads.errors import InputError, Notice
@@ -40,8 +39,8 @@ class Outcome:
 
     Attributes:
         kept: whether it was written.
-        before: the plan that was known of its size until then; None where none was.
-        aside: where the file now lies that was there and could not be used; None where there was none.
+        before: the plan that was known of its size until then; None if none was.
+        aside: where the file now lies that was there and could not be used; None if there was none.
         reason: why that could not be used.
     """
 
@@ -88,7 +87,7 @@ def _entry(entry: Any, where: str) -> tuple[int, Known]:
 
 
 def known() -> dict[int, Known]:
-    """The user's wisdom; empty where there is none, with a warning where it is of no use here."""
+    """The user's wisdom; empty if there is none, with a warning if it is of no use here."""
     plans, reason = _known()
     if reason:
         warnings.warn(f"FFT wisdom is passed over: {reason}", Notice, stacklevel=3)
@@ -96,7 +95,7 @@ def known() -> dict[int, Known]:
 
 
 def _known() -> tuple[dict[int, Known], str]:
-    """The user's wisdom, and why it is of no use here ("" where it is of use, or there is none)."""
+    """The user's wisdom, and why it is of no use here ("" if it is of use, or there is none)."""
     try:
         file = path()
         return (read(file), "") if file.exists() else ({}, "")

@@ -10,10 +10,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.fft.cache import lanes
 from hwsim.fft.grammar import Plan
-from hwsim.fft.host import lanes
-from hwsim.fft.instructions import CODELET, Begin, Call, End, Loop, Twiddle, View
-from hwsim.fft.kinds import ARGUMENTS, Kind
+from hwsim.fft.instructions import ARGUMENTS, CODELET, Begin, Call, End, Kind, Loop, Twiddle, View
 
 Transform = Callable[[Plan, NDArray[np.complex128]], NDArray[np.complex128]]
 """A DFT of complex128 [n] by a plan."""

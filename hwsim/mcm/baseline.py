@@ -16,7 +16,7 @@ from workloads.errors import InputError
 FILLS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 """Shares of the memory that weights may take; the device needs the rest for activations."""
 DRAWS = 8
-"""Further partitions that are tried, each from a key of its own, where no cuts will do."""
+"""Further partitions that are tried, each from a key of its own, if no cuts will do."""
 
 
 def compile_baseline(
@@ -37,7 +37,7 @@ def compile_baseline(
         backtracks: decisions that the solver may take back for each.
 
     Raises:
-        InputError: none was found, with what is lacking and what would help where that is known.
+        InputError: none was found, with what is lacking and what would help if that is known.
     """
     available = network.tables.capacity
     least: tuple[int, int] | None = None

@@ -64,7 +64,7 @@ def clone_shared(
 
 
 def _cones(order: list[int], reads: list[list[int]], most: int) -> list[list[int]]:
-    """Each node with all that it is computed from, ascending; empty where these are more than `most`."""
+    """Each node with all that it is computed from, ascending; empty if these are more than `most`."""
     cones: list[list[int]] = [[] for _ in order]
     for v in order:
         cone = {v}.union(*(cones[u] for u in reads[v]))

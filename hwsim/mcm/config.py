@@ -19,30 +19,32 @@ class McmConfig:
     model: Annotated[
         Literal["analytical", "device"],
         Doc(
-            '"analytical" adds up latencies (`hwsim/mcm/cost.py`); "device" has an order, peak memory'
-            " and messages, and partitions that do not run (`hwsim/mcm/device.py`)"
+            '"analytical" adds up latencies (`hwsim/mcm/cost.py`); "device" adds an order, peak memory and'
+            " messages, and some partitions do not run on it (`hwsim/mcm/device.py`)"
         ),
     ] = "analytical"
     solver: Annotated[
         bool,
         Doc(
-            "mappings become valid partitions by SAMPLE and FIX; without, they are drawn node by node"
-            " and judged"
+            "if true, SAMPLE and FIX make every mapping a valid partition; if false, mappings are drawn"
+            " node by node and judged as they are"
         ),
     ] = True
     baseline: Annotated[
         Literal["greedy", "random"],
-        Doc('what speedups are over: "greedy" balanced runs of nodes, or "random" runs'),
+        Doc('what speedups are relative to: "greedy" (balanced) or "random" runs of nodes'),
     ] = "greedy"
-    copies: Annotated[bool, Doc("widely read nodes without weights are copied for each reader")] = True
+    copies: Annotated[bool, Doc("if true, widely read nodes without weights are copied for each reader")] = (
+        True
+    )
     backtracks: Annotated[
-        int, Ge(1), Le(10**9), Doc("decisions that the solver may take back for a mapping")
+        int, Ge(1), Le(10**9), Doc("decisions that the solver may take back per mapping")
     ] = 500
-    chips: Annotated[int, Ge(0), Le(2**31), Doc("how many chips instead of the package's; 0: its own")] = 0
+    chips: Annotated[int, Ge(0), Le(2**31), Doc("number of chips; 0: as many as the package has")] = 0
 
 
 def check_names(config: McmConfig) -> None:
-    """InputError where the settings name a model or a baseline that does not exist."""
+    """Raise InputError if the settings name a model or a baseline that does not exist."""
     for name, values in (("model", ("analytical", "device")), ("baseline", ("greedy", "random"))):
         if getattr(config, name) not in values:
             raise InputError(
@@ -51,7 +53,7 @@ def check_names(config: McmConfig) -> None:
 
 
 def resize(package: Package, chips: int) -> Package:
-    """The package with another number of chips; 0: as it is. InputError where that is too many."""
+    """The package with another number of chips; 0: as it is. Raises InputError if that is too many."""
     if chips > MAX_CHIPS:
         raise InputError(
             f"problem.chips: expected 0 (the package's own) to {MAX_CHIPS}, found {chips}: the solver holds the"

@@ -1,4 +1,4 @@
-"""What a partition costs by the analytical model: seconds a sample in a pipeline whose stages are the chips.
+"""What a partition costs by the analytical model: seconds per sample in a pipeline with the chips as stages.
 
 Source: MCM paper, section 5.1: the latencies of the nodes of a chip are added up, and the largest chip is the cost.
 With `load = "compute+transfers"` it is the objective of "Efficient algorithms for device placement of DNN graph
@@ -22,7 +22,7 @@ from hwsim.jit import kernel
 
 
 class Tables(NamedTuple):
-    """N nodes and T tensors (one a node that another node reads), C chips, as the kernels read them.
+    """N nodes and T tensors (one per node that another node reads), C chips, as the kernels read them.
 
     Attributes:
         compute_s: float64 [N].
@@ -35,9 +35,9 @@ class Tables(NamedTuple):
         tensor_s: float64 [T], seconds on a link.
         tensor_bytes: int64 [T].
         chips: C.
-        transfers: 1 where the busy time of a chip counts transfers, else 0.
+        transfers: 1 if the busy time of a chip counts transfers, else 0.
         acyclic, no_skip, triangle: which rules hold, 0 or 1.
-        capacity: bytes of a chip, or -1 where memory is no rule.
+        capacity: bytes of a chip, or -1 if memory is no rule.
     """
 
     compute_s: NDArray[np.float64]
@@ -118,12 +118,12 @@ def _costs(tables: Tables, places: NDArray[np.int16]) -> NDArray[np.float64]:
 
 
 def busy(tables: Tables, place: NDArray[np.int16]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Seconds a sample that chips, float64 [C], and links, float64 [C], are busy under a partition int16 [N]."""
+    """Seconds per sample that chips, float64 [C], and links, float64 [C], are busy under a partition int16 [N]."""
     found: tuple[NDArray[np.float64], NDArray[np.float64]] = _busy_of(tables, np.ascontiguousarray(place))
     return found
 
 
 def costs(tables: Tables, places: NDArray[np.int16]) -> NDArray[np.float64]:
-    """Seconds a sample, float64 [B], of partitions int16 [B, N] on chips that exist: the busiest chip or link."""
+    """Seconds per sample, float64 [B], of partitions int16 [B, N] on chips that exist: the busiest chip or link."""
     found: NDArray[np.float64] = _costs(tables, np.ascontiguousarray(places))
     return found

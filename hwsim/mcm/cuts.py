@@ -51,7 +51,7 @@ def random_cuts(tables: Tables, rng: np.random.Generator) -> NDArray[np.int16]:
 
 
 def best_cuts(tables: Tables) -> NDArray[np.int16] | None:
-    """Int16 [N]: the cheapest by the analytical model of all cuts that keep every rule; None where there is none.
+    """Int16 [N]: the cheapest by the analytical model of all cuts that keep every rule; None if there is none.
 
     Valid under the acyclic rule and without it. O(C N^2) time for C chips and N nodes, times readers a node.
     """
@@ -70,7 +70,7 @@ def best_cuts(tables: Tables) -> NDArray[np.int16] | None:
 
 
 def _reach(tables: Tables) -> NDArray[np.int64]:
-    """Int64 [N + 1]: the last node that reads a node before position p; -1 where there is none from p on."""
+    """Int64 [N + 1]: the last node that reads a node before position p; -1 if there is none from p on."""
     n = len(tables.compute_s)
     farthest = np.full(n + 1, -1, np.int64)
     if len(tables.edges):

@@ -33,7 +33,7 @@ from hwsim.stepwise import OrderedDerivation
 
 @kernel
 def follow(r: Relations, s: State, order: NDArray[np.int64], made: NDArray[np.int64]) -> bool:
-    """Decide the first nodes of the order as in `made`, with all consequences; False where that is not possible."""
+    """Decide the first nodes of the order as in `made`, with all consequences; False if that is not possible."""
     # All consequences of a decision come before the next: only then does a failure show at the first possible one.
     for at in range(len(made)):
         if not restrict(r, s, order[at], 1 << int(made[at])) or not propagate(r, s):
@@ -69,7 +69,7 @@ class Chips(OrderedDerivation):
         return self._root[0]
 
     def _at(self, vertex: Hashable) -> bool:
-        """Bring the state to a vertex; False where it is a dead end. `_back` must follow."""
+        """Bring the state to a vertex; False if it is a dead end. `_back` must follow."""
         assert isinstance(vertex, bytes)
         made = np.frombuffer(vertex, np.uint8).astype(np.int64)
         return self._root[1] and bool(follow(self._relations, self._state, self._order, made))

@@ -13,7 +13,7 @@ chips. This model has these three. It is deterministic; all of it is assumption:
 3. *Memory.* A chip holds the weights of its nodes; for a tensor from another chip one arriving and one for each stage
    from its maker's to its last reader's here; for a tensor read here in later stages one a stage; for a tensor that is
    sent one being sent; and in its order what is made until its last reader of the stage, until the end of the period
-   where it is sent or read in later stages, and for the time of its node where nothing reads it. More than the SRAM:
+   if it is sent or read in later stages, and for the time of its node if nothing reads it. More than the SRAM:
    the partition does not run.
 4. *Time.* A node takes its launch and the longer of its computing and of moving weights, inputs and output through the
    SRAM (measured times stand as they are). A tensor is sent to each chip that reads it, a message each (routers copy
@@ -27,13 +27,228 @@ It never costs less than the analytical model, whose bounds therefore hold for i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.mcm.device_memory import find_peaks
-from hwsim.mcm.device_tables import DeviceTables
+from hwsim.mcm.network import Network
+from hwsim.mcm.package import Package
+
+
+class DeviceTables(NamedTuple):
+    """N nodes, T tensors, C chips.
+
+    Attributes:
+        run_s: float64 [N], a node with its launch.
+        made_bytes, weight_bytes: int64 [N].
+        order: int64 [N], in which every edge points forward.
+        source, read_start, reader, tensor_s, tensor_bytes: as `hwsim.mcm.cost.Tables` has them.
+        own_start, own: the tensors of each node, [N + 1] and [T].
+        in_start, taken: the tensors that each node reads, [N + 1] and [R].
+        hop_s: seconds of a message on each link beside those of its bytes.
+        sram_Bps: of a chip.
+        chips, transfers: as in `Tables`.
+        capacity: bytes of a chip, or -1 if nothing limits them.
+    """
+
+    run_s: NDArray[np.float64]
+    made_bytes: NDArray[np.int64]
+    weight_bytes: NDArray[np.int64]
+    order: NDArray[np.int64]
+    source: NDArray[np.int64]
+    read_start: NDArray[np.int64]
+    reader: NDArray[np.int64]
+    tensor_s: NDArray[np.float64]
+    tensor_bytes: NDArray[np.int64]
+    own_start: NDArray[np.int64]
+    own: NDArray[np.int64]
+    in_start: NDArray[np.int64]
+    taken: NDArray[np.int64]
+    hop_s: float
+    sram_Bps: float
+    chips: int
+    transfers: int
+    capacity: int
+
+
+def device_tables(network: Network, package: Package) -> DeviceTables:
+    """The tables of a network, whose nodes stand in an order in which edges point forward."""
+    t = network.tables
+    nodes = np.arange(len(t.weight_bytes))
+    readers = np.repeat(np.arange(len(t.source)), np.diff(t.read_start))
+    return DeviceTables(
+        run_s=network.run_s,
+        made_bytes=network.made_bytes,
+        weight_bytes=t.weight_bytes,
+        order=nodes,
+        source=t.source,
+        read_start=t.read_start,
+        reader=t.reader,
+        tensor_s=t.tensor_s,
+        tensor_bytes=t.tensor_bytes,
+        own_start=np.searchsorted(np.sort(t.source), np.append(nodes, len(nodes))).astype(np.int64),
+        own=np.argsort(t.source, kind="stable").astype(np.int64),
+        in_start=np.searchsorted(np.sort(t.reader), np.append(nodes, len(nodes))).astype(np.int64),
+        taken=readers[np.argsort(t.reader, kind="stable")].astype(np.int64),
+        hop_s=package.link.hop_s,
+        sram_Bps=package.device.sram_Bps,
+        chips=t.chips,
+        transfers=t.transfers,
+        capacity=t.capacity,
+    )
+
+
+@kernel
+def find_peaks(
+    tables: DeviceTables, place: NDArray[np.int16], stage: NDArray[np.int64], peak: NDArray[np.int64]
+) -> None:
+    """Write the most bytes that each chip holds, int64 [C], to `peak`."""
+    # base: bytes that a chip holds all the time. kept: tensors that base counts until the end of a period. left: their
+    # readers on the same chip and in the same stage that have not run.
+    base = np.zeros(tables.chips, np.int64)
+    kept, left = np.zeros(len(tables.source), np.bool_), np.zeros(len(tables.source), np.int64)
+    for n in range(len(place)):
+        base[place[n]] += tables.weight_bytes[n]
+    _hold_tensors(tables, place, stage, base, kept, left)
+    waits = _count_inputs(tables, place, stage)
+    begin, nodes = _nodes_by_chip(place, tables.chips)
+    done = np.zeros(len(place), np.bool_)
+    peak[:] = base
+    for chip in range(tables.chips):
+        live = 0
+        for _ in range(begin[chip], begin[chip + 1]):
+            # Of the nodes that can run the one after which the chip holds the fewest bytes more; the first of equals.
+            best, least = -1, 0
+            for at in range(begin[chip], begin[chip + 1]):
+                v = nodes[at]
+                if not done[v] and waits[v] == 0:
+                    more = _growth(tables, place, stage, kept, left, v)
+                    if best < 0 or more < least:
+                        best, least = v, more
+            done[best] = True
+            # While a node runs, what it reads is still held beside what it makes.
+            peak[chip] = max(peak[chip], base[chip] + live + tables.made_bytes[best])
+            live += least
+            _finish(tables, place, stage, left, waits, best)
+
+
+@kernel
+def _hold_tensors(
+    tables: DeviceTables,
+    place: NDArray[np.int16],
+    stage: NDArray[np.int64],
+    base: NDArray[np.int64],
+    kept: NDArray[np.bool_],
+    left: NDArray[np.int64],
+) -> None:
+    """Add to `base` what chips hold of tensors beyond a stage; mark what is kept and count the readers left."""
+    # The last stage in which a chip reads the tensor at hand; -1 again once the chip is accounted for.
+    last = np.full(tables.chips, -1, np.int64)
+    for k in range(len(tables.source)):
+        u = tables.source[k]
+        home, size = place[u], tables.tensor_bytes[k]
+        for at in range(tables.read_start[k], tables.read_start[k + 1]):
+            v = tables.reader[at]
+            last[place[v]] = max(last[place[v]], stage[v])
+            left[k] += place[v] == home and stage[v] == stage[u]
+        sent = False
+        for at in range(tables.read_start[k], tables.read_start[k + 1]):
+            chip = place[tables.reader[at]]
+            if last[chip] < 0:
+                continue
+            stay = last[chip] - stage[u]
+            # Elsewhere: one that arrives, and one for each stage until the last reader's. At home: the latter alone.
+            if chip != home:
+                base[chip] += size * (stay + 1)
+                sent = True
+            elif stay > 0:
+                base[chip] += size * stay
+                kept[k] = True
+            last[chip] = -1
+        # One that is being sent, to however many chips.
+        if sent:
+            base[home] += size
+            kept[k] = True
+
+
+@kernel
+def _count_inputs(
+    tables: DeviceTables, place: NDArray[np.int16], stage: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Int64 [N]: how many tensors of its own chip and stage each node has to wait for."""
+    waits = np.zeros(len(place), np.int64)
+    for v in range(len(place)):
+        for at in range(tables.in_start[v], tables.in_start[v + 1]):
+            u = tables.source[tables.taken[at]]
+            waits[v] += place[u] == place[v] and stage[u] == stage[v]
+    return waits
+
+
+@kernel
+def _nodes_by_chip(place: NDArray[np.int16], chips: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The nodes of each chip, ascending, as rows: where they begin, int64 [C + 1], and int64 [N]."""
+    # Counting sort: how many a chip has, where its row begins, then the nodes in their order.
+    begin = np.zeros(chips + 1, np.int64)
+    for n in range(len(place)):
+        begin[place[n] + 1] += 1
+    for chip in range(chips):
+        begin[chip + 1] += begin[chip]
+    nodes, fill = np.empty(len(place), np.int64), begin[:-1].copy()
+    for n in range(len(place)):
+        nodes[fill[place[n]]] = n
+        fill[place[n]] += 1
+    return begin, nodes
+
+
+@kernel
+def _growth(
+    tables: DeviceTables,
+    place: NDArray[np.int16],
+    stage: NDArray[np.int64],
+    kept: NDArray[np.bool_],
+    left: NDArray[np.int64],
+    v: int,
+) -> int:
+    """Bytes that its chip holds more after node v than before."""
+    # What it makes is held if a later node of the stage reads it, or beyond the stage.
+    more = 0
+    for at in range(tables.own_start[v], tables.own_start[v + 1]):
+        k = tables.own[at]
+        if kept[k] or left[k] > 0:
+            more += int(tables.tensor_bytes[k])
+    # What it reads of its own stage and chip is given up if it is the last to read it.
+    for at in range(tables.in_start[v], tables.in_start[v + 1]):
+        k = tables.taken[at]
+        u = tables.source[k]
+        if place[u] == place[v] and stage[u] == stage[v] and not kept[k] and left[k] == 1:
+            more -= int(tables.tensor_bytes[k])
+    return more
+
+
+@kernel
+def _finish(
+    tables: DeviceTables,
+    place: NDArray[np.int16],
+    stage: NDArray[np.int64],
+    left: NDArray[np.int64],
+    waits: NDArray[np.int64],
+    u: int,
+) -> None:
+    """Note that node u has run: what it read waits for one reader less, and its readers for one input less."""
+    # Only readers and sources of the same chip and stage: the others are met as messages, not in the chip's own order.
+    for at in range(tables.in_start[u], tables.in_start[u + 1]):
+        k = tables.taken[at]
+        s = tables.source[k]
+        if place[s] == place[u] and stage[s] == stage[u]:
+            left[k] -= 1
+    for at in range(tables.own_start[u], tables.own_start[u + 1]):
+        k = tables.own[at]
+        for to in range(tables.read_start[k], tables.read_start[k + 1]):
+            v = tables.reader[to]
+            if place[v] == place[u] and stage[v] == stage[u]:
+                waits[v] -= 1
 
 
 @dataclass(frozen=True)
@@ -41,11 +256,11 @@ class DeviceRun:
     """What B partitions do on the device; without acyclic rule and with it.
 
     Attributes:
-        chip_s, link_s: float64 [B, C], busy seconds a sample.
+        chip_s, link_s: float64 [B, C], busy seconds per sample.
         peak_bytes: int64 [B, C].
         stages: int64 [B].
         cost_s: float64 [B], the period.
-        excess_bytes: int64 [B], what chips lack together; 0 where it runs.
+        excess_bytes: int64 [B], what chips lack together; 0 if it runs.
     """
 
     chip_s: NDArray[np.float64]

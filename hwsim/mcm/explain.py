@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from hwsim.explanation import ChipUse, Partition
 from hwsim.mcm.cost import busy
-from hwsim.mcm.device import run
-from hwsim.mcm.device_tables import DeviceTables
+from hwsim.mcm.device import DeviceTables, run
 from hwsim.mcm.network import Network
 
 

@@ -105,7 +105,7 @@ def contract(graph: Graph, group: Sequence[int] | NDArray[np.int64]) -> tuple[Gr
         The graph of M nodes, in an order in which every edge points forward, and member int64 [N].
 
     Raises:
-        ValueError: `group` is not a number a node.
+        ValueError: `group` is not one number per node.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components

@@ -39,7 +39,7 @@ class Network:
         graph: for the solver.
         tables: for costs and rules.
         made_bytes: int64 [N], the activation that a node makes, whether read or not.
-        moved_bytes: int64 [N], weights, inputs and output that a node moves; 0 where its time was measured with them.
+        moved_bytes: int64 [N], weights, inputs and output that a node moves; 0 if its time was measured with them.
         kinds: of op, N of them.
         run_s: float64 [N], seconds of a node on the device (`hwsim/mcm/device.py`) with its launch.
         copy: bool [N], whether it is a copy of a widely read node.

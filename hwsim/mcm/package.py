@@ -29,7 +29,7 @@ SolverBytes = Annotated[int, Field(strict=True, ge=1, le=MAX_SRAM)]
 
 @dataclass(frozen=True, config=_CONFIG)
 class Chip:
-    """One of the equal chips: bytes of SRAM, operations (two a multiply-accumulate) a second at best."""
+    """One of the equal chips: bytes of SRAM, and peak operations per second (two per multiply-accumulate)."""
 
     sram_bytes: SolverBytes
     peak_ops: Rate
@@ -37,7 +37,7 @@ class Chip:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Link:
-    """The link of a chip to the next: bytes a second, seconds a hop."""
+    """The link of a chip to the next: bytes per second, and seconds per hop."""
 
     bandwidth_Bps: Rate
     hop_s: HopSeconds
@@ -45,10 +45,10 @@ class Link:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Device:
-    """What only the device model asks (`hwsim/mcm/device.py`).
+    """Numbers that only the device model needs (`hwsim/mcm/device.py`).
 
-    `launch_s` passes before each node, `sram_Bps` is what a chip's SRAM reads and writes a second. The defaults are
-    assumptions: no public source gives them.
+    `launch_s` is the seconds before each node starts, `sram_Bps` the bytes per second that a chip's SRAM reads and
+    writes. The defaults are assumptions: no public source gives them.
     """
 
     launch_s: HopSeconds = 1e-6
@@ -57,7 +57,7 @@ class Device:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Constraints:
-    """Which rules hold (`docs/explanations/mcm.md` has their exact meaning)."""
+    """The rules that hold (`docs/explanations/mcm.md` has their exact meaning)."""
 
     acyclic: Switch = True
     no_skip: Switch = True
@@ -69,8 +69,8 @@ class Constraints:
 class Package:
     """A multi-chip module.
 
-    `load` says what the busy time of a chip counts: "compute" its nodes (links work beside it and have busy times of
-    their own), "compute+transfers" also what it sends and receives, each tensor once a chip.
+    `load` says what the busy time of a chip counts. "compute": its nodes; links work beside it and have busy times of
+    their own. "compute+transfers": also what it sends and receives, each tensor once per chip.
     """
 
     name: Name

@@ -1,4 +1,4 @@
-"""The chips of a package as stages of a pipeline, where no edge may lead back to an earlier chip."""
+"""The chips of a package as stages of a pipeline, in which no edge may lead back to an earlier chip."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.mcm.cost import Tables
-from hwsim.mcm.device import run
-from hwsim.mcm.device_tables import DeviceTables
+from hwsim.mcm.device import DeviceTables, run
 from hwsim.mcm.package import Package
 from hwsim.stages import Pipeline, fullness
 
@@ -17,7 +16,7 @@ from hwsim.stages import Pipeline, fullness
 def pipeline_of(tables: Tables, package: Package, device: DeviceTables | None) -> Pipeline:
     """Seconds of computing of the nodes, and their edges; `device` where the device model judges, else None.
 
-    With the triangle rule an edge may skip chips only where no other path leads over them.
+    With the triangle rule an edge may skip chips only if no other path leads over them.
     """
     sram_bytes = package.chip.sram_bytes if package.constraints.memory else 0
     return Pipeline(
@@ -38,7 +37,7 @@ class ChipGauge:
     Attributes:
         tables: of the analytical model.
         device: the device model's; None: the analytical model judges.
-        sram_bytes: of a chip; 0 where memory is not limited.
+        sram_bytes: of a chip; 0 if memory is not limited.
     """
 
     tables: Tables

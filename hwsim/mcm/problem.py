@@ -1,13 +1,12 @@
-"""Partitioning over a multi-chip module as a problem: mappings go through the constraint solver, costs are a
-pipeline's.
+"""Partitioning over a multi-chip module as a problem: a constraint solver repairs mappings, a pipeline sets the cost.
 
 Source: "A Transferable Approach for Partitioning Machine Learning Models on Multi-Chip-Modules", sections 3 to 5.
 
 Deviations:
 - Rewards are squared speedups, as of every problem here; the paper's is the throughput.
-- Where the solver finds nothing within its limit, the baseline's partition is judged instead.
-- Without the solver an invalid partition is rewarded with the negative share of its bytes that stand where a rule is
-  broken, instead of no throughput: 0 would be the reward of a slow one.
+- If the solver finds no partition within its limit, the baseline's partition is judged instead.
+- Without the solver, the reward of an invalid partition is minus the share of its bytes on nodes at which a rule is
+  broken. The paper gives no throughput, but 0 would be the reward of a very slow partition.
 """
 
 from __future__ import annotations
@@ -27,21 +26,18 @@ from hwsim.draws import independent_sample
 from hwsim.explanation import Partition
 from hwsim.family import Effects, Estimate, Family
 from hwsim.mcm.baseline import compile_baseline
-from hwsim.mcm.bounds import exact
+from hwsim.mcm.bound import bound_of, solve
 from hwsim.mcm.config import McmConfig, check_names, resize
 from hwsim.mcm.cost import costs, tensors_of
 from hwsim.mcm.derivation import Chips
-from hwsim.mcm.device import run
-from hwsim.mcm.device_tables import device_tables
+from hwsim.mcm.device import device_tables, run
 from hwsim.mcm.explain import partition
-from hwsim.mcm.judge.device import judge_device
-from hwsim.mcm.judge.partition import judge
-from hwsim.mcm.mend import Mender
+from hwsim.mcm.judge import judge, judge_device
 from hwsim.mcm.network import SCHEMA_VERSION, distinct_names, network
 from hwsim.mcm.package import Package, package_file
 from hwsim.mcm.pipeline import pipeline_of
 from hwsim.mcm.rules import misplaced_nodes
-from hwsim.mcm.solver.solver import solver
+from hwsim.mcm.solver.solver import Mender, solver
 from hwsim.observe import choice_columns
 from hwsim.problem import (
     UNPROVED,
@@ -68,16 +64,15 @@ class McmProblem:
     """Assign each node of a network to a chip of a package.
 
     mapping   int16 [N, 1]: the chip of each node; decisions are never dead
-    cost      seconds a sample, the inverse of the throughput: the busiest chip or link of the pipeline
-    reward    (baseline cost / cost)^2 where it ran; -epsilon where it did not
-    valid     the rules of the package hold; with `model = "device"` every chip also holds its peak
-    epsilon   the share of bytes that FIX moved, 1 where it found nothing within its limit; where nothing ran, of
-              those where a rule is broken or memory lacks
+    cost      seconds per sample, the inverse of the throughput: those of the busiest chip or link of the pipeline
+    reward    (baseline cost / cost)^2 if it ran; -epsilon if it did not
+    valid     the rules of the package hold; with `model = "device"` the peak of every chip fits in its memory, too
+    epsilon   the share of bytes that FIX moved, 1 if it found nothing within its limit; if nothing ran, the share of
+              bytes on nodes at which a rule is broken or memory is short
 
     Attributes:
         observation: what policies see.
-        pipeline: where no edge may lead back to an earlier chip.
-        domains: with the solver, partitions node by node, with the chips that it leaves.
+        derivation: if there is a solver, partitions node by node, with the chips that it leaves open.
 
     >>> problem = McmProblem(load("resnet50"), load_package("mcm36"))
     >>> problem.evaluate(problem.space.initial[None], np.zeros(1, np.uint64)).speedup
@@ -89,7 +84,7 @@ class McmProblem:
         """Build tables and solver and compile the baseline.
 
         Raises:
-            InputError: an unknown setting, a network that `network` refuses, or one without a valid partition.
+            InputError: a setting is unknown, `network` refuses the network, or it has no valid partition.
         """
         self.config = config or McmConfig()
         check_names(self.config)
@@ -140,14 +135,14 @@ class McmProblem:
         return pipeline_of(self.tables, self.package, device)
 
     def _costs(self, places: NDArray[np.int16]) -> NDArray[np.float64]:
-        """Costs [B] of partitions [B, N]; infinite where the device has too little memory."""
+        """Costs [B] of partitions [B, N]; infinite if the device has too little memory."""
         if self.config.model == "analytical":
             return costs(self.tables, places)
         ran = run(self.device, places)
         return np.where(ran.excess_bytes > 0, np.inf, ran.cost_s)
 
     def _demand(self, place: NDArray[np.int16]) -> tuple[int, int]:
-        """The chip on which a valid partition [N] needs the most memory, and how many bytes (0 where none is asked)."""
+        """The chip on which a valid partition [N] needs the most memory, and how many bytes (0 if none is asked)."""
         if self.config.model == "analytical":
             return 0, 0
         peak = run(self.device, place[None]).peak_bytes[0]
@@ -157,7 +152,7 @@ class McmProblem:
         """Judge mappings int16 [B, N, 1]; keys uint64 [B] are for FIX where one is not valid.
 
         Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
+            ValueError: the shape, the dtype or a choice number is wrong.
         """
         self.space.check(mapping, key)
         size, total = self.tables.size_bytes, int(self.tables.size_bytes.sum())
@@ -190,7 +185,7 @@ class McmProblem:
         """SAMPLE by the solver: [B, N, 1, C] or None -> int16 [B, N, 1]; without it, every node by itself.
 
         Raises:
-            ValueError: where a shape or dtype is wrong or a probability negative or not finite.
+            ValueError: a shape or dtype is wrong, or a probability is negative or not finite.
         """
         if not self.config.solver:
             return independent_sample(self.space, probabilities, key)
@@ -212,7 +207,7 @@ class McmProblem:
         """FIX by the solver for mappings [B, N, 1] that are not valid; without it they stay as they are.
 
         Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
+            ValueError: the shape, the dtype or a choice number is wrong.
         """
         self.space.check(mapping, key)
         if not self.config.solver:
@@ -238,25 +233,25 @@ class McmProblem:
         """What chips hold and do and links carry under what is judged for one mapping int16 [N, 1].
 
         Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
+            ValueError: the shape, the dtype or a choice number is wrong.
         """
         place = self.repair(mapping[None], np.zeros(1, np.uint64))[0, :, 0]
         on_device = self.config.model == "device"
         return partition(self.network, self.device, place, self.package.chip.sram_bytes, on_device)
 
     def bound(self, time_limit_s: float) -> Bound:
-        """The proofs of `hwsim/mcm/bounds/exact.py` that are done within the limit; none ships with the package."""
+        """The proofs of `hwsim/mcm/bound.py` that are done within the limit; none ships with the package."""
         if time_limit_s <= 0:
             return UNPROVED
         if time_limit_s not in self._proved:
             known_s = float(costs(self.tables, self.baseline.mapping[None, :, 0])[0])
-            self._proved[time_limit_s] = exact.bound_of(self.network, known_s, time_limit_s)[0]
+            self._proved[time_limit_s] = bound_of(self.network, known_s, time_limit_s)[0]
         return self._proved[time_limit_s]
 
     def solve(self, time_limit_s: float, seed: int) -> Solution:
         """The cheapest split where the graph has few ideals, else the best cuts; nothing of it is random."""
         keys = np.zeros(3, np.uint64)
-        return exact.solve(
+        return solve(
             self.network,
             self.baseline.mapping[:, 0],
             lambda places: self._mender.fix(places, keys[: len(places)], self._valid(places))[0],
@@ -265,7 +260,7 @@ class McmProblem:
         )
 
     def model_cost(self, mapping: Mapping16) -> float:
-        """Seconds a sample of what is judged for one mapping int16 [N, 1]; infinite where that does not run."""
+        """Seconds per sample of what is judged for one mapping int16 [N, 1]; infinite if that does not run."""
         found = self.evaluate(mapping[None], np.zeros(1, np.uint64))
         return float(found.cost[0]) if found.status[0] == Status.OK else float("inf")
 

@@ -1,7 +1,7 @@
-"""Which nodes of a partition stand where a rule of the package is broken. Kernels.
+"""The nodes of a partition at which a rule of the package is broken. Kernels.
 
 Source: MCM paper, section 3, equations 2 to 4, and the memory of constraint 4 that is known beforehand. The exact
-meaning of the rules is in docs/explanations/mcm.md; `hwsim/mcm/judge/partition.py` decides them by other code.
+meaning of the rules is in docs/explanations/mcm.md; `hwsim/mcm/judge.py` decides them by other code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hwsim.mcm.cost import Tables
 
 @kernel
 def mark(tables: Tables, place: NDArray[np.int16], wrong: NDArray[np.bool_]) -> None:
-    """Mark the nodes [N] of one partition, as `misplaced_nodes` has it."""
+    """Mark the nodes [N] of one partition by the definition of `misplaced_nodes`."""
     forward = True
     for e in range(len(tables.edges)):
         if place[tables.edges[e, 0]] > place[tables.edges[e, 1]]:

@@ -21,7 +21,7 @@ Capacity = Annotated[int, Field(strict=True, ge=1, lt=2**48)]
 
 @dataclass(frozen=True, config=_CONFIG)
 class Cmem:
-    """Fast memory: room for `capacity_bytes`, placed at multiples of `granule_bytes`; bytes a second each way."""
+    """Fast memory: its capacity, the multiple at which buffers are placed, and bytes per second each way."""
 
     capacity_bytes: Capacity
     granule_bytes: Count
@@ -31,14 +31,14 @@ class Cmem:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Hbm:
-    """Slow memory, large enough for everything: bytes a second, reads, writes and copies alike."""
+    """Slow memory, large enough for everything: bytes per second of reads, writes and copies together."""
 
     bandwidth_Bps: Rate
 
 
 @dataclass(frozen=True, config=_CONFIG)
 class Compute:
-    """Floating-point operations a second at best."""
+    """Peak floating-point operations per second."""
 
     peak_flops: Rate
 

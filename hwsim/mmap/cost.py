@@ -23,7 +23,7 @@ from hwsim.jit import kernel
 from workloads.programs.program import Program
 
 VARIED = 8
-"""Buffers of an instruction whose place counts (paper, appendix A)."""
+"""Only so many buffers of an instruction can be in fast memory with an effect on its time (paper, appendix A)."""
 
 
 @kernel
@@ -42,7 +42,7 @@ def roofline_s(
 
 
 def find_varied(program: Program) -> NDArray[np.bool_]:
-    """bool [N], the buffers whose place counts: of each instruction the 8 with most traffic, ties by order.
+    """bool [N]: the buffers with a place that counts, the 8 with most traffic of each instruction, ties by order.
 
     A buffer of a tensor without a size is none of them: it is never placed.
     """

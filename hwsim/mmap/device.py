@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.rules.state import COPY, DROP
-from hwsim.mmap.savings import instruction_s
-from hwsim.mmap.tables import Tables
+from hwsim.mmap.tables import Tables, instruction_s
 from hwsim.problem import Floats
 
 Ints = NDArray[np.int32]

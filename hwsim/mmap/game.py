@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.mmap.device import simulate
 from hwsim.mmap.layout import Layout
-from hwsim.mmap.revise.anneal import walk
+from hwsim.mmap.revise import walk
 from hwsim.mmap.rules.moves import (
     find_legal,
     is_over,

@@ -91,7 +91,7 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
-        """(observation, info) of a new game. InputError where `options` has any."""
+        """(observation, info) of a new game. InputError if `options` has any."""
         if options:
             raise InputError(f"reset: expected no options, found {', '.join(map(str, options))}")
         super().reset(seed=seed)
@@ -103,7 +103,7 @@ class MmapEnv(gymnasium.Env[Seen, np.int64]):
         """(observation, reward, terminated, truncated, info) after 0 Drop, 1 Copy or 2 NoCopy.
 
         Raises:
-            InputError: not one of these, or an illegal one where that is an error.
+            InputError: not one of these, or an illegal one if that is an error.
             gymnasium.error.ResetNeeded: the game is over.
         """
         state = self._current()

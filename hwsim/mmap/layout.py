@@ -13,7 +13,7 @@ class Layout:
     """A memory layout of N buffers over T steps. Intervals are closed; (-1, -1) is none.
 
     Attributes:
-        action: int8 [N], 0 Drop, 1 Copy, 2 NoCopy, -1 where there is no decision.
+        action: int8 [N], 0 Drop, 1 Copy, 2 NoCopy, -1 if there is no decision.
         offset_bytes: int64 [N], place in fast memory, -1 in HBM.
         first, last: int32 [N], steps in fast memory. A NoCopy without an interval lies in the one of an earlier use.
         copy_first, copy_last: int32 [N], window in which a Copy is transferred.

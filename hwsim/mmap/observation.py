@@ -1,4 +1,4 @@
-"""What a policy sees of a program on a chip: a graph whose nodes are the buffers.
+"""What a policy sees of a program on a chip: a graph with the buffers as nodes.
 
 Source: table 1 of the MMapGame paper.
 
@@ -14,8 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.mmap.savings import savings_s
-from hwsim.mmap.tables import Tables
+from hwsim.mmap.tables import Tables, savings_s
 from workloads.programs.program import NO_ALIAS, Program
 
 SCHEMA_VERSION = 101

@@ -21,8 +21,7 @@ from hwsim.mmap.rules.moves import is_over, leave_dead_end, play, restart
 from hwsim.mmap.rules.outcome import Outcome, outcome_of
 from hwsim.mmap.rules.room import Words, new_words
 from hwsim.mmap.rules.state import COPY, DROP, NO_COPY, GameState, copy_state, new_states, state_of
-from hwsim.mmap.savings import begins_s, instruction_s, savings_s
-from hwsim.mmap.tables import Tables
+from hwsim.mmap.tables import Tables, begins_s, instruction_s, savings_s
 from hwsim.problem import Floats, Mapping16
 
 ROOM_PRICES = (0.0, 0.03, 0.06, 0.12, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
@@ -61,7 +60,7 @@ def random_legal(game: MmapGame, draws: Floats) -> PlayedGames:
 
 
 def greedy(game: MmapGame, config: GreedyConfig | None = None) -> Mapping16:
-    """int16 [N], what the greedy player plays; -1 where there is no decision or the game was lost before it."""
+    """int16 [N], what the greedy player plays; -1 if there is no decision or the game was lost before it."""
     given = config or GreedyConfig()
     worth = _worth(game.tables, given)
     states, words = new_states(game.tables, 2), new_words(game.tables)

@@ -16,7 +16,7 @@ from hwsim.mmap.chip import Chip, chip_file
 from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
 from hwsim.mmap.game import ACTIONS, MmapGame
 from hwsim.mmap.heuristic.assignment import heuristic_layout
-from hwsim.mmap.judge.legality import Rates, judge
+from hwsim.mmap.judge import Rates, judge
 from hwsim.mmap.layout import Layout
 from hwsim.mmap.observation import SCHEMA_VERSION, edges, features
 from hwsim.mmap.players import COPY_PRICES, ROOM_PRICES, best_greedy
@@ -48,16 +48,19 @@ class MmapConfig:
     """Settings of the problem."""
 
     literal_copies: Annotated[
-        bool, Doc("a copy's window must touch its instruction, as the paper's appendix writes it")
+        bool, Doc("if true, the window of a copy must touch its instruction, as in the paper's appendix")
     ] = False
     drop_backup: Annotated[
-        bool, Doc("a dead end goes back and drops the alias group that led to it; else the game is lost")
+        bool,
+        Doc(
+            "at a dead end: if true, go back and drop the alias group that led to it; if false, lose the game"
+        ),
     ] = True
     reward: Annotated[
         Literal["return", "latency"],
         Doc(
-            '"return" is the game\'s own, which knows nothing of stalls; "latency" is (baseline cost /'
-            " cost)^2"
+            '"return": the share of time that fast memory saves, by the game, without stalls;'
+            ' "latency": (baseline cost / cost)^2'
         ),
     ] = "return"
 
@@ -65,23 +68,25 @@ class MmapConfig:
 class MmapProblem:
     """What a layout of a program's buffers costs (`Problem` of hwsim/problem.py), and the game that makes one.
 
-    N nodes are the buffers; the only head is "action" (drop, copy, nocopy). Proposals are played in order; an illegal
-    action is replaced by another in a fixed order, and a dead end goes back (docs/explanations/mmap.md). Cost is the
-    seconds of the program on a simulated device. The baseline is the production heuristic's own layout, which is no
-    mapping of the game: `baseline.mapping` is its projection, which may cost more or less. Reward is the normalised
-    return, 0 for everything in HBM, 1 for everything in fast memory, or (baseline cost / cost)^2 (`reward =
-    "latency"`); 0 where the game is lost. A greater return may cost more. `epsilon` is the share of bytes whose action
-    was replaced.
+    mapping   int16 [N, 1]: the action (drop, copy, nocopy) of each buffer, played in order; an illegal action is
+              replaced by another in a fixed order, and at a dead end the game goes back (docs/explanations/mmap.md)
+    cost      seconds of the program on a simulated device
+    reward    the normalised return (0: everything in HBM, 1: everything in fast memory; a greater return may cost
+              more), or (baseline cost / cost)^2 with `reward = "latency"`; 0 if the game is lost
+    epsilon   the share of bytes of the buffers with a replaced action
+
+    The baseline is the production heuristic's own layout. It is no mapping of the game: `baseline.mapping` is its
+    projection, which may cost more or less.
 
     Attributes:
-        heuristic: the layout that is the baseline.
+        heuristic: the layout of the baseline.
     """
 
     def __init__(self, program: Program, chip: Chip, config: MmapConfig | None = None) -> None:
         """Lay the program out by the heuristic.
 
         Raises:
-            InputError: unknown `reward`, or a program that `build_tables` refuses.
+            InputError: `reward` is unknown, or `build_tables` refuses the program.
         """
         self.config = config or MmapConfig()
         if self.config.reward not in ("return", "latency"):
@@ -121,10 +126,10 @@ class MmapProblem:
         return forgiving.play(self.heuristic.action.astype(np.int16)[None]).action[0][:, None]
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
-        """Play mappings int16 [B, N, 1] and estimate what runs; keys uint64 [B] are not needed, nothing is random.
+        """Play mappings int16 [B, N, 1] and estimate the cost of what runs. Nothing is random: keys are ignored.
 
         Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
+            ValueError: the shape, the dtype or a choice number is wrong.
         """
         self.space.check(mapping, key)
         proposed = self.space.canonical(mapping)
@@ -150,7 +155,7 @@ class MmapProblem:
         """Where one mapping int16 [N, 1] is played to.
 
         Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
+            ValueError: the shape, the dtype or a choice number is wrong.
         """
         self.space.check(mapping[None], np.zeros(1, np.uint64))
         return self.game.layout_of(self.space.canonical(mapping)[:, 0])
@@ -202,7 +207,7 @@ class MmapProblem:
 
     def greedy(self) -> tuple[Mapping16, int]:
         """The game int16 [N, 1] with the best return of those that the greedy player plays at all prices of its grid,
-        and how many prices there are; -1 where a game was lost.
+        and how many prices there are; -1 if a game was lost.
         """
         return best_greedy(self.game)[:, None], len(ROOM_PRICES) * len(COPY_PRICES)
 

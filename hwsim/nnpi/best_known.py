@@ -1,16 +1,20 @@
-"""The best mappings known, as package data: one JSON file a workload and chip, with cost, command and hash.
+"""The best mappings known and the bounds proved before, as package data: nobody need repeat hours of search or proof.
 
-A file holds only for the simulator, chip and workload that its hash names: under any other the mapping has another
-cost, or does not run at all. Where only the names agree, `find` says so instead of comparing.
+A mapping is one JSON file per workload and chip, with cost, command and hash. It holds only for the simulator, chip and
+workload that its hash names: under any other the mapping has another cost, or does not run at all. If only the names
+agree, `find` says so instead of comparing.
 
     {"kind": "best_known", "version": 1, "workload": …, "chip": …, "hash": …, "cost_s": …, "command": …,
      "memories": [slowest, …], "mapping": [[weight, activation], …]}
+
+Bounds are in `best_known/bounds.json`, one entry per hash, with the command that proved it. Entries only ever rise.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from dataclasses import dataclass
 from importlib.resources import files
@@ -23,9 +27,11 @@ from hwsim.nnpi.chip import Chip
 from hwsim.nnpi.latency import SIMULATOR_VERSION, trace_latency
 from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.tables import Tables, build_tables
-from hwsim.problem import Mapping16
+from hwsim.problem import Bound, Mapping16
 from workloads.atomic import replace_file
 from workloads.errors import InputError
+from workloads.files import read_text
+from workloads.json_text import parse_document
 from workloads.workload import Workload
 
 KIND = "best_known"
@@ -93,7 +99,7 @@ def digest(tables: Tables) -> str:
 
 
 def find(workload: Workload, chip: Chip, folder: Path = PACKAGED) -> BestKnown | NotComparable | None:
-    """What is known: a mapping, one that is not comparable, or None where the names are unknown.
+    """What is known: a mapping, one that is not comparable, or None if the names are unknown.
 
     Raises:
         InputError: a file is there and is not a best mapping.
@@ -205,3 +211,42 @@ def _text(workload: Workload, chip: Chip, best: BestKnown) -> str:
     }
     lines = ",\n".join(f'"{key}": {json.dumps(value)}' for key, value in document.items())
     return f"{{{lines}}}\n"
+
+
+BOUNDS_KIND, BOUNDS_VERSION = "bounds", 1
+BOUNDS = PACKAGED / "bounds.json"
+
+
+def proved(tables: Tables, file: Path = BOUNDS) -> Bound | None:
+    """The packaged bound for these tables, or None. InputError if the file is damaged."""
+    entry = _entries(file).get(digest(tables))
+    if entry is None:
+        return None
+    proof = f"{entry['proof']} (proved before: {entry['command']})"
+    return Bound(float(entry["bound_s"]), math.inf, proof, 0.0)
+
+
+def record_bound(tables: Tables, names: str, bound: Bound, command: str, file: Path = BOUNDS) -> Bound:
+    """Keep a bound if it is above the one known; the one that is then known. `names` is for readers of the file."""
+    known = proved(tables, file)
+    if known is not None and known.cost >= bound.cost:
+        return known
+    entries = _entries(file)
+    entries[digest(tables)] = {"of": names, "bound_s": bound.cost, "proof": bound.proof, "command": command}
+    lines = ",\n".join(
+        f' "{key}": {json.dumps(entries[key])}' for key in sorted(entries, key=lambda k: entries[k]["of"])
+    )
+    text = f'{{"kind": "{BOUNDS_KIND}", "version": {BOUNDS_VERSION}, "bounds": {{\n{lines}\n}}}}\n'
+    replace_file(file, text.encode())
+    return bound
+
+
+def _entries(file: Path) -> dict[str, dict[str, Any]]:
+    if not file.exists():
+        return {}
+    entries = parse_document(read_text(file, "proved bounds"), str(file), BOUNDS_KIND, BOUNDS_VERSION).get(
+        "bounds"
+    )
+    if not isinstance(entries, dict):
+        raise InputError(f"{file}: bounds: expected an object, found another value")
+    return entries

@@ -29,7 +29,7 @@ _CONFIG = ConfigDict(extra="forbid")
 
 @dataclass(frozen=True, config=_CONFIG)
 class Memory:
-    """One memory: its name, bytes it holds, bytes a second it moves (reads and writes together)."""
+    """One memory: the bytes that it holds, and the bytes per second that it reads and writes together."""
 
     name: Name
     capacity_bytes: Count
@@ -40,8 +40,8 @@ class Memory:
 class Compute:
     """The engines: `ices` of them, each with a multiply-accumulate grid and a vector unit.
 
-    In one cycle one grid takes mac_rows output pixels x mac_cols output channels x mac_depth steps of the
-    reduction, one vector unit dsp_lanes element operations.
+    In one cycle a grid takes mac_rows output pixels x mac_cols output channels x mac_depth steps of the
+    reduction, and a vector unit does dsp_lanes element operations.
     """
 
     ices: Count
@@ -54,14 +54,14 @@ class Compute:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Overhead:
-    """Seconds every op costs whatever it does."""
+    """Seconds that every op costs, whatever it does."""
 
     launch_s: Seconds
 
 
 @dataclass(frozen=True, config=_CONFIG)
 class ElementWidths:
-    """Bytes an element in which the chip computes."""
+    """Bytes per element of the numbers in which the chip computes."""
 
     weight: Width
     activation: Width
@@ -69,7 +69,7 @@ class ElementWidths:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Prefetch:
-    """Names of memories: the slowest one's weights are fetched `into` one, its traffic crosses `via` one."""
+    """Weights in the slowest memory are prefetched into memory `into`; its traffic crosses memory `via`."""
 
     into: Name
     via: Name
@@ -84,7 +84,7 @@ class Noise:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Effects:
-    """What the simulation counts; each can be switched off by itself (equations: docs/explanations/nnpi.md)."""
+    """The effects that the simulation counts, each with a switch (equations: docs/explanations/nnpi.md)."""
 
     cross: Switch = True
     prefetch: Switch = True
@@ -96,12 +96,12 @@ class Effects:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Factors:
-    """What measurements say of whole kinds of op: kind -> factor; 1 where none is given.
+    """Factors on whole kinds of op, from measurements: kind -> factor; a kind that is missing has factor 1.
 
     Attributes:
-        compute: on the compute time, where the workload has no measured latency of the op.
-        traffic: on the bytes that the reads of its weight, and the writes and reads of its activation, move. What a
-            tensor holds of a memory stays.
+        compute: on the compute time of an op, if the workload has no measured latency for it.
+        traffic: on the bytes that an op moves when it reads its weight, and when its activation is written and read.
+            The room that a tensor takes in a memory stays the same.
     """
 
     compute: Mapping[str, Factor] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Factors:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Chip:
-    """A chip. `memories` are 2 to 8, slowest first; choice number m of a mapping is memories[m]."""
+    """A chip. It has 2 to 8 `memories`, slowest first; choice number m of a mapping is memories[m]."""
 
     name: Name
     memories: Annotated[tuple[Memory, ...], Field(min_length=2, max_length=8)]

@@ -1,4 +1,4 @@
-"""Is a mapping one that the chip can hold? Slow and obvious, and shares no code with the simulator.
+"""Is a mapping one that the chip can hold? Slow and obvious; it shares no code with the simulator.
 
 What must hold: every tensor with a size lies in a memory that exists, every other decision is -1, and at
 every step the bytes held in a memory do not exceed its capacity. A weight in the slowest memory (number 0)
@@ -32,10 +32,10 @@ def judge(
         memories: (name, capacity in bytes), slowest first.
         weight_element_bytes, activation_element_bytes: of the chip; sizes are rescaled from the workload's
             own.
-        mapping: memory numbers, -1 where there is no tensor.
+        mapping: memory numbers, -1 if there is no tensor.
 
     Returns:
-        One violation a wrong decision, then one a memory and step that holds too much; empty: all is well.
+        One violation per wrong decision, then one per memory and step that holds too much; empty: all is well.
 
     Raises:
         ValueError: mapping is not [N, 2].

@@ -1,4 +1,4 @@
-"""Latency of one inference under a mapping: a roofline an op, and a DMA that works ahead.
+"""Latency of one inference under a mapping: one roofline per op, and a DMA that works ahead.
 
 Source: none is published for the NNP-I. The op model is the roofline (Williams, Waterman, Patterson, CACM
 2009) over every memory of the chip; `docs/explanations/nnpi.md` has each equation and what is assumed.
@@ -29,11 +29,11 @@ SIMULATOR_VERSION = 1
 
 
 class Trace(NamedTuple):
-    """What each op of one mapping did; every array has 0 rows where no trace is wanted.
+    """What each op of one mapping did; every array has 0 rows if no trace is wanted.
 
     Attributes:
         duration_s: float64 [N].
-        traffic_bytes: float64 [N, L], on each memory, crossing traffic included; whole where no factor is on traffic.
+        traffic_bytes: float64 [N, L], on each memory, crossing traffic included; whole if no factor is on traffic.
         prefetched_bytes: int64 [N], bytes of the op's weight that the DMA had fetched before it began.
         fetched_bytes: int64 [N], bytes that the DMA fetched while the op ran.
     """

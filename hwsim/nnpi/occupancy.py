@@ -1,7 +1,7 @@
-"""What each memory holds while each op of an inference runs.
+"""What each memory holds while each op of an inference runs, and the tensors that an address can be given to.
 
 Source: the liveness that `hwsim/nnpi/rectify.py` places by: a weight is held during the whole inference, an
-activation from its op to its last consumer (closed).
+activation from its op to its last consumer (closed). `occupancy` is the sum of the bytes of `lifetimes`.
 
 Deviations: what the DMA prefetches into free room is not counted, because the compiler does not place it; bytes are
 only counted, so that fragmentation never makes a mapping fail.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hwsim.capabilities import Occupancy
+from hwsim.capabilities import Lifetime, Occupancy
 from hwsim.nnpi.tables import Tables
 from hwsim.problem import Mapping16
 
@@ -31,3 +31,21 @@ def occupancy(tables: Tables, mapping: Mapping16, memories: tuple[str, ...]) -> 
         np.add.at(change[:, :, head], (first[held], memory), size[held])
         np.add.at(change[:, :, head], (last[held] + 1, memory), -size[held])
     return Occupancy(memories, np.cumsum(change[:-1], axis=0), tables.capacity_bytes)
+
+
+def lifetimes(
+    tables: Tables, mapping: Mapping16, nodes: tuple[str, ...], heads: tuple[str, ...]
+) -> list[Lifetime]:
+    """The tensors of one canonical mapping int16 [N, 2] as it stands, by op, the weight before the activation."""
+    weight, activation = heads
+    end = len(nodes) - 1
+    found = []
+    for op, (node, (weight_memory, activation_memory)) in enumerate(
+        zip(nodes, mapping.tolist(), strict=True)
+    ):
+        if weight_memory >= 0:
+            found.append(Lifetime(node, weight, weight_memory, int(tables.weight_bytes[op]), 0, end))
+        if activation_memory >= 0:
+            size, last = int(tables.activation_bytes[op]), int(tables.last_use[op])
+            found.append(Lifetime(node, activation, activation_memory, size, op, last))
+    return found

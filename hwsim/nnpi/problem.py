@@ -2,9 +2,8 @@
 
 Source: EGRL paper, section 3 (state, actions, rewards) and algorithm 1.
 
-Deviations: with `invalid = "repair"` (the default) the rectified map runs and is rewarded, so that every
-proposal is a measurement; `"penalise"` is the paper's: no inference where anything had to move, and reward
--epsilon.
+Deviations: with `invalid = "repair"` (the default) the rectified map runs and is rewarded, so that every proposal is
+measured. `"penalise"` is the paper's rule: if any tensor had to move, nothing runs and the reward is -epsilon.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ from hwsim.nnpi.chip import Chip, chip_file
 from hwsim.nnpi.explain import explain
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import SIMULATOR_VERSION, latencies, trace_latency
-from hwsim.nnpi.lifetimes import lifetimes
-from hwsim.nnpi.occupancy import occupancy
+from hwsim.nnpi.occupancy import lifetimes, occupancy
 from hwsim.nnpi.rectify import epsilon, rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
 from hwsim.nnpi.tables import Tables, build_tables
@@ -55,7 +53,7 @@ from workloads.workload import Workload
 POLISH_STEPS, POLISH_RESTARTS = 600_000, 3
 """Proposals of the local search that follows a solve, and its annealings."""
 POLISH_SHARE = 0.3
-"""Of the time limit, what is kept for this search."""
+"""The share of the time limit that is kept for this search."""
 
 _NOISE_STREAM = 0x6E6F697365
 
@@ -66,7 +64,9 @@ class NnpiConfig:
 
     invalid: Annotated[
         Literal["repair", "penalise"],
-        Doc('"repair" runs the rectified map; "penalise" runs nothing where a map had to be rectified'),
+        Doc(
+            'if a map does not fit, "repair" runs the rectified map; "penalise" runs nothing, reward -epsilon'
+        ),
     ] = "repair"
     baseline: Annotated[str, Doc("the compiler rule that speedups are relative to, one of `rules.RULES`")] = (
         DEFAULT_RULE
@@ -78,8 +78,8 @@ class NnpiProblem:
 
     mapping   int16 [N, 2]: memory of the weight, memory of the activation; 0 = slowest; -1 = no such tensor
     cost      seconds of one inference (batch and precision as the workload and the chip say)
-    reward    (baseline cost / cost)^2 where it ran; -epsilon where it did not (`invalid = "penalise"`)
-    valid     at every step every memory holds what is pinned or live in it
+    reward    (baseline cost / cost)^2 if it ran; -epsilon if it did not (`invalid = "penalise"`)
+    valid     at every step, what is pinned or live in a memory fits in it
 
     >>> problem = NnpiProblem(load("resnet50"), load_chip("nnpi"))
     >>> problem.evaluate(problem.space.initial[None], np.zeros(1, np.uint64)).speedup
@@ -89,7 +89,7 @@ class NnpiProblem:
         """Build the tables and compile the baseline.
 
         Raises:
-            InputError: unknown baseline or `invalid`, or the slowest memory cannot hold the workload.
+            InputError: `baseline` or `invalid` is unknown, or the slowest memory cannot hold the workload.
         """
         self.config = config or NnpiConfig()
         if self.config.invalid not in ("repair", "penalise"):
@@ -123,10 +123,10 @@ class NnpiProblem:
         self.baseline = Baseline(compiled, trace_latency(self.tables, compiled)[0], rule.name)
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
-        """Measure mappings int16 [B, N, 2] with keys uint64 [B] (noise, where the chip's effect is on).
+        """Measure mappings int16 [B, N, 2]; if the chip's noise is on, keys uint64 [B] decide it.
 
         Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
+            ValueError: the shape, the dtype or a choice number is wrong.
         """
         self.space.check(mapping, key)
         proposed = np.ascontiguousarray(self.space.canonical(mapping))
@@ -141,7 +141,7 @@ class NnpiProblem:
         """What the compiler makes of mappings int16 [B, N, 2]: the maps that run.
 
         Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
+            ValueError: the shape, the dtype or a choice number is wrong.
         """
         self.space.check(mapping, np.zeros(len(mapping), np.uint64))
         rectified: Mapping16 = rectify(self.tables, np.ascontiguousarray(self.space.canonical(mapping)))[0]
@@ -158,15 +158,15 @@ class NnpiProblem:
         """Op by op, the noise-free inference of what the compiler makes of one mapping int16 [N, 2].
 
         Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
+            ValueError: the shape, the dtype or a choice number is wrong.
         """
         return explain(self.tables, self.rectify(mapping[None])[0], self.space.nodes, self.space.labels[0])
 
     def occupancy(self, mapping: Mapping16) -> Occupancy:
-        """What each memory holds while each op runs, under one mapping int16 [N, 2] as it stands: nothing is moved.
+        """What one mapping int16 [N, 2], as it stands, puts into each memory while each op runs: nothing is moved.
 
         Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
+            ValueError: the shape, the dtype or a choice number is wrong.
         """
         self.space.check(mapping[None], np.zeros(1, np.uint64))
         return occupancy(self.tables, self.space.canonical(mapping), self.space.labels[0])
@@ -176,17 +176,17 @@ class NnpiProblem:
         return tuple((memory.name, memory.capacity_bytes) for memory in self._chip.memories)
 
     def lifetimes(self, mapping: Mapping16) -> list[Lifetime]:
-        """Where and when the tensors live under one mapping int16 [N, 2] as it stands; a step is an op.
+        """In which memory, and when, one mapping int16 [N, 2], as it stands, holds each tensor; a step is an op.
 
         Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
+            ValueError: the shape, the dtype or a choice number is wrong.
         """
         self.space.check(mapping[None], np.zeros(1, np.uint64))
         return lifetimes(self.tables, self.space.canonical(mapping), self.space.nodes, self.space.heads)
 
     def bound(self, time_limit_s: float) -> Bound:
-        """The bound that ships with the package for this workload and chip, else what a solve of that time gives."""
-        from hwsim.nnpi.proved import proved
+        """The bound that ships for this workload and chip; if there is none, that of a solve of `time_limit_s`."""
+        from hwsim.nnpi.best_known import proved
 
         known = proved(self._noise_free())
         if known is not None:
@@ -200,9 +200,9 @@ class NnpiProblem:
         return solve(self._noise_free(), time_limit_s=time_limit_s).as_bound()
 
     def solve(self, time_limit_s: float, seed: int) -> Solution:
-        """Linear programming for the bound and a first map; local search on the latency model from there.
+        """A bound and a first map by linear programming, then local search on the latency model.
 
-        Where there are few mappings, all of them are tried instead.
+        If there are few mappings, all of them are tried instead.
         """
         if self._of_all is not None:
             return self._of_all
@@ -223,9 +223,8 @@ class NnpiProblem:
 
     @cached_property
     def _of_all(self) -> Solution | None:
-        """The fastest of all mappings; None where they are too many to try."""
-        from hwsim.nnpi.exact.enumerate import fastest_of_all
-        from hwsim.nnpi.exact.trivial import ROUNDING
+        """The fastest of all mappings; None if there are too many to try."""
+        from hwsim.nnpi.exact.solve import ROUNDING, fastest_of_all
 
         begun, found = time.monotonic(), fastest_of_all(self._noise_free())
         if found is None:
@@ -240,7 +239,7 @@ class NnpiProblem:
         return trace_latency(self.tables, self.rectify(mapping[None])[0])[0]
 
     def best_known(self) -> tuple[Mapping16 | None, str]:
-        """The best mapping that ships with the package; or why none can be compared."""
+        """The best mapping that ships with the package; if it cannot be compared, None and the reason."""
         from hwsim.nnpi.best_known import BestKnown, find
 
         found = find(self._workload, self._chip)
@@ -253,7 +252,7 @@ class NnpiProblem:
 
     @cached_property
     def family(self) -> Family:
-        """The models around the chip file that measurements on a board choose from."""
+        """The models around the chip file, from which measurements on a board choose."""
         from hwsim.nnpi.family.family import NnpiFamily
 
         return NnpiFamily(self._noise_free(), self._workload, self._chip.memory_names)

@@ -9,7 +9,7 @@ again.
 
 A weight outside the slowest memory is pinned there during the whole inference; an activation is held from its
 op to its last consumer (closed interval). While op i is placed, bytes live from earlier ops can only fall
-later, so three numbers a memory decide: pinned bytes, live bytes now, and the peak of live bytes so far.
+later, so three numbers per memory decide: pinned bytes, live bytes now, and the peak of live bytes so far.
 """
 
 from __future__ import annotations

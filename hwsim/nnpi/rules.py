@@ -37,7 +37,7 @@ class Tensor:
 
     @property
     def density(self) -> float:
-        """Bytes moved an inference for one byte held during one step."""
+        """Bytes moved per inference, for each byte held during one step."""
         return self.moved_bytes / (self.size_bytes * (self.last - self.first + 1))
 
 
@@ -49,10 +49,11 @@ class Rule:
     """A rule of the compiler.
 
     Attributes:
-        name, summary: for people.
+        name: as in `problem.baseline`.
+        summary: one sentence, for people.
         order: sort key; tensors are placed in rising order.
-        free_share: share of the prefetch memory that stays empty, 0..1.
-        largest_share: a tensor larger than this share of a memory is not put there (the slowest excepted).
+        free_share: the share of the prefetch memory that stays empty, 0..1.
+        largest_share: a tensor larger than this share of a memory is not put there, except in the slowest one.
     """
 
     name: str
@@ -154,7 +155,7 @@ def tensors(tables: Tables) -> list[Tensor]:
 def compile_map(tables: Tables, rule: Rule) -> Mapping16:
     """The valid canonical map int16 [N, 2] that a rule makes."""
     ops, levels = len(tables.weight_bytes), len(tables.capacity_bytes)
-    # A weight is held at every step, so its bytes are one number a memory, and it meets the activations' fullest step.
+    # A weight is held at every step: one number of bytes per memory, which meets the fullest step of the activations.
     live: NDArray[np.int64] = np.zeros((levels, ops), np.int64)
     pinned, fullest = [0] * levels, [0] * levels
     budget = tables.capacity_bytes.astype(np.float64)

@@ -37,7 +37,7 @@ class Tables(NamedTuple):
         weight_bytes, activation_bytes: int64 [N], held; 0 = dead decision.
         weight_read_bytes, written_bytes, external_bytes: int64 [N], moved an inference: the chip's traffic factors on
             all but the last.
-        passes: int64 [N], how many whole times an inference reads the weight; 0 where only rows are gathered.
+        passes: int64 [N], how many whole times an inference reads the weight; 0 if only rows are gathered.
         pass_bytes: float64 [N], bytes that those passes move for each byte of the weight: passes * traffic factor.
         is_output, rearranges: bool [N].
         edge_start: int64 [N + 1]; the inputs of op i are edges edge_start[i] .. edge_start[i + 1] - 1.
@@ -47,7 +47,7 @@ class Tables(NamedTuple):
         mac_s, dsp_s: float64 [N]; compute_s: float64 [N], their maximum, or the measured time instead.
         measured: bool [N].
         capacity_bytes: int64 [L]; bandwidth_Bps, inverse_bandwidth: float64 [L].
-        launch_s, sigma: 0 where the effect is off.
+        launch_s, sigma: 0 if the effect is off.
         into, via: positions of memories.
         cross, prefetch, contention, moves: switches.
     """
@@ -195,7 +195,7 @@ def _scale(chip: float, workload: float) -> Fraction:
 
 
 def _rescale(sizes: list[int], scale: Fraction, factors: list[float] | None = None) -> Ints:
-    """Sizes at the chip's width times their factors, rounded up. InputError where sums of them could overflow."""
+    """Sizes at the chip's width times their factors, rounded up. InputError if sums of them could overflow."""
     scales = [scale] * len(sizes) if factors is None else [scale * Fraction(factor) for factor in factors]
     found = [ceil(size * by) for size, by in zip(sizes, scales, strict=True)]
     if sum(found) >= MOST_BYTES:

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 from hwsim.keys import uniform
-from hwsim.shard.cost import cost_of
+from hwsim.shard.cost import cost_of, take, usage_of
 from hwsim.shard.repair import best_answer
 from hwsim.shard.tables import Tables
-from hwsim.shard.usage import take, usage_of
 from workloads.sharding import FORBIDDEN_FROM
 
 SWEEPS = 0.05
@@ -35,7 +34,7 @@ def _draw(key: np.uint64, counter: int, count: int) -> int:
 
 @kernel
 def _entrant(t: Tables, choice: NDArray[np.int16], key: np.uint64) -> int:
-    """The node that changes; -1 where none with two strategies was drawn."""
+    """The node that changes; -1 if none with two strategies was drawn."""
     entrants = ENTRANTS if uniform(key, np.uint64(0)) < 0.5 else 1
     found, dearest = -1, -1.0
     for k in range(1, 1 + TRIES):
@@ -64,7 +63,7 @@ def _sweep(t: Tables, choice: NDArray[np.int16], begin: int, end: int) -> None:
 
 @kernel
 def moved(t: Tables, choice: NDArray[np.int16], key: np.uint64) -> NDArray[np.int16]:
-    """A copy of a choice int16 [N] after one move; the choice where nothing that is allowed was drawn."""
+    """A copy of a choice int16 [N] after one move; the choice if nothing that is allowed was drawn."""
     out = choice.copy()
     if uniform(key, np.uint64(2 * TRIES + 1)) < SWEEPS:
         # As often 1 to 10 nodes as 10 to 100 or 100 to 1,000.

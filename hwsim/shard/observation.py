@@ -1,7 +1,7 @@
-"""What a policy sees of a sharding instance: a graph whose nodes are the instance's.
+"""What a policy sees of a sharding instance: its nodes as a graph.
 
 Costs, usages and times are log1p times a constant, so that policies can read other instances; forbidden costs are left
-out of them, and told as a share. Edges lead both ways, since a pair of strategies has no direction.
+out of them. Edges lead both ways, since a pair of strategies has no direction.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Intra-operator sharding as a problem: one strategy a node, within a limit of memory over time.
+"""Intra-operator sharding as a problem: one strategy per node, within a limit of memory over time.
 
 Source: the contest on intra-operator parallelism of ASPLOS / EuroSys 2025, whose rules these are.
 
 Deviations:
 - Rewards are squared speedups over the baseline, as of every problem here; the contest scores an instance by the best
   cost of all teams / cost.
-- A choice that takes a forbidden cost (from 10^17 on) is not valid; to the contest it is one of that cost.
+- A choice with a forbidden cost (10^17 or more) is not valid; the contest counts it at that cost.
 - A cost of 0 counts as 1, so that speedups are finite.
 """
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from typing_extensions import Doc
 
 from hwsim.capabilities import Occupancy, Solution
-from hwsim.explanation import Breakdown
+from hwsim.explanation import Breakdown, Holder, Payer
 from hwsim.observe import choice_columns
 from hwsim.problem import (
     UNPROVED,
@@ -38,7 +38,7 @@ from hwsim.problem import (
 from hwsim.shard import judge
 from hwsim.shard.baseline import RULE, choose, is_valid
 from hwsim.shard.cost import totals
-from hwsim.shard.explain import explain
+from hwsim.shard.judge import exact_cost
 from hwsim.shard.moves import moved
 from hwsim.shard.observation import SCHEMA_VERSION, edge_index, features
 from hwsim.shard.repair import repaired
@@ -49,13 +49,44 @@ from workloads.errors import InputError
 from workloads.load_sharding import packed
 from workloads.sharding import Sharding, held_over_time
 
+SHOWN = 10
+"""Nodes that are named of each kind."""
+
+
+def explain(sharding: Sharding, choice: NDArray[np.int16]) -> Breakdown:
+    """The breakdown of a choice int16 [N]."""
+    s = sharding
+    at = s.first[:-1] + choice
+    a, b = s.edge_nodes[:, 0], s.edge_nodes[:, 1]
+    paid = s.edge_cost[s.edge_first[:-1] + choice[a].astype(np.int64) * s.strategies[b] + choice[b]]
+    own, used = s.cost[at], s.usage[at]
+    # As float64, which ranks well enough: sums of forbidden costs do not fit int64.
+    near = np.bincount(a, paid, minlength=len(s)) + np.bincount(b, paid, minlength=len(s))
+    dearest = np.argsort(-(own + near / 2), kind="stable")[:SHOWN].tolist()
+    times, held = held_over_time(s, used)
+    peak = int(held.argmax()) if len(held) else 0
+    time = int(times[peak]) if len(held) else 0
+    there = (s.start <= time) & (time < s.end)
+    largest = np.argsort(np.where(there, -used, 1), kind="stable")[: min(SHOWN, int(there.sum()))].tolist()
+    total, of_nodes = exact_cost(s, choice.tolist()), sum(own.tolist())
+    return Breakdown(
+        total,
+        {"strategies": of_nodes, "edges": total - of_nodes},
+        tuple(Payer(str(n), str(choice[n]), int(own[n]), float(near[n])) for n in dearest),
+        s.limit,
+        int(held[peak]) if len(held) else 0,
+        time,
+        tuple(Holder(str(n), str(choice[n]), int(used[n]), int(s.start[n]), int(s.end[n])) for n in largest),
+    )
+
+
 SIMULATOR_VERSION = 1
-"""Goes up with every change that changes what is valid or what it costs."""
+"""Goes up with every change to which choices are valid or what they cost."""
 UNIT = "cost units"
 MESH = "mesh"
 """What the accelerators are called; the instance has their costs and limit, so that there is no chip to choose."""
 THREADS = 2
-"""Of the solver where the caller says nothing."""
+"""Threads of the solver if the caller does not say."""
 
 
 @dataclass(frozen=True)
@@ -64,18 +95,20 @@ class ShardConfig:
 
     invalid: Annotated[
         Literal["repair", "penalise"],
-        Doc('"repair" judges what is made valid; "penalise" rewards what is not with how much it breaks'),
+        Doc(
+            'if a choice is not valid, "repair" judges the repaired one; "penalise" gives it reward -epsilon'
+        ),
     ] = "repair"
 
 
 class Shard:
     """Choose a strategy for each node of an instance.
 
-    mapping   int16 [N, 1]: a strategy each; decisions are never dead
-    cost      of nodes and edges, whole numbers of the instance (a sum above 2^53 is rounded as float64)
-    reward    (baseline cost / cost)^2 where it ran; -epsilon where it did not
-    valid     nothing forbidden is taken, and at no time more is used than the limit
-    epsilon   the share of the nodes that repair changed; where nothing ran, how much is broken
+    mapping   int16 [N, 1]: the strategy of each node; decisions are never dead
+    cost      sum over nodes and edges, whole numbers of the instance (a sum above 2^53 is rounded as float64)
+    reward    (baseline cost / cost)^2 if it ran; -epsilon if it did not
+    valid     nothing forbidden is taken, and the limit is kept at all times
+    epsilon   the share of the nodes that repair changed; if nothing ran, how much is broken
 
     Attributes:
         sharding: the instance.
@@ -86,7 +119,7 @@ class Shard:
         """Build tables and baseline.
 
         Raises:
-            InputError: an unknown setting.
+            InputError: a setting is unknown.
         """
         self.config = config or ShardConfig()
         if self.config.invalid not in ("repair", "penalise"):
@@ -119,10 +152,10 @@ class Shard:
         return np.maximum(totals(self.tables, choice)[0], 1).astype(np.float64)
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
-        """Judge mappings int16 [B, N, 1]; nothing is random: the keys are not used.
+        """Judge mappings int16 [B, N, 1]. Nothing is random: keys are ignored.
 
         Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
+            ValueError: the shape, the dtype or a choice number is wrong.
         """
         self.space.check(mapping, key)
         proposed = np.ascontiguousarray(mapping[:, :, 0])
@@ -153,7 +186,7 @@ class Shard:
         """Mappings [B, N, 1] made valid (`hwsim/shard/repair.py`); with `invalid = "penalise"` they stay as they are.
 
         Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
+            ValueError: the shape, the dtype or a choice number is wrong.
         """
         self.space.check(mapping, key)
         if self.config.invalid == "penalise":
@@ -174,7 +207,7 @@ class Shard:
         """Where cost and memory of what is judged for one mapping int16 [N, 1] go.
 
         Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
+            ValueError: the shape, the dtype or a choice number is wrong.
         """
         choice = self.repair(mapping[None], np.zeros(1, np.uint64))[0, :, 0]
         return explain(self.sharding, choice)
@@ -184,7 +217,7 @@ class Shard:
         change.
 
         Raises:
-            ValueError: where shape, dtype or a choice number is out of range.
+            ValueError: the shape, the dtype or a choice number is wrong.
         """
         self.space.check(mapping[None], np.zeros(1, np.uint64))
         used = self.sharding.usage[self.sharding.first[:-1] + mapping[:, 0]]
@@ -197,7 +230,7 @@ class Shard:
         return json.dumps(mapping[:, 0].tolist())
 
     def read_plan(self, text: str, where: str) -> Mapping16:
-        """int16 [N, 1] of such a list. InputError where it is none of this instance."""
+        """int16 [N, 1] of such a list. InputError if it is none of this instance."""
         try:
             choice = json.loads(text)
         except (ValueError, RecursionError):
@@ -237,7 +270,7 @@ class Shard:
         return Solution(best, cost, solving.bound)
 
     def model_cost(self, mapping: Mapping16) -> float:
-        """The cost of what is judged for one mapping int16 [N, 1]; infinite where that is not valid."""
+        """The cost of what is judged for one mapping int16 [N, 1]; infinite if that is not valid."""
         found = self.evaluate(mapping[None], np.zeros(1, np.uint64))
         return float(np.nan_to_num(found.cost[0], nan=math.inf))
 

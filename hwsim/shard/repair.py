@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.shard.cost import cost_of, pair_at, totals
+from hwsim.shard.cost import Usage, cost_of, most, pair_at, take, totals, usage_of
 from hwsim.shard.tables import Tables
-from hwsim.shard.usage import Usage, most, take, usage_of
 from workloads.sharding import FORBIDDEN_FROM
 
 
@@ -85,8 +84,10 @@ def _cheapest_relief(t: Tables, choice: NDArray[np.int16], n: int, over: int) ->
 
 @kernel
 def _relieve(t: Tables, choice: NDArray[np.int16], tree: Usage) -> bool:
-    """Give nodes in use where the limit is broken a strategy that uses less, where that is cheapest first, until it is
-    kept; whether any was changed."""
+    """While the limit is broken, give nodes in use a strategy that uses less, the cheapest change first.
+
+    Returns whether any was changed.
+    """
     if most(tree, 0, t.points) <= t.limit:
         return False
     nodes = len(choice)

@@ -16,7 +16,7 @@ from workloads.sharding import Sharding
 
 
 class ShardSolving(Solving):
-    """A solve that goes on when it is told to (`hwsim.capabilities.Solving`).
+    """A solve that continues when `work` is called (`hwsim.capabilities.Solving`).
 
     It raises InputError as soon as it is proved that no choice is valid.
     """
@@ -29,7 +29,7 @@ class ShardSolving(Solving):
         self._check_possible()
 
     def work(self, seconds: float) -> None:
-        """Go on for about that many seconds, unless it is done. InputError where no choice is valid."""
+        """Go on for about that many seconds, unless it is done. InputError if no choice is valid."""
         begun = time.perf_counter()
         if not self._solver.done:
             self._solver.work(seconds)
@@ -50,7 +50,7 @@ class ShardSolving(Solving):
 
     @property
     def cost(self) -> float:
-        """Its cost; infinite where there is none."""
+        """Its cost; infinite if there is none."""
         cost = self._solver.best_cost
         return math.inf if cost is None else float(max(cost, 1))
 

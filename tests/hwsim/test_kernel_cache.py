@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -174,6 +175,20 @@ def test_a_file_under_the_name_of_another_key_is_not_loaded(tmp_path, monkeypatc
     monkeypatch.setattr(files, "_path", lambda key: next(tmp_path.iterdir()))
     assert files.load("one") == "code"
     assert files.load("other") is None
+
+
+def test_code_for_a_type_that_has_moved_since_is_not_loaded(tmp_path, monkeypatch):
+    module = types.ModuleType("kernel_types_of_old")
+    exec("class Moved(tuple): pass", module.__dict__)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    files = kernel_cache._Files(tmp_path, "name", "digest")
+    key = ("argument", module.Moved)
+    files.save(key, "code")
+    assert files.load(key) == "code"
+    monkeypatch.delitem(sys.modules, module.__name__)
+    assert files.load(key) is None
+    monkeypatch.setitem(sys.modules, module.__name__, types.ModuleType(module.__name__))
+    assert files.load(key) is None
 
 
 def test_what_is_old_is_removed_then_the_least_recently_used_of_what_is_too_much(tmp_path, monkeypatch):

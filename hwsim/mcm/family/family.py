@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from hwsim.family import Effects, Family, Model, Parameter
 from hwsim.mcm.cuts import best_cuts, greedy
-from hwsim.mcm.family.cost import Terms, gradients, loads, predictions
+from hwsim.mcm.family.cost import MemoryLimits, Terms, gradients, held, loads, needed, predictions
 from hwsim.mcm.family.improve import anneal, value
-from hwsim.mcm.family.limits import MemoryLimits, held, needed
 from hwsim.mcm.family.terms import EFFECTS, Layout
 from hwsim.mcm.network import Network
 from hwsim.mcm.rules import misplaced_nodes
@@ -60,7 +59,7 @@ class McmFamily(Family):
         return self._layout.terms(model.effects, model.theta, model.residual)
 
     def predict(self, model: Model, mapping: Mapping16) -> Floats:
-        """Seconds a sample float64 [B] of valid mappings int16 [B, N, 1]."""
+        """Seconds per sample float64 [B] of valid mappings int16 [B, N, 1]."""
         found: Floats = predictions(self._tables, self._terms(model), _flat(mapping))
         return found
 
@@ -128,7 +127,7 @@ class McmFamily(Family):
         return least
 
     def first(self) -> Mapping[str, Mapping16]:
-        """The compiler's rule and the cheapest cuts, with ever less memory for weights, where they are valid."""
+        """The compiler's rule and the cheapest cuts, with ever less memory for weights, if they are valid."""
         tables = self._tables
         found = {f"greedy {fill:g}": greedy(tables, fill) for fill in RULES}
         if tables.chips * len(tables.compute_s) ** 2 <= MOST_CUT_WORK:

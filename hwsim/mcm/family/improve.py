@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.keys import uniform
 from hwsim.mcm.cost import Tables
-from hwsim.mcm.family.cost import Places16, Terms, fill
-from hwsim.mcm.family.limits import held
+from hwsim.mcm.family.cost import Places16, Terms, fill, held
 from hwsim.mcm.rules import mark
 from hwsim.problem import Floats
 
@@ -73,7 +72,7 @@ def _move(
     others: NDArray[np.int64],
     gone: NDArray[np.int64],
 ) -> int:
-    """Take a node to a chip, and what of its own chip must go with it; returns how many, MOST + 1 where too many."""
+    """Take a node to a chip, and what of its own chip must go with it; returns how many, MOST + 1 if too many."""
     home, count, k = place[node], 1, 0
     later = to > home
     gone[0], place[node] = node, to
@@ -115,6 +114,7 @@ def anneal(
     cost, hot, fits = value(tables, terms, made_bytes, factor, current, chip_s, link_s)
     best, best_cost, best_fits = current.copy(), cost, fits
     for step in range(steps):
+        # Every step owns `DRAWS` numbers of the key, however many it uses.
         draw = np.uint64(step) * np.uint64(DRAWS)
         chance = uniform(key, draw)
         chip = hot
@@ -136,6 +136,7 @@ def anneal(
             continue
         new, new_hot, new_fits = value(tables, terms, made_bytes, factor, proposal, chip_s, link_s)
         warm = cost * temperature[0] * (temperature[1] / temperature[0]) ** (step / steps)
+        # Rules are checked only for proposals that would be taken.
         if new <= cost or uniform(key, draw + np.uint64(CHANCE)) < math.exp((cost - new) / warm):
             wrong[:] = False
             mark(tables, proposal, wrong)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hwsim import keys
 from hwsim.jit import kernel
-from hwsim.mcm.solver.positions import Positions
+from hwsim.mcm.solver.relations import Positions
 
 
 @kernel

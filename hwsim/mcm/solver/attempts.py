@@ -1,4 +1,4 @@
-"""A partition a key by quick attempts, or else by runs of the graph's order. Kernels.
+"""A partition per key by quick attempts, or else by runs of the graph's order. Kernels.
 
 Source: MCM paper, section 4.2, algorithms 1 (SAMPLE) and 2 (FIX), which leave to CP-SAT what a dead end takes back.
 Deviations:
@@ -7,11 +7,16 @@ Deviations:
   since what is valid stays as it is; but how likely each is differs from a search that propagates all rules at once;
 - an attempt ends after `FIRST_LIMIT` placements were taken back, the next after twice as many, and so on, each with
   new random numbers and in a new random order (a given order stays). The fifth and the seventh begin with runs of the
-  graph's order that fit (`hwsim/mcm/solver/contiguous.py`) instead of draws, the seventh with the longest: where
+  graph's order that fit instead of draws, the seventh with the longest: where
   memory is tight few draws leave no gaps;
 - where all have failed, runs that keep the triangle rule as they are, if there are some. These and the runs above
   ignore the probabilities. After that `hwsim/mcm/solver/solver.py` turns to the complete search of
   `hwsim/mcm/solver/search.py`.
+
+Partitions that cut the graph's own order into runs, one per chip, are the last resort. Whether there is one is known in
+time linear in the lengths of the runs. Under the
+triangle rule no edge may jump over a chip: then the only arrows are those from a chip to the next. A chain of layers
+with residual connections has such partitions; other graphs may have none, which says nothing about their partitions.
 """
 
 from __future__ import annotations
@@ -19,12 +24,82 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim import keys
 from hwsim.jit import kernel
 from hwsim.mcm.solver.assignment import draw_assignment, shuffle
-from hwsim.mcm.solver.contiguous import cut, least_ends, runs_needed
-from hwsim.mcm.solver.positions import Positions
+from hwsim.mcm.solver.relations import Positions
 from hwsim.mcm.solver.sweep import sweep
 from hwsim.mcm.solver.sweep_state import SweepState, new_sweep_state
+
+NONE = 1 << 40
+
+
+@kernel
+def least_ends(graph: Positions) -> NDArray[np.int64]:
+    """Where a run that begins at a position ends at the earliest, exclusive, int64 [N]."""
+    n = len(graph.node)
+    ends, reach = np.zeros(n, np.int64), 0
+    for start in range(n):
+        # The last node that reads a node before `start` must lie in this run: a later one would jump over it.
+        ends[start] = max(start + 1, reach + 1 if graph.triangle else 0)
+        for k in range(graph.out_start[start], graph.out_start[start + 1]):
+            reach = max(reach, graph.out[k])
+    return ends
+
+
+@kernel
+def runs_needed(graph: Positions, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The fewest runs from each position to the end, int64 [N + 1]; `NONE` or more if there are none."""
+    n = len(graph.node)
+    needed = np.full(n + 1, NONE, np.int64)
+    needed[n] = 0
+    # From the back: the run that begins at a position may end at each place that memory and `ends` allow.
+    for start in range(n - 1, -1, -1):
+        held = 0
+        for end in range(start + 1, n + 1):
+            held += graph.weight[end - 1]
+            if held > graph.capacity:
+                break
+            if end >= ends[start]:
+                needed[start] = min(needed[start], needed[end] + 1)
+    return needed
+
+
+@kernel
+def cut(
+    graph: Positions,
+    ends: NDArray[np.int64],
+    needed: NDArray[np.int64],
+    key: np.uint64,
+    counter: int,
+    full: bool,
+    chip: NDArray[np.int64],
+) -> int:
+    """A partition into runs, int64 [N] by position into `chip`, each next end equally likely; returns the next counter.
+
+    With `full` each run is as long as can be. There must be a partition: `needed[0]` is no more than the chips.
+    """
+    n, start = len(graph.node), 0
+    for c in range(graph.chips):
+        # Invariant: the chips from c on suffice for the nodes from `start` on. Only ends that keep that are choices.
+        held, choices, chosen = 0, 0, start
+        for end in range(start + 1, n + 1):
+            held += graph.weight[end - 1]
+            if held > graph.capacity:
+                break
+            if end >= ends[start] and needed[end] < graph.chips - c:
+                # The i-th choice replaces the one before with probability 1 / i: in the end each is equally likely.
+                choices += 1
+                if full or keys.uniform(key, np.uint64(counter)) * choices < 1.0:
+                    chosen = end
+                counter += 1
+        for i in range(start, chosen):
+            chip[i] = c
+        start = chosen
+        if start == n:
+            break
+    return counter
+
 
 FIRST_LIMIT = 50
 DRAWN, ATTEMPTS = 4, 8
@@ -88,7 +163,7 @@ def attempt_keys(
     budget: int,
     stop: NDArray[np.int64],
 ) -> tuple[NDArray[np.int16], NDArray[np.bool_], NDArray[np.int64]]:
-    """A partition a key without complete search: assignment int16 [B, N] (-1 where none), found [B], taken back [B].
+    """A partition a key without complete search: assignment int16 [B, N] (-1 if none), found [B], taken back [B].
 
     `weights` [1 or B, N, C] or [1, 1, C] for all nodes; `wished` [B, N] or [0, 0]; `orders` [1 or B, N] or [0, N] for
     random ones; `stop` int64 [1], set to another value than 0 from outside when time is over.

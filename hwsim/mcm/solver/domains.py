@@ -22,7 +22,7 @@ class State(NamedTuple):
 
     Attributes:
         domain, lo, hi: int64 [N], a set of chips, its first and its last.
-        fixed: int64 [N], 1 where one chip is left and `apply_triangle` has propagated that.
+        fixed: int64 [N], 1 if one chip is left and `apply_triangle` has propagated that.
         above, below: int64 [N], chips that hold fixed ancestors and fixed descendants.
         cover: int64 [C], how many domains hold a chip.
         nodes, held: int64 [C, C], nodes and bytes of the nodes by lo and hi.

@@ -159,7 +159,7 @@ def _go_back(relations: Relations, state: State, decisions: NDArray[np.int64], d
 
 @kernel
 def propagate_root(relations: Relations) -> tuple[State, bool]:
-    """The state in which everything that follows from the graph alone is known; False where that is a contradiction."""
+    """The state in which everything that follows from the graph alone is known; False if that is a contradiction."""
     state = new_state(relations)
     alive = True
     for v in range(len(relations.weight)):
@@ -184,7 +184,7 @@ def search_keys(
     budget: NDArray[np.int64],
     stop: NDArray[np.int64],
 ) -> tuple[NDArray[np.int16], NDArray[np.int64], NDArray[np.int64]]:
-    """A partition a key: assignment int16 [B, N] (-1 where none), status int64 [B], decisions taken back int64 [B].
+    """A partition a key: assignment int16 [B, N] (-1 if none), status int64 [B], decisions taken back int64 [B].
 
     `weights` [1 or B, N, C] for SAMPLE; `wished` [B, N] for FIX, [0, 0] for SAMPLE; `orders` [1 or B, N] or [0, N] for
     random ones; `budget` int64 [B], decisions that may be taken back; `stop` as in `search`.

@@ -2,25 +2,46 @@
 
 Source: MCM paper, section 4.2. What is done for a key, and how that departs from the paper:
 `hwsim/mcm/solver/attempts.py`. Memory is a rule of this solver: the weights on a chip fit in its SRAM (the paper
-leaves all of constraint 4 to the compiler).
+leaves all of constraint 4 to the compiler). A `Mender` puts the baseline's partition where FIX finds none.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from threading import TIMEOUT_MAX, Timer
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.keys import derive
 from hwsim.mcm.graph import Graph
 from hwsim.mcm.package import MAX_SRAM, Package
 from hwsim.mcm.solver.attempts import attempt_keys
-from hwsim.mcm.solver.clock import clock
-from hwsim.mcm.solver.positions import Positions, positions_of
-from hwsim.mcm.solver.relations import Relations, relate
+from hwsim.mcm.solver.relations import Positions, Relations, positions_of, relate
 from hwsim.mcm.solver.search import BUDGET, INFEASIBLE, VALID, search_keys
+from hwsim.problem import Keys
 from workloads.errors import InputError
+
+
+@contextmanager
+def clock(seconds: float | None) -> Iterator[NDArray[np.int64]]:
+    """A flag int64 [1], 0 until some seconds are over (None: for ever); for kernels that run without the GIL."""
+    stop = np.zeros(1, np.int64)
+    if seconds is None:
+        yield stop
+        return
+    timer = Timer(min(seconds, TIMEOUT_MAX), stop.fill, (1,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield stop
+    finally:
+        timer.cancel()
+        timer.join()
+
 
 BACKTRACKS = 20_000
 SECONDS = 60.0
@@ -32,7 +53,7 @@ class Answer:
     """What became of B keys.
 
     Attributes:
-        assignment: int16 [B, N], chips; a row of -1 where there is none.
+        assignment: int16 [B, N], chips; a row of -1 if there is none.
         status: int64 [B], `VALID`, `INFEASIBLE` (proved) or `BUDGET`.
         backtracks: int64 [B], decisions that were taken back.
     """
@@ -51,7 +72,7 @@ class Answer:
 class Reason:
     """Why there is no partition: `demanded` > `available` (in `unit`) of a constraint at `where`, and what would help.
 
-    `proved` is False where the budget ended first: then nothing is known but that. `suffices` says that `demanded` was
+    `proved` is False if the budget ended first: then nothing is known but that. `suffices` says that `demanded` was
     found to be enough, and less might do.
     """
 
@@ -184,7 +205,7 @@ class Solver:
         return Answer(assignment, status, failures)
 
     def explain(self, backtracks: int = BACKTRACKS, seconds: float = SECONDS) -> Reason | None:
-        """Why the graph has no partition on this package, or None where one was found.
+        """Why the graph has no partition on this package, or None if one was found.
 
         Without the memory rule everything fits on one chip, so memory is what is demanded too much of. What would help
         is tried, within about `seconds` in all: more SRAM (the least that sufficed, to 1 %), and each of the other
@@ -216,7 +237,7 @@ class Solver:
         return Reason("memory", where, demanded, sram, "bytes", tuple(helps), status == INFEASIBLE, suffices)
 
     def _sufficient(self, backtracks: int, until: float) -> int:
-        """SRAM bytes a chip with which a partition was found, within 1 % of bytes with which none was, time allowing.
+        """SRAM bytes per chip with which a partition was found, within 1 % of bytes with which none was, time allowing.
 
         With all weights on one chip there is one.
         """
@@ -262,3 +283,42 @@ def _status(given: Solver, backtracks: int, until: float) -> int:
 
 
 __all__ = ["BACKTRACKS", "BUDGET", "INFEASIBLE", "VALID", "Answer", "Reason", "Solver", "solver"]
+
+
+_FIX_STREAM = 0x666978
+
+
+@dataclass(frozen=True)
+class Mender:
+    """What mends.
+
+    Attributes:
+        solver: does.
+        baseline: int16 [N], the valid partition that stands in.
+        backtracks: decisions that the solver may take back for a partition.
+    """
+
+    solver: Solver
+    baseline: NDArray[np.int16]
+    backtracks: int
+
+    def fix(
+        self, place: NDArray[np.int16], key: Keys, valid: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
+        """Partitions [B, N], those not `valid` [B] repaired by FIX; for which [B] the baseline stands in."""
+        stands_in = np.zeros(len(place), np.bool_)
+        if valid.all():
+            return place, stands_in
+        out = place.copy()
+        broken = np.flatnonzero(~valid)
+        answer = self.solver.fix(place[broken], derive(key[broken], _FIX_STREAM), None, self.backtracks)
+        out[broken] = self.found(answer)
+        stands_in[broken] = ~answer.valid
+        return out, stands_in
+
+    def found(self, answer: Answer) -> NDArray[np.int16]:
+        """What the solver found, and the baseline's partition where it found nothing within its limit."""
+        partitions: NDArray[np.int16] = np.where(
+            answer.valid[:, None], answer.assignment, self.baseline[None]
+        )
+        return partitions

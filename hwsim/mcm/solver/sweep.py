@@ -8,7 +8,7 @@ readers' wishes; if all of those are rejected, to the first later one that is no
 - doubled edges, of which the node is an inner node: it belongs on the chip of the edge's source or on one other, which
   the first inner node to leave the source's chip decides, for the edge's reader too;
 - arrows: one that the chip would need, or one that is there, had a detour then;
-- waiting nodes: one would be left without a chip, by what `hwsim/mcm/solver/arrows.py` (`may_find_chip`) sees.
+- waiting nodes: one would be left without a chip, by what `may_find_chip` sees.
 
 If no chip is left the sweep goes back to the latest node to blame and tries its other chips. Up to the place of the
 failure wishes are then ignored, and chips that need no new arrow come first.
@@ -17,6 +17,16 @@ Source: this file's own (the going back is conflict-directed backjumping: Prosse
 satisfaction problem", Computational Intelligence 1993). The MCM paper leaves repair to CP-SAT (section 4.2).
 Deviations: of the nodes to blame only the two latest are kept, so a failed sweep proves nothing; and where chips remain
 empty below used ones, the used ones move up in their order, which breaks no other rule (no step checks no-skip).
+
+Each step records its changes on the trail, even if it then fails: the caller rewinds. The arrays are those of
+`Positions` and `SweepState`, passed one by one: passing the tuples makes a call many times slower. For the same reason
+each function has one exit: numba counts references to an array that is last used in a branch.
+
+Arrows between chips under the triangle rule are sets of chips in the bits of int64. `arrows` is int64 [?, 4, C], of
+which one block [4, C] is read. Its rows hold for each chip the chips that read it, the chips that it reads, and the
+chips that it leads to and that lead to it along any number of arrows. Invariant: no arrow has a detour, so the arrows
+are their own transitive reduction (MCM paper, equation 4). Where a chip leads to another without an arrow, the other
+is therefore two or more arrows away.
 """
 
 from __future__ import annotations
@@ -26,12 +36,209 @@ from numpy.typing import NDArray
 
 from hwsim import keys
 from hwsim.jit import kernel
-from hwsim.mcm.solver.arrows import READS, copy_with, last, may_find_chip
 from hwsim.mcm.solver.assignment import pick
-from hwsim.mcm.solver.blame import blame, blame_holder, blame_sources
-from hwsim.mcm.solver.checks import inform_readers, join_doubled_edges
-from hwsim.mcm.solver.positions import Positions
-from hwsim.mcm.solver.sweep_state import SweepState, clear, rewind, update_joins
+from hwsim.mcm.solver.relations import Positions
+from hwsim.mcm.solver.sweep_state import (
+    ALLOWED,
+    LIMITED_BY,
+    READ_CHIPS,
+    SECOND_CHIP,
+    UNPLACED_BYTES,
+    SweepState,
+    blame,
+    blame_holder,
+    blame_sources,
+    clear,
+    record,
+    rewind,
+    update_joins,
+)
+
+READ_BY, READS, LEADS_TO, LED_FROM = range(4)
+"""The rows of a block."""
+
+
+@kernel
+def last(chips: int) -> int:
+    """The last of a set of chips; -1 of none."""
+    chip = -1
+    # Binary search for the highest bit: whenever something is left above the lower half, skip that half.
+    for step in (32, 16, 8, 4, 2, 1):
+        if chips >> step:
+            chips >>= step
+            chip += step
+    return chip + 1 if chips else -1
+
+
+@kernel
+def can_add(arrows: NDArray[np.int64], block: int, a: int, b: int) -> bool:
+    """Whether a new arrow from chip a to a later chip b leaves every arrow without a detour."""
+    # A path from a to b exists: it would be the detour of the new arrow.
+    if arrows[block, LEADS_TO, a] >> b & 1:
+        return False
+    # The new arrow joins each chip before a to each chip behind b. Where such a pair has an arrow, that gets a detour.
+    ends, sources = arrows[block, LEADS_TO, b] | (1 << b), arrows[block, LED_FROM, a] | (1 << a)
+    while sources:
+        low = sources & -sources
+        if arrows[block, READ_BY, last(low)] & ends:
+            return False
+        sources ^= low
+    return True
+
+
+@kernel
+def add(arrows: NDArray[np.int64], block: int, a: int, b: int) -> None:
+    """Draw the arrow from chip a to chip b."""
+    # Both rows of paths stay transitively closed: everything up to a now leads to everything from b on.
+    ends, sources = arrows[block, LEADS_TO, b] | (1 << b), arrows[block, LED_FROM, a] | (1 << a)
+    for chip in range(arrows.shape[2]):
+        if sources >> chip & 1:
+            arrows[block, LEADS_TO, chip] |= ends
+        if ends >> chip & 1:
+            arrows[block, LED_FROM, chip] |= sources
+    arrows[block, READ_BY, a] |= 1 << b
+    arrows[block, READS, b] |= 1 << a
+
+
+@kernel
+def copy_with(arrows: NDArray[np.int64], block: int, sources: int, chip: int) -> bool:
+    """Write to block + 1 a copy of the block with new arrows from all of `sources` to a chip; False: one has a detour.
+
+    If it is False nothing is written.
+    """
+    # Each arrow is checked against the old block alone. That suffices if no two sources have a path between them: all
+    # new arrows end at the same chip, so only such a path could make one the detour of another.
+    rest = sources
+    while rest:
+        low = rest & -rest
+        source = last(low)
+        if arrows[block, LEADS_TO, source] & sources or not can_add(arrows, block, source, chip):
+            return False
+        rest ^= low
+    for row in range(4):
+        for column in range(arrows.shape[2]):
+            arrows[block + 1, row, column] = arrows[block, row, column]
+    while sources:
+        low = sources & -sources
+        add(arrows, block + 1, last(low), chip)
+        sources ^= low
+    return True
+
+
+@kernel
+def may_find_chip(arrows: NDArray[np.int64], block: int, read_chips: int, allowed: int) -> bool:
+    """Whether a node that reads these chips may still find one in `allowed`; False only where it cannot.
+
+    It cannot where it reads chips that are two or more arrows apart. Where it reads both ends of an arrow it must be
+    on the second.
+    """
+    # Edges lead to the same or a later chip.
+    latest = last(read_chips)
+    if not allowed >> latest:
+        return False
+    # Two chips that it reads and that lie on a path: the node would give the path's first chip an arrow beside it,
+    # unless the path is one arrow and the node lies on its end.
+    seconds, rest = 0, read_chips
+    while rest:
+        low = rest & -rest
+        chip = last(low)
+        led_to = arrows[block, LEADS_TO, chip] & read_chips
+        if led_to & ~arrows[block, READ_BY, chip]:
+            return False
+        seconds |= led_to
+        rest ^= low
+    if not seconds:
+        return True
+    # It must lie on the end of every such arrow, so there is one end; being the last chip that is read, it is `latest`.
+    if seconds != 1 << latest or not allowed & seconds:
+        return False
+    # On that chip it needs an arrow from each other chip that it reads.
+    rest = read_chips & ~seconds & ~arrows[block, READS, latest]
+    while rest:
+        low = rest & -rest
+        if not can_add(arrows, block, last(low), latest):
+            return False
+        rest ^= low
+    return True
+
+
+@kernel
+def join_doubled_edges(
+    inner_start: NDArray[np.int64],
+    inner: NDArray[np.int64],
+    source: NDArray[np.int64],
+    reader: NDArray[np.int64],
+    weight: NDArray[np.int64],
+    chips: NDArray[np.int64],
+    allowed: NDArray[np.int64],
+    limited_by: NDArray[np.int64],
+    second_chip: NDArray[np.int64],
+    unplaced_bytes: NDArray[np.int64],
+    free_bytes: NDArray[np.int64],
+    capacity: int,
+    trail: NDArray[np.int64],
+    size: int,
+    node: int,
+    chip: int,
+    culprit: int,
+    other: int,
+) -> tuple[bool, int, int, int]:
+    """Put a node on a chip as an inner node of its doubled edges.
+
+    Invariant of an edge: the inner nodes that are placed lie on the chip of its source or on its `second_chip`, where
+    its reader must lie too; and the free bytes of these two suffice for the inner nodes that are not placed.
+
+    Returns:
+        Whether the invariants can be kept; the size of the trail; the two latest nodes to blame.
+    """
+    fits, k = True, inner_start[node]
+    while fits and k < inner_start[node + 1]:
+        edge = inner[k]
+        k += 1
+        near, far, end = chips[source[edge]], second_chip[edge], reader[edge]
+        if chip != near and chip != far:
+            # The first inner node to leave the source's chip decides the second one, which must suit the reader.
+            fits = far < 0 and allowed[end] >> chip & 1 == 1
+            if fits:
+                size = record(trail, size, SECOND_CHIP, edge, far)
+                size = record(trail, size, ALLOWED, end, allowed[end])
+                size = record(trail, size, LIMITED_BY, end, limited_by[end])
+                second_chip[edge], allowed[end], limited_by[end], far = chip, 1 << chip, node, chip
+        if fits and weight[node]:
+            size = record(trail, size, UNPLACED_BYTES, edge, unplaced_bytes[edge])
+            unplaced_bytes[edge] -= weight[node]
+            # A second chip that is not decided may turn out to be an empty one.
+            space = free_bytes[near] + (free_bytes[far] if far >= 0 else capacity) - weight[node]
+            if unplaced_bytes[edge] > space:
+                fits = False
+                full = 1 << near | (1 << far if far >= 0 else 0)
+                culprit, other = blame_holder(chips, weight, full, node, culprit, other)
+        if not fits:
+            culprit, other = blame(culprit, other, source[edge], node)
+            culprit, other = blame(culprit, other, limited_by[end], node)
+    return fits, size, culprit, other
+
+
+@kernel
+def inform_readers(
+    out_start: NDArray[np.int64],
+    out: NDArray[np.int64],
+    read_chips: NDArray[np.int64],
+    joins: NDArray[np.int64],
+    join_at: NDArray[np.int64],
+    trail: NDArray[np.int64],
+    size: int,
+    node: int,
+    chip: int,
+) -> int:
+    """Add a node's chip to those that its readers read; returns the size of the trail."""
+    for k in range(out_start[node], out_start[node + 1]):
+        reader = out[k]
+        if not read_chips[reader] >> chip & 1:
+            size = record(trail, size, READ_CHIPS, reader, read_chips[reader])
+            read_chips[reader] |= 1 << chip
+            update_joins(joins, join_at, reader, read_chips[reader])
+    return size
 
 
 @kernel

@@ -1,5 +1,8 @@
-"""The state of a sweep (`hwsim/mcm/solver/sweep.py`): which nodes are placed, what their chips imply for the nodes that
-still wait, and a trail by which placements are taken back.
+"""The state of a sweep (`hwsim/mcm/solver/sweep.py`): which nodes are placed, and what follows for those that wait.
+
+A trail records how placements are taken back. If a node finds no chip, placed nodes are to *blame*: of these only the
+two latest are kept, `culprit` > `other` (-1: none). The sweep goes back to the culprit; the other is remembered
+there, in case the culprit finds no chip either.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.mcm.solver.positions import Positions
+from hwsim.mcm.solver.relations import Positions
 
 READ_CHIPS, ALLOWED, LIMITED_BY, SECOND_CHIP, UNPLACED_BYTES = range(5)
 """What an entry of the trail is about: the array of `SweepState` of that name."""
@@ -35,7 +38,7 @@ class SweepState(NamedTuple):
         second_chip: int64 [D], the one chip besides the source's on which inner nodes may lie (-1: not decided).
         unplaced_bytes: int64 [D], bytes of the inner nodes that are not placed.
         trail: int64 [?, 3], changes as (which array, index, old value).
-        arrows: int64 [?, 4, C], one block for each placement that drew arrows (`hwsim/mcm/solver/arrows.py`).
+        arrows: int64 [?, 4, C], one block for each placement that drew arrows (`hwsim/mcm/solver/sweep.py`).
         free_bytes: int64 [C].
     """
 
@@ -162,3 +165,38 @@ def rewind(
             second_chip[index] = old
         else:
             unplaced_bytes[index] = old
+
+
+@kernel
+def blame(culprit: int, other: int, suspect: int, node: int) -> tuple[int, int]:
+    """The two latest of three nodes; a suspect that is not before `node`, or known already, changes nothing."""
+    if suspect >= node or suspect in (culprit, other):
+        return culprit, other
+    return (suspect, culprit) if suspect > culprit else (culprit, max(suspect, other))
+
+
+@kernel
+def blame_sources(
+    into_start: NDArray[np.int64],
+    into: NDArray[np.int64],
+    limited_by: NDArray[np.int64],
+    stuck: int,
+    node: int,
+    culprit: int,
+    other: int,
+) -> tuple[int, int]:
+    """Blame all that a stuck node reads and the node that left it a single chip, as far as they are before `node`."""
+    for k in range(into_start[stuck], into_start[stuck + 1]):
+        culprit, other = blame(culprit, other, into[k], node)
+    return blame(culprit, other, limited_by[stuck], node)
+
+
+@kernel
+def blame_holder(
+    chip: NDArray[np.int64], weight: NDArray[np.int64], chips: int, node: int, culprit: int, other: int
+) -> tuple[int, int]:
+    """Blame the latest node before `node` that holds weights on one of these chips."""
+    holder = node - 1
+    while holder >= 0 and not (weight[holder] > 0 and chips >> chip[holder] & 1):
+        holder -= 1
+    return blame(culprit, other, holder, node)

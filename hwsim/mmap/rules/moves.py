@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 from hwsim.mmap.cost import roofline_s
-from hwsim.mmap.rules.copies import link_all, take_after, take_before
-from hwsim.mmap.rules.outcome import Outcome, outcome_of
+from hwsim.mmap.rules.outcome import Outcome, link_all, outcome_of, take_after, take_before
 from hwsim.mmap.rules.room import Words
 from hwsim.mmap.rules.state import (
     COPY,
@@ -27,8 +26,7 @@ from hwsim.mmap.rules.state import (
     UNPLAYED,
     GameState,
 )
-from hwsim.mmap.savings import instruction_s
-from hwsim.mmap.tables import Tables
+from hwsim.mmap.tables import Tables, instruction_s
 
 
 @kernel

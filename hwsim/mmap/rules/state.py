@@ -35,7 +35,7 @@ GAME = np.dtype(
 
 cursor: the buffer to decide on, N at the end; backup: the cursor of the last state without an open group.
 open: how many alias groups are placed and have members to come; active: how many outputs stay beyond the present step.
-lost: 1 where the game ended without a legal action; resets: how often it went back to its backup.
+lost: 1 if the game ended without a legal action; resets: how often it went back to its backup.
 moves: moves made, those that were taken back included.
 fast_read_bytes, fast_write_bytes: bytes of the present instruction moved from and to fast memory.
 total_s: the return so far, seconds.
@@ -45,8 +45,8 @@ STEP = np.dtype(
 )
 """A step.
 
-supply_s: seconds that are left for copies (W); bond: 1 where one copy window holds this step and the next.
-down, up: of a step without supply, the link to the next step to look at below and above (`hwsim.mmap.rules.copies`).
+supply_s: seconds that are left for copies (W); bond: 1 if one copy window holds this step and the next.
+down, up: of a step without supply, the link to the next step to look at below and above (`hwsim.mmap.rules.outcome`).
 ends_at: a buffer whose interval ends at this step, -1 = none; its `also_ends` has the next one.
 """
 BUFFER = np.dtype(

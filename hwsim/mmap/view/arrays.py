@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from hwsim.jit import kernel
 from hwsim.mmap.observation import SECONDS_SCALE, SIZE_SCALE, STEPS_SCALE
 from hwsim.mmap.rules.state import GameState
-from hwsim.mmap.savings import instruction_s
-from hwsim.mmap.tables import Tables
+from hwsim.mmap.tables import Tables, instruction_s
 from hwsim.mmap.view.parts import LIMIT
 from hwsim.stepwise import View
 

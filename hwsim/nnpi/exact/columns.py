@@ -32,7 +32,7 @@ class Scope:
     Attributes:
         op: its number.
         tensors: (op, head) of each, K of them: its weight, its activation, then what it reads.
-        read_bytes: int64 [K], bytes an edge reads; 0 for its own two.
+        read_bytes: int64 [K], bytes that an edge reads; 0 for its own two.
     """
 
     op: int
@@ -40,7 +40,7 @@ class Scope:
     read_bytes: NDArray[np.int64]
 
     def column(self, op: int, head: int) -> int | None:
-        """Position of a tensor in `tensors`, None where it is dead."""
+        """Position of a tensor in `tensors`, None if it is dead."""
         return self.tensors.index((op, head)) if (op, head) in self.tensors else None
 
 
@@ -81,7 +81,7 @@ def streams(tables: Tables, op: int) -> bool:
 
 
 def traffic(tables: Tables, of: Scope, place: Places) -> NDArray[np.int64]:
-    """Bytes int64 [C, L] that the op moves over each memory where nothing was prefetched.
+    """Bytes int64 [C, L] that the op moves over each memory if nothing was prefetched.
 
     `place` is int8 [C, K]. The same sums as the simulator's, written for many placements at once.
     """

@@ -1,7 +1,7 @@
 """The relaxation of a whole inference as a mixed-integer program; `docs/log/exact-proof.md` proves that it is one.
 
-Source: configuration formulation an op (`exact_columns.py`), capacity rows a memory and step, and a fluid model
-of the prefetching DMA, which may choose what it fetches when, and may give up what it holds.
+Source: a configuration formulation per op (`hwsim/nnpi/exact/columns.py`), one capacity row per memory and step,
+and a fluid model of the prefetching DMA, which may choose what it fetches when, and may give up what it holds.
 
 Deviations: an op with too many joint placements gets the roofline as linear rows instead of columns; that is as
 tight where all placements are whole, and weaker between them.
@@ -29,9 +29,35 @@ from hwsim.nnpi.exact.columns import (
     streams,
     watched,
 )
-from hwsim.nnpi.exact.liveness import largest, live_sets
 from hwsim.nnpi.tables import Tables
 from hwsim.problem import Floats, Mapping16
+
+
+def live_sets(tables: Tables) -> list[list[int]]:
+    """For each step the activations held in it."""
+    live: list[list[int]] = []
+    held: set[int] = set()
+    for i in range(len(tables.weight_bytes)):
+        if tables.activation_bytes[i] > 0:
+            held.add(i)
+        live.append(sorted(held))
+        held.difference_update(
+            int(j) for j in tables.free_op[tables.free_start[i] : tables.free_start[i + 1]]
+        )
+    return live
+
+
+def largest(live: list[list[int]]) -> list[bool]:
+    """Whether a step's live set is in none of its neighbours' (one of several equal ones stays)."""
+    out = []
+    for i, held in enumerate(live):
+        mine = set(held)
+        after = set(live[i + 1]) if i + 1 < len(live) else None
+        before = set(live[i - 1]) if i else None
+        inside = (after is not None and mine <= after) or (before is not None and mine < before)
+        out.append(not inside)
+    return out
+
 
 INFINITY = float("inf")
 
@@ -85,7 +111,7 @@ def build(
     reached_s: float,
     until: float = INFINITY,
 ) -> Model | None:
-    """The relaxation of the problem of `tables`; None where it was not written down in time.
+    """The relaxation of the problem of `tables`; None if it was not written down in time.
 
     Args:
         tables: the workload on the chip.
@@ -193,7 +219,7 @@ class _Writer:
         return {} if ahead is None else {ahead: 1.0}
 
     def _ahead(self, i: int) -> int | None:
-        """The variable "share of `into` that holds the op's weight when it begins", None where it cannot."""
+        """The variable "share of `into` that holds the op's weight when it begins", None if it cannot."""
         if not streams(self.tables, i):
             return None
         most = min(float(self.tables.weight_bytes[i]) / self.room, 1.0)

@@ -1,7 +1,8 @@
 """How fast can any mapping be: a proven lower bound on latency, and the mapping that the proof suggests.
 
 Source: mixed-integer programming by branch and cut; HiGHS (Huangfu and Hall, Math. Prog. Comp. 2018) through
-`scipy.optimize.milp`. The program is a relaxation of the full model (`exact_model.py`, `docs/explanations/exact.md`).
+`scipy.optimize.milp`. The program is a relaxation of the full model (`hwsim/nnpi/exact/model.py`,
+`docs/explanations/exact.md`). If the mappings are few enough, `fastest_of_all` tries every one instead.
 
 The feasible set is that of rectified maps: every memory holds, at every step, the weights pinned in it and the
 activations live in it.
@@ -22,16 +23,76 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.linear_program import linear_bound
-from hwsim.nnpi.exact.columns import scope
+from hwsim.nnpi.exact.columns import ColumnsOf, scope
 from hwsim.nnpi.exact.model import Model, build
 from hwsim.nnpi.exact.search import OBJECTIVE, margin, search
-from hwsim.nnpi.exact.trivial import MAX_PLACEMENTS, ROUNDING, trivial_bound
-from hwsim.nnpi.latency import trace_latency
+from hwsim.nnpi.latency import latencies, trace_latency
 from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
-from hwsim.nnpi.tables import Tables
+from hwsim.nnpi.tables import Ints, Tables
 from hwsim.problem import Bound, Mapping16
 from hwsim.tied_program import tied_bound
+
+ROUNDING = 1e-9
+"""Relative allowance for float rounding in tables, columns and sums."""
+
+MAX_PLACEMENTS = 4096
+"""An op with more joint placements of its tensors gets linear rows."""
+
+
+def trivial_bound(tables: Tables, *, max_placements: int = MAX_PLACEMENTS, until: float = math.inf) -> float:
+    """Seconds: every op by itself at its fastest placement.
+
+    Its compute time stands for that if there are too many placements, and for all ops that are left at the time
+    `until` (of `time.monotonic`): less than the fastest, so still a bound.
+    """
+    levels, columns = len(tables.capacity_bytes), ColumnsOf(tables)
+    total = 0.0
+    for i in range(len(tables.weight_bytes)):
+        if time.monotonic() > until:
+            rest = tables.compute_s[i:]
+            total += float(rest.sum()) + len(rest) * tables.launch_s
+            break
+        of = scope(tables, i)
+        if levels ** len(of.tensors) <= max_placements:
+            total += float(columns(of).duration_s.min())
+        else:
+            total += tables.launch_s + float(tables.compute_s[i])
+    return total * (1.0 - ROUNDING)
+
+
+MOST = 2**17
+"""Mappings that are tried at most: about a second."""
+AT_ONCE = 4096
+
+
+def fastest_of_all(tables: Tables) -> tuple[Mapping16, float, int] | None:
+    """The fastest mapping int16 [N, 2] that runs, its noise-free latency (s), and how many were tried; None: too many.
+
+    What the compiler makes of all mappings holds every valid one: it leaves those as they are.
+    """
+    ops, tensors = np.nonzero(np.stack([tables.weight_bytes, tables.activation_bytes], axis=1))
+    levels = len(tables.capacity_bytes)
+    if levels ** min(len(ops), MOST.bit_length()) > MOST:
+        return None
+    count = levels ** len(ops)
+    best, best_s = np.empty(0, np.int16), math.inf
+    for first in range(0, count, AT_ONCE):
+        numbers = np.arange(first, min(first + AT_ONCE, count))
+        rows = np.full((len(numbers), len(tables.weight_bytes), 2), -1, np.int16)
+        rows[:, ops, tensors] = digits(numbers, levels, len(ops))
+        runs, _ = rectify(tables, rows)
+        seconds = latencies(tables, runs, np.zeros(len(runs)))
+        at = int(np.argmin(seconds))
+        if seconds[at] < best_s:
+            best, best_s = runs[at].copy(), float(seconds[at])
+    return best, best_s, count
+
+
+def digits(numbers: Ints, base: int, length: int) -> Ints:
+    """The last `length` digits of numbers int64 [B] to a base: int64 [B, length]."""
+    return numbers[:, None] // base ** np.arange(length, dtype=np.int64) % base
+
 
 BYTES_AN_ENTRY, BYTES_WRITTEN = 400, 100
 """Memory that HiGHS takes, a nonzero of the program; and that writing it down takes."""
@@ -59,8 +120,8 @@ class ExactResult:
 
     Attributes:
         bound_s: no capacity-valid mapping has a noise-free latency below this.
-        mapping: int16 [N, 2], canonical and valid, the solution as it would run; None where none was found.
-        model_cost_s: noise-free latency of `mapping`; infinity where there is none.
+        mapping: int16 [N, 2], canonical and valid, the solution as it would run; None if none was found.
+        model_cost_s: noise-free latency of `mapping`; infinity if there is none.
         status: "proved" (the program was solved to `gap`), "time limit", or "too large".
         seconds: that the solve took.
         proof: how the bound was obtained, in words.
@@ -191,7 +252,7 @@ class _Case:
     until: float
 
     def tied(self, model: Model, entries: int) -> ExactResult | None:
-        """By multipliers tied over what is alike; None where the parts of the program hardly repeat."""
+        """By multipliers tied over what is alike; None if the parts of the program hardly repeat."""
         found = tied_bound(model.program, self.until)
         if found is None or not found.settled:
             return None

@@ -117,6 +117,7 @@ def sweep(graph: Graph, messages: Messages, byte: Floats, forward: bool) -> floa
         start, count = first[v], first[v + 1] - first[v]
         for s in range(count):
             belief[s] = graph.cost[start + s] + byte[v] * graph.usage[start + s]
+        # Neighbours are in order: those before `middle` are earlier nodes, the others later ones.
         middle = near_at[v]
         for q in range(near_at[v], near_at[v + 1]):
             earlier = near_node[q] < v
@@ -126,6 +127,8 @@ def sweep(graph: Graph, messages: Messages, byte: Floats, forward: bool) -> floa
                 belief[s] += heard[at + s]
         before, after = middle - near_at[v], near_at[v + 1] - middle
         ahead = after if forward else before
+        # A node lies on as many chains as it has edges to the side with more of them, each with an equal share of it.
+        # Chains that end here put their share of the least belief into the bound; the others pass it on by messages.
         share = 1.0 / max(before, after, 1)
         bound += (1.0 - share * ahead) * belief[:count].min()
         begin = middle if forward else near_at[v]

@@ -11,12 +11,11 @@ from enum import IntEnum
 
 import numpy as np
 
-from hwsim.shard.exact.blocks import improve, kick
 from hwsim.shard.exact.graph import Floats
 from hwsim.shard.exact.messages import Messages
 from hwsim.shard.exact.solution import Common, Solution
 from hwsim.shard.exact.starts import shaken_start
-from hwsim.shard.exact.trees import tree_memory
+from hwsim.shard.exact.trees import improve, kick, tree_memory
 
 STEPS = 20
 """Trees between two looks at the clock."""

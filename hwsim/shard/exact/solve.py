@@ -1,11 +1,11 @@
 """Solve sharding: a mapping that only improves, and a bound that only rises, for as long as one likes.
 
-The instance is made smaller without loss (`reduce.py`). Then one thread raises the bound (`prover.py`), and
-every other one looks for solutions (`searcher.py`); where the bound has come to rest, the first searches, too,
-most of its time.
+The instance is made smaller without loss (`reduce.py`). If few choices are left, all are tried. Otherwise one thread
+raises the bound (`prover.py`), and every other one looks for solutions (`searcher.py`); once the bound has come to
+rest, the first thread spends most of its time searching, too.
 
-How far each gets in a second depends on the machine, and the threads hear of each other when results come: runs
-with equal seeds need not be equal. docs/explanations/shard-exact.md has the proof of the bound.
+How far each gets in a second depends on the machine, and the threads learn of each other's results when these come:
+runs with equal seeds need not be equal. docs/explanations/shard-exact.md has the proof of the bound.
 """
 
 from __future__ import annotations
@@ -17,15 +17,45 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.shard.exact.listing import best_of_all, few
+from hwsim.jit import kernel
+from hwsim.shard.exact.graph import ALLOWED, Graph, Int32s, profile, total_cost
 from hwsim.shard.exact.prover import Prover
 from hwsim.shard.exact.reduce import Reduced, reduce
 from hwsim.shard.exact.searcher import Searcher
 from hwsim.shard.exact.solution import Common, Solution
 from workloads.sharding import Sharding
 
+MOST = 20_000
+"""As many choices are tried in well under a second."""
+
+
+def few(graph: Graph) -> bool:
+    """Whether all choices can be tried."""
+    return float(np.log(np.diff(graph.first)).sum()) <= np.log(MOST)
+
+
+@kernel
+def best_of_all(graph: Graph) -> tuple[bool, Int32s]:
+    """Whether a choice is valid, and the one of least cost, int32 [n], the first in order."""
+    counts = np.diff(graph.first)
+    choice = np.zeros(len(counts), np.int32)
+    best, least, found = choice.copy(), np.inf, False
+    while True:
+        cost = total_cost(graph, choice)
+        if cost < min(least, ALLOWED) and (profile(graph, choice) <= graph.room).all():
+            best[:] = choice
+            least, found = cost, True
+        v = len(counts) - 1
+        while v >= 0 and choice[v] == counts[v] - 1:
+            choice[v] = 0
+            v -= 1
+        if v < 0:
+            return found, best
+        choice[v] += 1
+
+
 PROVING = 0.25
-"""The share of its time that a thread proves, where it does both."""
+"""The share of its time that a thread proves, if it does both."""
 TURN_S = 2.0
 """A turn of a thread that does both, in seconds."""
 
@@ -77,7 +107,7 @@ class Solver:
 
     @property
     def bound(self) -> float:
-        """No valid mapping costs less; infinite where there is none."""
+        """No valid mapping costs less; infinite if there is none."""
         return self._common.bound
 
     @property

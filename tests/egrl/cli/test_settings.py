@@ -61,7 +61,7 @@ def test_settings_are_aligned_for_people(capsys):
     assert main(["list", "settings", "mmap"]) == 0
     first, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith(
-        "problem.literal_copies  false   true | false      a copy's window must touch its"
+        "problem.literal_copies  false   true | false      if true, the window of a copy must touch"
     )
 
 

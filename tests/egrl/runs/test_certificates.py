@@ -15,10 +15,9 @@ from egrl.cli.main import main
 from egrl.runs import mapping_file
 from egrl.runs.certificate import reward_up, text_of
 from hwsim.capabilities import Solution
-from hwsim.nnpi.best_known import best_known
+from hwsim.nnpi.best_known import BOUNDS, best_known, proved, record_bound
 from hwsim.nnpi.chip import chip_file, load_chip
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.nnpi.proved import FILE, proved, record_bound
 from hwsim.problem import Bound
 from workloads.errors import InputError
 from workloads.load import load, names
@@ -188,7 +187,7 @@ def test_a_recorded_bound_only_rises(tmp_path):
         )
         assert proved(tables, file).cost == expected
     assert proved(tables._replace(launch_s=1.0), file) is None
-    file.write_text(FILE.read_text()[:-9])
+    file.write_text(BOUNDS.read_text()[:-9])
     with pytest.raises(InputError, match=r"bounds\.json"):
         proved(tables, file)
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from hwsim.allocation.branch_and_bound import sections
 from hwsim.allocation.buffers import Buffer, arrays, fullest_bytes
-from hwsim.allocation.greedy import greedy
 from hwsim.allocation.judge import judge
-from hwsim.allocation.pack import pack
+from hwsim.allocation.pack import greedy, pack
 
 
 def listed(found: list[Buffer]) -> list[tuple[str, int, int, int]]:

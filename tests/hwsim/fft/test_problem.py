@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hwsim.fft
-from hwsim.fft import host, wisdom
+from hwsim.fft import cache, wisdom
 from hwsim.fft.files import check_chip, load_size
 from hwsim.fft.grammar import Codelet
 from hwsim.fft.model import seconds
@@ -155,5 +155,5 @@ def test_wisdom_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
 
 
 def test_the_machine_has_a_name():
-    assert "lanes" in host.machine_name()
-    assert re.fullmatch(r"[\w.-]+-lanes-[0-9a-f]{8}", host.file_name())
+    assert "lanes" in cache.machine_name()
+    assert re.fullmatch(r"[\w.-]+-lanes-[0-9a-f]{8}", cache.file_name())

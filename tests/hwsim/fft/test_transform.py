@@ -9,7 +9,7 @@ from hwsim.fft import codelets, plan
 from hwsim.fft import transform as executor
 from hwsim.fft.default import default_plan
 from hwsim.fft.grammar import LARGEST_CODELET, Codelet, Loop, Open, Plan, Split, expand, has_codelet, rules
-from hwsim.fft.kinds import Kind
+from hwsim.fft.instructions import Kind
 from hwsim.fft.transform import Fft
 from workloads.errors import InputError
 

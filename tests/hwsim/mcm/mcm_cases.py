@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from hwsim.mcm.graph import Graph
-from hwsim.mcm.judge.partition import judge
+from hwsim.mcm.judge import judge
 from hwsim.mcm.package import Constraints, Package, load_package
 from hwsim.mcm.solver.solver import Solver
 

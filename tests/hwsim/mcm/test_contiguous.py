@@ -9,8 +9,8 @@ import pytest
 from mcm_cases import broken, package, random_graph
 
 from hwsim.mcm.package import Constraints
-from hwsim.mcm.solver.contiguous import cut, least_ends, runs_needed
-from hwsim.mcm.solver.positions import positions_of
+from hwsim.mcm.solver.attempts import cut, least_ends, runs_needed
+from hwsim.mcm.solver.relations import positions_of
 from hwsim.mcm.solver.solver import solver
 
 

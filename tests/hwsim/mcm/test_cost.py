@@ -9,10 +9,8 @@ from mcm_cost_twin import device_times, tensors_of
 from mcm_instances import MIB, drawn, instance, package
 
 from hwsim.mcm.cost import busy, costs
-from hwsim.mcm.device import run
-from hwsim.mcm.device_tables import device_tables
-from hwsim.mcm.judge.device import judge_device, peaks, stages
-from hwsim.mcm.judge.partition import judge
+from hwsim.mcm.device import device_tables, run
+from hwsim.mcm.judge import judge, judge_device, peaks, stages
 from hwsim.mcm.network import network
 from hwsim.mcm.rules import misplaced_nodes
 from workloads.errors import InputError

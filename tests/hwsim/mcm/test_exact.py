@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 from mcm_instances import MIB, drawn, package
 
-from hwsim.mcm.bounds.exact import bound_of, closed_bound
-from hwsim.mcm.bounds.ideals import cheapest_chain, ideals
-from hwsim.mcm.bounds.thin import fill, smaller_selections, thin
+from hwsim.mcm.bound import bound_of, cheapest_chain, closed_bound, fill, ideals, smaller_selections, thin
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.cost import costs
 from hwsim.mcm.cuts import best_cuts, greedy

@@ -10,8 +10,8 @@ import pytest
 from hwsim.family import Estimate, HasFamily, Model
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.cost import costs, tensors_of
+from hwsim.mcm.family.cost import held, needed
 from hwsim.mcm.family.family import McmFamily
-from hwsim.mcm.family.limits import held, needed
 from hwsim.mcm.package import load_package
 from hwsim.mcm.problem import McmProblem
 from workloads.load import load

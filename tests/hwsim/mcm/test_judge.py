@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hwsim.mcm.judge.partition import judge
+from hwsim.mcm.judge import judge
 
 DIAMOND = [(0, 1), (0, 2), (1, 3), (2, 3)]
 

@@ -11,8 +11,7 @@ from mcm_twin import Twin
 
 from hwsim.mcm.package import load_package
 from hwsim.mcm.solver.attempts import DRAWN, FIRST_LIMIT, attempt
-from hwsim.mcm.solver.positions import positions_of
-from hwsim.mcm.solver.relations import relate
+from hwsim.mcm.solver.relations import positions_of, relate
 from hwsim.mcm.solver.sweep_state import new_sweep_state
 
 

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from mmap_programs import chips, playable, programs
 
 from hwsim.linear_program import linear_bound
-from hwsim.mmap.bound.gains import ALL_SETS, cuts
-from hwsim.mmap.bound.relaxation import relaxation
-from hwsim.mmap.bound.upper import spread, trivial_bound, upper_bound
-from hwsim.mmap.bound.uses import uses_of
+from hwsim.mmap.bound.upper import relaxation, spread, trivial_bound, upper_bound
+from hwsim.mmap.bound.uses import ALL_SETS, cuts, uses_of
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm, load_chip
 from hwsim.mmap.problem import MmapConfig, MmapProblem
 from workloads.load_program import load_program

@@ -17,7 +17,7 @@ from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm, load_chip
 from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
 from hwsim.mmap.heuristic.assignment import HeuristicConfig, heuristic_layout
 from hwsim.mmap.heuristic.room import best_fit, hold, new_room
-from hwsim.mmap.judge.legality import judge
+from hwsim.mmap.judge import judge
 from hwsim.mmap.problem import MmapProblem
 from workloads.load_program import load_program
 from workloads.programs.program import Buffer

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mmap_programs import chips, playable, programs
 
 from hwsim.mmap.chip import Chip, Cmem, Compute, Hbm
-from hwsim.mmap.judge.legality import judge
+from hwsim.mmap.judge import judge
 from hwsim.mmap.problem import MmapConfig, MmapProblem
 from workloads.programs.program import NO_ALIAS, Buffer, Instruction, Program, Tensor
 

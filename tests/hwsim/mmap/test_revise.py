@@ -12,13 +12,21 @@ from mmap_programs import GRANULE, chips, playable, programs
 from mmap_twin import COPY, DROP, NOCOPY, Twin
 
 from hwsim.keys import bits, uniform
+from hwsim.mmap import revise
 from hwsim.mmap.chip import load_chip
 from hwsim.mmap.cost import roofline_s
 from hwsim.mmap.game import MmapGame
-from hwsim.mmap.revise import replay
-from hwsim.mmap.revise.anneal import walk
-from hwsim.mmap.revise.changes import change, uses_of
-from hwsim.mmap.revise.replay import ENDED, Game, go_to, marks_for, play_from, write_marks
+from hwsim.mmap.revise import (
+    ENDED,
+    Game,
+    change,
+    go_to,
+    marks_for,
+    play_from,
+    uses_of,
+    walk,
+    write_marks,
+)
 from hwsim.mmap.rules.room import new_words
 from hwsim.mmap.rules.state import GameState, new_states, state_of
 from hwsim.mmap.tables import build_tables
@@ -142,7 +150,7 @@ def test_a_walk_is_the_plain_ones(program, chip, literal, drop_backup, key, hot)
     assume(len(plain.decisions) <= 60)  # more could be given up before their end
     start = np.full(len(program), NOCOPY, np.int16)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replay, "APART", 4)
+        patch.setattr(revise, "APART", 4)
         found = walk(tables, start, np.uint64(key), 12 * len(plain.decisions), hot, hot)
     wish, kept, best = plain.walk(start.tolist(), np.uint64(key), found.tried, hot * tables.most_s)
     event(f"{found.tried} tried, better {found.returned > 0}, lost {kept.state.lost}")

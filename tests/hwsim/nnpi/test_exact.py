@@ -23,10 +23,19 @@ from hwsim.nnpi.chip import (
     load_chip,
 )
 from hwsim.nnpi.exact.columns import columns, scope
-from hwsim.nnpi.exact.enumerate import fastest_of_all
 from hwsim.nnpi.exact.model import build
-from hwsim.nnpi.exact.solve import OBJECTIVE, PROVED, TIME_LIMIT, TOO_LARGE, reached, solve, tabulate
-from hwsim.nnpi.exact.trivial import MAX_PLACEMENTS, trivial_bound
+from hwsim.nnpi.exact.solve import (
+    MAX_PLACEMENTS,
+    OBJECTIVE,
+    PROVED,
+    TIME_LIMIT,
+    TOO_LARGE,
+    fastest_of_all,
+    reached,
+    solve,
+    tabulate,
+    trivial_bound,
+)
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import latencies, trace_latency
 from hwsim.nnpi.problem import NnpiProblem

@@ -21,8 +21,7 @@ from hwsim.allocation.buffers import Buffer
 from hwsim.allocation.judge import judge as judge_allocation
 from hwsim.allocation.pack import pack
 from hwsim.nnpi.chip import load_chip
-from hwsim.nnpi.exact.solve import tabulate
-from hwsim.nnpi.exact.trivial import trivial_bound
+from hwsim.nnpi.exact.solve import tabulate, trivial_bound
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.nnpi.rules import RULES, compile_map
 from workloads.load import load

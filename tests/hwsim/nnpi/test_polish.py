@@ -14,8 +14,7 @@ from hwsim.nnpi import polish as module
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import trace_latency
-from hwsim.nnpi.local_moves import SMALLEST, _repack
-from hwsim.nnpi.polish import polish
+from hwsim.nnpi.polish import SMALLEST, _repack, polish
 from hwsim.nnpi.problem import NnpiProblem
 from hwsim.nnpi.rectify import rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named

@@ -83,7 +83,7 @@ class Twin:
                         waiting.append(other)
 
     def greedy(self, price: float, length: list[int]) -> Choice:
-        """As `hwsim.shard.greedy.greedy`; `length` is the number of binding points in each node's interval."""
+        """As `hwsim.shard.baseline.greedy`; `length` is the number of binding points in each node's interval."""
         open = [[s for s, cost in enumerate(row) if cost < FORBIDDEN_FROM] for row in self.cost]
         least = [min(open[n], key=lambda s, n=n: self.usage[n][s]) for n in self.nodes]
         self.propagate(list(self.nodes), open, least)

@@ -10,15 +10,22 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hwsim.shard.exact.blocks import cut_time, improve
-from hwsim.shard.exact.certify import certified, exact_prices
-from hwsim.shard.exact.dive import dive
-from hwsim.shard.exact.graph import ALLOWED, Graph, profile, total_cost
+from hwsim.shard.exact.graph import ALLOWED, Graph, binding, first_points, profile, spread, total_cost
 from hwsim.shard.exact.messages import Messages, decode, gather, node_prices, silent, sweep
+from hwsim.shard.exact.prover import certified, exact_prices
 from hwsim.shard.exact.reduce import draft_of, reduce
 from hwsim.shard.exact.solve import Solver
-from hwsim.shard.exact.times import binding, first_points, spread
-from hwsim.shard.exact.trees import fill_base, grow, leave, solve_tree, tree_cost, tree_memory
+from hwsim.shard.exact.starts import dive
+from hwsim.shard.exact.trees import (
+    cut_time,
+    fill_base,
+    grow,
+    improve,
+    leave,
+    solve_tree,
+    tree_cost,
+    tree_memory,
+)
 from hwsim.shard.judge import exact_cost, judge
 from make_sharding import make
 from workloads.load_sharding import parse
@@ -302,7 +309,7 @@ def test_improving_never_breaks_more_nor_costs_more(instances: list[Sharding]) -
 def test_the_solver_finds_the_optimum_and_bounds_it(
     instances: list[Sharding], threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hwsim.shard.exact.listing.MOST", 1)
+    monkeypatch.setattr("hwsim.shard.exact.solve.MOST", 1)
     for sharding in instances[:4]:
         solver, best = Solver(sharding, 0, threads), optimum(sharding)
         bound, found = 0.0, math.inf

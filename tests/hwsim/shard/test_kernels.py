@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 from shard_twin import Twin
 
 from hwsim import keys
-from hwsim.shard.baseline import choose, is_valid
-from hwsim.shard.cost import cost_of, totals
-from hwsim.shard.greedy import greedy
+from hwsim.shard.baseline import choose, greedy, is_valid
+from hwsim.shard.cost import add, cost_of, most, totals, usage_of
 from hwsim.shard.judge import exact_cost, judge
 from hwsim.shard.moves import FOLLOWERS, SWEEPS, TRIES, moved
 from hwsim.shard.repair import best_answer, repaired
 from hwsim.shard.tables import binding_points, build_tables
-from hwsim.shard.usage import add, most, usage_of
 from make_sharding import make
 from workloads.load_sharding import parse
 from workloads.sharding import FORBIDDEN_FROM, Sharding

@@ -1,4 +1,4 @@
-"""Is a layout one that the rules of the game allow? Slow and obvious, and shares no code with the game.
+"""Is a layout one that the rules of the game allow? Slow and obvious; it shares no code with the game.
 
 What must hold (MMapGame paper, appendix A, with the rulings of docs/explanations/mmap.md):
 
@@ -12,8 +12,10 @@ What must hold (MMapGame paper, appendix A, with the rulings of docs/explanation
 - two windows of copies have at most one step in common (equation 6); what each step gives is no more than its time with
   all buffers in fast memory, and is enough for all copies in their windows (equation 5).
 
-The last rule holds for layouts of the game only. The production heuristic's copies overlap;
-`hwsim/mmap/judge/pools.py` has the rule for them.
+The last rule holds for layouts of the game only. The copies of the production heuristic overlap, so equations 5 and 6
+cannot hold for them. What must hold instead: on a timeline on which every instruction takes as long as with all its
+buffers in HBM, the copies of each direction, one after the other in the order of their first steps (then of buffers),
+end in their windows.
 
 Whether an interval is as short and an offset as low as possible is not judged; the tests' twin checks that.
 """
@@ -27,8 +29,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.mmap.judge.pairs import overlaps, windows
-from hwsim.mmap.judge.pools import late_copies
 from hwsim.mmap.layout import Layout
 from hwsim.problem import Violation
 from workloads.programs.program import NO_ALIAS, Program
@@ -37,11 +37,88 @@ DROP, COPY, NO_COPY = 0, 1, 2
 NAMES = {-1: "undecided", DROP: "drop", COPY: "copy", NO_COPY: "nocopy"}
 TOLERANCE = 1e-9
 """Share of a copy, and of the longest step, by which sums of seconds may be off."""
+LATE_TOLERANCE = 1e-9
+"""Share of the program's time by which a copy may be late."""
+
+
+def late_copies(program: Program, hbm_Bps: float, peak_flops: float, layout: Layout) -> list[Violation]:
+    """A violation for each copy that ends after its window."""
+    moved = [instruction.slow_bytes for instruction in program.instructions]
+    for use in program.buffers:
+        moved[use.instruction] += use.traffic_bytes
+    begin = [0.0]
+    for instruction, traffic in zip(program.instructions, moved, strict=True):
+        begin.append(begin[-1] + max(instruction.flops / peak_flops, traffic / hbm_Bps))
+    found = []
+    for out in (False, True):
+        copies = [
+            n for n, use in enumerate(program.buffers) if layout.action[n] == COPY and use.is_output == out
+        ]
+        # When the copy before this one ends.
+        end = 0.0
+        for n in sorted(copies, key=lambda n: (int(layout.copy_first[n]), n)):
+            size = program.tensors[program.buffers[n].tensor].size_bytes
+            end = max(begin[int(layout.copy_first[n])], end) + size / hbm_Bps
+            due = begin[min(int(layout.copy_last[n]) + 1, len(begin) - 1)]
+            if end > due + LATE_TOLERANCE * begin[-1]:
+                found.append(Violation("copy ends after its window", program.buffer_name(n), end, due, "s"))
+    return found
+
+
+def overlaps(program: Program, layout: Layout, held: NDArray[np.int64]) -> list[Violation]:
+    """Pairs that overlap in time and place: each of `held` against all that begin within its interval."""
+    held = held[np.argsort(layout.first[held], kind="stable")]
+    size = np.array([program.tensors[program.buffers[n].tensor].size_bytes for n in held], np.int64)
+    alias = np.array([program.buffers[n].alias_id for n in held], np.int64)
+    first, last, offset = layout.first[held], layout.last[held], layout.offset_bytes[held]
+    pairs = []
+    for k, n in enumerate(held):
+        later = slice(k + 1, np.searchsorted(first, last[k], side="right"))
+        clash = first[k] <= last[later]
+        clash &= (offset[later] < offset[k] + size[k]) & (offset[k] < offset[later] + size[later])
+        clash &= (alias[later] != alias[k]) | (alias[k] == NO_ALIAS)
+        pairs += [(min(n, m), max(n, m)) for m in held[later][clash]]
+    return [
+        Violation(
+            "two buffers at the same place and time",
+            f"{program.buffer_name(n)} and {program.buffer_name(m)}",
+            2,
+            1,
+            "buffers",
+        )
+        for n, m in sorted(pairs)
+    ]
+
+
+def windows(program: Program, layout: Layout) -> list[Violation]:
+    """Equation 6: pairs of windows with more than one step in common, each against all that begin within it."""
+    copies = np.array([n for n in range(len(program)) if layout.action[n] == COPY], np.int64)
+    copies = copies[np.argsort(layout.copy_first[copies], kind="stable")]
+    start, end = layout.copy_first[copies], layout.copy_last[copies]
+    pairs = []
+    for k, n in enumerate(copies):
+        later = slice(k + 1, np.searchsorted(start, end[k], side="left"))
+        common = np.minimum(end[k], end[later]) - start[later] + 1
+        pairs += [
+            (min(n, m), max(n, m), int(steps))
+            for m, steps in zip(copies[later], common, strict=True)
+            if steps > 1
+        ]
+    return [
+        Violation(
+            "copies at the same time",
+            f"{program.buffer_name(n)} and {program.buffer_name(m)}",
+            steps,
+            1,
+            "steps",
+        )
+        for n, m, steps in sorted(pairs)
+    ]
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What the judge must know of the chip: bytes, bytes a second, operations a second."""
+    """What the judge must know of the chip: bytes, bytes per second, operations per second."""
 
     capacity_bytes: int
     granule_bytes: int

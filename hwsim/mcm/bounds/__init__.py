@@ -1,1 +1,0 @@
-"""Proven lower bounds on the cost of a partition; knows no search method."""
