@@ -59,7 +59,7 @@ def search(
             which then is what is searched. Needed, unless `resume` is given.
         method: str, a name of `egrl list methods` or MODULE:NAME; the settings of a method, `EaConfig(…)` say; a
             MethodDefinition; or a function of a Context that gives a Method; default "": egrl, or the problem's own
-            (mmap: revise; fft: tag; shard: exact).
+            (mmap: revise; fft: tag; shard, banks: exact).
         chip: str, a name of `egrl list chips`, or a chip file (.toml); a Chip or a Package; default "": the problem's
             first.
         out: path of the run folder, new or empty; True: `runs/<workload>-<method>-s<seed>-<n>`, as `egrl run` does;
@@ -134,7 +134,8 @@ def new_run(
     chosen = typed_tables.build(RunOptions, given, typed_tables.FLAGS)
     config = resolve(chosen, settings or (), preset, meant.definition, built)
     if meant.config is not None:
-        config = replace(config, method=meant.config)
+        given_settings = typed_tables.plain_table(meant.config)
+        config = replace(config, method=typed_tables.build(type(meant.config), given_settings, "method"))
     if kept and (meant.definition is not None or built):
         raise InputError(
             "out: expected method and problem by name, so that the run can go on; found an object"

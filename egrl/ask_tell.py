@@ -19,7 +19,7 @@ from egrl.core.loop import Loop
 from egrl.core.mapping_rows import rows_of
 from egrl.core.proposals import Proposals
 from egrl.core.recorder import Memory
-from egrl.measure.told import TOLD, ToldSeconds
+from egrl.measure.reported import REPORTED, ReportedSeconds
 from egrl.runs.config import SEARCH_OPTIONS
 from egrl.runs.result import Result
 from egrl.runs.run import reopen
@@ -34,7 +34,7 @@ class Batch:
     Attributes:
         mapping: int16 [B, N, H], what would run of each proposal.
         source: B names, who proposes each.
-        runs: bool [B]; where false a mapping breaks a rule, and seconds told for it count for nothing.
+        runs: bool [B]; where false a mapping breaks a rule, and seconds reported for it count for nothing.
         proposals: what was proposed, with tickets; `key` uint64 [B] for `Problem.evaluate(proposals.mapping, key)`.
     """
 
@@ -69,7 +69,7 @@ class Search:
 
     Attributes:
         problem: what is searched.
-        baseline_cost: what speedups are over: the problem's own, or the seconds told of its mapping.
+        baseline_cost: what speedups are over: the problem's own, or the seconds reported of its mapping.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Search:
         with contextlib.ExitStack() as stack:
             if resume is not None:
                 check_resumed(given, out, preset)
-                run = reopen(resume, given, stack, tuple(settings or ()), told=True)
+                run = reopen(resume, given, stack, tuple(settings or ()), external=True)
                 run.restore()
             else:
                 run = new_run(given, workload, method, chip, settings, preset, kept)
@@ -113,7 +113,7 @@ class Search:
                     run.keep(out, stack)
             self._run, self._context, self.problem = run, run.context, run.problem
             self._begin()
-            stack.callback(self._told.close)
+            stack.callback(self._reported.close)
             self._stack = stack.pop_all()
 
     def _begin(self) -> None:
@@ -129,14 +129,14 @@ class Search:
             state=run.state,
             checkpoint_seconds=options.checkpoint_seconds,
         )
-        self._told = ToldSeconds(self.problem)
+        self._reported = ReportedSeconds(self.problem)
         self._closed, self._written = False, (-1, -1)
         self._in_seconds = False if self.evaluations else None
         if run.folder is not None and options.evaluator:
             self._in_seconds = True
-            self._told.attach(run.folder.path)
+            self._reported.attach(run.folder.path)
             if self.evaluations:
-                self._told.read_baseline(run.folder.path, run.config.evaluator.statistic)
+                self._reported.read_baseline(run.folder.path, run.config.evaluator.statistic)
 
     def __enter__(self) -> Search:
         return self
@@ -165,7 +165,7 @@ class Search:
     @property
     def baseline_cost(self) -> float:
         """What speedups are over, in the problem's unit."""
-        known = self._told.baseline_cost
+        known = self._reported.baseline_cost
         return known if np.isfinite(known) else self.problem.baseline.cost
 
     @property
@@ -229,22 +229,22 @@ class Search:
         if isinstance(results, Evaluation):
             evaluation = results
         else:
-            evaluation = self._told.evaluation(batch.proposals, batch.key, batch._modelled, results)
-            self._say_told()
+            evaluation = self._reported.evaluation(batch.proposals, batch.key, batch._modelled, results)
+            self._say_reported()
         self._in_seconds = in_seconds
         self._external.give_back(batch.proposals, evaluation)
         while self._external.back or self._loop.flow.holds or not self._loop.flow.settled:
             self._loop.turn()
 
-    def _say_told(self) -> None:
+    def _say_reported(self) -> None:
         """Say in the config that the caller measures, so that the model's costs are never mixed with these."""
         self._context.costs.measured = True
         run, before = self._run, self._run.config.run.evaluator
-        if before != TOLD:
-            run.config = replace(run.config, run=replace(run.config.run, evaluator=TOLD))
+        if before != REPORTED:
+            run.config = replace(run.config, run=replace(run.config.run, evaluator=REPORTED))
             run.write_config()
             if run.folder is not None and not before:
-                self._told.attach(run.folder.path)
+                self._reported.attach(run.folder.path)
 
     def _check_open(self, what: str) -> None:
         if self._closed:

@@ -90,7 +90,9 @@ class MovesConfig:
             " are stages"
         ),
     ] = 0.9
-    hot: Annotated[float, Doc("share of these that take a decision out of one of the fullest stages")] = 0.5
+    hot: Annotated[
+        float, Doc("share of the staged moves that take a decision out of one of the fullest stages")
+    ] = 0.5
     alike: Annotated[
         float,
         Doc("share of moves that are repeated at ops that are alike, in a network of more than 4,096 ops"),

@@ -43,7 +43,7 @@ PAGES = (
     "guides/modules", "guides/fft", "results/index",
 )  # fmt: skip
 """Pages whose commands are run, after the README's and in this order, in one folder."""
-TOLD = [README, *((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in PAGES)]
+REPORTED = [README, *((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in PAGES)]
 SEARCHING = (ROOT / "docs" / "guides" / "searching.md").read_text(encoding="utf-8")
 SITE_PAGES = module_of(ROOT / "tools" / "site_pages.py")
 CODE_SHOWN = [
@@ -169,7 +169,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     os.chdir(folder)
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{path}"
     try:
-        told = [argv for page in TOLD for argv in commands(page)]
+        told = [argv for page in REPORTED for argv in commands(page)]
         yield Story(folder, [(shlex.join(argv), main(shortened(argv))) for argv in told])
     finally:
         os.chdir(before)
@@ -256,7 +256,7 @@ def test_the_way_from_a_rough_chip_file_to_a_mapping_runs_in_its_order(tmp_path,
     assert "gap" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("text", TOLD, ids=["README", *PAGES])
+@pytest.mark.parametrize("text", REPORTED, ids=["README", *PAGES])
 def test_every_flag_that_a_page_names_exists(text):
     with click.Context(cli, info_name="egrl") as outer:
         flags = {

@@ -26,14 +26,17 @@ NAMED = 8
 )
 @click.option("--mapping", help="without RUN: a mapping file, compiler, or best-known [compiler]")
 @click.option(
-    "--problem", help="what a mapping costs; see `egrl list problems` [nnpi]; of RUN, where it is MODULE:NAME"
+    "--problem",
+    help="what a mapping costs; see `egrl list problems` [nnpi]; needed for a RUN of a problem MODULE:NAME",
 )
 @click.option("--chip", help="without RUN: a chip of `egrl list chips`, or a chip file (.toml)")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="without RUN: problem.KEY=VALUE")
 @click.option("--align", type=int, default=64, help="every offset is a multiple of this many bytes [64]")
-@click.option("--seconds", type=float, default=10.0, help="time limit of the search, a memory [10]")
-@click.option("--seed", type=int, default=0, help="of the search [0]")
-@click.option("--format", "form", type=OneOf(["json", "csv"]), default="json", help="of the file [json]")
+@click.option("--seconds", type=float, default=10.0, help="time limit of the search per memory [10]")
+@click.option("--seed", type=int, default=0, help="seed of the search [0]")
+@click.option(
+    "--format", "form", type=OneOf(["json", "csv"]), default="json", help="format of the file [json]"
+)
 @click.option("-o", "--output", help="file to write [RUN/allocation.json or .csv; without RUN none]")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
 def command(

@@ -30,7 +30,7 @@ DEFAULT_SECONDS = 60.0
 )
 @click.option("--seed", type=int, help="prove anew with this seed of the search for a good mapping [0]")
 @click.option(
-    "--prove", is_flag=True, help="prove anew, even where bound and best mapping ship with the package"
+    "--prove", is_flag=True, help="prove anew, even if bound and best mapping ship with the package"
 )
 @click.option("--mapping", "mappings", multiple=True, help="also consider this mapping file")
 @click.option("--run", "runs", multiple=True, help="also consider the best mapping of this run folder")

@@ -20,14 +20,14 @@ MOST_FOLDS = 20
     "-o", "--output", required=True, help="the fitted chip file to write (.toml); it names the chip"
 )
 @click.option(
-    "--measure", type=int, default=0, help="first measure so many mappings more, those that say most [0]"
+    "--measure", type=int, default=0, help="first measure this many further mappings, those that say most [0]"
 )
 @click.option("--evaluator", default="", help="with --measure: the command that measures, as of `egrl run`")
-@click.option("--workers", type=int, default=1, help="with --measure: boards [1]")
-@click.option("--folds", type=int, default=5, help="parts of the cross-validation; 0: none [5]")
-@click.option("--seed", type=int, default=0, help="of the cross-validation, and of what is measured [0]")
+@click.option("--workers", type=int, default=1, help="with --measure: number of boards [1]")
+@click.option("--folds", type=int, default=5, help="number of parts of the cross-validation; 0: none [5]")
+@click.option("--seed", type=int, default=0, help="seed of the cross-validation, and of what is measured [0]")
 @click.option("--figure", help="also draw predicted against measured: .png, .svg or .pdf")
-@click.option("--problem", default="", help="the runs' problem, where it is MODULE:NAME")
+@click.option("--problem", default="", help="problem of the runs, needed only if it is MODULE:NAME")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
 def command(
     runs: tuple[str, ...],

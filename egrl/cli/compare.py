@@ -39,8 +39,10 @@ EVALS = 4000
     help="problem.KEY=VALUE, or NAME.KEY=VALUE for the method called NAME",
 )
 @click.option("--preset", default="", metavar="paper", help="the paper's values")
-@click.option("--threads", type=click.IntRange(1, 1024), default=1, help="of each run's learner [1]")
-@click.option("--out", required=True, help="folder of all runs and of the comparison; goes on where it is")
+@click.option("--threads", type=click.IntRange(1, 1024), default=1, help="threads of each run's learner [1]")
+@click.option(
+    "--out", required=True, help="folder of all runs and of the comparison; an existing one goes on"
+)
 @flags.jobs()
 @flags.workers()
 @flags.output("comparison.json")

@@ -25,15 +25,21 @@ SECONDS = 10.0
     "--format",
     "form",
     type=OneOf(["json", "csv", "onnx"]),
-    help="json: a mapping file; csv: a row a tensor; onnx: metadata in a copy of the model [the output's ending]",
+    help="json: a mapping file; csv: one row per tensor; onnx: metadata in a copy of the model [the output's ending]",
 )
 @click.option("--model", help="the .onnx file that the run's workload was made of (format onnx)")
-@click.option("--dim", "dims", multiple=True, metavar="NAME=NUMBER", help="as it was imported with")
-@click.option("--no-fuse", is_flag=True, help="it was imported with --no-fuse")
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    help="a dimension, as `egrl import` was given it",
+)
+@click.option("--no-fuse", is_flag=True, help="if the model was imported with --no-fuse")
 @click.option(
     "--to", type=OneOf(["executorch"]), help="a plan for that compiler, of a run of the problem banks"
 )
-@click.option("--problem", default="", help="the run's problem, where it is MODULE:NAME")
+@click.option("--problem", default="", help="problem of the run, needed only if it is MODULE:NAME")
 def command(
     run: str,
     output: str,

@@ -39,7 +39,9 @@ def workers() -> Decorator:
 
 def jobs() -> Decorator:
     """--jobs: runs at once."""
-    return click.option("--jobs", type=click.IntRange(1), default=1, help="runs at once, a process each [1]")
+    return click.option(
+        "--jobs", type=click.IntRange(1), default=1, help="runs at once, one process each [1]"
+    )
 
 
 def output(document: str) -> Decorator:
@@ -53,7 +55,7 @@ def output(document: str) -> Decorator:
                 expose_value=False,
                 metavar="FILE",
                 multiple=True,
-                help="append generations, notes and warnings to this file, each line with its time; or generations as"
+                help="append generations, notes and warnings to this file, with their times; or generations as"
                 " metrics: json:FILE (JSON lines), mlflow, wandb",
             ),
             click.option("--json", "as_json", is_flag=True, help=f"print {document} on stdout"),

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     "--bytes",
     "element_bytes",
     default=0.0,
-    help="bytes an element of weights and activations, whatever the file says [the file's]",
+    help="bytes per element of weights and activations, whatever the file says [the file's]",
 )
 @click.option(
-    "--no-fuse", is_flag=True, help="every node an op: no element-wise tails in the ops before them"
+    "--no-fuse", is_flag=True, help="make every node an op, with no element-wise tails in the ops before them"
 )
 @click.option(
     "--boundary-aliases",

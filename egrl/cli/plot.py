@@ -40,7 +40,7 @@ class _Plot(click.Command):
     "--output",
     help="file to write: .png, .svg or .pdf [RUN/FIGURE.png; of several runs FIGURE.png in this folder]",
 )
-@click.option("--problem", default="", help="the runs' problem, where it is MODULE:NAME")
+@click.option("--problem", default="", help="problem of the runs, needed only if it is MODULE:NAME")
 @click.option("--json", "as_json", is_flag=True, help="print the numbers behind it as one JSON document")
 def command(figure: str, runs: tuple[str, ...], output: str | None, problem: str, as_json: bool) -> int:
     """Draw a figure and write it to a file."""

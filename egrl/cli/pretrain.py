@@ -41,12 +41,12 @@ from egrl.cli.output import interrupted
     default=0,
     help="evaluations with which each saved policy also goes on on each validation workload [0: none]",
 )
-@click.option("--seed", type=int, default=0, help="of everything random [0]")
+@click.option("--seed", type=int, default=0, help="seed of everything random [0]")
 @click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
 @click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
 @click.option("--init", default="", help="policy file to begin with")
 @flags.workers()
-@click.option("--threads", type=int, default=1, help="of the networks [1]")
+@click.option("--threads", type=int, default=1, help="threads of the networks [1]")
 @click.option("--device", default="cpu", help="torch device of the networks [cpu]")
 @click.option(
     "--set",
@@ -55,7 +55,7 @@ from egrl.cli.output import interrupted
     metavar="KEY=VALUE",
     help="problem.KEY=VALUE or method.KEY=VALUE (muzero: network.ids is 0 here, as other workloads need it)",
 )
-@click.option("--out", required=True, help="folder of the pre-training; goes on where it is")
+@click.option("--out", required=True, help="folder of the pre-training; an existing one goes on")
 @flags.output("pretraining.json")
 def command(
     workloads: str,

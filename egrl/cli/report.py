@@ -15,7 +15,7 @@ from egrl.cli.output import output_file
     "-o", "--output", help="file to write [RUN/report.html; of several runs report.html in this folder]"
 )
 @click.option("--open", "shows", is_flag=True, help="open it in the browser")
-@click.option("--problem", default="", help="the runs' problem, where it is MODULE:NAME")
+@click.option("--problem", default="", help="problem of the runs, needed only if it is MODULE:NAME")
 def command(runs: tuple[str, ...], output: str | None, shows: bool, problem: str) -> int:
     """Write one HTML page that needs no network: what the best mapping gains, and where, op by op.
 

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @click.option("--quick", is_flag=True, help="small networks and budgets: minutes instead of hours")
 @click.option(
     "--out",
-    help="folder of runs, figures and report; goes on where it is [reproduce-PAPER[-quick]]",
+    help="folder of runs, figures and report; an existing one goes on [reproduce-PAPER[-quick]]",
 )
 @click.option(
     "--instances",

@@ -77,7 +77,7 @@ def exact_hint(summary: Mapping[str, Any]) -> str:
     "--preset",
     default="",
     metavar="paper",
-    help="the paper's values, cold start, and its paper's switches of the problem",
+    help="settings of the method and of the problem as in their papers, and a cold start",
 )
 @click.option(
     "--ablation",

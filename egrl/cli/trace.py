@@ -13,7 +13,7 @@ from egrl.cli.output import output_file
 @click.command(name="trace", short_help="a run's best mapping over time, for Perfetto")
 @click.argument("run")
 @click.option("-o", "--output", help="file to write [RUN/trace.json]")
-@click.option("--problem", default="", help="the run's problem, where it is MODULE:NAME")
+@click.option("--problem", default="", help="problem of the run, needed only if it is MODULE:NAME")
 def command(run: str, output: str | None, problem: str) -> int:
     """Write a Chrome trace: ops over time, a process a memory with its tensors, their addresses and copies.
 

@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     metavar="N",
     help="then search each workload with N evaluations, from the policy and from scratch",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, help="of those searches [0]")
-@click.option("--problem", default="", help="the policies' problem, where it is MODULE:NAME")
-@click.option("--method", default="", help="with --finetune: their method, where it is MODULE:NAME")
+@click.option("--seed", type=click.IntRange(0), default=0, help="seed of those searches [0]")
+@click.option("--problem", default="", help="problem of the policies, needed only if it is MODULE:NAME")
+@click.option(
+    "--method", default="", help="with --finetune: method of the policies, needed only if it is MODULE:NAME"
+)
 @click.option(
     "--set",
     "settings",

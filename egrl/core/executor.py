@@ -1,4 +1,4 @@
-"""The contract of executors: who measures proposals (`egrl/measure/` has them)."""
+"""The contract of executors, which measure proposals (`egrl/measure/` has them)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class Executor(Protocol):
         """What has been measured since the last call; waits up to `timeout_s` for the first result."""
 
     def rest(self) -> bool:
-        """Begin nothing more that was submitted; whether all of it comes back all the same, having begun."""
+        """Begin nothing more; True if everything submitted will still be answered."""
 
     def close(self) -> None: ...
 
 
 CONFIRMED = ("confirmed_speedup", "confirmed_low", "confirmed_high")
-"""Columns of metrics: the speedup over the baseline that holds, and its 95% interval; NaN before it is known."""
+"""Columns of metrics: the confirmed speedup over the baseline, and its 95% interval; NaN before it is known."""
 
 
 @runtime_checkable
 class Confirms(Protocol):
-    """An executor that measures the best afresh while it is searched for."""
+    """An executor that measures the best mapping afresh during the search."""
 
     def confirm(self, generation: int, archive: Archive) -> Mapping[str, float]:
         """At the end of a generation: the columns `CONFIRMED` of its row of metrics."""

@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 class Method(ABC):
-    """A search method: it proposes mappings and is told what became of them.
+    """A search method: it proposes mappings, and gets their evaluations.
 
-    `ask` is all that it must have. `tests/egrl/methods/test_conformance.py` holds the contract:
+    Only `ask` must be implemented. `tests/egrl/methods/test_conformance.py` holds the contract:
 
-    - The start mapping of each problem, where there is one, is measured and told before the first `ask`, as a batch
-      of one row from the source "start".
-    - Every other batch was asked for, and is told whole, in the order of asking.
-    - Between `ask` number k and `tell` number k there are exactly `ahead` further calls of `ask`. So what is proposed
-      never depends on timing, on who measures, or on the budget.
-    - Of `Context.archive` a method reads what it has been told; later rows come when they are measured.
+    - If a problem has a start mapping, it is measured before the first `ask`, and `tell` gets it as a batch of one row
+      from the source "start".
+    - Every other batch comes from `ask`. `tell` gets it whole, in the order of asking.
+    - With `ahead` = a, batch k gets its results after batch k + a was asked for; with 0, `ask` and `tell` alternate. So
+      what is proposed never depends on timing, on the executor, or on the budget.
+    - Of `Context.archive` a method reads only rows that `tell` has given it; later rows come when they are measured.
 
     Attributes:
-        ahead: batches that may be asked for before the results of an earlier one are told. With 0 a batch follows from
-            all results before it. With more, boards that measure in parallel need not wait for the slowest of a batch.
-            It is settled before the first batch, and stays.
-        phase: what the next `ask` does, for the progress line, where that takes long ("" otherwise).
+        ahead: how many more batches may be asked for before a batch gets its results. If it is 0, a batch follows from
+            all results before it. If it is more, boards that measure in parallel need not wait for the slowest of a
+            batch. It never changes after the first batch.
+        phase: what the next `ask` does, for the progress line, if that takes long; else "".
     """
 
     ahead: int = 0
@@ -46,15 +46,15 @@ class Method(ABC):
     def ask(self) -> Proposals | None:
         """A batch of mappings for one problem; None: there is nothing more to propose, ever.
 
-        A batch without rows says that more time is needed: `ask` is called again, once the loop has looked at the clock
-        and at Ctrl-C. A method that thinks for longer than a second gives one about every second.
+        An empty batch asks for more time: the loop looks at the clock and at Ctrl-C, and calls `ask` again. A method
+        that computes for longer than a second returns an empty batch about once per second.
         """
 
     def learn(self) -> bool | None:
-        """Train on what has been told: called after each `ask`, while the batch is being measured.
+        """Train on the results so far; the loop calls it after each `ask`, while the batch is being measured.
 
-        True: there is more to do. Then it is called again, unless the results come first; what is proposed must not
-        depend on how often.
+        Return True if there is more to do. Then it is called again, unless the results come first. What is proposed
+        must not depend on how often it is called.
         """
         return None
 
@@ -63,11 +63,11 @@ class Method(ABC):
         return
 
     def metrics(self) -> Mapping[str, float]:
-        """Numbers for the row of a generation, by name: always the same names, NaN where there is no value yet."""
+        """Numbers for the row of a generation, by name: always the same names, NaN if there is no value yet."""
         return {}
 
     def policy(self) -> StoredPolicy | None:
-        """The deployable policy, for transfer; None where the method has none."""
+        """The deployable policy, for transfer; None if the method has none."""
         return None
 
     def champion(self, problem: int) -> int | None:
@@ -77,8 +77,8 @@ class Method(ABC):
     def state_dict(self) -> dict[str, Any] | None:
         """All that is needed to go on from here, between any two calls: dicts, lists, numbers, strings and arrays.
 
-        None: the method has no such state. A new one is brought back by asking and telling it again what the archive
-        holds.
+        None: the method keeps no state. A new instance is brought back by repeating its `ask` and `tell` calls with
+        what the archive holds.
         """
         return None
 
@@ -92,10 +92,10 @@ class Costs:
     """Where the costs of a run come from; it goes with the run's context.
 
     Attributes:
-        measured: they are seconds that somebody measures, not a model's. A search whose caller measures knows it only
-            when the first seconds are told, before the first `ask`.
-        noise: relative standard deviation of a measurement, as measuring the baseline again and again has it; None
-            where that is not known.
+        measured: True if costs are measured seconds, False if they are a model's. If the caller measures, this is known
+            only when the first seconds are reported, before the first `ask`.
+        noise: relative standard deviation of a measurement, estimated by measuring the baseline repeatedly; None if it
+            is not known.
     """
 
     measured: bool = False
@@ -114,11 +114,11 @@ class Context:
         init: a saved policy to begin with, or None.
         threads: of a learner's tensor operations.
         device: torch device of the networks.
-        generation_evals: evaluations a generation; a good batch for a method that has no reason for another.
+        generation_evals: evaluations per generation; a good batch size for a method that has no reason for another.
         number: of the first of `problems` in the run.
         model_use: counts what a method computes with the simulator beside its evaluations.
-        seconds: how long the run may take, where its budget is in seconds. For a solver's time limit only: what is
-            proposed never depends on the budget otherwise.
+        seconds: the run's time limit, if its budget is in seconds. Only a solver may use it, as its time limit: nothing
+            else that is proposed depends on the budget.
         costs: where costs come from.
     """
 

@@ -48,11 +48,11 @@ class MethodDefinition:
     Attributes:
         config: dataclass of its settings.
         make: (Context, config) -> Method, for one problem unless it takes `several`.
-        serves: why it cannot work on a problem, or None where it can.
+        serves: why it cannot work on a problem; None if it can.
         paper: the settings of `--preset paper`, as keys of the config.
         takes_policy: whether it can begin with a saved policy (`--init`).
         several: whether it trains one policy on several workloads at once (`egrl pretrain`).
-        group: the title under which comparisons set it apart from methods that know as much as each other; "": none.
+        group: the title under which comparisons list it apart from methods with less knowledge; "": none.
     """
 
     config: type

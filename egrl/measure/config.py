@@ -16,48 +16,58 @@ PATIENCE = ("timeout_s", "start_timeout_s", "timeout_factor", "timeout_floor_s",
 class EvaluatorConfig:
     """How an evaluator is used: `--set evaluator.KEY=VALUE`. Nothing of it matters without `--evaluator`."""
 
-    timeout_s: Annotated[float, Gt(0), Le(1e6), Doc("a request that takes longer is a time-out")] = 60.0
+    timeout_s: Annotated[float, Gt(0), Le(1e6), Doc("seconds after which a request counts as a time-out")] = (
+        60.0
+    )
     start_timeout_s: Annotated[
-        float, Ge(0), Le(1e6), Doc("allowed on top of it for the first request after a start")
+        float, Ge(0), Le(1e6), Doc("seconds that the first request after a start may take beyond `timeout_s`")
     ] = 60.0
     timeout_factor: Annotated[
         float,
         Gt(1),
         Le(1e6),
-        Doc("nor may it take longer than so many times the request of the best mapping known …"),
+        Doc("a request also times out after this many times the duration of the best mapping's request"),
     ] = 10.0
-    timeout_floor_s: Annotated[float, Ge(0), Le(1e6), Doc("… and this is allowed in any case")] = 1.0
-    retries: Annotated[int, Ge(0), Le(100), Doc("further tries of a request that got no usable answer")] = 2
+    timeout_floor_s: Annotated[
+        float, Ge(0), Le(1e6), Doc("seconds below which `timeout_factor` ends no request")
+    ] = 1.0
+    retries: Annotated[
+        int, Ge(0), Le(100), Doc("how often a request is repeated if it got no usable answer")
+    ] = 2
     restarts: Annotated[
         int,
         Ge(1),
         Le(100),
-        Doc("tries to make a board that died or fell silent measure the baseline; then it is given up"),
+        Doc("how often a board that died or fell silent is started again before it is given up"),
     ] = 5
     warmup: Annotated[
-        int, Ge(0), Le(1000), Doc("first measurements of the baseline that are thrown away")
+        int, Ge(0), Le(1000), Doc("measurements of the baseline that are discarded at the start")
     ] = 1
     repeats: Annotated[
         int,
         Ge(1),
         Le(1000),
-        Doc("a mapping that may be the best is measured up to so often, as the noise demands"),
+        Doc("most measurements of a mapping that may be the best; the noise decides how many are needed"),
     ] = 5
     width: Annotated[
         float,
         Gt(0),
         Le(1),
-        Doc("half-width of the 95% interval, as a share of the latency, at which repeating ends"),
+        Doc("measuring again ends at this half-width of the 95% interval, as a share of the latency"),
     ] = 0.01
-    statistic: Annotated[Literal["median", "minimum"], Doc("what a latency is of its samples")] = "median"
+    statistic: Annotated[
+        Literal["median", "minimum"], Doc("which statistic of the samples is the latency")
+    ] = "median"
     confirm: Annotated[
         bool,
-        Doc("once a generation the mapping that leads is measured afresh: what confirmed_speedup comes from"),
+        Doc("if true, the leading mapping is measured afresh once per generation, for confirmed_speedup"),
     ] = True
     contenders: Annotated[
         int,
         Ge(0),
         Le(1000),
-        Doc("mappings within the noise of the best that are measured again, in turn, at the end (0: none)"),
+        Doc("mappings within the noise of the best that are measured again at the end (0: none)"),
     ] = 10
-    rounds: Annotated[int, Ge(1), Le(1000), Doc("of that at most")] = 10
+    rounds: Annotated[int, Ge(1), Le(1000), Doc("most rounds of measuring the contenders again, in turn")] = (
+        10
+    )

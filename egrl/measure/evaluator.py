@@ -20,7 +20,7 @@ from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.board_process import BoardProcess
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.records import EvaluatorLog, Measurements
-from egrl.measure.told import TOLD
+from egrl.measure.reported import REPORTED
 from hwsim.problem import Problem
 from workloads.errors import InputError
 
@@ -63,7 +63,7 @@ def name_of(evaluator: str | Function) -> str:
 
 def is_command(name: str) -> bool:
     """Whether what a config holds of an evaluator is a command, which can be started again."""
-    return bool(name) and name != TOLD and not name.startswith(PYTHON)
+    return bool(name) and name != REPORTED and not name.startswith(PYTHON)
 
 
 def boards_of(name: str, function: Function | None, workers: int, config: EvaluatorConfig) -> list[Board]:
@@ -73,7 +73,7 @@ def boards_of(name: str, function: Function | None, workers: int, config: Evalua
     """
     if function is not None:
         return [FunctionBoard(function) for _ in range(workers)]
-    if name == TOLD:
+    if name == REPORTED:
         raise InputError(
             "--evaluator: the seconds of this run were told by its caller: expected egrl.Search(resume=…), or"
             ' --evaluator "CMD" with a command that measures the same, found neither'

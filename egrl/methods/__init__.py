@@ -37,7 +37,7 @@ METHODS: dict[str, MethodEntry] = {
     "uct": MethodEntry("egrl.methods.graph_search.uct", "the graph search of `tag` with UCT's bandits"),
     "greedy-dp": MethodEntry(
         "egrl.methods.greedy_dp",
-        "node after node, the best of all its joint choices; of FFT plans, dynamic programming over sub-plans",
+        "one node at a time, trying every combination of its choices; of FFT plans, dynamic programming over sub-plans",
     ),
     "twin": MethodEntry(
         "egrl.methods.twin.method",

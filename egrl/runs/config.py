@@ -55,8 +55,8 @@ class RunOptions:
     method: Annotated[
         str,
         Doc(
-            "how to search: auto, MODULE:NAME, or of `egrl list methods` [the problem's own: egrl; mmap: revise; fft:"
-            " tag; shard: exact]"
+            "how to search: auto, a name of `egrl list methods`, or MODULE:NAME [egrl; mmap: revise; fft: tag; shard,"
+            " banks: exact]"
         ),
     ] = ""
     chip: Annotated[
@@ -70,8 +70,8 @@ class RunOptions:
     requests: Annotated[
         int | None,
         Doc(
-            "ask --evaluator at most so often, the baseline and naming the best included: --evals and settings of the"
-            " evaluator that fit"
+            "budget in requests to --evaluator, including those for the baseline and for measuring the best again; it"
+            " sets --evals to fit"
         ),
     ] = None
     generation_evals: Annotated[
@@ -94,7 +94,7 @@ class RunOptions:
     ray_address: Annotated[
         str,
         PRINTABLE,
-        Doc("the Ray cluster: auto, or HOST:PORT; default: one of --workers CPUs is started on this machine"),
+        Doc("the Ray cluster: auto, or HOST:PORT; default: a local cluster with --workers CPUs is started"),
     ] = ""
     start: Annotated[
         str,
@@ -106,7 +106,7 @@ class RunOptions:
         int,
         Ge(1),
         Le(MOST_WORKERS),
-        Doc("threads of a learner's tensor operations (part of what makes runs equal)"),
+        Doc("threads that a learner computes with; another number may give another result"),
     ] = 1
     device: Annotated[
         str,

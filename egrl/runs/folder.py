@@ -61,6 +61,7 @@ class RunFolder:
     Attributes:
         policy_every: generations between saved policies.
         settings: dotted key -> what the run is made with and must go on with; checkpoints keep it.
+        defaults: dotted key -> the default of each of these settings.
     """
 
     def __init__(self, path: Path) -> None:
@@ -68,6 +69,7 @@ class RunFolder:
         self.path = path
         self.policy_every = POLICY_EVERY
         self.settings: Mapping[str, Any] = {}
+        self.defaults: Mapping[str, Any] = {}
         self._lock = FolderLock(path)
         self._metrics, self._chunks = MetricsFile(path / METRICS), KeptChunks(path / MAPPINGS)
         self._saved: tuple[Path, int] | None = None  # the last checkpoint and its inode
@@ -205,7 +207,7 @@ class RunFolder:
             if self.begun:
                 raise InputError(f"{self.path / 'checkpoint'}: expected a checkpoint of the run, found none")
             return None
-        check_settings(tree["settings"], self.settings, str(self.path / CONFIG))
+        check_settings(tree["settings"], self.settings, str(self.path / CONFIG), self.defaults)
         found = tree["loop"]["fingerprints"]
         if found != list(fingerprints):
             raise InputError(
@@ -268,18 +270,21 @@ def _is_unfinished_config(name: str) -> bool:
     return name.startswith(f"{CONFIG}.") and name.endswith(TEMPORARY)
 
 
-def check_settings(made: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
+def check_settings(
+    made: Mapping[str, Any], now: Mapping[str, Any], where: str, defaults: Mapping[str, Any]
+) -> None:
     """InputError naming the first key of which a run was `made` with another value than it has `now`.
 
-    Both are dotted key -> value; a key without a value is missing. `where` is the file that says what is so now.
+    All are dotted key -> value; a key without a value is missing. A setting that the run did not have yet was at its
+    default. `where` is the file that says what is so now.
     """
     for key in dict.fromkeys([*now, *made]):
-        if made.get(key) != now.get(key):
+        if made.get(key, defaults.get(key)) != now.get(key):
             raise InputError(
-                f"{where}: {key}: expected {_told(made, key)}, with which the run was made, found {_told(now, key)};"
+                f"{where}: {key}: expected {_shown(made, key)}, with which the run was made, found {_shown(now, key)};"
                 " start another run for another value"
             )
 
 
-def _told(settings: Mapping[str, Any], key: str) -> str:
+def _shown(settings: Mapping[str, Any], key: str) -> str:
     return repr(settings[key]) if key in settings else "none"

@@ -39,6 +39,12 @@ def fixed_settings(resolved: RunConfig) -> dict[str, Any]:
     return {key: value for key, value in dotted_keys(plain_table(resolved)).items() if key not in free}
 
 
+def default_settings(resolved: RunConfig) -> dict[str, Any]:
+    """As `fixed_settings`, of the same problem and method with all settings at their defaults."""
+    problem = None if resolved.problem is None else type(resolved.problem)()
+    return fixed_settings(RunConfig(RunOptions(), problem, type(resolved.method)()))
+
+
 def check_only(given: Mapping[str, Any]) -> None:
     """InputError where options (None or empty: not given) are among those that cannot change."""
     found = [
@@ -155,17 +161,17 @@ def nothing_left(options: RunOptions, finished: bool, folder: Path) -> str:
 
 
 def resolve_again(
-    folder: Path, given: Mapping[str, Any], told: bool = False, settings: Sequence[str] = ()
+    folder: Path, given: Mapping[str, Any], external: bool = False, settings: Sequence[str] = ()
 ) -> RunConfig:
     """The configuration with which a run folder goes on: its own, with the options that are `given` changed.
 
-    `told`: the caller measures, so that no command is started. InputError if its config.toml is damaged, a change is
-    not allowed, or it names code that `given`, or the `--set` `settings`, do not name.
+    `external`: the caller measures, so that no command is started. InputError if its config.toml is damaged, if a
+    change is not allowed, or if it names code that neither `given` nor the `--set` `settings` name.
     """
     where = str(folder / run_folder.CONFIG)
     tables = config.read_toml(read_text(where, "a config file"), where)
     old = typed_tables.build(RunOptions, tables["run"], f"{where}: run")
-    check_code(replace(old, evaluator="") if told else old, given, where, folder)
+    check_code(replace(old, evaluator="") if external else old, given, where, folder)
     options = larger(old, given)
     kinds = {
         "problem": problems.find_problem(options.problem).load().config,

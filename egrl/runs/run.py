@@ -23,7 +23,7 @@ from egrl.runs import baseline_layout, checkpoint, config, mapping_file
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.past import with_own_inputs
-from egrl.runs.resume import fixed_settings, resolve_again
+from egrl.runs.resume import default_settings, fixed_settings, resolve_again
 from hwsim.capabilities import HasModel
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
@@ -75,7 +75,7 @@ class Run:
         )
         self.folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.create(path)))
         self._write_inputs(self.folder)
-        self.folder.settings = fixed_settings(self.config)
+        _fix(self.folder, self.config)
 
     def restore(self) -> None:
         """Bring the method and the archive to the folder's last checkpoint, and its config.toml to this config.
@@ -142,20 +142,25 @@ def reopen(
     given: Mapping[str, Any],
     stack: contextlib.ExitStack,
     settings: Sequence[str] = (),
-    told: bool = False,
+    external: bool = False,
 ) -> Run:
     """The run of a folder, closed with the stack, with the options that are `given` changed; then `restore` it.
 
-    `settings` repeat what code the settings of the run name. `told`: the caller measures. InputError if there is none,
-    or it cannot go on so.
+    `settings` repeat what code the settings of the run name. `external`: the caller measures. InputError if there is
+    no such run, or if it cannot go on so.
     """
     path = _path(resume, "--resume")
     folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
     checkpoint.check_version(path / "checkpoint")
-    resolved = resolve_again(path, given, told, settings)
-    folder.settings = fixed_settings(resolved)
+    resolved = resolve_again(path, given, external, settings)
+    _fix(folder, resolved)
     own = replace(resolved, run=with_own_inputs(resolved.run, path)) if folder.begun else resolved
     return replace(prepare(own, own.build_problem()), config=resolved, folder=folder)
+
+
+def _fix(folder: run_folder.RunFolder, resolved: RunConfig) -> None:
+    """Say what the run is made with, and must go on with."""
+    folder.settings, folder.defaults = fixed_settings(resolved), default_settings(resolved)
 
 
 def default_folder(workload: str, method: str, seed: int) -> Path:

@@ -185,3 +185,10 @@ def test_the_public_names_are_there(monkeypatch):
 
     with pytest.raises(AttributeError, match="no attribute 'serch'"):
         getattr(egrl, "ser" + "ch")
+
+
+def test_settings_given_as_an_object_keep_their_limits():
+    with pytest.raises(InputError, match=r"^method: t0: expected more than 0.*, found -1"):
+        egrl.search("alexnet", method=AnnealingConfig(t0=-1.0), evals=1)
+    with pytest.raises(InputError, match=r"^method: t0: .*found 'x'"):
+        egrl.search("alexnet", method=AnnealingConfig(t0="x"), evals=1)

@@ -125,7 +125,7 @@ class LearnerConfig:
         int,
         Ge(1),
         Doc(
-            "nodes up to which a graph gets all these steps; larger graphs get fewer in proportion,"
+            "graphs of more nodes get proportionally fewer `gradient_steps`,"
             " so that learning takes no more time per evaluation (own choice)"
         ),
     ] = 400

@@ -20,7 +20,7 @@ from egrl.core.state import SearchState
 from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.runs import checkpoint, chunks
-from egrl.runs.folder import RunFolder
+from egrl.runs.folder import RunFolder, check_settings
 from toys import ToyRagged
 from workloads.errors import InputError
 
@@ -185,3 +185,12 @@ def test_metrics_have_the_same_names_in_every_row(tmp_path):
     finally:
         folder.close()
     assert len(metrics(tmp_path / "r")) == 3
+
+
+def test_a_setting_that_a_run_did_not_have_yet_was_at_its_default():
+    made, now, defaults = {"method.a": 1}, {"method.a": 1, "method.new": 0.5}, {"method.new": 0.5}
+    check_settings(made, now, "config.toml", defaults)
+    with pytest.raises(InputError, match=r"config.toml: method.new: expected none, .* found 0.7"):
+        check_settings(made, {**now, "method.new": 0.7}, "config.toml", defaults)
+    with pytest.raises(InputError, match=r"method.a: expected 1, .* found none"):
+        check_settings(made, {"method.new": 0.5}, "config.toml", defaults)

@@ -14,15 +14,15 @@ from hwsim.measure import Measurement, Statistic
 from hwsim.problem import Evaluation, Keys, Problem, Status
 from workloads.errors import InputError
 
-TOLD = "told:seconds"
-"""What a config holds instead of an evaluator's command, where the caller told the seconds."""
+REPORTED = "told:seconds"
+"""What a config holds in place of an evaluator's command if the caller reports the seconds."""
 
 
-class ToldSeconds:
-    """The seconds told in a search, over the seconds of the baseline, which the first of them are.
+class ReportedSeconds:
+    """The seconds that a caller reports in a search, over the seconds of the baseline, which the first of them are.
 
     Attributes:
-        baseline_cost: seconds of the baseline; NaN before they are told.
+        baseline_cost: seconds of the baseline; NaN before they are reported.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -30,11 +30,11 @@ class ToldSeconds:
         self.baseline_cost = np.nan
 
     def attach(self, folder: Path) -> None:
-        """Keep what is told in a run folder from now on. RunFailure where the disk refuses."""
+        """Keep what is reported in a run folder from now on. RunFailure if the disk refuses."""
         self._measurements.attach(folder)
 
     def read_baseline(self, folder: Path, statistic: Statistic) -> None:
-        """Take the baseline's seconds from what the folder keeps. InputError where it does not have them."""
+        """Take the baseline's seconds from what the folder keeps. InputError if it does not have them."""
         mapping = self._problem.baseline.mapping[None]
         known = self._problem.evaluate(mapping, np.zeros(1, np.uint64)).repaired[0]
         record = self._measurements.get(digest(known))
@@ -47,7 +47,7 @@ class ToldSeconds:
     ) -> Evaluation:
         """The evaluation of B proposals from B seconds (NaN: failed); `modelled` says what ran of each.
 
-        ValueError where the first of all is not the baseline, or its measurement failed.
+        ValueError if the first of all is not the baseline, or its measurement failed.
         """
         seconds = np.asarray(results, np.float64)
         if proposals.tickets[0] == 0:
@@ -66,8 +66,8 @@ class ToldSeconds:
             if (
                 proposals.tickets[row] == 0 or self._measurements.get(name) is None
             ):  # the first counts, as on boards
-                told = Record(Status.OK, (float(seconds[row]),)) if ran[row] else Record(Status.FAILED)
-                self._measurements.put(name, told)
+                record = Record(Status.OK, (float(seconds[row]),)) if ran[row] else Record(Status.FAILED)
+                self._measurements.put(name, record)
         measured = Evaluation.of_costs(
             seconds, self.baseline_cost, ran, modelled.repaired, modelled.epsilon, otherwise=Status.FAILED
         )
@@ -76,5 +76,5 @@ class ToldSeconds:
         return replace(measured, status=status, reward=reward, partial=modelled.partial)
 
     def close(self) -> None:
-        """Make what was told durable. RunFailure where the disk refuses."""
+        """Make what was reported durable. RunFailure if the disk refuses."""
         self._measurements.close()
