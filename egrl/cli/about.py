@@ -8,14 +8,15 @@ import re
 import sys
 from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 
 from egrl.core.version import VERSION
 
 
 def lines() -> Iterator[str]:
-    """Versions, machine, GPU and caches, a line each: name, two spaces or more, what it is."""
+    """Versions, machine, GPU and caches, one line each: name, two spaces or more, value."""
     found = [
-        ("egrl", VERSION),
+        ("egrl", f"{VERSION} ({Path(__file__).parents[2]})"),
         ("python", f"{platform.python_version()} ({sys.executable})"),
         ("system", platform.platform()),
         ("processor", f"{_processor()}, {_cores()}"),
