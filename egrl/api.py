@@ -168,7 +168,7 @@ def _named_before(run: Run, quiet: bool) -> Result | None:
     summary = named_before(path, len(run.context.archive), options.budget())
     if summary is None:
         return None
-    progress.note(nothing_left(options, run.state.finished, path), quiet)
+    progress.note(nothing_left(run.config, run.state.finished, path), quiet)
     best = mapping_file.read(str(path / run_folder.BEST), run.problem) if summary.get("best") else None
     return Result(run.problem, summary, best, path)
 

@@ -149,7 +149,7 @@ def _arguments(
         "run",
         "--resume",
         str(path),
-        *code_flags(run.run),
+        *code_flags(run),
         "--workers",
         str(run.run.workers),
         *budget,

@@ -50,7 +50,7 @@ def conduct(
         document, mapping, _ = _search(run, memory, boards, quiet, on_generation)
         return Result(run.problem, document, mapping, None, memory.rows)
     path, known, again = run.folder.path, len(run.context.archive), run.state is not None
-    flags = code_flags(run.config.run)
+    flags = code_flags(run.config)
     try:
         document, mapping, over = _search(run, run.folder, boards, quiet, on_generation)
         run.folder.write_results(document, run.problem, mapping)
@@ -67,7 +67,7 @@ def conduct(
     if not over:
         raise Interrupted(path, run.state.generation, flags=flags)
     if again and len(run.context.archive) == known:
-        progress.note(nothing_left(run.config.run, run.state.finished, path), quiet)
+        progress.note(nothing_left(run.config, run.state.finished, path), quiet)
     return Result(run.problem, document, mapping, path)
 
 

@@ -77,7 +77,7 @@ def check_named(options: RunOptions, given: Mapping[str, Any], where: str, again
 
     `where` is the file that they are from. The error has the command `again`, with the flags that it needs.
     """
-    flags = code_flags(options)
+    flags = _option_flags(options)
     missing = [
         word
         for flag, value in zip(flags[::2], flags[1::2], strict=True)
@@ -117,8 +117,13 @@ def check_no_other(config: Any, settings: Sequence[str]) -> None:
             raise InputError(f"--set {setting}: expected {expected}")
 
 
-def code_flags(options: RunOptions) -> list[str]:
-    """The words that `egrl run --resume` needs for this run: flags that name code in files, and a command."""
+def code_flags(resolved: RunConfig) -> list[str]:
+    """The words that `egrl run --resume` needs for this run: a command, and what names code, in flags and settings."""
+    return [*_option_flags(resolved.run), *missing_code("method", resolved.method, ())]
+
+
+def _option_flags(options: RunOptions) -> list[str]:
+    """Flag and value of each option that names code in files, or a command."""
     named = {
         name: getattr(options, name) for name, kind in KINDS.items() if kind.refers(getattr(options, name))
     }
@@ -148,15 +153,15 @@ def _budget_of(options: RunOptions) -> dict[str, Any]:
     return options.budget() or {"gens": DEFAULT_GENERATIONS}
 
 
-def nothing_left(options: RunOptions, finished: bool, folder: Path) -> str:
+def nothing_left(resolved: RunConfig, finished: bool, folder: Path) -> str:
     """Why a run that was resumed did nothing, and how it would do more."""
     if finished:
         return "nothing was left to do: the method has no more to propose"
-    kind, value = next(iter(_budget_of(options).items()))
+    kind, value = next(iter(_budget_of(resolved.run).items()))
     spent, more = (f"{v:g}" if isinstance(v, float) else str(v) for v in (value, 2 * value))
     return (
         f"nothing was left to do: the run has spent its budget, --{kind} {spent}; a larger one goes on:"
-        f" {shlex.join(['egrl', 'run', '--resume', str(folder), *code_flags(options), f'--{kind}', more])}"
+        f" {shlex.join(['egrl', 'run', '--resume', str(folder), *code_flags(resolved), f'--{kind}', more])}"
     )
 
 

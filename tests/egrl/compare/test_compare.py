@@ -378,3 +378,18 @@ def test_ctrl_c_lets_the_runs_save_and_says_how_to_go_on(tmp_path):
         assert not summary["complete"]
         with FileLock(run / ".lock", timeout=0):
             assert summary["generations"] == int(metrics(run)[-1]["evaluations"]) // 21
+
+
+@pytest.mark.slow
+def test_a_comparison_with_a_network_of_ones_own_goes_on(tmp_path, monkeypatch, capsys):
+    shutil.copy(
+        Path(__file__).parents[3] / "examples" / "network" / "own_network.py", tmp_path / "my_network.py"
+    )
+    monkeypatch.chdir(tmp_path)
+    for evals in (21, 42):
+        argv = ["compare", "--workload", "alexnet", "--methods", "es", "--seeds", "1", "--evals", str(evals)]
+        argv += ["--set", "es.network=my_network:Transformer", "--set", "es.network.width=8", "--out", "c"]
+        assert main([*argv, "--quiet", "--json"]) == 0, capsys.readouterr().err
+        assert json.loads(capsys.readouterr().out)
+    summary = json.loads(Path("c", "alexnet", "es-s0", "summary.json").read_text(encoding="utf-8"))
+    assert summary["evaluations"] == 42

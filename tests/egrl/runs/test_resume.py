@@ -16,8 +16,9 @@ from filelock import FileLock
 
 from egrl.cli.main import main
 from egrl.core.stopping import HINT
+from egrl.methods.annealing import AnnealingConfig
 from egrl.runs import checkpoint
-from egrl.runs.config import RunOptions
+from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.resume import nothing_left
 
 
@@ -54,9 +55,10 @@ def test_resuming_a_finished_run_changes_nothing_and_says_so(run, capsys):
 
 
 def test_a_larger_budget_is_named_as_it_is_typed():
-    options = RunOptions(workload="alexnet", evals=1_234_569)
-    assert nothing_left(options, False, Path("r")).endswith("egrl run --resume r --evals 2469138")
-    assert nothing_left(RunOptions(seconds=0.5), False, Path("r")).endswith("--seconds 1")
+    config = RunConfig(RunOptions(workload="alexnet", evals=1_234_569), None, AnnealingConfig())
+    assert nothing_left(config, False, Path("r")).endswith("egrl run --resume r --evals 2469138")
+    config = RunConfig(RunOptions(seconds=0.5), None, AnnealingConfig())
+    assert nothing_left(config, False, Path("r")).endswith("--seconds 1")
 
 
 def test_a_second_control_c_names_the_generation_that_is_saved(run, capsys, monkeypatch):

@@ -12,8 +12,10 @@ import tomli_w
 from plugged import run_all
 
 from egrl.core.stopping import Interrupted
-from egrl.runs.config import RunOptions
+from egrl.methods.es import EsConfig
+from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.resume import code_flags, nothing_left
+from policies.network import NetworkConfig
 from policies.store import load_policy, save_policy
 
 
@@ -200,20 +202,26 @@ def test_no_folder_makes_a_command_run_that_the_user_did_not_give(strange):
 
 
 def test_hints_to_go_on_name_the_code(tmp_path):
-    options = RunOptions("9", problem="balance:Balance", method="climb:HillClimber", evals=21)
+    def needed(network="graph_unet", **options):
+        return code_flags(
+            RunConfig(RunOptions("9", **options), None, EsConfig(network=NetworkConfig(network)))
+        )
+
     flags = ["--method", "climb:HillClimber", "--problem", "balance:Balance"]
-    assert code_flags(options) == flags
-    assert code_flags(RunOptions("alexnet", method="nevergrad:PSO")) == []
-    assert code_flags(RunOptions("alexnet", evaluator="python board.py")) == [
-        "--evaluator",
-        "python board.py",
-    ]
-    assert code_flags(RunOptions("alexnet", evaluator="python:mine.board")) == []
+    assert needed(problem="balance:Balance", method="climb:HillClimber") == flags
+    assert needed(method="nevergrad:PSO") == []
+    assert needed(evaluator="python board.py") == ["--evaluator", "python board.py"]
+    assert needed(evaluator="python:mine.board") == []
+    assert needed("gat") == []
+    named = ["--set", "method.network.name=own:Net"]
+    assert needed("own:Net") == named
     again = str(Interrupted(tmp_path, 3, flags=["--evaluator", "python board.py"]))
     assert again.endswith("--evaluator 'python board.py'")
     hint = " ".join(["egrl run --resume", str(tmp_path), *flags])
     assert str(Interrupted(tmp_path, 3, flags=flags)).endswith(f"go on with: {hint}")
-    assert nothing_left(options, False, tmp_path).endswith(f"goes on: {hint} --evals 42")
+    config = RunConfig(RunOptions("9", evals=21), None, EsConfig(network=NetworkConfig("own:Net")))
+    hint = " ".join(["egrl run --resume", str(tmp_path), *named, "--evals 42"])
+    assert nothing_left(config, False, tmp_path).endswith(f"goes on: {hint}")
 
 
 @pytest.mark.slow
