@@ -113,7 +113,8 @@ def search(
             run.keep(out, stack)
         if boards is not None and run.folder is not None:
             boards.attach(run.folder.path)
-            boards.measure_baseline()  # of a run that goes on: from what its folder keeps, if it is there
+        if boards is not None and again:
+            boards.measure_baseline()  # after `attach`: the folder may have it
         return conduct(run, boards, quiet, on_generation)
 
 

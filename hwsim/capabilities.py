@@ -169,10 +169,7 @@ class HasExplanation(Protocol[Explained]):
         """The noise-free explanation of one mapping [N, H], after any repair. Raises ValueError as `evaluate` does."""
 
 
-E = TypeVar("E", OpTimes, Partition, Breakdown)
-
-
-def explainer(problem: Problem, form: type[E]) -> Callable[[Mapping16], E] | None:
+def explainer(problem: Problem, form: type[Explained]) -> Callable[[Mapping16], Explained] | None:
     """The problem's `explain` if its explanations are of the class `form`; else None."""
     if isinstance(problem, HasExplanation) and problem.explained is form:
         return problem.explain

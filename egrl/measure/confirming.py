@@ -32,7 +32,7 @@ from egrl.core.proposals import Proposals
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.contenders import contenders
-from egrl.measure.lines import Lines
+from egrl.measure.json_lines import Lines
 from egrl.measure.race import Fresh, Race
 from egrl.measure.records import Record, digest
 from hwsim.measure import Measurement, speedup_interval

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from egrl.measure.lines import Lines
+from egrl.measure.json_lines import Lines
 from hwsim.problem import Mapping16, Status
 
 FILE = "measurements.jsonl"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from egrl.measure.lines import Lines
+from egrl.measure.json_lines import Lines
 from workloads.errors import Notice
 
 
