@@ -1,0 +1,81 @@
+"""A backend of `torch.compile` that keeps and recomputes as a plan says, around inductor or aot_eager."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor.custom_graph_pass import CustomPartitionerFn
+
+from egrl.integrations.pytorch.joint import JointGraph, UnsupportedGraphError, clean, read_joint
+from egrl.integrations.pytorch.partition import partition
+from workloads.errors import InputError
+
+BACKENDS = ("inductor", "aot_eager")
+log = logging.getLogger(__name__)
+
+Planner = Callable[[JointGraph], Sequence[int]]
+"""What says which values of a joint graph are kept: positions in `TrainingStep.values`."""
+
+
+class Partitioner(CustomPartitionerFn):
+    """Cuts joint graphs as a planner says. A graph that cannot be planned is cut as PyTorch does by itself."""
+
+    def __init__(self, planner: Planner, name: str) -> None:
+        self._planner, self._name = planner, name
+
+    def __call__(
+        self, gm: fx.GraphModule, joint_inputs: Sequence[object], **kwargs: Any
+    ) -> tuple[fx.GraphModule, fx.GraphModule]:
+        """The forward and the backward graph; arguments as PyTorch gives them to its own partitioner."""
+        outputs: int = kwargs["num_fwd_outputs"]
+        parameters: Sequence[int] = kwargs.get("static_lifetime_input_indices") or ()
+        try:
+            joint = read_joint(clean(gm), outputs, parameters, self._name)
+        except UnsupportedGraphError as reason:
+            log.warning("egrl: a graph of %s is cut as PyTorch does by itself: %s", self._name, reason)
+            return min_cut_rematerialization_partition(
+                gm, joint_inputs, num_fwd_outputs=outputs, static_lifetime_input_indices=list(parameters)
+            )
+        return partition(joint, self._planner(joint))
+
+    def uuid(self) -> str:
+        """What caches of compiled graphs see: they hold the graphs after the cut, so that any plan may share them."""
+        return "egrl"
+
+
+class PlannedBackend:
+    """A backend of `torch.compile` that cuts graphs as a planner says, and compiles them with another backend."""
+
+    __name__ = "egrl"
+
+    def __init__(self, backend: Any, planner: Planner, name: str, dynamic: bool | None) -> None:
+        """`backend` is the name of one of `BACKENDS`. InputError if it is another."""
+        if backend not in BACKENDS:
+            raise InputError(f"backend: expected {' or '.join(BACKENDS)}, found {backend!r}")
+        self._backend, self._dynamic = backend, dynamic
+        self.name = name
+        self._partitioner = Partitioner(planner, name)
+
+    def __call__(self, gm: fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
+        """Compile one graph; `kwargs` are `mode` and `options`, as in `torch.compile`."""
+        if self._backend == "aot_eager":
+            from torch._dynamo.backends.common import aot_autograd
+            from torch._dynamo.backends.debugging import boxed_nop
+
+            compiler = aot_autograd(
+                fw_compiler=boxed_nop, partition_fn=self._partitioner, keep_inference_input_mutations=True
+            )
+            return compiler(gm, inputs)
+        compiler = torch._TorchCompileInductorWrapper(
+            kwargs.get("mode") or "default", kwargs.get("options"), self._dynamic
+        )
+        planned = torch._inductor.config.patch(custom_partitioner_fn=self._partitioner)
+        # the cache of joint graphs would skip the partitioner, and with it the plan
+        uncached = torch._functorch.config.patch(enable_autograd_cache=False)
+        with planned, uncached:
+            return compiler(gm, inputs)

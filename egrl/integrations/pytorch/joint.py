@@ -1,0 +1,234 @@
+"""The joint forward and backward graph of PyTorch as a `TrainingStep`, and back: which node each value and op is.
+
+Source: `torch/_functorch/partitioners.py`: which nodes the forward pass must run, which depend on a tangent, and what
+both passes return.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch._functorch import partitioners
+from torch._functorch.compile_utils import fx_graph_cse
+
+from workloads.training_step import OWNER, Op, TrainingStep, Value
+
+PYTHON_NUMBER_BYTES = 8
+"""What a number that is no tensor counts as, so that keeping it is a decision like any other."""
+
+
+class UnsupportedGraphError(Exception):
+    """A graph that cannot be planned; the message says in one line why. PyTorch's own partition is used instead."""
+
+
+@dataclass(frozen=True)
+class JointGraph:
+    """A joint graph with the step that it is.
+
+    Attributes:
+        module: the joint graph, cleaned as PyTorch's partitioner cleans it.
+        step: its values and ops. Seconds and scratch bytes are 0 until they are measured.
+        values: for each value of the step, its node.
+        ops: for each op of the step, its node.
+        forward_outputs: how many results the forward pass returns.
+    """
+
+    module: fx.GraphModule
+    step: TrainingStep
+    values: tuple[fx.Node, ...]
+    ops: tuple[fx.Node, ...]
+    forward_outputs: int
+
+
+def clean(module: fx.GraphModule) -> fx.GraphModule:
+    """The module without dead nodes, and each equal computation once, as PyTorch's partitioner makes it."""
+    module.graph.eliminate_dead_code()
+    if torch._functorch.config.cse:
+        module.graph = fx_graph_cse(module.graph)
+    module.recompile()
+    return module
+
+
+def read_joint(
+    module: fx.GraphModule, forward_outputs: int, parameters: Sequence[int], name: str
+) -> JointGraph:
+    """The step of a clean joint graph.
+
+    Args:
+        module: the joint graph, from `clean`.
+        forward_outputs: how many of its outputs the forward pass returns.
+        parameters: positions of the parameters and buffers among its primal inputs.
+        name: of the network.
+
+    Raises:
+        UnsupportedGraphError: sizes that are not fixed, state of the backward pass, or functional random numbers.
+    """
+    return _Reader(module, forward_outputs, parameters).read(name)
+
+
+class _Reader:
+    def __init__(self, module: fx.GraphModule, forward_outputs: int, parameters: Sequence[int]) -> None:
+        self._module, self._forward_outputs = module, forward_outputs
+        primals = [node for node in module.graph.nodes if partitioners._is_primal(node)]
+        self._parameters = {primals[number] for number in parameters}
+        returned = partitioners._extract_fwd_bwd_outputs(module, num_fwd_outputs=forward_outputs)
+        self._returned = [[node for node in nodes if isinstance(node, fx.Node)] for nodes in returned[:2]]
+        self._forward = _all_inputs(self._returned[0])
+        self._backward = _all_users(module.graph)
+        if not self._backward:
+            raise UnsupportedGraphError("the graph has no backward pass")
+        self._values: list[Value] = []
+        self._nodes: list[fx.Node] = []
+        self._number: dict[fx.Node, int] = {}
+
+    def read(self, name: str) -> JointGraph:
+        for node in self._module.graph.find_nodes(op="placeholder"):
+            self._add(node, OWNER, self._role(node))
+        ops, nodes = [], []
+        for node in early(self._module.graph, lambda node: self._phase(node) == "either"):
+            if node.op == "get_attr":
+                self._add(node, OWNER, "parameter")
+            elif node.op == "call_function" and not _is_item(node):
+                ops.append(self._op(node))
+                nodes.append(node)
+        outputs, gradients = (
+            tuple(sorted({self._number[node] for node in nodes})) for nodes in self._returned
+        )
+        step = TrainingStep(
+            name,
+            tuple(self._values),
+            tuple(ops),
+            outputs,
+            gradients,
+            f"torch {torch.__version__}",
+        )
+        return JointGraph(self._module, step, tuple(self._nodes), tuple(nodes), self._forward_outputs)
+
+    def _role(self, node: fx.Node) -> str:
+        if partitioners._is_primal(node):
+            return "parameter" if node in self._parameters else "input"
+        if partitioners._is_tangent(node):
+            return "tangent"
+        raise UnsupportedGraphError(f"the graph takes {node.name}, which is neither an input nor a gradient")
+
+    def _phase(self, node: fx.Node) -> str:
+        if node in self._backward:
+            return "backward"
+        return "forward" if node in self._forward else "either"
+
+    def _op(self, node: fx.Node) -> Op:
+        inputs = sorted({self._number[source] for source in node.all_input_nodes})
+        items = [user for user in node.users if _is_item(user)]
+        outputs = items if isinstance(node.meta.get("val"), tuple | list) else [node]
+        base = self._base(node)
+        numbers = tuple(self._add(output, base, "") for output in outputs)
+        for item in items:
+            if any(_is_item(user) for user in item.users):
+                raise UnsupportedGraphError(f"{node.name} returns tuples within a tuple")
+        kind = str(node.target)
+        return Op(node.name, kind, self._phase(node), tuple(inputs), numbers, 0.0, 0, _recomputable(node))
+
+    def _base(self, node: fx.Node) -> int:
+        """The position of the value that owns what a view shows; `OWNER` if the node is no view."""
+        source = _viewed(node)
+        if source is None:
+            return OWNER
+        number = self._number[source]
+        owner = self._values[number].view_of
+        return number if owner == OWNER else owner
+
+    def _add(self, node: fx.Node, base: int, role: str) -> int:
+        size = 0 if base != OWNER else _size_bytes(node)
+        self._number[node] = len(self._values)
+        self._values.append(Value(node.name, size, base, role))
+        self._nodes.append(node)
+        return self._number[node]
+
+
+def early(graph: fx.Graph, movable: Callable[[fx.Node], bool]) -> list[fx.Node]:
+    """The nodes of a graph in order, each movable one directly behind the last of its inputs."""
+    position: dict[fx.Node, tuple[int, int]] = {}
+    for number, node in enumerate(graph.nodes):
+        inputs = node.all_input_nodes
+        moves = node.op == "call_function" and inputs and movable(node)
+        position[node] = (max(position[source][0] for source in inputs), number) if moves else (number, -1)
+    return sorted(position, key=position.__getitem__)
+
+
+def _all_inputs(nodes: Iterable[fx.Node]) -> set[fx.Node]:
+    """The nodes, and all that they need."""
+    needed: set[fx.Node] = set()
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node not in needed:
+            needed.add(node)
+            waiting += node.all_input_nodes
+    return needed
+
+
+def _all_users(graph: fx.Graph) -> set[fx.Node]:
+    """The nodes that depend on a tangent, or that PyTorch binds to the backward pass."""
+    dependent: set[fx.Node] = set()
+    for node in graph.nodes:
+        bound = node.op == "call_function" and partitioners._must_be_in_backward(node)
+        if bound or partitioners._is_tangent(node) or not dependent.isdisjoint(node.all_input_nodes):
+            dependent.add(node)
+    return {node for node in dependent if node.op == "call_function"}
+
+
+def _is_item(node: fx.Node) -> bool:
+    """True if the node takes an item of what another returns."""
+    return node.op == "call_function" and node.target is operator.getitem
+
+
+def _size_bytes(node: fx.Node) -> int:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return PYTHON_NUMBER_BYTES
+    size: Any = value.untyped_storage().nbytes()
+    if not isinstance(size, int):
+        raise UnsupportedGraphError("sizes are not fixed: compile with dynamic=False")
+    return size
+
+
+def _viewed(node: fx.Node) -> fx.Node | None:
+    """What the node shows another view of; None if it makes something new."""
+    target = node.target
+    shows = isinstance(target, torch._ops.OpOverload) and (target.is_view or target in _ALSO_VIEWS)
+    return node.all_input_nodes[0] if shows else None
+
+
+_ALSO_VIEWS = frozenset({torch.ops.aten._unsafe_view.default, torch.ops.aten._reshape_alias.default})
+
+
+def _recomputable(node: fx.Node) -> bool:
+    """False if the op draws random numbers, writes to what it is given, or is not known well enough."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return target in _PURE
+    if target._schema.name in _SEEDED:
+        return True
+    if target._schema.is_mutable or (torch.Tag.nondeterministic_seeded in target.tags and _draws(node)):
+        return False
+    return not target.namespace.startswith(("_c10d", "c10d"))
+
+
+def _draws(node: fx.Node) -> bool:
+    """False if an op that may draw random numbers, such as attention, does not: its dropout is 0."""
+    for number, argument in enumerate(node.target._schema.arguments):
+        if argument.name == "dropout_p":
+            given = node.args[number] if number < len(node.args) else node.kwargs.get(argument.name, 0.0)
+            return bool(given != 0.0)
+    return True
+
+
+_SEEDED = frozenset({"prims::inductor_random", "prims::inductor_randint", "prims::inductor_lookup_seed"})
+"""Random numbers of inductor that are a function of a seed that they are given: they may be drawn twice."""
+_PURE = frozenset({operator.add, operator.sub, operator.mul, operator.floordiv, operator.truediv, operator.neg})
+"""Functions of Python that may stand in a graph and always return the same."""

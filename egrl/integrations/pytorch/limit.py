@@ -1,0 +1,245 @@
+"""Train within a limit of memory: what `memory_limit` does to `torch.compile`, and how a plan is made."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._dynamo.exc import ShortenTraceback
+
+from egrl.api import search
+from egrl.core import atomic
+from egrl.integrations.pytorch import plan as plans
+from egrl.integrations.pytorch.backend import PlannedBackend
+from egrl.integrations.pytorch.fusion import fused
+from egrl.integrations.pytorch.joint import JointGraph
+from egrl.integrations.pytorch.plan import Plan
+from egrl.integrations.pytorch.times import TIMES
+from egrl.methods import find_method
+from hwsim.training.device import Device
+from hwsim.training.problem import TrainingConfig, TrainingProblem
+from workloads.errors import InputError
+from workloads.text import size_text
+from workloads.training_step import TrainingStep
+
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([KMGT]i?B|B)\s*", re.IGNORECASE)
+_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+INDUCTOR_MARGIN = 0.05
+"""Share of the limit that is left free under inductor, whose fusion the simulation knows roughly."""
+
+
+class MemoryLimitError(ShortenTraceback):
+    """No plan within the limit was found. The message names the least peak, where it is, and the largest tensors."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a plan must keep to, and how it is searched for.
+
+    Attributes:
+        bytes: memory that the step may take; None if `fraction` says it.
+        fraction: of the peak of keeping every value; None if `bytes` says it.
+        reserved: bytes that the step cannot have: the optimizer's state, other models, the driver.
+        method: what searches for the plan, of `egrl list methods`.
+        seconds: of the search.
+        seed: of the search.
+    """
+
+    bytes: int | None
+    fraction: float | None
+    reserved: int
+    method: str
+    seconds: float
+    seed: int
+
+    def plan(self, step: TrainingStep, margin: float = 0.0) -> tuple[Plan, int]:
+        """The best plan that is found for a step, and the bytes that it holds after the forward pass.
+
+        `margin` is the share of the limit that is left free. InputError if no plan within the limit is found.
+        """
+        device = Device(
+            "limit", memory_bytes=self.bytes or 0, memory_fraction=0.0 if self.fraction is None else self.fraction
+        )
+        problem = TrainingProblem(step, device, TrainingConfig(reserved_bytes=self.reserved))
+        everything = problem.everything
+        if everything.peak_bytes <= problem.limit_bytes:
+            mapping, bound = everything.mapping, 0.0
+        elif self.method == "exact":
+            result = search(problem, method="exact", seed=self.seed, settings=[f"method.seconds={self.seconds}"])
+            mapping, bound = result.mapping, result.bound or 0.0
+        else:
+            result = search(problem, method=self.method, seed=self.seed, seconds=self.seconds)
+            mapping, bound = result.mapping, result.bound or 0.0
+        if mapping is None:
+            mapping = problem.baseline.mapping
+        seconds, peak = problem.simulate(mapping)
+        names = tuple(name for name, choice in zip(problem.space.nodes, mapping[:, 0], strict=True) if choice == 1)
+        return Plan(
+            step.name, plans.digest(step), names, problem.limit_bytes, peak, seconds, everything.peak_bytes,
+            everything.seconds, bound,
+        )
+
+
+class Plans(list[Plan]):
+    """The plans that were made, one per graph, in the order of compilation."""
+
+
+def size_of(limit: str | int) -> int:
+    """Bytes of "6 GiB", "512MB" or a number of bytes. InputError if it is none above 0."""
+    if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
+        return limit
+    match = _SIZE.fullmatch(limit) if isinstance(limit, str) else None
+    size = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
+    if size <= 0:
+        raise InputError(f'limit: expected bytes above 0 such as "6 GiB" or 6442450944, found {limit!r}')
+    return size
+
+
+@contextlib.contextmanager
+def memory_limit(
+    limit: str | int | None = None,
+    *,
+    fraction: float | None = None,
+    reserved: str | int = 0,
+    plan: str | Path | None = None,
+    save: str | Path | None = None,
+    method: str = "exact",
+    seconds: float = 20.0,
+    seed: int = 0,
+    quiet: bool = False,
+) -> Iterator[Plans]:
+    """What is compiled by `torch.compile` within this context trains within a limit of memory.
+
+    The plan is made when the compiled function first runs, within the context or after it: the ops of its joint graph
+    are timed on the machine at hand, and the values to keep are searched for. Backends: "inductor" and "aot_eager".
+
+    Args:
+        limit: bytes that a training step may take at its peak, such as "6 GiB": parameters, inputs, gradients and
+            outputs are included, the optimizer's state is not.
+        fraction: instead of `limit`, a share in 0..1 of the peak of keeping every value.
+        reserved: bytes of `limit` that the step cannot have, such as the optimizer's state.
+        plan: instead of both, a plan file: nothing is timed or searched for.
+        save: a file that the plans are written to.
+        method: what searches for the plan, of `egrl list methods`; "exact" proves how far it is from the best.
+        seconds: time limit of the search, per graph.
+        seed: of the search.
+        quiet: True to write no line about each plan to stderr.
+
+    Returns:
+        A context that gives the list of plans, which grows with each graph that is compiled.
+
+    Raises:
+        InputError: at once, if an argument is wrong or this version of PyTorch is not supported.
+        MemoryLimitError: when the function first runs, if no plan within the limit is found.
+    """
+    asked = _limit(limit, fraction, reserved, plan, method, seconds, seed)
+    given = None if plan is None else plans.read(str(plan))
+    made = Plans()
+
+    def compile_within(model: Any = None, *, backend: Any = "inductor", dynamic: bool | None = None, **kwargs: Any) -> Any:
+        if model is None:
+            return lambda model: compile_within(model, backend=backend, dynamic=dynamic, **kwargs)
+        name = getattr(model, "__qualname__", type(model).__name__)
+        planner = _Planner(asked, given, backend, _Report(made, save, quiet))
+        planned = PlannedBackend(backend, planner, name, bool(dynamic))
+        return original(model, backend=planned, dynamic=bool(dynamic), **kwargs)
+
+    original = torch.compile
+    with mock.patch.object(torch, "compile", compile_within):
+        yield made
+
+
+def _limit(
+    limit: str | int | None,
+    fraction: float | None,
+    reserved: str | int,
+    plan: str | Path | None,
+    method: str,
+    seconds: float,
+    seed: int,
+) -> Limit:
+    if sum(given is not None for given in (limit, fraction, plan)) != 1:
+        raise InputError("memory_limit: expected one of limit, fraction and plan, found none or several")
+    if fraction is not None and not 0 < fraction <= 1:
+        raise InputError(f"fraction: expected a number above 0 and at most 1, found {fraction!r}")
+    if not 0 < seconds < math.inf:
+        raise InputError(f"seconds: expected a number above 0, found {seconds!r}")
+    find_method(method)
+    room = None if limit is None else size_of(limit)
+    return Limit(room, fraction, size_of(reserved) if reserved else 0, method, seconds, seed)
+
+
+@dataclass
+class _Report:
+    """Where plans go when they are made."""
+
+    made: Plans
+    save: str | Path | None
+    quiet: bool
+
+    def __call__(self, plan: Plan) -> None:
+        self.made.append(plan)
+        if self.save is not None:
+            atomic.write(Path(self.save), plans.dumps(self.made))
+        if not self.quiet:
+            print(f"egrl: {plan}", file=sys.stderr, flush=True)
+
+
+class _Planner:
+    """Makes the plan of each graph of one compiled function, or takes it from the given ones."""
+
+    def __init__(self, limit: Limit, given: Sequence[Plan] | None, backend: str, report: _Report) -> None:
+        self._limit, self._given, self._backend, self._report = limit, given, backend, report
+        self._held: dict[int, int] = {}
+        """By the number of a compiled frame: bytes that its graph holds while later graphs run."""
+
+    def __call__(self, joint: JointGraph) -> list[int]:
+        """The positions in the step of a joint graph of what is kept. MemoryLimitError if nothing fits."""
+        try:
+            plan = self._planned(joint) if self._given is None else self._chosen(joint)
+        except InputError as error:
+            raise MemoryLimitError(str(error)) from None
+        self._report(plan)
+        names = set(plan.keep)
+        return [number for number, value in enumerate(joint.step.values) if value.name in names]
+
+    def _step(self, joint: JointGraph) -> TrainingStep:
+        return fused(joint) if self._backend == "inductor" else joint.step
+
+    def _chosen(self, joint: JointGraph) -> Plan:
+        """The given plan of this graph. InputError if there is none."""
+        assert self._given is not None
+        graph = plans.digest(self._step(joint))
+        fitting = [plan for plan in self._given if plan.graph == graph]
+        return fitting[0] if fitting else self._given[0].checked(graph)
+
+    def _planned(self, joint: JointGraph) -> Plan:
+        frame = _frame()
+        earlier = sum(held for other, held in self._held.items() if other != frame)
+        limit = self._limit if self._limit.bytes is None else replace(self._limit, reserved=self._limit.reserved + earlier)
+        margin = INDUCTOR_MARGIN if self._backend == "inductor" else 0.0
+        plan, held = limit.plan(self._step(TIMES.measure(joint, _progress(self._report.quiet))), margin)
+        self._held[frame] = held
+        return plan
+
+
+def _frame() -> int:
+    """The number of the frame of Python that is being compiled; a frame is one graph at a time."""
+    compiled = torch._guards.CompileContext.current_compile_id()
+    return -1 if compiled is None or compiled.frame_id is None else int(compiled.frame_id)
+
+
+def _progress(quiet: bool) -> Callable[[int, int], None]:
+    """Writes to a terminal how many ops are timed."""
+    if quiet or not sys.stderr.isatty():
+        return lambda done, of: None
+    return lambda done, of: print(f"\regrl: timing op {done} of {of} ", end="", file=sys.stderr, flush=True)

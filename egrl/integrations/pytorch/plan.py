@@ -1,0 +1,109 @@
+"""A plan: which values of a training step are kept, what that costs, and its file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from workloads.text import size_text
+from workloads.errors import InputError
+from workloads.files import read_text
+from workloads.json_text import parse_document
+from workloads.training_step import TrainingStep
+
+KIND, VERSION = "pytorch-plan", 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is kept of one joint graph, and what that is expected to take.
+
+    Attributes:
+        name: of the network.
+        graph: digest of the step's structure; a plan fits no other graph.
+        keep: names of the values that are kept from the forward to the backward pass.
+        limit_bytes: the memory that was asked for.
+        peak_bytes: of the step with this plan, parameters, inputs and what is reserved included.
+        seconds: of all ops of the step, run one by one.
+        all_peak_bytes, all_seconds: the same if every value is kept.
+        bound_seconds: no plan within the limit takes less, by the same times; 0 if nothing was proved.
+    """
+
+    name: str
+    graph: str
+    keep: tuple[str, ...]
+    limit_bytes: int
+    peak_bytes: int
+    seconds: float
+    all_peak_bytes: int
+    all_seconds: float
+    bound_seconds: float = 0.0
+
+    def __str__(self) -> str:
+        if self.peak_bytes >= self.all_peak_bytes:
+            return f"{self.name}: peak {size_text(self.all_peak_bytes)}, within the limit with every value kept"
+        more = self.seconds / self.all_seconds - 1 if self.all_seconds else 0.0
+        text = f"{self.name}: peak {size_text(self.all_peak_bytes)} -> {size_text(self.peak_bytes)}, step {more:+.1%}"
+        if self.bound_seconds:
+            gap = self.seconds / self.bound_seconds - 1
+            text += f", within {gap:.1%} of the best possible" if gap > 0.0005 else ", the best possible"
+        return text
+
+    def checked(self, graph: str) -> Plan:
+        """The plan, if it was made for the graph with that digest; otherwise InputError."""
+        if graph != self.graph:
+            raise InputError(
+                f"the plan of {self.name}: expected the graph {self.graph[:12]} that it was made for, found"
+                f" {graph[:12]}: another network, batch, backend or version of PyTorch"
+            )
+        return self
+
+
+def digest(step: TrainingStep) -> str:
+    """Hex digest of a step's ops and values, without times and scratch, which differ from machine to machine."""
+    values = [(v.name, v.size_bytes, v.view_of, v.role) for v in step.values]
+    ops = [(op.name, op.kind, op.phase, op.inputs, op.outputs, op.recomputable) for op in step.ops]
+    text = json.dumps([values, ops, step.outputs, step.gradients])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def dumps(plans: Sequence[Plan]) -> str:
+    """The JSON of the plans of one model, one per graph."""
+    document = {"kind": KIND, "version": VERSION, "plans": [asdict(plan) for plan in plans]}
+    return json.dumps(document, indent=1) + "\n"
+
+
+def read(path: str) -> list[Plan]:
+    """The plans of a file. InputError in one line if it is none."""
+    document = parse_document(read_text(path, "a plan (.json)"), path, KIND, VERSION)
+    rows = document.get("plans")
+    if not isinstance(rows, list) or not rows:
+        raise InputError(f"{path}: plans: expected a list of plans, found {type(rows).__name__}")
+    return [_plan(row, f"{path}: plans[{number}]") for number, row in enumerate(rows)]
+
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "name": str,
+    "graph": str,
+    "keep": list,
+    "limit_bytes": int,
+    "peak_bytes": int,
+    "seconds": (int, float),
+    "all_peak_bytes": int,
+    "all_seconds": (int, float),
+    "bound_seconds": (int, float),
+}
+
+
+def _plan(row: Any, where: str) -> Plan:
+    if not isinstance(row, dict) or set(row) != set(_TYPES):
+        raise InputError(f"{where}: expected an object with {', '.join(_TYPES)}, found another")
+    for key, kind in _TYPES.items():
+        if not isinstance(row[key], kind) or isinstance(row[key], bool):
+            raise InputError(f"{where}.{key}: expected another type, found {type(row[key]).__name__}")
+    if not all(isinstance(name, str) for name in row["keep"]):
+        raise InputError(f"{where}.keep: expected names, found something else")
+    return Plan(**{**row, "keep": tuple(row["keep"])})

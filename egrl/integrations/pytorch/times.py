@@ -1,0 +1,137 @@
+"""Seconds and scratch bytes of each op of a joint graph, measured on the machine at hand.
+
+Each different op (target, shapes, strides, other arguments) runs by itself on tensors like its own. The median of
+several runs is kept, and the room that it takes beside what it returns. Repeated layers are measured once.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._pytree import tree_leaves, tree_map
+
+from egrl.integrations.pytorch.joint import JointGraph
+from egrl.integrations.pytorch.peak import peak_of
+
+ENOUGH_S = 0.02
+"""Seconds of runs after which an op is measured well enough."""
+MOST_RUNS = 9
+FEWEST_RUNS = 3
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds that an op takes, and bytes that it needs beside inputs and outputs while it runs."""
+
+    seconds: float
+    scratch_bytes: int
+
+
+@dataclass
+class Times:
+    """Timings of ops by what decides them; shared by all graphs of a process."""
+
+    known: dict[str, Timing]
+
+    def measure(self, joint: JointGraph, say: Callable[[int, int], None] = lambda done, of: None) -> JointGraph:
+        """The joint graph with measured ops; `say` gets how many ops are done, of how many.
+
+        An op that cannot run by itself takes the time of a copy of what it reads and writes.
+        """
+        ops = []
+        for number, (op, node) in enumerate(zip(joint.step.ops, joint.ops, strict=True)):
+            say(number, len(joint.ops))
+            makes = any(joint.step.values[output].size_bytes for output in op.outputs)
+            timing = self._timing(node) if makes else Timing(0.0, 0)
+            ops.append(replace(op, seconds=timing.seconds, scratch_bytes=timing.scratch_bytes))
+        return replace(joint, step=replace(joint.step, ops=tuple(ops)))
+
+    def _timing(self, node: fx.Node) -> Timing:
+        key = _key(node)
+        if key not in self.known:
+            self.known[key] = _measured(node)
+        return self.known[key]
+
+
+def _key(node: fx.Node) -> str:
+    def described(thing: Any) -> Any:
+        if not isinstance(thing, fx.Node):
+            return thing
+        value = thing.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            return type(value).__name__
+        return f"{value.dtype}{tuple(value.shape)}{value.stride()}{value.device}"
+
+    return str((str(node.target), fx.map_arg((node.args, node.kwargs), described)))
+
+
+def _measured(node: fx.Node) -> Timing:
+    device = _device(node)
+    try:
+        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda source: _like(source.meta["val"]))
+        with torch.no_grad():
+            return _timed(lambda: node.target(*args, **kwargs), device)
+    except Exception:  # whatever an op raises on made-up data
+        return Timing(_copied_bytes(node) / COPY_BPS, 0)
+
+
+COPY_BPS = 5e9
+"""Bytes per second that an op which cannot run by itself is taken to move (assumption)."""
+
+
+def _timed(run: Callable[[], Any], device: torch.device) -> Timing:
+    scratch = 0
+    result = run()  # the first run may choose an algorithm and fill caches
+    returned = sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in _tensors(result)}.values())
+    del result
+    scratch = max(0, peak_of(run, device) - returned)
+    seconds: list[float] = []
+    while len(seconds) < FEWEST_RUNS or (sum(seconds) < ENOUGH_S and len(seconds) < MOST_RUNS):
+        begin = _now(device)
+        result = run()
+        seconds.append(_now(device) - begin)
+        del result
+    return Timing(statistics.median(seconds), scratch)
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def _device(node: fx.Node) -> torch.device:
+    for tensor in _tensors([node.meta.get("val"), *(source.meta.get("val") for source in node.all_input_nodes)]):
+        return tensor.device
+    return torch.device("cpu")
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def _copied_bytes(node: fx.Node) -> int:
+    values = [node.meta.get("val"), *(source.meta.get("val") for source in node.all_input_nodes)]
+    return sum(tensor.numel() * tensor.element_size() for tensor in _tensors(values))
+
+
+def _like(value: Any) -> Any:
+    """Real tensors for fake ones: normal numbers, or zeros, which are valid indices."""
+
+    def real(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        tensor = torch.empty_strided(tuple(leaf.shape), leaf.stride(), dtype=leaf.dtype, device=leaf.device)
+        return tensor.normal_() if leaf.dtype.is_floating_point else tensor.zero_()
+
+    return tree_map(real, value)
+
+
+TIMES = Times({})
+"""What was measured in this process."""
