@@ -158,9 +158,7 @@ class Maker:
             for number, value in enumerate(self.values)
             if value.role == "parameter" and number in gradient
         ]
-        return TrainingStep(
-            self.name, tuple(self.values), tuple(self.ops), (loss,), tuple(returned), source
-        )
+        return TrainingStep(self.name, tuple(self.values), tuple(self.ops), (loss,), tuple(returned), source)
 
 
 SOURCE = "tools/make_training.py: shapes written down by hand, seconds of a roofline"
@@ -197,9 +195,7 @@ def decoder(
         scores = m.layer("mul", [scores], [pairs])
         weights = m.layer("_softmax", [scores], [pairs], reads="o")
         if dropout:
-            weights = m.layer(
-                "native_dropout", [weights], [pairs, pairs // 4], reads="x", recomputable=False
-            )
+            weights = m.layer("native_dropout", [weights], [pairs, pairs // 4], reads="x", recomputable=False)
         mixed = m.layer("bmm", [weights, v], [n], 2 * n * context, reads="i")
         x = m.layer("add", [x, linear(mixed, width, width)], [n])
         h = linear(norm(x), width, 4 * width)

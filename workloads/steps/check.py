@@ -161,9 +161,7 @@ def _check_order(step: TrainingStep) -> None:
             raise _fault(f"op {op.name}: phase", f"backward, since it stands after {turned}", op.phase)
         late = sorted(backward & set(op.inputs))
         if late:
-            raise _fault(
-                f"op {op.name}: inputs", "no value of the backward pass", step.values[late[0]].name
-            )
+            raise _fault(f"op {op.name}: inputs", "no value of the backward pass", step.values[late[0]].name)
     if not turned:
         raise _fault("ops.phase", "an op of the backward pass", "none")
 
