@@ -116,16 +116,17 @@ def play(step: TrainingStep, kept: set[int]) -> list[Moment]:
     # The backward pass: before each op, whatever it still misses.
     backward: list[Op] = []
     done: set[str] = set()
-    for op in [*backward_ops, None]:
+    turns: list[tuple[list[Op], set[int]]] = [([op], reads(op)) for op in backward_ops]
+    for ops, read in [*turns, ([], gradients)]:
         missing: list[Op] = []
-        asked = list(gradients if op is None else reads(op))
+        asked = list(read)
         for storage in asked:
             if is_of_forward(storage) and storage not in saved and maker[storage].name not in done:
                 done.add(maker[storage].name)
                 missing.append(maker[storage])
                 asked += reads(maker[storage])
         backward += sorted(missing, key=lambda each: position[each.name])
-        backward += [] if op is None else [op]
+        backward += ops
     return _moments(step, storages, forward, backward, saved, gradients)
 
 
@@ -164,7 +165,9 @@ def _moments(
         here |= set(op.outputs)
         found.append(moment(op, "forward", here, set()))
         here -= {
-            s for s in here if last.get(s, at) <= at and s not in saved and s not in of_step and s not in given
+            s
+            for s in here
+            if last.get(s, at) <= at and s not in saved and s not in of_step and s not in given
         }
     # In the backward pass, copies of what the forward pass returned lie beside the originals.
     last = last_uses([_without(op, saved) for op in backward])

@@ -18,7 +18,7 @@ from hwsim.training.tables import Bools, Floats, Ints, Tables
 def is_rerun(t: Tables, runs: Runs) -> Bools:
     """bool [K]: True for the ops outside the phase `backward` that run in the backward pass."""
     found = np.zeros(len(t.phase), np.bool_)
-    for r in range(runs.turn, runs.count):
+    for r in range(runs.turn, runs.length):
         found[runs.op[r]] = runs.op[r] < t.turn
     return found
 
@@ -72,7 +72,7 @@ def _relieve(t: Tables, plan: NDArray[np.int16], limit: int, held: Ints) -> bool
         over = memory_of(t, runs, held) - limit
         if over <= 0:
             return True
-        fullest = int(np.argmax(held[: runs.count]))
+        fullest = int(np.argmax(held[: runs.length]))
         idle = _idle_at(t, runs, fullest)
         rerun = is_rerun(t, runs)
         found = np.flatnonzero(idle & (t.decision >= 0) & ~t.is_output & ~t.is_gradient)
@@ -90,12 +90,15 @@ def _relieve(t: Tables, plan: NDArray[np.int16], limit: int, held: Ints) -> bool
 
 @kernel
 def _give_way(t: Tables, plan: NDArray[np.int16], fits: NDArray[np.int16], limit: int, held: Ints) -> None:
-    """Take choices from the plan `fits` in place, those of what lies in memory at the fullest run first, until all fits."""
+    """Take choices from the plan `fits` in place until all fits.
+
+    Those of what is in memory at the fullest run come first.
+    """
     while True:
         runs = runs_of(t, plan)
         if memory_of(t, runs, held) <= limit:
             return
-        fullest = int(np.argmax(held[: runs.count]))
+        fullest = int(np.argmax(held[: runs.length]))
         changed = False
         here = runs.saved.copy()
         for r in range(runs.turn, fullest + 1):
@@ -140,7 +143,7 @@ def relieved(t: Tables, plan: NDArray[np.int16], limit: int) -> tuple[NDArray[np
 
 @kernel
 def _gain_per_byte(t: Tables, runs: Runs) -> Floats:
-    """float64 [S]: seconds per byte that keeping a storage saves at least, its maker alone; 0 if it runs once anyway."""
+    """float64 [S]: seconds per byte that keeping a storage saves at least, its maker alone; 0 if that runs once."""
     rerun = is_rerun(t, runs)
     gain = np.zeros(len(t.size_bytes))
     for s in range(len(gain)):

@@ -46,7 +46,7 @@ def _partner(t: Tables, s: int, draw: float) -> int:
 def flip(
     t: Tables, plan: NDArray[np.int16], decided: NDArray[np.int64], key: np.uint64, counter: np.uint64
 ) -> tuple[int, int]:
-    """Change a plan in place: a value takes its other choice, and often one that it is computed from takes the opposite.
+    """Change a plan in place: a value takes its other choice, and often one that it is made from takes the opposite.
 
     So what is kept moves along the network. Returns both decisions, to undo the change; -1 for none.
     """

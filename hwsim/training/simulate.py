@@ -25,15 +25,15 @@ class Runs(NamedTuple):
 
     Attributes:
         saved: bool [S], True for storages that are kept for the backward pass.
-        op: int64 [2 K], the ops in the order in which they run; the first `count` are used.
+        op: int64 [2 K], the ops in the order in which they run; the first `length` are used.
         turn: number of runs in the forward pass.
-        count: number of runs.
+        length: number of runs.
     """
 
     saved: Bools
     op: Ints
     turn: int
-    count: int
+    length: int
 
 
 @kernel
@@ -113,7 +113,7 @@ def runs_of(t: Tables, plan: NDArray[np.int16]) -> Runs:
 def seconds_of(t: Tables, runs: Runs) -> float:
     """Seconds of all runs, added in their order."""
     total = 0.0
-    for r in range(runs.count):
+    for r in range(runs.length):
         total += t.seconds[runs.op[r]]
     return total
 
@@ -124,7 +124,7 @@ def last_uses(t: Tables, runs: Runs) -> tuple[Ints, Ints]:
     input_first, inputs, output_first, outputs = t.input_first, t.inputs, t.output_first, t.outputs
     order, turn, saved = runs.op, runs.turn, runs.saved
     forward, backward = np.full(len(t.size_bytes), -1, np.int64), np.full(len(t.size_bytes), -1, np.int64)
-    for r in range(runs.count):
+    for r in range(runs.length):
         k = order[r]
         last = forward if r < turn else backward
         for i in range(input_first[k], input_first[k + 1]):
@@ -137,46 +137,44 @@ def last_uses(t: Tables, runs: Runs) -> tuple[Ints, Ints]:
 
 
 @kernel
-def memory_of(t: Tables, runs: Runs, held: Ints) -> int:
-    """Fill int64 `held` [count] with the bytes in memory while each run runs; the greatest of them."""
-    input_first, inputs, output_first, outputs = t.input_first, t.inputs, t.output_first, t.outputs
-    size, scratch, is_output, is_gradient = t.size_bytes, t.scratch_bytes, t.is_output, t.is_gradient
-    order, turn, saved = runs.op, runs.turn, runs.saved
+def _frees(t: Tables, runs: Runs) -> tuple[Ints, Ints]:
+    """int64 [S] each: the run of the forward and of the backward pass after which a storage is freed; -1: it is not."""
     forward, backward = last_uses(t, runs)
+    for s in range(len(forward)):
+        if runs.saved[s] or t.is_output[s]:
+            forward[s] = -1
+        if t.is_gradient[s] or (t.is_output[s] and runs.saved[s]):
+            backward[s] = -1
+    return forward, backward
+
+
+@kernel
+def memory_of(t: Tables, runs: Runs, held: Ints) -> int:
+    """Fill int64 `held` [length] with the bytes in memory while each run runs; the greatest of them."""
+    input_first, inputs, output_first, outputs = t.input_first, t.inputs, t.output_first, t.outputs
+    size, scratch, order, turn, saved = t.size_bytes, t.scratch_bytes, runs.op, runs.turn, runs.saved
+    forward, backward = _frees(t, runs)
     now = t.fixed_bytes
-    peak = now
-    for r in range(runs.count):
+    for r in range(runs.length):
         if r == turn:
             for s in t.tangents:
-                if backward[s] >= 0 or is_gradient[s]:
+                if backward[s] >= 0 or t.is_gradient[s]:
                     now += size[s]
-        k, first = order[r], r < turn
-        copies = 0  # of what was saved: they are freed at once
+        k, freed = order[r], forward if r < turn else backward
+        copies = 0  # of what was saved; they are freed at once
         for i in range(output_first[k], output_first[k + 1]):
-            if first or not saved[outputs[i]]:
-                now += size[outputs[i]]
-            else:
+            if r >= turn and saved[outputs[i]]:
                 copies += size[outputs[i]]
+            else:
+                now += size[outputs[i]]
         held[r] = now + copies + scratch[k]
-        peak = max(peak, held[r])
         for i in range(input_first[k], input_first[k + 1]):
-            s = inputs[i]
-            if first:
-                over = forward[s] == r and not saved[s] and not is_output[s]
-            else:
-                over = backward[s] == r and not is_gradient[s] and not (is_output[s] and saved[s])
-            if over:
-                now -= size[s]
+            if freed[inputs[i]] == r:
+                now -= size[inputs[i]]
         for i in range(output_first[k], output_first[k + 1]):
-            s = outputs[i]
-            if saved[s]:
-                continue
-            if first:
-                over = forward[s] == r and not is_output[s]
-            else:
-                over = backward[s] == r and not is_gradient[s]
-            if over:
-                now -= size[s]
+            if freed[outputs[i]] == r:
+                now -= size[outputs[i]]
+    peak: int = held[: runs.length].max()
     return peak
 
 
@@ -225,7 +223,7 @@ def trace(tables: Tables, plan: NDArray[np.int16]) -> Trace:
     runs = runs_of(tables, plan)
     held = np.empty(len(runs.op), np.int64)
     memory_of(tables, runs, held)
-    order = runs.op[: runs.count]
-    again = np.zeros(runs.count, np.bool_)
+    order = runs.op[: runs.length]
+    again = np.zeros(runs.length, np.bool_)
     again[runs.turn :] = np.isin(order[runs.turn :], order[: runs.turn])
-    return Trace(tables.op[order], int(runs.turn), again, held[: runs.count].copy())
+    return Trace(tables.op[order], int(runs.turn), again, held[: runs.length].copy())
