@@ -138,6 +138,26 @@ def _banks() -> ProblemDefinition:
     )
 
 
+def _training() -> ProblemDefinition:
+    from hwsim.training.device import describe, device_names, load_device
+    from hwsim.training.problem import TrainingConfig, TrainingProblem
+    from workloads.load_training import load_training
+
+    def described(name: str) -> dict[str, Any]:
+        device = load_device(name)
+        return {"summary": f"problem training: {describe(device)}", **asdict(device)}
+
+    return ProblemDefinition(
+        TrainingConfig,
+        lambda workload, chip, config: TrainingProblem(
+            _given(workload, load_training), _given(chip, load_device), config
+        ),
+        lambda: sorted(device_names(), key=lambda name: (name != "half", name)),
+        described,
+        {},
+    )
+
+
 PROBLEMS: dict[str, ProblemEntry] = {
     "nnpi": ProblemEntry(
         "the memory of each weight and activation on a chip like Intel's NNP-I, in seconds an inference",
@@ -183,6 +203,14 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "chip.toml",
         _banks,
         "exact",
+    ),
+    "training": ProblemEntry(
+        "which values a training step keeps for its backward pass within a limit of memory, in seconds a step",
+        "workload.json.gz",
+        "chip.toml",
+        _training,
+        "annealing",
+        "a training step: a name, or a file (.json, .json.gz, .json.xz); `egrl list workloads` shows the names",
     ),
 }
 

@@ -101,13 +101,13 @@ class Payer:
     Attributes:
         node: its name.
         choice: the name of its choice.
-        own_cost: cost of the choice by itself.
+        own_cost: cost of the choice by itself, in the problem's unit.
         edge_cost: cost of the edges at the node; each edge belongs to another node as well.
     """
 
     node: str
     choice: str
-    own_cost: int
+    own_cost: float
     edge_cost: float
 
 
@@ -132,10 +132,10 @@ class Holder:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """The parts of a cost, and the use of memory at the fullest time; whole numbers in the workload's units.
+    """The parts of a cost in the problem's unit, and the use of memory at the fullest time in whole numbers.
 
     Attributes:
-        cost: the exact sum.
+        cost: the sum of the parts; exact if the problem's costs are whole numbers.
         parts: of the cost, by name; they add up to it.
         payers: the nodes that cause the most cost, dearest first; an edge counts half to either end.
         limit: of memory.
@@ -144,8 +144,8 @@ class Breakdown:
         holders: the nodes that use the most memory then, largest first.
     """
 
-    cost: int
-    parts: dict[str, int]
+    cost: float
+    parts: dict[str, float]
     payers: tuple[Payer, ...]
     limit: int
     peak: int

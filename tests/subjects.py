@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from make_training import decoder, unet
+
 from egrl.methods import METHODS, find_method
 from hwsim.banks.problem import BanksProblem
 from hwsim.fft.problem import FftConfig, FftProblem
@@ -19,6 +21,7 @@ from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.problem import Problem
 from hwsim.shard.problem import Shard
+from hwsim.training.problem import TrainingConfig, TrainingProblem
 from make_sharding import make
 from toys import ABLE, TOYS, ToyGrammar
 from workloads.load import load
@@ -61,6 +64,10 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "fft-64": lambda: FftProblem(64, FftConfig(cost="model")),
     "shard": lambda: Shard(parse(make(7, nodes=7), "made", "made")),
     "banks": lambda: BanksProblem(load_program("alexnet:backward=1"), load_chip("edge")),
+    "training": lambda: TrainingProblem(unet(2), None, TrainingConfig(fraction=0.6)),
+    "training-penalise": lambda: TrainingProblem(
+        decoder(1), None, TrainingConfig(fraction=0.9, invalid="penalise")
+    ),
     "toy-grammar-large": lambda: ToyGrammar(45),
     **{f"toy-{name}": toy for name, toy in (TOYS | ABLE).items()},
 }

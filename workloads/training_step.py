@@ -127,9 +127,9 @@ class TrainingStep:
 
     def _needed(self) -> set[int]:
         """Owners that the backward pass reads if it may compute everything again."""
-        needed: set[int] = set()
+        needed = {int(self.owner[number]) for number in self.gradients}
         for op in reversed(self.ops):
             makes = any(int(self.owner[output]) in needed or output in needed for output in op.outputs)
             if op.phase == "backward" or makes:
                 needed |= {value for number in op.inputs for value in (number, int(self.owner[number]))}
-        return needed | {int(self.owner[number]) for number in self.gradients}
+        return needed

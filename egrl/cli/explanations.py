@@ -29,7 +29,7 @@ def _breakdown(breakdown: Mapping[str, Any], unit: str) -> list[str]:
         {
             "node": payer["node"],
             "choice": payer["choice"],
-            "its cost": f"{payer['own_cost']}",
+            "its cost": _cost(payer["own_cost"], unit),
             "its edges": f"{payer['edge_cost']:.0f}",
         }
         for payer in breakdown["payers"]
@@ -45,7 +45,7 @@ def _breakdown(breakdown: Mapping[str, Any], unit: str) -> list[str]:
         }
         for holder in breakdown["holders"]
     ]
-    parts = ", ".join(f"{name} {cost}" for name, cost in breakdown["parts"].items())
+    parts = ", ".join(f"{name} {_cost(cost, unit)}" for name, cost in breakdown["parts"].items())
     share = f", {breakdown['peak'] / breakdown['limit']:.2%}" if breakdown["limit"] else ""
     return [
         "the nodes that cost the most, an edge shared by its two:",
@@ -54,9 +54,14 @@ def _breakdown(breakdown: Mapping[str, Any], unit: str) -> list[str]:
         f"memory is fullest at time {breakdown['peak_time']}: {breakdown['peak']} of {breakdown['limit']}{share}",
         *(_table(holders) if holders else []),
         "",
-        f"cost {breakdown['cost']} {shown(unit)}, exactly: {parts}",
+        f"cost {_cost(breakdown['cost'], unit)} {shown(unit)}: {parts}",
         "",
     ]
+
+
+def _cost(cost: float, unit: str) -> str:
+    """A whole number as it is, seconds in what `shown` names."""
+    return f"{cost}" if isinstance(cost, int) else f"{scaled(cost, unit):.2f}"
 
 
 def _chips(partition: Mapping[str, Any], unit: str) -> list[str]:

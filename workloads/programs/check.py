@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from workloads.columns import MAX_ROWS
 from workloads.errors import InputError
 from workloads.names import FILE_NAME, encodes, is_file_name, is_name
 from workloads.programs.program import NO_ALIAS, Buffer, Program, Tensor
 
-MAX_ROWS = 1_000_000
-"""Instructions, tensors or buffers in a program."""
 MAX_COUNT = 2**50
 """Exclusive bound of one size or traffic in bytes (a pebibyte) and of one instruction's operations."""
 MAX_TOTAL = 2**60

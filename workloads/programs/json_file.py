@@ -14,9 +14,10 @@ import json
 from dataclasses import fields
 from typing import Any
 
+from workloads.columns import read_rows
 from workloads.errors import InputError
 from workloads.json_text import describe, judge, parse_object
-from workloads.programs.check import MAX_ROWS, check
+from workloads.programs.check import check
 from workloads.programs.program import Buffer, Instruction, Program, Tensor
 
 KIND = "program"
@@ -25,7 +26,6 @@ VERSION = 1
 _TABLES: dict[str, type] = {"instructions": Instruction, "tensors": Tensor, "buffers": Buffer}
 _COLUMNS = {table: {f.name: str(f.type) for f in fields(row)} for table, row in _TABLES.items()}
 _SEPARATOR = ",\n"
-_EXPECTED = {"int": (int, "an integer"), "str": (str, "a string"), "bool": (bool, "true or false")}
 
 
 def to_json(program: Program) -> str:
@@ -69,7 +69,7 @@ def from_document(document: dict[str, Any], where: str) -> Program:
             raise InputError(f"{where}: {field}: expected a string, found {describe(document[field])}")
     if "name" not in document:
         raise InputError(f"{where}: name: expected a string, found nothing")
-    instructions, tensors, buffers = (_rows(document, table, where) for table in _TABLES)
+    instructions, tensors, buffers = (read_rows(document, table, _COLUMNS[table], where) for table in _TABLES)
     program = Program(
         document["name"],
         tuple(Instruction(*row) for row in instructions),
@@ -85,41 +85,6 @@ def from_document(document: dict[str, Any], where: str) -> Program:
 
 def _dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _rows(document: dict[str, Any], table: str, where: str) -> list[tuple[Any, ...]]:
-    """The rows of a table, their values in the order of the dataclass."""
-    found, columns = document.get(table), _COLUMNS[table]
-    if not isinstance(found, dict):
-        given = describe(found) if table in document else "nothing"
-        raise InputError(f"{where}: {table}: expected an object of columns, found {given}")
-    for name in found:
-        if name not in columns:
-            raise InputError(
-                f"{where}: {table}: expected one of the columns {', '.join(columns)}, found {describe(name)}"
-            )
-    for name, kind in columns.items():
-        _check_column(found.get(name), kind, f"{where}: {table}.{name}")
-    lengths = {name: len(found[name]) for name in columns}
-    first = next(iter(columns))
-    for name, length in lengths.items():
-        if length != lengths[first]:
-            raise InputError(
-                f"{where}: {table}.{name}: expected {lengths[first]} values as in {first}, found {length}"
-            )
-    return list(zip(*(found[name] for name in columns), strict=True))
-
-
-def _check_column(values: object, kind: str, field: str) -> None:
-    if not isinstance(values, list):
-        given = "nothing" if values is None else describe(values)
-        raise InputError(f"{field}: expected a list, found {given}")
-    if len(values) > MAX_ROWS:
-        raise InputError(f"{field}: expected at most {MAX_ROWS} values, found {len(values)}")
-    wanted, words = _EXPECTED[kind]
-    for i, value in enumerate(values):
-        if type(value) is not wanted:
-            raise InputError(f"{field}[{i}]: expected {words}, found {describe(value)}")
 
 
 __all__ = ["KIND", "VERSION", "check", "from_document", "from_json", "to_json"]

@@ -1,0 +1,55 @@
+"""What a training device is: how much memory a step may take, and how fast values could go to the host and back.
+
+A device file is TOML with the fields of `Device`; `devices/half.toml` is an example.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass
+
+from hwsim.chip_file import ChipFiles, Name, capacity
+
+KIND, VERSION = "training-device", 1
+MAX_BYTES = 2**60
+_CONFIG = ConfigDict(extra="forbid")
+Bytes = Annotated[int, Field(strict=True, ge=0, lt=MAX_BYTES)]
+Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+HostRate = Annotated[float, Field(strict=True, ge=0, le=1e18, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Device:
+    """The memory that a training step may take: bytes, or a share of the peak of keeping everything.
+
+    `to_host_Bps` and `from_host_Bps` are bytes per second between device and host; 0: unknown. No choice uses them yet.
+    """
+
+    name: Name
+    memory_bytes: Bytes = 0
+    memory_fraction: Share = 0.0
+    to_host_Bps: HostRate = 0.0
+    from_host_Bps: HostRate = 0.0
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> Device:
+        if (self.memory_bytes > 0) == (self.memory_fraction > 0):
+            raise ValueError(
+                "memory_bytes, memory_fraction: expected one of them above 0, found"
+                f" {self.memory_bytes} and {self.memory_fraction:g}"
+            )
+        return self
+
+
+def describe(device: Device) -> str:
+    """A device for people."""
+    if device.memory_bytes:
+        return f"{capacity(device.memory_bytes)} for a training step"
+    return f"{device.memory_fraction:.0%} of the memory that keeping every value takes"
+
+
+FILES = ChipFiles(Device, KIND, VERSION, "hwsim.training", "devices")
+device_names, load_device, parse_device, device_file = FILES.names, FILES.load, FILES.parse, FILES.text_of
+template = FILES.template

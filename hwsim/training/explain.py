@@ -1,0 +1,90 @@
+"""Where the time of a training step goes under a plan, and what is in memory at its fullest moment."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwsim.explanation import Breakdown, Holder, Payer
+from hwsim.training.simulate import KEEP, Runs, last_uses, memory_of, runs_of
+from hwsim.training.tables import Ints, Tables
+from workloads.training_step import TrainingStep
+
+SHOWN = 10
+"""Values that are named of each kind."""
+CHOICES = ("recompute", "keep")
+
+
+def explain(step: TrainingStep, t: Tables, plan: NDArray[np.int16], limit_bytes: int) -> Breakdown:
+    """The breakdown of a plan int16 [N]; seconds of the forward pass, of the backward pass, and of ops that run again.
+
+    Payers are the values that were not kept and whose makers run again, dearest first.
+    """
+    runs = runs_of(t, plan)
+    held = np.empty(len(runs.op), np.int64)
+    peak = int(memory_of(t, runs, held))
+    order = runs.op[: runs.length]
+    again = np.zeros(len(t.phase), np.bool_)
+    again[order[runs.turn :]] = True
+    again &= np.isin(np.arange(len(t.phase)), order[: runs.turn])
+    forward = float(t.seconds[order[: runs.turn]].sum())
+    recomputed = float(t.seconds[again].sum())
+    backward = float(t.seconds[order[runs.turn :]].sum()) - recomputed
+    decided = np.flatnonzero(t.decision >= 0)
+    paid = decided[again[t.maker[decided]] & ~runs.saved[decided]]
+    dearest = paid[np.argsort(-t.seconds[t.maker[paid]], kind="stable")][:SHOWN]
+    parts = {"forward": forward, "backward": backward, "computed again": recomputed}
+    fullest = int(held[: runs.length].argmax())
+    return Breakdown(
+        sum(parts.values()),
+        parts,
+        tuple(Payer(_name(step, t, s), CHOICES[0], float(t.seconds[t.maker[s]]), 0.0) for s in dearest),
+        limit_bytes,
+        peak,
+        fullest,
+        _holders(step, t, plan, runs, fullest),
+    )
+
+
+def _name(step: TrainingStep, t: Tables, storage: int) -> str:
+    return step.values[t.storage[storage]].name
+
+
+def _holders(
+    step: TrainingStep, t: Tables, plan: NDArray[np.int16], runs: Runs, at: int
+) -> tuple[Holder, ...]:
+    """The largest storages in memory during run `at`: those that ops make, and parameters, inputs and tangents."""
+    begin, end = spans(t, runs)
+    there = np.flatnonzero((begin <= at) & (at < end) & (t.size_bytes > 0))
+    largest = there[np.argsort(-t.size_bytes[there], kind="stable")][:SHOWN]
+    return tuple(
+        Holder(_name(step, t, s), _choice(step, t, plan, s), int(t.size_bytes[s]), int(begin[s]), int(end[s]))
+        for s in largest
+    )
+
+
+def _choice(step: TrainingStep, t: Tables, plan: NDArray[np.int16], storage: int) -> str:
+    if t.decision[storage] >= 0:
+        return CHOICES[int(plan[t.decision[storage]] == KEEP)]
+    return step.values[t.storage[storage]].role or "no decision"
+
+
+def spans(t: Tables, runs: Runs) -> tuple[Ints, Ints]:
+    """int64 [S] each: the first run that sees a storage and the run after the last.
+
+    Of a storage that is made twice, it is the later life.
+    """
+    forward, backward = last_uses(t, runs)
+    begin, end = np.full(len(t.maker), -1, np.int64), np.full(len(t.maker), -1, np.int64)
+    always = (t.maker < 0) & ~np.isin(np.arange(len(t.maker)), t.tangents)
+    begin[always], end[always] = 0, runs.length
+    begin[t.tangents], end[t.tangents] = runs.turn, backward[t.tangents] + 1
+    for r in range(runs.length):
+        k = runs.op[r]
+        for s in t.outputs[t.output_first[k] : t.output_first[k + 1]]:
+            if not (r >= runs.turn and runs.saved[s]):
+                begin[s] = r
+                end[s] = (forward if r < runs.turn else backward)[s] + 1
+    end[runs.saved] = np.maximum(runs.turn, backward[runs.saved] + 1)
+    end[t.is_output | t.is_gradient] = runs.length
+    return begin, end

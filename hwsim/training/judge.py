@@ -1,0 +1,194 @@
+"""Does a plan keep a training step within its limit? Slow and obvious; it shares no code with the simulator.
+
+It plays the step: a set of what is in memory, changed op by op. The rules are those in `hwsim/training/problem.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hwsim.problem import Violation
+from workloads.training_step import Op, TrainingStep
+
+NAMES = 3
+"""Storages that a violation names, the largest first."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One run of an op: its name, "forward" or "backward", and what is in memory meanwhile.
+
+    Attributes:
+        held: the bytes of each storage by its name, `" (copy)"` behind it for what was saved and is made again, and of
+            scratch.
+    """
+
+    op: str
+    turn: str
+    held: dict[str, int]
+
+
+def judge(step: TrainingStep, limit_bytes: int, reserved_bytes: int, plan: Sequence[int]) -> list[Violation]:
+    """Everything that a plan breaks, one number per candidate of the step (0: recompute, 1: keep); empty: all is well.
+
+    Of each stretch of runs above the limit the worst is named.
+
+    Raises:
+        ValueError: another number of decisions.
+    """
+    candidates = list(step.candidates)
+    if len(plan) != len(candidates):
+        raise ValueError(f"plan: expected {len(candidates)} decisions, received {len(plan)}")
+    wrong = [
+        Violation("no such choice", step.values[value].name, float(choice), 1.0, "")
+        for value, choice in zip(candidates, plan, strict=True)
+        if choice not in (0, 1)
+    ]
+    if wrong:
+        return wrong
+    kept = {value for value, choice in zip(candidates, plan, strict=True) if choice == 1}
+    found: list[Violation] = []
+    worst: tuple[int, Moment] | None = None
+    for moment in play(step, kept):
+        total = sum(moment.held.values()) + reserved_bytes
+        if total > limit_bytes:
+            worst = (total, moment) if worst is None or total > worst[0] else worst
+        elif worst is not None:
+            found.append(_too_much(*worst, limit_bytes))
+            worst = None
+    return found if worst is None else [*found, _too_much(*worst, limit_bytes)]
+
+
+def seconds(step: TrainingStep, plan: Sequence[int]) -> float:
+    """What the ops of a plan take together."""
+    kept = {value for value, choice in zip(step.candidates, plan, strict=True) if choice == 1}
+    time = {op.name: op.seconds for op in step.ops}
+    return sum(time[moment.op] for moment in play(step, kept))
+
+
+def _too_much(total: int, moment: Moment, limit_bytes: int) -> Violation:
+    largest = sorted(moment.held.items(), key=lambda item: -item[1])[:NAMES]
+    names = ", ".join(f"{name} {size}" for name, size in largest)
+    where = f"{moment.op} in the {moment.turn} pass (largest: {names})"
+    return Violation("memory", where, float(total), float(limit_bytes), "bytes")
+
+
+def play(step: TrainingStep, kept: set[int]) -> list[Moment]:
+    """Every run of the step, in order, if the values `kept` are kept where they are needed."""
+    storages = [number if value.view_of < 0 else value.view_of for number, value in enumerate(step.values)]
+    maker = {number: op for op in step.ops for number in op.outputs}
+    position = {op.name: at for at, op in enumerate(step.ops)}
+    works = [op for op in step.ops if not op.outputs or step.values[op.outputs[0]].view_of < 0]
+    backward_ops = [op for op in works if op.phase == "backward"]
+
+    def reads(op: Op) -> set[int]:
+        return {storages[number] for number in op.inputs}
+
+    def is_of_forward(storage: int) -> bool:
+        return storage in maker and maker[storage].phase != "backward"
+
+    def is_kept(storage: int) -> bool:
+        size, once = step.values[storage].size_bytes, not maker[storage].recomputable
+        return storage in kept or size == 0 or once
+
+    # What the backward pass needs, and what of that is saved.
+    gradients = {storages[number] for number in step.gradients}
+    waiting = set(gradients).union(*(reads(op) for op in backward_ops))
+    needed: set[int] = set()
+    while waiting:
+        storage = waiting.pop()
+        if storage in needed or not is_of_forward(storage):
+            continue
+        needed.add(storage)
+        if not is_kept(storage):
+            waiting |= reads(maker[storage])
+    saved = {storage for storage in needed if is_kept(storage)}
+
+    # The forward pass: its own ops, and those of either pass that saved storages come from.
+    wanted = [op for op in works if op.phase == "forward" or saved & set(op.outputs)]
+    for op in wanted:
+        wanted += {
+            maker[s].name: maker[s] for s in reads(op) if s in maker and maker[s] not in wanted
+        }.values()
+    forward = sorted(wanted, key=lambda op: position[op.name])
+
+    # The backward pass: before each op, whatever it still misses.
+    backward: list[Op] = []
+    done: set[str] = set()
+    turns: list[tuple[list[Op], set[int]]] = [([op], reads(op)) for op in backward_ops]
+    for ops, read in [*turns, ([], gradients)]:
+        missing: list[Op] = []
+        asked = list(read)
+        for storage in asked:
+            if is_of_forward(storage) and storage not in saved and maker[storage].name not in done:
+                done.add(maker[storage].name)
+                missing.append(maker[storage])
+                asked += reads(maker[storage])
+        backward += sorted(missing, key=lambda each: position[each.name])
+        backward += ops
+    return _moments(step, storages, forward, backward, saved, gradients)
+
+
+def _moments(
+    step: TrainingStep,
+    storages: Sequence[int],
+    forward: Sequence[Op],
+    backward: Sequence[Op],
+    saved: set[int],
+    gradients: set[int],
+) -> list[Moment]:
+    """The runs with what is in memory during each."""
+    of_step = {storages[number] for number in step.outputs}
+    given = {number for number, value in enumerate(step.values) if value.role and value.view_of < 0}
+    tangents = {number for number in given if step.values[number].role == "tangent"}
+
+    def last_uses(runs: Sequence[Op]) -> dict[int, int]:
+        uses: dict[int, int] = {}
+        for at, op in enumerate(runs):
+            for number in (*op.inputs, *op.outputs):
+                uses[storages[number]] = at
+        return uses
+
+    def size(storage: int) -> int:
+        return step.values[storage].size_bytes
+
+    def moment(op: Op, turn: str, here: set[int], copies: set[int]) -> Moment:
+        held = {step.values[storage].name: size(storage) for storage in here}
+        held |= {f"{step.values[storage].name} (copy)": size(storage) for storage in copies}
+        return Moment(op.name, turn, {**held, "scratch": op.scratch_bytes})
+
+    found: list[Moment] = []
+    last = last_uses(forward)
+    here = given - tangents
+    for at, op in enumerate(forward):
+        here |= set(op.outputs)
+        found.append(moment(op, "forward", here, set()))
+        here -= {
+            s
+            for s in here
+            if last.get(s, at) <= at and s not in saved and s not in of_step and s not in given
+        }
+    # In the backward pass, copies of what the forward pass returned lie beside the originals.
+    last = last_uses([_without(op, saved) for op in backward])
+    returned = {s for s in of_step if s not in given}
+    here |= {s for s in tangents if s in last or s in gradients}
+    copies: set[int] = set()
+    for at, op in enumerate(backward):
+        for storage in op.outputs:
+            (copies if storage in here else here).add(storage)
+        found.append(moment(op, "backward", here, copies))
+        over = {s for s in here | copies if s not in gradients and last.get(s, -1) <= at}
+        copies -= over | saved
+        here -= {
+            s
+            for s in over
+            if s not in returned and (s not in given or s in tangents) and (s not in saved or s in last)
+        }
+    return found
+
+
+def _without(op: Op, saved: set[int]) -> Op:
+    """The op as if it did not make what is saved."""
+    outputs = tuple(number for number in op.outputs if number not in saved)
+    return Op(op.name, op.kind, op.phase, op.inputs, outputs, op.seconds)

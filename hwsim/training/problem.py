@@ -1,0 +1,256 @@
+"""Training within a limit of memory as a problem: which values are kept for the backward pass.
+
+Source: activation checkpointing as PyTorch's AOTAutograd runs it (`torch/_functorch/partitioners.py`): a joint graph of
+forward and backward pass, a set of values that are saved, and whatever else the backward pass needs computed again.
+
+Deviations: the limit is one of bytes at the fullest moment, not of the bytes that are saved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge, Le, Lt
+from numpy.typing import NDArray
+from typing_extensions import Doc
+
+from hwsim.capabilities import Occupancy
+from hwsim.explanation import Breakdown
+from hwsim.observe import choice_columns
+from hwsim.problem import (
+    UNPROVED,
+    About,
+    Baseline,
+    Evaluation,
+    Floats,
+    Keys,
+    Mapping16,
+    Observation,
+    Violation,
+)
+from hwsim.space import Space
+from hwsim.training.baseline import choose
+from hwsim.training.device import MAX_BYTES, Device, device_file, load_device
+from hwsim.training.explain import CHOICES, explain
+from hwsim.training.judge import judge
+from hwsim.training.observation import SCHEMA_VERSION, edge_index, features
+from hwsim.training.repair import fitted
+from hwsim.training.simulate import KEEP, VERSION, Trace, canonical, runs_of, simulate, trace
+from hwsim.training.tables import build_tables
+from workloads.errors import InputError
+from workloads.load_training import packed
+from workloads.training_step import TrainingStep
+
+HEAD = "storage"
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Settings of the problem."""
+
+    limit_bytes: Annotated[
+        int, Ge(0), Lt(MAX_BYTES), Doc("the most bytes in memory at any moment; 0: what the device has")
+    ] = 0
+    fraction: Annotated[
+        float,
+        Ge(0.0),
+        Le(1.0),
+        Doc("the limit as a share of the peak of keeping every value; 0: what the device has"),
+    ] = 0.0
+    reserved_bytes: Annotated[
+        int,
+        Ge(0),
+        Lt(MAX_BYTES),
+        Doc("bytes in memory beside the step all the time, such as the state of an optimizer"),
+    ] = 0
+    invalid: Annotated[
+        Literal["repair", "penalise"],
+        Doc(
+            'if a plan is above the limit, "repair" judges the repaired one; "penalise" gives it reward -epsilon'
+        ),
+    ] = "repair"
+
+
+class TrainingProblem:
+    """Keep or recompute each value that the backward pass of a training step may need.
+
+    mapping   int16 [N, 1]: for each of `step.candidates` 0 = recompute or 1 = keep. A `keep` that nothing needs is
+              judged as recompute
+    cost      seconds of all ops that run, forward and backward
+    reward    (baseline cost / cost)^2; -epsilon if it did not run
+    valid     at no moment are more bytes in memory than the limit
+    epsilon   the share of the bytes with a decision that repair changed; if nothing ran, the excess over the peak
+
+    What runs. Ops that only make views are free, and whoever reads a view reads its storage. Parameters and inputs are
+    always there. The forward pass runs its ops in order. In the backward pass, before each op, whatever of its inputs
+    is missing is computed by its maker; what those makers miss, too; all of them in the order of the step, each op at
+    most once in the whole pass. The same happens after the last op for the values that the pass returns. A needed value
+    is *saved* if its choice is keep, if its maker must not run twice, or if it has no bytes; else its maker runs again.
+    Ops of phase `either` run in the forward pass if something saved needs them, in the backward pass as above.
+
+    What is in memory. In each pass a storage lives from the op that makes it to the last op that reads it. What is
+    saved also lives on to the end of the forward pass and to its last reader in the backward pass, outputs and
+    gradients to the end of the step, parameters and inputs during all of it, tangents from the start of the backward
+    pass to their last reader. While an op runs, its inputs, its outputs and its scratch are in memory together. If an
+    op runs again for one output, the others are made, too; those that are saved already are copies, and are freed at
+    once.
+
+    Attributes:
+        step: the training step.
+        tables: what kernels read.
+        limit_bytes: the most bytes at any moment.
+        keep_all: seconds and peak bytes of keeping every value.
+    """
+
+    explained = Breakdown
+
+    def __init__(
+        self, step: TrainingStep, device: Device | None = None, config: TrainingConfig | None = None
+    ) -> None:
+        """Build tables and baseline; without a device, it is `half`.
+
+        Raises:
+            InputError: nothing is to be decided, two limits are given, or no plan within the limit was found.
+        """
+        self.config = config or TrainingConfig()
+        self.step, self._device = step, device or load_device("half")
+        if not step.candidates:
+            raise InputError(f"{step.name}: expected a value that may be kept or computed again, found none")
+        self.tables = build_tables(step, self.config.reserved_bytes)
+        seconds, peak = simulate(self.tables, np.full((1, len(step.candidates)), KEEP, np.int16))
+        self.keep_all = float(seconds[0]), int(peak[0])
+        self.limit_bytes = self._limit()
+        self.about = About(
+            "training",
+            step.name,
+            self._device.name,
+            rival="the best rule",
+            evaluated="plans",
+            place="memory",
+            step="run of an op",
+        )
+        size = np.array([step.values[number].size_bytes for number in step.candidates], np.int64)
+        self.space = Space(
+            [step.values[number].name for number in step.candidates],
+            (HEAD,),
+            np.full((len(size), 1), len(CHOICES), np.int16),
+            (CHOICES,),
+            size[:, None],
+        )
+        chosen = choose(step, self.tables, self.limit_bytes)
+        self.baseline = Baseline(chosen.plan[:, None], chosen.seconds, chosen.rule)
+        self._proved = UNPROVED
+
+    def _limit(self) -> int:
+        config, device = self.config, self._device
+        if config.limit_bytes and config.fraction:
+            raise InputError(
+                f"problem.limit_bytes, problem.fraction: expected one of them, found {config.limit_bytes} and"
+                f" {config.fraction:g}"
+            )
+        if config.limit_bytes:
+            return config.limit_bytes
+        fraction = config.fraction or (0.0 if device.memory_bytes else device.memory_fraction)
+        return int(fraction * self.keep_all[1]) if fraction else device.memory_bytes
+
+    @cached_property
+    def observation(self) -> Observation:
+        """What policies see."""
+        columns = choice_columns(self.space.choice_rank, self.space.initial)
+        x = np.concatenate([features(self.step, self.tables, self.limit_bytes), columns], axis=1)
+        return Observation(x, edge_index(self.tables), SCHEMA_VERSION)
+
+    def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
+        """Judge mappings int16 [B, N, 1]. Nothing is random: keys are ignored.
+
+        Raises:
+            ValueError: the shape, the dtype or a choice number is wrong.
+        """
+        self.space.check(mapping, key)
+        plans = canonical(self.tables, np.ascontiguousarray(mapping[:, :, 0]))
+        judged = self._fitted(plans)
+        seconds, peak = simulate(self.tables, judged)
+        ran = peak <= self.limit_bytes
+        moved = (judged != plans) @ self.space.size_bytes[:, 0] / self.space.size_bytes.sum()
+        share = np.where(ran, moved, 1 - self.limit_bytes / np.maximum(peak, 1))
+        return Evaluation.of_costs(seconds, self.baseline.cost, ran, judged[:, :, None], share)
+
+    def _fitted(self, plans: NDArray[np.int16]) -> NDArray[np.int16]:
+        """Canonical plans int16 [B, N] made to fit, if settings say so; those that fit stay as they are."""
+        if self.config.invalid == "penalise":
+            return plans
+        fits = np.ascontiguousarray(self.baseline.mapping[:, 0])
+        out, changed = fitted(self.tables, plans, self.limit_bytes, fits)
+        out[changed] = canonical(self.tables, out[changed])
+        return out
+
+    def repair(self, mapping: Mapping16, key: Keys) -> Mapping16:
+        """Mappings [B, N, 1] made to fit (`hwsim/training/repair.py`) and canonical.
+
+        Raises:
+            ValueError: the shape, the dtype or a choice number is wrong.
+        """
+        self.space.check(mapping, key)
+        return self._fitted(canonical(self.tables, np.ascontiguousarray(mapping[:, :, 0])))[:, :, None]
+
+    def judge(self, mapping: Mapping16) -> list[Violation]:
+        """Every rule that one mapping [N, 1] breaks, by code that shares nothing with the kernels."""
+        plan = [int(choice) for choice in mapping[:, 0]]
+        return judge(self.step, self.limit_bytes, self.config.reserved_bytes, plan)
+
+    def explain(self, mapping: Mapping16) -> Breakdown:
+        """Where time and memory of what is judged for one mapping int16 [N, 1] go.
+
+        Raises:
+            ValueError: the shape, the dtype or a choice number is wrong.
+        """
+        plan = np.ascontiguousarray(self.repair(mapping[None], np.zeros(1, np.uint64))[0, :, 0])
+        return explain(self.step, self.tables, plan, self.limit_bytes)
+
+    def trace(self, mapping: Mapping16) -> Trace:
+        """Run by run what happens under one mapping int16 [N, 1] as it stands."""
+        return trace(self.tables, np.ascontiguousarray(mapping[:, 0]))
+
+    def saved(self, mapping: Mapping16) -> Sequence[int]:
+        """Positions in `step.values` of what is kept for the backward pass under one mapping int16 [N, 1] as it stands.
+
+        What must not run twice and what has no bytes is among them if the pass needs it.
+        """
+        runs = runs_of(self.tables, np.ascontiguousarray(mapping[:, 0]))
+        return [int(number) for number in self.tables.storage[runs.saved]]
+
+    def peak_bytes(self, mapping: Mapping16) -> NDArray[np.int64]:
+        """int64 [B], the most bytes at any moment under mappings int16 [B, N, 1] as they stand."""
+        peak: NDArray[np.int64] = simulate(self.tables, np.ascontiguousarray(mapping[:, :, 0]))[1]
+        return peak
+
+    def occupancy(self, mapping: Mapping16) -> Occupancy:
+        """What is in memory during each run under one mapping int16 [N, 1] as it stands.
+
+        Raises:
+            ValueError: the shape, the dtype or a choice number is wrong.
+        """
+        self.space.check(mapping[None], np.zeros(1, np.uint64))
+        held = self.trace(mapping).held_bytes
+        return Occupancy(("device",), held[:, None, None], np.array([self.limit_bytes], np.int64))
+
+    def model_cost(self, mapping: Mapping16) -> float:
+        """The cost of what is judged for one mapping int16 [N, 1]; infinite if that does not fit."""
+        found: Floats = self.evaluate(mapping[None], np.zeros(1, np.uint64)).cost
+        return float(np.nan_to_num(found[0], nan=math.inf))
+
+    def files(self) -> dict[str, str | bytes]:
+        """The step, packed, and the device."""
+        return {"workload.json.gz": packed(self.step), "chip.toml": device_file(self._device)}
+
+    def fingerprint(self) -> str:
+        """Hex digest of simulator version, step, limit and settings."""
+        head = [VERSION, asdict(self.config), self.limit_bytes, self.baseline.mapping[:, 0].tolist()]
+        return hashlib.sha256(json.dumps(head).encode() + packed(self.step)).hexdigest()

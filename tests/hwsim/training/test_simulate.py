@@ -1,0 +1,113 @@
+"""The simulator does what the judge's plain play of the step does, run by run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from make_training import decoder, random_step, unet
+
+from hwsim.training.judge import play, seconds
+from hwsim.training.simulate import KEEP, RECOMPUTE, canonical, runs_of, simulate, trace
+from hwsim.training.tables import build_tables
+from workloads.training_step import Op, TrainingStep, Value
+
+RESERVED = 7
+
+
+def agrees(step: TrainingStep, plans: np.ndarray) -> None:
+    """Runs, their memory, seconds and peak are those of the judge."""
+    tables = build_tables(step, RESERVED)
+    took, peak = simulate(tables, plans)
+    for plan, its_seconds, its_peak in zip(plans, took, peak, strict=True):
+        kept = {value for value, choice in zip(step.candidates, plan, strict=True) if choice == KEEP}
+        moments, found = play(step, kept), trace(tables, plan)
+        assert [step.ops[op].name for op in found.op] == [moment.op for moment in moments]
+        assert found.turn == sum(moment.turn == "forward" for moment in moments)
+        held = [sum(moment.held.values()) + RESERVED for moment in moments]
+        assert found.held_bytes.tolist() == held
+        assert its_peak == max(held)
+        assert its_seconds == pytest.approx(seconds(step, plan.tolist()), rel=1e-12)
+
+
+def test_it_plays_random_steps_as_the_judge_does():
+    rng = np.random.default_rng(0)
+    for seed in range(120):
+        step = random_step(seed, 4 + seed % 9)
+        agrees(step, rng.integers(0, 2, (3, len(step.candidates))).astype(np.int16))
+
+
+@pytest.mark.parametrize("step", [decoder(1), unet(2)], ids=["decoder", "unet"])
+def test_it_plays_networks_as_the_judge_does(step):
+    drawn = np.random.default_rng(1).random((4, len(step.candidates))) < np.array([[0], [0.3], [0.7], [1]])
+    agrees(step, drawn.astype(np.int16))
+
+
+def test_a_plan_is_worth_the_same_in_its_canonical_form():
+    rng = np.random.default_rng(2)
+    fewer = 0
+    for seed in range(60):
+        step = random_step(seed, 10)
+        tables = build_tables(step, 0)
+        plans = rng.integers(0, 2, (4, len(step.candidates))).astype(np.int16)
+        found = canonical(tables, plans)
+        fewer += int((found < plans).sum())
+        assert (found <= plans).all()
+        np.testing.assert_array_equal(simulate(tables, plans), simulate(tables, found))
+        np.testing.assert_array_equal(canonical(tables, found), found)
+    assert fewer > 0
+
+
+def chain(*, layers: int = 3) -> TrainingStep:
+    """x -> h0 -> h1 … each of 10 bytes and a second; the backward op of a layer reads what the layer read."""
+    values = [Value("x", 1, role="input"), Value("dy", 10, role="tangent")]
+    ops = []
+    last = 0
+    for n in range(layers):
+        values.append(Value(f"h{n}", 10))
+        ops.append(Op(f"f{n}", "aten.f", "forward", (last,), (len(values) - 1,), 1.0))
+        last = len(values) - 1
+    output, gradient = last, 1
+    for n in reversed(range(layers)):
+        values.append(Value(f"d{n}", 10))
+        read = 0 if n == 0 else 2 + n - 1
+        ops.append(Op(f"b{n}", "aten.b", "backward", (gradient, read), (len(values) - 1,), 2.0))
+        gradient = len(values) - 1
+    return TrainingStep("chain", tuple(values), tuple(ops), (output,), (gradient,))
+
+
+def test_a_chain_by_hand():
+    """Keeping both inner values: f0 f1 f2 b2 b1 b0. Keeping none: b2 needs h1, and so h0, which b1 reads later."""
+    tables = build_tables(chain(), 0)
+    kept = trace(tables, np.array([KEEP, KEEP], np.int16))
+    assert kept.held_bytes.tolist() == [11, 21, 31, 51, 41, 31]
+    again = trace(tables, np.array([RECOMPUTE, RECOMPUTE], np.int16))
+    assert tables.op[again.op].tolist() == [0, 1, 2, 0, 1, 3, 4, 5]
+    assert again.again.tolist() == [False] * 3 + [True] * 2 + [False] * 3
+    # Forward: h0; h0 h1; h1 h2. Backward, with x, the output h2 and the tangent all the time: h0; h0 h1; …
+    assert again.held_bytes.tolist() == [11, 21, 21, 31, 41, 51, 41, 31]
+
+
+def test_an_op_runs_at_most_once_per_pass_and_the_backward_pass_first_restores_what_it_reads():
+    for seed in range(40):
+        step = random_step(seed, 10)
+        tables = build_tables(step, 0)
+        plan = np.random.default_rng(seed).integers(0, 2, len(step.candidates)).astype(np.int16)
+        runs = runs_of(tables, plan)
+        early, late = runs.op[: runs.turn], runs.op[runs.turn : runs.length]
+        assert len(set(early)) == len(early)
+        assert len(set(late)) == len(late)
+        there = set(np.flatnonzero(runs.saved)) | set(tables.tangents)
+        for k in late:
+            assert set(tables.inputs[tables.input_first[k] : tables.input_first[k + 1]]) <= there
+            there |= set(tables.outputs[tables.output_first[k] : tables.output_first[k + 1]])
+        assert set(tables.gradients) <= there
+
+
+def test_what_must_not_run_twice_runs_once():
+    for seed in range(60):
+        step = random_step(seed, 10)
+        tables = build_tables(step, 0)
+        order = runs_of(tables, np.full(len(step.candidates), RECOMPUTE, np.int16))
+        names = [step.ops[op] for op in tables.op[order.op[: order.length]]]
+        once = [op.name for op in names if not op.recomputable]
+        assert len(once) == len(set(once))

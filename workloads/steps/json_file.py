@@ -1,0 +1,86 @@
+"""Training steps as JSON text, and back.
+
+    {"kind": "training-step", "version": 1, "name": …, "source": …,
+     "values": {"name": […], "size_bytes": […], "view_of": […], "role": […]},
+     "ops": {"name": […], "kind": […], "phase": […], "inputs": [[…], …], "outputs": [[…], …], "seconds": […],
+             "scratch_bytes": […], "recomputable": […]},
+     "outputs": […], "gradients": […]}
+
+Fields are those of `workloads.training_step`, one column each; a value is called by its position.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+from workloads.columns import check_numbers, read_rows
+from workloads.errors import InputError
+from workloads.json_text import describe, judge, parse_object
+from workloads.steps.check import check
+from workloads.training_step import Op, TrainingStep, Value
+
+KIND = "training-step"
+VERSION = 1
+
+_TABLES: dict[str, type] = {"values": Value, "ops": Op}
+_COLUMNS = {table: {f.name: str(f.type) for f in fields(row)} for table, row in _TABLES.items()}
+_LISTS = ("outputs", "gradients")
+_SEPARATOR = ",\n"
+
+
+def to_json(step: TrainingStep) -> str:
+    """The step as JSON, one line per column; `from_json` gives an equal step back.
+
+    Raises:
+        InputError: the step is not sound, so that nothing could read the text back.
+    """
+    check(step)
+    header: dict[str, Any] = {"kind": KIND, "version": VERSION, "name": step.name}
+    if step.source:
+        header["source"] = step.source
+    parts = [f"{_dump(key)}: {_dump(value)}" for key, value in header.items()]
+    for table, columns in _COLUMNS.items():
+        rows = getattr(step, table)
+        lines = [f"  {_dump(c)}: {_dump([getattr(row, c) for row in rows])}" for c in columns]
+        parts.append(f"{_dump(table)}: {{\n{_SEPARATOR.join(lines)}\n}}")
+    parts += [f"{_dump(name)}: {_dump(getattr(step, name))}" for name in _LISTS]
+    return f"{{{_SEPARATOR.join(parts)}}}\n"
+
+
+def from_json(text: str, where: str) -> TrainingStep:
+    """Parse and check a step; `where` (a file name) begins every error.
+
+    Raises:
+        InputError: one line naming file, field, what was expected and what was found.
+    """
+    document = parse_object(text, where, KIND)
+    judge(document, where, KIND, VERSION)
+    known = ("kind", "version", "name", "source", *_TABLES, *_LISTS)
+    for field in document:
+        if field not in known:
+            raise InputError(
+                f"{where}: expected one of the fields {', '.join(known)}, found {describe(field)}"
+            )
+    for field in ("name", "source"):
+        if type(document.get(field, "")) is not str:
+            raise InputError(f"{where}: {field}: expected a string, found {describe(document[field])}")
+    values, ops = (read_rows(document, table, _COLUMNS[table], where) for table in _TABLES)
+    outputs, gradients = (check_numbers(document.get(name), f"{where}: {name}") for name in _LISTS)
+    step = TrainingStep(
+        document.get("name", ""),
+        tuple(Value(*row) for row in values),
+        tuple(Op(*row) for row in ops),
+        outputs,
+        gradients,
+        document.get("source", ""),
+    )
+    try:
+        return check(step)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
