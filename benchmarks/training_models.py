@@ -18,7 +18,9 @@ from torch import Tensor, nn
 class Attention(nn.Module):
     """Multi-head attention; with `memory` its keys and values come from there."""
 
-    def __init__(self, width: int, heads: int, *, causal: bool = False, bias: bool = True, dropout: float = 0.0) -> None:
+    def __init__(
+        self, width: int, heads: int, *, causal: bool = False, bias: bool = True, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.heads, self.causal, self.dropout = heads, causal, dropout
         self.query, self.out = nn.Linear(width, width, bias=bias), nn.Linear(width, width, bias=bias)
@@ -40,14 +42,25 @@ class Block(nn.Module):
     """A transformer block, normalised before (GPT-2, ViT, T5) or after (BERT) its parts."""
 
     def __init__(
-        self, width: int, heads: int, *, causal: bool = False, after: bool = False, dropout: float = 0.0, cross: bool = False
+        self,
+        width: int,
+        heads: int,
+        *,
+        causal: bool = False,
+        after: bool = False,
+        dropout: float = 0.0,
+        cross: bool = False,
     ) -> None:
         super().__init__()
         self.after = after
         self.attention = Attention(width, heads, causal=causal, dropout=dropout)
         self.cross = Attention(width, heads, dropout=dropout) if cross else None
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3 if cross else 2))
-        self.up, self.down, self.dropped = nn.Linear(width, 4 * width), nn.Linear(4 * width, width), nn.Dropout(dropout)
+        self.up, self.down, self.dropped = (
+            nn.Linear(width, 4 * width),
+            nn.Linear(4 * width, width),
+            nn.Dropout(dropout),
+        )
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         x = self._add(x, self.attention, 0)
@@ -64,7 +77,9 @@ class Block(nn.Module):
 class LanguageModel(nn.Module):
     """GPT-2 (causal) or BERT (not causal, normalised after): the loss of predicting tokens."""
 
-    def __init__(self, layers: int, width: int, heads: int, tokens: int, length: int, *, causal: bool) -> None:
+    def __init__(
+        self, layers: int, width: int, heads: int, tokens: int, length: int, *, causal: bool
+    ) -> None:
         super().__init__()
         self.embed, self.position = nn.Embedding(tokens, width), nn.Parameter(torch.zeros(length, width))
         self.blocks = nn.ModuleList(
@@ -86,7 +101,9 @@ class T5(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(tokens, width)
         self.encoder = nn.ModuleList(Block(width, heads, dropout=0.1) for _ in range(layers))
-        self.decoder = nn.ModuleList(Block(width, heads, causal=True, cross=True, dropout=0.1) for _ in range(layers))
+        self.decoder = nn.ModuleList(
+            Block(width, heads, causal=True, cross=True, dropout=0.1) for _ in range(layers)
+        )
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, tokens, bias=False)
 
     def forward(self, tokens: Tensor, wanted: Tensor) -> Tensor:
@@ -112,7 +129,8 @@ class LlamaBlock(nn.Module):
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         query, key, value = (
-            part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(self.first(x)).chunk(3, dim=-1)
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in self.qkv(self.first(x)).chunk(3, dim=-1)
         )
         query, key = (part * cos + _rotated(part) * sin for part in (query, key))
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
@@ -236,7 +254,9 @@ class UnetBlock(nn.Module):
     def __init__(self, inner: int, outer: int, time: int, attention: bool) -> None:
         super().__init__()
         self.norms = nn.ModuleList([nn.GroupNorm(8, inner), nn.GroupNorm(8, outer)])
-        self.convs = nn.ModuleList([nn.Conv2d(inner, outer, 3, padding=1), nn.Conv2d(outer, outer, 3, padding=1)])
+        self.convs = nn.ModuleList(
+            [nn.Conv2d(inner, outer, 3, padding=1), nn.Conv2d(outer, outer, 3, padding=1)]
+        )
         self.time, self.around = nn.Linear(time, outer), nn.Conv2d(inner, outer, 1)
         self.attention = Attention(outer, 4) if attention else None
 
@@ -254,9 +274,15 @@ class Unet(nn.Module):
 
     def __init__(self, widths: tuple[int, ...], time: int = 128) -> None:
         super().__init__()
-        self.time, self.first, last = nn.Linear(1, time), nn.Conv2d(3, widths[0], 3, padding=1), len(widths) - 1
+        self.time, self.first, last = (
+            nn.Linear(1, time),
+            nn.Conv2d(3, widths[0], 3, padding=1),
+            len(widths) - 1,
+        )
         pairs = list(zip(widths[:-1], widths[1:], strict=True))
-        self.down = nn.ModuleList(UnetBlock(a, b, time, number + 1 == last) for number, (a, b) in enumerate(pairs))
+        self.down = nn.ModuleList(
+            UnetBlock(a, b, time, number + 1 == last) for number, (a, b) in enumerate(pairs)
+        )
         self.middle = UnetBlock(widths[-1], widths[-1], time, True)
         self.up = nn.ModuleList(UnetBlock(2 * b, a, time, False) for a, b in reversed(pairs))
         self.last = nn.Conv2d(widths[0], 3, 3, padding=1)
@@ -297,7 +323,9 @@ FULL: dict[str, Callable[[], Training]] = {
     "vit": lambda: Training(Vit(12, 768, 12, 16, 224), _images(8, 224)),
     "resnet50": lambda: Training(ResNet((3, 4, 6, 3)), _images(8, 224)),
     "convnext": lambda: Training(ConvNext((3, 3, 9, 3), (96, 192, 384, 768)), _images(4, 224)),
-    "unet": lambda: Training(Unet((64, 128, 256, 512)), (torch.randn(4, 3, 64, 64), torch.randn(4, 3, 64, 64))),
+    "unet": lambda: Training(
+        Unet((64, 128, 256, 512)), (torch.randn(4, 3, 64, 64), torch.randn(4, 3, 64, 64))
+    ),
     "llama": lambda: Training(Llama(12, 768, 12, 2048, 32000, 256), _tokens(2, 256, 32000)),
     "t5": lambda: Training(T5(6, 512, 8, 32128), _tokens(8, 128, 32128)),
 }

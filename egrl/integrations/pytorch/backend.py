@@ -47,6 +47,10 @@ class Partitioner(CustomPartitionerFn):
         """What caches of compiled graphs see: they hold the graphs after the cut, so that any plan may share them."""
         return "egrl"
 
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Pickled as its `uuid`: PyTorch pickles its settings, of which this is one, to name what it caches."""
+        return str, ("egrl",)
+
 
 class PlannedBackend:
     """A backend of `torch.compile` that cuts graphs as a planner says, and compiles them with another backend."""
@@ -67,13 +71,12 @@ class PlannedBackend:
             from torch._dynamo.backends.common import aot_autograd
             from torch._dynamo.backends.debugging import boxed_nop
 
-            compiler = aot_autograd(
+            eager = aot_autograd(
                 fw_compiler=boxed_nop, partition_fn=self._partitioner, keep_inference_input_mutations=True
             )
-            return compiler(gm, inputs)
-        compiler = torch._TorchCompileInductorWrapper(
-            kwargs.get("mode") or "default", kwargs.get("options"), self._dynamic
-        )
+            return eager(gm, inputs)
+        wrapper: Any = torch._TorchCompileInductorWrapper
+        compiler = wrapper(kwargs.get("mode") or "default", kwargs.get("options"), self._dynamic)
         planned = torch._inductor.config.patch(custom_partitioner_fn=self._partitioner)
         # the cache of joint graphs would skip the partitioner, and with it the plan
         uncached = torch._functorch.config.patch(enable_autograd_cache=False)

@@ -24,7 +24,9 @@ class _CapturedError(ShortenTraceback):
         self.joint = joint
 
 
-def capture_joint(function: Callable[..., Any], *inputs: Any, backend: str = "aot_eager", name: str = "") -> JointGraph:
+def capture_joint(
+    function: Callable[..., Any], *inputs: Any, backend: str = "aot_eager", name: str = ""
+) -> JointGraph:
     """The joint graph of `function(*inputs)` and its backward pass, as a backend of `torch.compile` sees it.
 
     Args:
@@ -40,7 +42,9 @@ def capture_joint(function: Callable[..., Any], *inputs: Any, backend: str = "ao
     def planner(joint: JointGraph) -> list[int]:
         raise _CapturedError(joint)
 
-    planned = PlannedBackend(backend, planner, name or getattr(function, "__qualname__", type(function).__name__), False)
+    planned = PlannedBackend(
+        backend, planner, name or getattr(function, "__qualname__", type(function).__name__), False
+    )
     torch._dynamo.reset()
     compiled = torch.compile(function, backend=planned, dynamic=False, fullgraph=True)
     try:
@@ -56,7 +60,9 @@ def capture_joint(function: Callable[..., Any], *inputs: Any, backend: str = "ao
     raise InputError(f"{planned.name}: expected a step with a backward pass that can be planned, found none")
 
 
-def capture(function: Callable[..., Any], *inputs: Any, backend: str = "aot_eager", name: str = "") -> TrainingStep:
+def capture(
+    function: Callable[..., Any], *inputs: Any, backend: str = "aot_eager", name: str = ""
+) -> TrainingStep:
     """The training step of `function(*inputs)`, with the times of its ops on this machine; see `capture_joint`."""
     joint = TIMES.measure(capture_joint(function, *inputs, backend=backend, name=name))
     return fused(joint) if backend == "inductor" else joint.step

@@ -24,11 +24,42 @@ LITTLE_MORE = 1.25
 MOST_INPUTS = 8
 """Reads of a kernel after which inductor writes a value to memory (`config.realize_reads_threshold` and its like)."""
 _MOVES = frozenset(
-    {"clone", "_to_copy", "full", "full_like", "iota", "arange", "cat", "constant_pad_nd", "embedding", "index", "gather"}
-    | {"scalar_tensor", "copy", "where", "convert_element_type", "slice_scatter", "select_scatter", "fill", "empty"}
-    | {"inductor_lookup_seed", "inductor_random", "inductor_randint", "broadcast_in_dim", "zeros", "ones", "zeros_like"}
+    {
+        "clone",
+        "_to_copy",
+        "full",
+        "full_like",
+        "iota",
+        "arange",
+        "cat",
+        "constant_pad_nd",
+        "embedding",
+        "index",
+        "gather",
+    }
+    | {
+        "scalar_tensor",
+        "copy",
+        "where",
+        "convert_element_type",
+        "slice_scatter",
+        "select_scatter",
+        "fill",
+        "empty",
+    }
+    | {
+        "inductor_lookup_seed",
+        "inductor_random",
+        "inductor_randint",
+        "broadcast_in_dim",
+        "zeros",
+        "ones",
+        "zeros_like",
+    }
 )
-_REDUCTIONS = frozenset({"sum", "mean", "amax", "amin", "var_mean", "var", "prod", "any", "all", "argmax", "argmin"})
+_REDUCTIONS = frozenset(
+    {"sum", "mean", "amax", "amin", "var_mean", "var", "prod", "any", "all", "argmax", "argmin"}
+)
 
 
 def fused(joint: JointGraph) -> TrainingStep:
@@ -64,7 +95,9 @@ class _Fusion:
         for number, op in enumerate(self._step.ops):
             for value in op.inputs:
                 self._readers.setdefault(int(self._step.owner[value]), set()).add(number)
-        self._returned = {int(self._step.owner[number]) for number in (*self._step.outputs, *self._step.gradients)}
+        self._returned = {
+            int(self._step.owner[number]) for number in (*self._step.outputs, *self._step.gradients)
+        }
         self._within: dict[int, tuple[int, ...]] = {}
         """For each virtual owner the owners that its readers read instead."""
 
@@ -91,10 +124,15 @@ class _Fusion:
         return tuple(sorted(read))
 
     def _virtual(self, number: int, op: Op, inputs: tuple[int, ...]) -> bool:
-        if not self._pointwise[number] or len(op.outputs) != 1 or op.outputs[0] in self._returned or not op.recomputable:
+        if (
+            not self._pointwise[number]
+            or len(op.outputs) != 1
+            or op.outputs[0] in self._returned
+            or not op.recomputable
+        ):
             return False
         owner = op.outputs[0]
-        readers = {reader for reader in self._all_readers(owner)}
+        readers = self._all_readers(owner)
         if not readers or len(inputs) > MOST_INPUTS or not all(self._fusible[reader] for reader in readers):
             return False
         sizes = sum(self._step.values[value].size_bytes for value in inputs)
@@ -103,7 +141,9 @@ class _Fusion:
 
     def _all_readers(self, owner: int) -> set[int]:
         """Ops that read the storage and are no views."""
-        return {reader for reader in self._readers.get(owner, ()) if not self._makes_views(self._step.ops[reader])}
+        return {
+            reader for reader in self._readers.get(owner, ()) if not self._makes_views(self._step.ops[reader])
+        }
 
     def _numbered(self, ops: list[Op]) -> TrainingStep:
         """The step with these ops and only the values that they read and make, numbered anew."""

@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._functorch import partitioners
+from torch._functorch import partitioners as _partitioners
 from torch._functorch.compile_utils import fx_graph_cse
 
 from workloads.training_step import OWNER, Op, TrainingStep, Value
 
-PYTHON_NUMBER_BYTES = 8
-"""What a number that is no tensor counts as, so that keeping it is a decision like any other."""
+partitioners: Any = _partitioners
+"""PyTorch's helpers, none of which is public; `versions.py` says with which versions they were tested."""
 
 
 class UnsupportedGraphError(Exception):
@@ -190,7 +190,7 @@ def _is_item(node: fx.Node) -> bool:
 def _size_bytes(node: fx.Node) -> int:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
-        return PYTHON_NUMBER_BYTES
+        return 0
     size: Any = value.untyped_storage().nbytes()
     if not isinstance(size, int):
         raise UnsupportedGraphError("sizes are not fixed: compile with dynamic=False")
@@ -221,7 +221,8 @@ def _recomputable(node: fx.Node) -> bool:
 
 def _draws(node: fx.Node) -> bool:
     """False if an op that may draw random numbers, such as attention, does not: its dropout is 0."""
-    for number, argument in enumerate(node.target._schema.arguments):
+    target: Any = node.target
+    for number, argument in enumerate(target._schema.arguments):
         if argument.name == "dropout_p":
             given = node.args[number] if number < len(node.args) else node.kwargs.get(argument.name, 0.0)
             return bool(given != 0.0)
@@ -230,5 +231,7 @@ def _draws(node: fx.Node) -> bool:
 
 _SEEDED = frozenset({"prims::inductor_random", "prims::inductor_randint", "prims::inductor_lookup_seed"})
 """Random numbers of inductor that are a function of a seed that they are given: they may be drawn twice."""
-_PURE = frozenset({operator.add, operator.sub, operator.mul, operator.floordiv, operator.truediv, operator.neg})
+_PURE = frozenset(
+    {operator.add, operator.sub, operator.mul, operator.floordiv, operator.truediv, operator.neg}
+)
 """Functions of Python that may stand in a graph and always return the same."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import torch
 from torch._dynamo.exc import ShortenTraceback
 
@@ -27,7 +28,6 @@ from egrl.methods import find_method
 from hwsim.training.device import Device
 from hwsim.training.problem import TrainingConfig, TrainingProblem
 from workloads.errors import InputError
-from workloads.text import size_text
 from workloads.training_step import TrainingStep
 
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([KMGT]i?B|B)\s*", re.IGNORECASE)
@@ -39,6 +39,9 @@ INDUCTOR_MARGIN = 0.05
 
 class MemoryLimitError(ShortenTraceback):
     """No plan within the limit was found. The message names the least peak, where it is, and the largest tensors."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, first_useful_frame=None)
 
 
 @dataclass(frozen=True)
@@ -66,27 +69,44 @@ class Limit:
 
         `margin` is the share of the limit that is left free. InputError if no plan within the limit is found.
         """
-        device = Device(
-            "limit", memory_bytes=self.bytes or 0, memory_fraction=0.0 if self.fraction is None else self.fraction
+        problem = self._problem(step, margin)
+        everything = np.ones((len(problem.space.nodes), 1), np.int16)
+        mapping, bound = everything, 0.0
+        if problem.keep_all[1] > problem.limit_bytes:
+            exact = self.method == "exact"
+            result = search(
+                problem,
+                method=self.method,
+                seed=self.seed,
+                settings=[f"method.seconds={self.seconds}"] if exact else [],
+                seconds=None if exact else self.seconds,
+            )
+            mapping = problem.baseline.mapping if result.mapping is None else result.mapping
+            bound = result.bound or 0.0
+        saved = problem.saved(mapping)
+        made = Plan(
+            step.name,
+            plans.digest(step),
+            tuple(step.values[number].name for number in saved),
+            problem.limit_bytes,
+            int(problem.peak_bytes(mapping[None])[0]),
+            problem.model_cost(mapping),
+            problem.keep_all[1],
+            problem.keep_all[0],
+            bound,
         )
-        problem = TrainingProblem(step, device, TrainingConfig(reserved_bytes=self.reserved))
-        everything = problem.everything
-        if everything.peak_bytes <= problem.limit_bytes:
-            mapping, bound = everything.mapping, 0.0
-        elif self.method == "exact":
-            result = search(problem, method="exact", seed=self.seed, settings=[f"method.seconds={self.seconds}"])
-            mapping, bound = result.mapping, result.bound or 0.0
-        else:
-            result = search(problem, method=self.method, seed=self.seed, seconds=self.seconds)
-            mapping, bound = result.mapping, result.bound or 0.0
-        if mapping is None:
-            mapping = problem.baseline.mapping
-        seconds, peak = problem.simulate(mapping)
-        names = tuple(name for name, choice in zip(problem.space.nodes, mapping[:, 0], strict=True) if choice == 1)
-        return Plan(
-            step.name, plans.digest(step), names, problem.limit_bytes, peak, seconds, everything.peak_bytes,
-            everything.seconds, bound,
-        )
+        stays = {*saved, *(int(step.owner[number]) for number in step.outputs)}
+        stays |= {number for number, value in enumerate(step.values) if value.role in ("parameter", "input")}
+        return made, sum(step.values[number].size_bytes for number in stays)
+
+    def _problem(self, step: TrainingStep, margin: float) -> TrainingProblem:
+        config = TrainingConfig(reserved_bytes=self.reserved)
+        if self.fraction is not None:
+            return TrainingProblem(
+                step, Device("limit", memory_fraction=self.fraction * (1 - margin)), config
+            )
+        assert self.bytes is not None
+        return TrainingProblem(step, Device("limit", memory_bytes=int(self.bytes * (1 - margin))), config)
 
 
 class Plans(list[Plan]):
@@ -145,7 +165,9 @@ def memory_limit(
     given = None if plan is None else plans.read(str(plan))
     made = Plans()
 
-    def compile_within(model: Any = None, *, backend: Any = "inductor", dynamic: bool | None = None, **kwargs: Any) -> Any:
+    def compile_within(
+        model: Any = None, *, backend: Any = "inductor", dynamic: bool | None = None, **kwargs: Any
+    ) -> Any:
         if model is None:
             return lambda model: compile_within(model, backend=backend, dynamic=dynamic, **kwargs)
         name = getattr(model, "__qualname__", type(model).__name__)
@@ -225,7 +247,11 @@ class _Planner:
     def _planned(self, joint: JointGraph) -> Plan:
         frame = _frame()
         earlier = sum(held for other, held in self._held.items() if other != frame)
-        limit = self._limit if self._limit.bytes is None else replace(self._limit, reserved=self._limit.reserved + earlier)
+        limit = (
+            self._limit
+            if self._limit.bytes is None
+            else replace(self._limit, reserved=self._limit.reserved + earlier)
+        )
         margin = INDUCTOR_MARGIN if self._backend == "inductor" else 0.0
         plan, held = limit.plan(self._step(TIMES.measure(joint, _progress(self._report.quiet))), margin)
         self._held[frame] = held

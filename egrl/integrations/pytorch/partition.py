@@ -10,10 +10,9 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 
 from torch import fx
-from torch._functorch import partitioners
 from torch._functorch.compile_utils import raise_getitems
 
-from egrl.integrations.pytorch.joint import JointGraph, early
+from egrl.integrations.pytorch.joint import JointGraph, early, partitioners
 
 
 def saved_values(joint: JointGraph, keep: Collection[int]) -> list[int]:
@@ -42,7 +41,7 @@ def saved_values(joint: JointGraph, keep: Collection[int]) -> list[int]:
         if op.phase == "backward":
             continue
         owns = step.owner[number] == number
-        if owns and (number in kept or not op.recomputable):
+        if owns and (number in kept or not op.recomputable or not step.values[number].size_bytes):
             saved.add(number)
         else:
             needed += op.inputs

@@ -53,10 +53,11 @@ def _silent() -> Iterator[None]:
 
 def curve_of(profiled: profile) -> list[int]:
     """Bytes allocated on the CPU beyond the start, after each event of a profile, in order of time."""
+    results: Any = profiled.profiler.kineto_results  # type: ignore[union-attr]
     events = [
         (event.start_ns(), event.nbytes())
-        for event in profiled.profiler.kineto_results.events()
-        if event.name() == "[memory]" and event.device_type() == torch.autograd.DeviceType.CPU
+        for event in results.events()
+        if event.name() == "[memory]" and str(event.device_type()).endswith("CPU")
     ]
     curve, total = [], 0
     for _, size in sorted(events, key=lambda pair: pair[0]):

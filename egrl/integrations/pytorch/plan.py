@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from workloads.text import size_text
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document
+from workloads.text import size_text
 from workloads.training_step import TrainingStep
 
 KIND, VERSION = "pytorch-plan", 1
@@ -44,7 +44,9 @@ class Plan:
 
     def __str__(self) -> str:
         if self.peak_bytes >= self.all_peak_bytes:
-            return f"{self.name}: peak {size_text(self.all_peak_bytes)}, within the limit with every value kept"
+            return (
+                f"{self.name}: peak {size_text(self.all_peak_bytes)}, within the limit with every value kept"
+            )
         more = self.seconds / self.all_seconds - 1 if self.all_seconds else 0.0
         text = f"{self.name}: peak {size_text(self.all_peak_bytes)} -> {size_text(self.peak_bytes)}, step {more:+.1%}"
         if self.bound_seconds:

@@ -39,7 +39,9 @@ class Times:
 
     known: dict[str, Timing]
 
-    def measure(self, joint: JointGraph, say: Callable[[int, int], None] = lambda done, of: None) -> JointGraph:
+    def measure(
+        self, joint: JointGraph, say: Callable[[int, int], None] = lambda done, of: None
+    ) -> JointGraph:
         """The joint graph with measured ops; `say` gets how many ops are done, of how many.
 
         An op that cannot run by itself takes the time of a copy of what it reads and writes.
@@ -76,7 +78,8 @@ def _measured(node: fx.Node) -> Timing:
     try:
         args, kwargs = fx.map_arg((node.args, node.kwargs), lambda source: _like(source.meta["val"]))
         with torch.no_grad():
-            return _timed(lambda: node.target(*args, **kwargs), device)
+            target: Any = node.target
+            return _timed(lambda: target(*args, **kwargs), device)
     except Exception:  # whatever an op raises on made-up data
         return Timing(_copied_bytes(node) / COPY_BPS, 0)
 
@@ -88,7 +91,9 @@ COPY_BPS = 5e9
 def _timed(run: Callable[[], Any], device: torch.device) -> Timing:
     scratch = 0
     result = run()  # the first run may choose an algorithm and fill caches
-    returned = sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in _tensors(result)}.values())
+    returned = sum(
+        {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in _tensors(result)}.values()
+    )
     del result
     scratch = max(0, peak_of(run, device) - returned)
     seconds: list[float] = []
@@ -107,7 +112,9 @@ def _now(device: torch.device) -> float:
 
 
 def _device(node: fx.Node) -> torch.device:
-    for tensor in _tensors([node.meta.get("val"), *(source.meta.get("val") for source in node.all_input_nodes)]):
+    for tensor in _tensors(
+        [node.meta.get("val"), *(source.meta.get("val") for source in node.all_input_nodes)]
+    ):
         return tensor.device
     return torch.device("cpu")
 

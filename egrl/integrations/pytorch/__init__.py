@@ -1,0 +1,9 @@
+"""Training in PyTorch within a limit of memory: which values are kept, and which are computed again."""
+
+from __future__ import annotations
+
+from egrl.integrations.pytorch.capture import capture
+from egrl.integrations.pytorch.limit import MemoryLimitError, memory_limit
+from egrl.integrations.pytorch.plan import Plan
+
+__all__ = ["MemoryLimitError", "Plan", "capture", "memory_limit"]
