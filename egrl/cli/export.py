@@ -37,7 +37,9 @@ SECONDS = 10.0
 )
 @click.option("--no-fuse", is_flag=True, help="if the model was imported with --no-fuse")
 @click.option(
-    "--to", type=OneOf(["executorch"]), help="a plan for that compiler, of a run of the problem banks"
+    "--to",
+    type=OneOf(["executorch", "pytorch"]),
+    help="a plan for that compiler, of a run of the problem banks (executorch) or training (pytorch)",
 )
 @click.option("--problem", default="", help="problem of the run, needed only if it is MODULE:NAME")
 def command(
@@ -62,7 +64,7 @@ def command(
     from workloads.importers import dimensions
 
     if to is not None:
-        return _plan(run, output, problem, {"--format": form, "--model": model})
+        return _plan(run, output, problem, to, {"--format": form, "--model": model})
     path = Path(output)
     form = form or path.suffix.lstrip(".").lower()
     if form not in ("json", "csv", "onnx"):
@@ -101,17 +103,29 @@ def command(
     return 0
 
 
-def _plan(run: str, output: str, problem: str, others: Mapping[str, object]) -> int:
-    """Write the best placement of a run, with offsets, as `apply_plan` of `egrl.integrations.executorch` reads it."""
+def _plan(run: str, output: str, problem: str, to: str, others: Mapping[str, object]) -> int:
+    """Write the best mapping of a run as a plan that another compiler applies.
+
+    `apply_plan` of `egrl.integrations.executorch` reads the one, with offsets; `memory_limit` of
+    `egrl.integrations.pytorch` the other.
+    """
     from egrl.core import atomic
-    from egrl.integrations.executorch import plan_file
     from egrl.runs.past import PastRun
 
     for flag, value in others.items():
         if value is not None:
-            raise InputError(f"{flag}: expected without --to executorch, found both")
+            raise InputError(f"{flag}: expected without --to {to}, found both")
     output_file(output, ".json")
     past = PastRun.read(Path(run), problem)
-    atomic.write(Path(output), plan_file.dumps(past.problem, past.best_mapping(), SECONDS, 0))
-    click.echo(f"{output}: {past.problem.about.workload} on {past.problem.about.chip}, a plan for ExecuTorch")
+    if to == "executorch":
+        from egrl.integrations.executorch import plan_file
+
+        text = plan_file.dumps(past.problem, past.best_mapping(), SECONDS, 0)
+    else:
+        from egrl.integrations.pytorch.plan import of_run
+
+        text = of_run(past.problem, past.best_mapping())
+    atomic.write(Path(output), text)
+    about, name = past.problem.about, {"executorch": "ExecuTorch", "pytorch": "PyTorch"}[to]
+    click.echo(f"{output}: {about.workload} on {about.chip}, a plan for {name}")
     return 0

@@ -49,6 +49,11 @@ if TYPE_CHECKING:
     help="of an exported program (.pt2) the program that ExecuTorch plans, for the problem banks",
 )
 @click.option(
+    "--backend",
+    type=OneOf(["aot_eager", "inductor"]),
+    help="of a training step (.py): the backend of torch.compile that will run it [aot_eager]",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="print one JSON document: sizes, remarks, nodes of each op"
 )
 def command(
@@ -59,11 +64,13 @@ def command(
     no_fuse: bool,
     boundary_aliases: bool,
     to: str | None,
+    backend: str | None,
     as_json: bool,
 ) -> int:
     """Make a workload file of a model: ONNX (.onnx, .onnx.gz) or an exported PyTorch program (.pt2); or a program file,
     for the problem mmap, of scheduled HLO text (.hlo, .hlo.gz, .txt); or an instance file, for the problem mcm, of a
-    profiled placement instance (.json, .json.gz).
+    profiled placement instance (.json, .json.gz); or a training step, for the problem training, of a Python file whose
+    build() returns a loss function and its inputs (.py, which is run).
 
     egrl import model.onnx -o model.json --dim batch=1
 
@@ -75,14 +82,20 @@ def command(
     from workloads.load_partition import ENDINGS
     from workloads.load_program import is_hlo
 
+    of_models = {"--dim": bool(dims), "--bytes": bool(element_bytes), "--no-fuse": no_fuse}
+    if model.lower().endswith(".py"):
+        output_file(output, ".json")
+        others = {"--boundary-aliases": boundary_aliases, "--to": to is not None}
+        _refuse(of_models | others, "a training step (.py)")
+        return _training(model, output, backend or "aot_eager", as_json)
+    _refuse({"--backend": backend is not None}, model, "a training step (.py)")
     placement = model.lower().endswith(ENDINGS)
     if not is_model(model) and not is_hlo(model) and not placement:
         raise InputError(
-            f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2 (a model), in {', '.join(HLO)} (HLO text)"
-            f" or in {' or '.join(ENDINGS)} (a placement instance)"
+            f"{model}: expected a file ending in .onnx, .onnx.gz or .pt2 (a model), in {', '.join(HLO)} (HLO text),"
+            f" in {' or '.join(ENDINGS)} (a placement instance) or in .py (a training step)"
         )
     output_file(output, ".json")
-    of_models = {"--dim": bool(dims), "--bytes": bool(element_bytes), "--no-fuse": no_fuse}
     if to is not None:
         _refuse(of_models | {"--boundary-aliases": boundary_aliases}, "--to executorch")
         return _executorch(model, output, as_json)
@@ -100,11 +113,11 @@ def command(
     return _workload(imported, model, output, as_json)
 
 
-def _refuse(flags: Mapping[str, bool], found: str) -> None:
-    """InputError naming the first flag that is set: it is for models, and something else was found."""
+def _refuse(flags: Mapping[str, bool], found: str, wanted: str = "a model") -> None:
+    """InputError naming the first flag that is set: it is for `wanted`, and something else was found."""
     given = next((flag for flag, on in flags.items() if on), None)
     if given is not None:
-        raise InputError(f"{given}: expected with a model, found with {found}")
+        raise InputError(f"{given}: expected with {wanted}, found with {found}")
 
 
 def _workload(imported: Imported, model: str, output: str, as_json: bool) -> int:
@@ -171,6 +184,38 @@ def _instance(file: str, output: str, as_json: bool) -> int:
         edges = counted(len(instance.edges), "edge")
         click.echo(f"{instance.name}: {counted(len(instance.nodes), 'node')}, {edges}{made}")
         click.echo(f"instance file: {output}")
+    return 0
+
+
+def _training(model: str, output: str, backend: str, as_json: bool) -> int:
+    """Write the training step that a file of Python builds, and say what is in it."""
+    from egrl.core import atomic
+    from egrl.integrations.pytorch.capture import import_step
+    from workloads.steps.json_file import to_json
+    from workloads.text import size_text
+
+    step = import_step(model, backend)
+    atomic.write(Path(output), to_json(step))
+    size = sum(step.values[number].size_bytes for number in step.candidates)
+    document = {
+        "kind": "import",
+        "version": 1,
+        "model": model,
+        "workload": output,
+        "name": step.name,
+        "ops": len(step.ops),
+        "values": len(step.candidates),
+        "value_bytes": size,
+        "seconds": sum(op.seconds for op in step.ops),
+    }
+    if as_json:
+        click.echo(json.dumps(document, allow_nan=False))
+    else:
+        click.echo(
+            f"{step.name}: {counted(len(step.ops), 'op')}, {document['seconds']:.3f} s one by one,"
+            f" {counted(len(step.candidates), 'value')} to keep or compute again, {size_text(size)}"
+        )
+        click.echo(f"workload file: {output}")
     return 0
 
 

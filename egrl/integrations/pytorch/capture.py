@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch._dynamo.exc import BackendCompilerFailed, ShortenTraceback
 
+from egrl.integrations.pytorch import step_file
 from egrl.integrations.pytorch.backend import PlannedBackend
 from egrl.integrations.pytorch.fusion import fused
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.times import TIMES
+from egrl.integrations.pytorch.versions import check_version
 from workloads.errors import InputError
 from workloads.training_step import TrainingStep
 
@@ -66,3 +69,14 @@ def capture(
     """The training step of `function(*inputs)`, with the times of its ops on this machine; see `capture_joint`."""
     joint = TIMES.measure(capture_joint(function, *inputs, backend=backend, name=name))
     return fused(joint) if backend == "inductor" else joint.step
+
+
+def import_step(file: str, backend: str = "aot_eager") -> TrainingStep:
+    """The training step that a file of Python builds (`step_file.load`), with the times of its ops on this machine.
+
+    Raises:
+        InputError: the file builds no step, or its graph cannot be planned.
+    """
+    check_version()
+    function, inputs = step_file.load(file)
+    return capture(function, *inputs, backend=backend, name=Path(file).stem)

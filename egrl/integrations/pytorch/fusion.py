@@ -17,6 +17,7 @@ import torch
 from torch import fx
 
 from egrl.integrations.pytorch.joint import JointGraph
+from egrl.integrations.pytorch.times import device_of, rate_Bps
 from workloads.training_step import OWNER, Op, TrainingStep, Value
 
 LITTLE_MORE = 1.25
@@ -110,8 +111,15 @@ class _Fusion:
             if self._virtual(number, op, inputs):
                 self._within[op.outputs[0]] = inputs
             else:
-                ops.append(replace(op, inputs=inputs))
+                ops.append(replace(op, inputs=inputs, seconds=self._seconds(number, op, inputs)))
         return self._numbered(ops)
+
+    def _seconds(self, number: int, op: Op, inputs: tuple[int, ...]) -> float:
+        """A fused kernel takes as long as reading its inputs and writing its outputs, if one op alone takes longer."""
+        if not self._fusible[number]:
+            return op.seconds
+        moved = sum(self._step.values[value].size_bytes for value in (*inputs, *op.outputs))
+        return min(op.seconds, moved / rate_Bps(device_of(self._joint.ops[number])))
 
     def _makes_views(self, op: Op) -> bool:
         return all(self._step.values[output].view_of != OWNER for output in op.outputs)

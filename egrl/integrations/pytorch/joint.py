@@ -90,7 +90,8 @@ class _Reader:
         for node in self._module.graph.find_nodes(op="placeholder"):
             self._add(node, OWNER, self._role(node))
         ops, nodes = [], []
-        for node in early(self._module.graph, lambda node: self._phase(node) == "either"):
+        turn = max(number for number, node in enumerate(self._module.graph.nodes) if node in self._forward)
+        for node in early(self._module.graph, lambda node: self._phase(node) == "either", turn):
             if node.op == "get_attr":
                 self._add(node, OWNER, "parameter")
             elif node.op == "call_function" and not _is_item(node):
@@ -150,14 +151,19 @@ class _Reader:
         return self._number[node]
 
 
-def early(graph: fx.Graph, movable: Callable[[fx.Node], bool]) -> list[fx.Node]:
-    """The nodes of a graph in order, each movable one directly behind the last of its inputs."""
-    position: dict[fx.Node, tuple[int, int]] = {}
+def early(graph: fx.Graph, movable: Callable[[fx.Node], bool], end: int | None = None) -> list[fx.Node]:
+    """The nodes of a graph in order, each movable one directly behind the last of its inputs.
+
+    One without inputs moves behind the node number `end`; by default it stays.
+    """
+    place: dict[fx.Node, tuple[int, int]] = {}
     for number, node in enumerate(graph.nodes):
-        inputs = node.all_input_nodes
-        moves = node.op == "call_function" and inputs and movable(node)
-        position[node] = (max(position[source][0] for source in inputs), number) if moves else (number, -1)
-    return sorted(position, key=position.__getitem__)
+        behind = [place[source][0] for source in node.all_input_nodes]
+        if not behind and end is not None:
+            behind = [end]
+        moves = node.op == "call_function" and behind and movable(node)
+        place[node] = (max(behind), number) if moves else (number, -1)
+    return sorted(place, key=place.__getitem__)
 
 
 def _all_inputs(nodes: Iterable[fx.Node]) -> set[fx.Node]:

@@ -24,6 +24,7 @@ from egrl.integrations.pytorch.fusion import fused
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.plan import Plan
 from egrl.integrations.pytorch.times import TIMES
+from egrl.integrations.pytorch.versions import check_version
 from egrl.methods import find_method
 from hwsim.training.device import Device
 from hwsim.training.problem import TrainingConfig, TrainingProblem
@@ -83,18 +84,7 @@ class Limit:
             )
             mapping = problem.baseline.mapping if result.mapping is None else result.mapping
             bound = result.bound or 0.0
-        saved = problem.saved(mapping)
-        made = Plan(
-            step.name,
-            plans.digest(step),
-            tuple(step.values[number].name for number in saved),
-            problem.limit_bytes,
-            int(problem.peak_bytes(mapping[None])[0]),
-            problem.model_cost(mapping),
-            problem.keep_all[1],
-            problem.keep_all[0],
-            bound,
-        )
+        made, saved = plans.plan_of(problem, mapping, bound), problem.saved(mapping)
         stays = {*saved, *(int(step.owner[number]) for number in step.outputs)}
         stays |= {number for number, value in enumerate(step.values) if value.role in ("parameter", "input")}
         return made, sum(step.values[number].size_bytes for number in stays)
@@ -161,6 +151,7 @@ def memory_limit(
         InputError: at once, if an argument is wrong or this version of PyTorch is not supported.
         MemoryLimitError: when the function first runs, if no plan within the limit is found.
     """
+    check_version()
     asked = _limit(limit, fraction, reserved, plan, method, seconds, seed)
     given = None if plan is None else plans.read(str(plan))
     made = Plans()

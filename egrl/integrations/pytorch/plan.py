@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hwsim.problem import Mapping16, Problem
+from hwsim.training.problem import TrainingProblem
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document
@@ -64,6 +66,22 @@ class Plan:
         return self
 
 
+def plan_of(problem: TrainingProblem, mapping: Mapping16, bound_seconds: float = 0.0) -> Plan:
+    """The plan that a mapping int16 [N, 1] of a training problem is, with what it is expected to take."""
+    step = problem.step
+    return Plan(
+        step.name,
+        digest(step),
+        tuple(step.values[number].name for number in problem.saved(mapping)),
+        problem.limit_bytes,
+        int(problem.peak_bytes(mapping[None])[0]),
+        problem.model_cost(mapping),
+        problem.keep_all[1],
+        problem.keep_all[0],
+        bound_seconds,
+    )
+
+
 def digest(step: TrainingStep) -> str:
     """Hex digest of a step's ops and values, without times and scratch, which differ from machine to machine."""
     values = [(v.name, v.size_bytes, v.view_of, v.role) for v in step.values]
@@ -76,6 +94,13 @@ def dumps(plans: Sequence[Plan]) -> str:
     """The JSON of the plans of one model, one per graph."""
     document = {"kind": KIND, "version": VERSION, "plans": [asdict(plan) for plan in plans]}
     return json.dumps(document, indent=1) + "\n"
+
+
+def of_run(problem: Problem, mapping: Mapping16) -> str:
+    """The JSON of the plan that a mapping int16 [N, 1] is. InputError if the problem is not `training`."""
+    if not isinstance(problem, TrainingProblem):
+        raise InputError(f"--to pytorch: expected a run of the problem training, found {problem.about.name}")
+    return dumps([plan_of(problem, mapping)])
 
 
 def read(path: str) -> list[Plan]:

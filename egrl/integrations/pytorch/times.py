@@ -6,6 +6,7 @@ several runs is kept, and the room that it takes beside what it returns. Repeate
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from collections.abc import Callable
@@ -44,7 +45,7 @@ class Times:
     ) -> JointGraph:
         """The joint graph with measured ops; `say` gets how many ops are done, of how many.
 
-        An op that cannot run by itself takes the time of a copy of what it reads and writes.
+        An op that cannot run by itself takes the time that reading and writing its values takes.
         """
         ops = []
         for number, (op, node) in enumerate(zip(joint.step.ops, joint.ops, strict=True)):
@@ -74,18 +75,25 @@ def _key(node: fx.Node) -> str:
 
 
 def _measured(node: fx.Node) -> Timing:
-    device = _device(node)
+    device = device_of(node)
     try:
         args, kwargs = fx.map_arg((node.args, node.kwargs), lambda source: _like(source.meta["val"]))
         with torch.no_grad():
             target: Any = node.target
             return _timed(lambda: target(*args, **kwargs), device)
     except Exception:  # whatever an op raises on made-up data
-        return Timing(_copied_bytes(node) / COPY_BPS, 0)
+        return Timing(_moved_bytes(node) / rate_Bps(device), 0)
 
 
-COPY_BPS = 5e9
-"""Bytes per second that an op which cannot run by itself is taken to move (assumption)."""
+COPIED_BYTES = 1 << 26
+"""What is copied to find out how fast memory is: more than caches hold."""
+
+
+@functools.cache
+def rate_Bps(device: torch.device) -> float:
+    """Bytes per second that a copy reads and writes, for ops that do little else."""
+    data = torch.zeros(COPIED_BYTES, dtype=torch.uint8, device=device)
+    return 2 * COPIED_BYTES / _timed(lambda: data.clone(), device).seconds
 
 
 def _timed(run: Callable[[], Any], device: torch.device) -> Timing:
@@ -111,7 +119,8 @@ def _now(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def _device(node: fx.Node) -> torch.device:
+def device_of(node: fx.Node) -> torch.device:
+    """Where an op runs."""
     for tensor in _tensors(
         [node.meta.get("val"), *(source.meta.get("val") for source in node.all_input_nodes)]
     ):
@@ -123,7 +132,7 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
-def _copied_bytes(node: fx.Node) -> int:
+def _moved_bytes(node: fx.Node) -> int:
     values = [node.meta.get("val"), *(source.meta.get("val") for source in node.all_input_nodes)]
     return sum(tensor.numel() * tensor.element_size() for tensor in _tensors(values))
 

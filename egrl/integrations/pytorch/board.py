@@ -1,0 +1,122 @@
+"""A board that is this machine: compiles and runs a training step with each plan that it is asked for.
+
+    egrl run --problem training --workload step.json --evaluator "python -m egrl.integrations.pytorch.board STEP.py"
+
+Speaks the protocol of docs/guides/boards.md: the answer has the seconds of each run of a step. A plan with a measured
+peak above `--limit` does not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from egrl.integrations.pytorch import step_file
+from egrl.integrations.pytorch.backend import BACKENDS, PlannedBackend
+from egrl.integrations.pytorch.joint import JointGraph
+from egrl.integrations.pytorch.limit import size_of
+from egrl.integrations.pytorch.peak import peak_of
+from workloads.errors import InputError
+
+KEEP = "keep"
+
+
+class Board:
+    """Runs one training step.
+
+    Attributes:
+        held_bytes: of parameters, buffers and inputs, which are there all the time.
+    """
+
+    def __init__(
+        self, function: Callable[..., torch.Tensor], inputs: Sequence[Any], backend: str, runs: int
+    ) -> None:
+        self._function, self._inputs, self._backend, self._runs = function, inputs, backend, runs
+        self._module = function if isinstance(function, torch.nn.Module) else None
+        tensors = [each for each in inputs if isinstance(each, torch.Tensor)]
+        if self._module is not None:
+            tensors += [*self._module.parameters(), *self._module.buffers()]
+        self._device = tensors[0].device if tensors else torch.device("cpu")
+        self.held_bytes = sum(tensor.nbytes for tensor in tensors)
+
+    def measure(self, keep: Collection[str]) -> tuple[list[float], int]:
+        """Seconds of each run, and the peak in bytes, with the values of these names kept."""
+
+        def planner(joint: JointGraph) -> list[int]:
+            return [number for number, value in enumerate(joint.step.values) if value.name in keep]
+
+        torch._dynamo.reset()
+        planned = PlannedBackend(self._backend, planner, "step", False)
+        compiled = torch.compile(self._function, backend=planned, dynamic=False)
+        self._step(compiled)
+        self._forget()
+        peak = peak_of(lambda: self._step(compiled), self._device) + self.held_bytes
+        seconds = []
+        for _ in range(self._runs):
+            self._forget()
+            begin = self._now()
+            self._step(compiled)
+            seconds.append(self._now() - begin)
+        return seconds, peak
+
+    def _step(self, compiled: Callable[..., Any]) -> None:
+        compiled(*self._inputs).backward()
+
+    def _forget(self) -> None:
+        """Drop the gradients, so that each step begins with the same memory."""
+        if self._module is not None:
+            self._module.zero_grad(set_to_none=True)
+
+    def _now(self) -> float:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        return time.perf_counter()
+
+
+def answer(board: Board, request: Mapping[str, Any], limit: int | None) -> dict[str, Any]:
+    """The answer to one request."""
+    keep = {row["node"] for row in request["mapping"] if row.get("storage") == KEEP}
+    try:
+        seconds, peak = board.measure(keep)
+    except Exception as error:  # a plan that cannot be compiled or run is a result, not the end
+        return {"id": request["id"], "error": f"{type(error).__name__}: {error}"[:500]}
+    if limit is not None and peak > limit:
+        return {
+            "id": request["id"],
+            "invalid": True,
+            "epsilon": min(1.0, peak / limit - 1),
+            "peak_bytes": peak,
+        }
+    return {"id": request["id"], "latency_s": seconds, "peak_bytes": peak}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Answer requests from stdin until it ends."""
+    parser = argparse.ArgumentParser(prog="python -m egrl.integrations.pytorch.board", description=__doc__)
+    parser.add_argument(
+        "step", help="a file of Python with build(), which returns a loss function and its inputs"
+    )
+    parser.add_argument("--backend", choices=BACKENDS, default="inductor", help="of torch.compile")
+    parser.add_argument("--runs", type=int, default=3, help="timed steps per plan, after one that warms up")
+    parser.add_argument("--limit", help='bytes that the measured peak may take, such as "6 GiB" [no limit]')
+    given = parser.parse_args(argv)
+    try:
+        function, inputs = step_file.load(given.step)
+        limit = None if given.limit is None else size_of(given.limit)
+    except InputError as error:
+        print(f"board: error: {error}", file=sys.stderr)
+        return 2
+    board = Board(function, inputs, given.backend, max(1, given.runs))
+    for line in sys.stdin:
+        print(json.dumps(answer(board, json.loads(line), limit)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
