@@ -1,0 +1,444 @@
+"""Training within a limit of memory: what PyTorch runs is what was planned, and gradients stay what they were."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import egrl.integrations.pytorch as training
+from benchmarks.training_models import SMALL
+from benchmarks.training_models import training as network
+from egrl.cli.main import cli
+from egrl.integrations.pytorch import plan as plans
+from egrl.integrations.pytorch import times as timing
+from egrl.integrations.pytorch.backend import PlannedBackend
+from egrl.integrations.pytorch.capture import capture_joint
+from egrl.integrations.pytorch.joint import JointGraph
+from egrl.integrations.pytorch.limit import size_of
+from egrl.integrations.pytorch.peak import peak_of
+from egrl.integrations.pytorch.times import Times
+from hwsim.training.device import Device
+from hwsim.training.problem import TrainingProblem
+from workloads.errors import InputError
+from workloads.load_training import load_training
+from workloads.steps.json_file import to_json
+from workloads.training_step import TrainingStep
+
+CPU = torch.device("cpu")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning:torch.*"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:torch.*"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+class Net(nn.Module):
+    """Layers with dropout, the loss as the output."""
+
+    def __init__(self, layers: int = 3) -> None:
+        super().__init__()
+        parts = (part for _ in range(layers) for part in (nn.Linear(64, 64), nn.GELU(), nn.Dropout(0.2)))
+        self.layers = nn.Sequential(*parts)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return nn.functional.mse_loss(self.layers(x), y)
+
+
+def net(layers: int = 3) -> tuple[Net, tuple[torch.Tensor, ...]]:
+    """A small network with its inputs."""
+    torch.manual_seed(0)
+    return Net(layers), (torch.randn(256, 64), torch.randn(256, 64))
+
+
+def compiled(
+    model: Callable[..., Any], backend: str, keep: Collection[str], seen: list[Any]
+) -> Callable[..., Any]:
+    """The model compiled so that the values of these names are kept; `seen` gets its joint graph."""
+
+    def planner(joint: JointGraph) -> list[int]:
+        seen.append(joint)
+        return [number for number, value in enumerate(joint.step.values) if value.name in keep]
+
+    planned = PlannedBackend(backend, planner, "net", False)
+    return torch.compile(model, backend=planned, dynamic=False)
+
+
+def gradients(model: nn.Module, function: Callable[..., Any], inputs: Sequence[Any]) -> list[torch.Tensor]:
+    """Those of all parameters after one step with fixed random numbers."""
+    torch.manual_seed(5)
+    model.zero_grad()
+    function(*inputs).backward()
+    return [parameter.grad.clone() for parameter in model.parameters()]
+
+
+def plans_of(step: TrainingStep) -> dict[str, list[str]]:
+    """Some plans, by name: the names of what is kept."""
+    names = [step.values[number].name for number in step.candidates]
+    rng = np.random.default_rng(0)
+    some = [name for name in names if rng.random() < 0.5]
+    return {"all": names, "some": some, "third": names[::3], "none": []}
+
+
+def simulated(step: TrainingStep, keep: Collection[str]) -> int:
+    """The peak of a plan without what is there before the step, in bytes."""
+    problem = TrainingProblem(step, Device("all", memory_fraction=1.0))
+    mapping = np.array([[name in keep] for name in problem.space.nodes], np.int16)
+    given = sum(value.size_bytes for value in step.values if value.role in ("parameter", "input"))
+    return int(problem.peak_bytes(mapping[None])[0]) - given
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpt2",
+        "unet",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in SMALL if name not in ("gpt2", "unet")),
+    ],
+)
+def test_gradients_and_peaks_are_as_planned(name: str) -> None:
+    chosen = network(name, small=True)
+    state = {key: value.clone() for key, value in chosen.model.state_dict().items()}
+    step = Times({}).measure(capture_joint(chosen.model, *chosen.inputs)).step
+    chosen.model.load_state_dict(state)
+    wanted = gradients(chosen.model, chosen.model, chosen.inputs)
+    for plan, keep in plans_of(step).items():
+        torch._dynamo.reset()
+        chosen.model.load_state_dict(state)
+        function = compiled(chosen.model, "aot_eager", keep, [])
+        for ours, eager in zip(gradients(chosen.model, function, chosen.inputs), wanted, strict=True):
+            assert torch.linalg.norm(ours - eager) <= 1e-5 * torch.linalg.norm(eager), plan
+        chosen.model.zero_grad()
+        peak = peak_of(lambda: function(*chosen.inputs).backward(), CPU)  # noqa: B023
+        assert simulated(step, keep) == pytest.approx(peak, rel=0.02), plan
+
+
+@pytest.mark.slow
+def test_gradients_and_peaks_under_inductor() -> None:
+    model, inputs = net()
+    step = training.capture(model, *inputs, backend="inductor")
+    reference: list[torch.Tensor] = []
+    for plan, keep in plans_of(step).items():
+        torch._dynamo.reset()
+        function = compiled(model, "inductor", keep, [])
+        found = gradients(model, function, inputs)
+        reference = reference or found
+        for ours, first in zip(found, reference, strict=True):
+            assert torch.linalg.norm(ours - first) <= 1e-5 * torch.linalg.norm(first), plan
+        model.zero_grad()
+        peak = peak_of(lambda: function(*inputs).backward(), CPU)  # noqa: B023
+        assert simulated(step, keep) == pytest.approx(peak, rel=0.05), plan
+
+
+def test_nothing_random_runs_twice() -> None:
+    model, inputs = net()
+    seen: list[JointGraph] = []
+    found: list[Any] = []
+    from egrl.integrations.pytorch import backend
+
+    original = backend.partition
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            backend, "partition", lambda joint, keep: found.append(original(joint, keep)) or found[-1]
+        )
+        compiled(model, "aot_eager", [], seen)(*inputs).backward()
+    random = [op.name for op in seen[0].step.ops if not op.recomputable]
+    forward, backward = ({node.name for node in module.graph.nodes} for module in found[0])
+    assert len(random) == 3
+    assert forward >= set(random)
+    assert backward.isdisjoint(random)
+
+
+def test_attention_without_dropout_may_run_twice() -> None:
+    def attend(x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.scaled_dot_product_attention(x, x, x).sum()
+
+    step = capture_joint(attend, torch.randn(2, 4, 16, 16, requires_grad=True)).step
+    attention = [op for op in step.ops if "attention" in op.kind and op.phase == "forward"]
+    assert [op.recomputable for op in attention] == [True]
+
+
+def test_a_limit_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+    model, inputs = net()
+    with training.memory_limit(fraction=0.85, method="annealing", seconds=0.5, quiet=True) as made:
+        step = torch.compile(model, backend="aot_eager")
+    step(*inputs).backward()
+    assert "estimated" not in caplog.text
+    model.zero_grad()
+    held = sum(tensor.nbytes for tensor in (*model.parameters(), *inputs))
+    peak = peak_of(lambda: step(*inputs).backward(), CPU) + held
+    assert len(made) == 1
+    assert peak <= made[0].limit_bytes < made[0].all_peak_bytes
+    assert made[0].peak_bytes == pytest.approx(peak, rel=0.01)
+
+
+def test_enough_memory_keeps_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    model, inputs = net()
+    with training.memory_limit("1 GiB") as made:
+        step = torch.compile(model, backend="aot_eager")
+    step(*inputs)
+    assert made[0].seconds == made[0].all_seconds
+    assert "within the limit with every value kept" in capsys.readouterr().err
+
+
+def test_too_little_memory_is_an_error_that_names_what_is_large() -> None:
+    model, inputs = net()
+    with training.memory_limit("100 KiB", method="annealing", seconds=0.2, quiet=True):
+        step = torch.compile(model, backend="aot_eager")
+    with pytest.raises(Exception, match=r"expected a limit of at least \d+ bytes") as caught:
+        step(*inputs)
+    assert "linear" in str(caught.value) or "mse" in str(caught.value) or "dropout" in str(caught.value)
+
+
+def test_outside_the_context_torch_compiles_as_before() -> None:
+    before = torch.compile
+    with training.memory_limit("1 GiB"):
+        assert torch.compile is not before
+    assert torch.compile is before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "expected one of limit, fraction and plan"),
+        ({"limit": "1 GiB", "fraction": 0.5}, "expected one of limit, fraction and plan"),
+        ({"limit": "many"}, "expected bytes above 0"),
+        ({"limit": 0}, "expected bytes above 0"),
+        ({"fraction": 1.5}, "fraction: expected a number above 0 and at most 1"),
+        ({"limit": 1, "seconds": float("nan")}, "seconds: expected"),
+        ({"limit": 1, "method": "nobody"}, "nobody"),
+        ({"plan": "nowhere.json"}, "nowhere.json"),
+    ],
+)
+def test_wrong_arguments_end_in_one_line(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught, training.memory_limit(**options):
+        pass
+    assert "\n" not in str(caught.value)
+
+
+def test_sizes_have_units() -> None:
+    assert size_of("6 GiB") == 6 * 2**30
+    assert size_of("1.5kb") == 1500
+    assert size_of(7) == 7
+
+
+def test_another_backend_ends_in_one_line() -> None:
+    model, _ = net()
+    with training.memory_limit("1 GiB"), pytest.raises(InputError, match="expected inductor or aot_eager"):
+        torch.compile(model, backend="eager")
+
+
+def test_another_version_of_torch_ends_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", "1.13.1")
+    with (
+        pytest.raises(InputError, match=r"torch: expected a version from .*, found 1\.13\.1"),
+        training.memory_limit("1 GiB"),
+    ):
+        pass
+
+
+def test_sizes_that_change_are_cut_as_pytorch_does(caplog: pytest.LogCaptureFixture) -> None:
+    model, inputs = net()
+    with training.memory_limit("1 GiB", quiet=True) as made:
+        step = torch.compile(model, backend="aot_eager", dynamic=True)
+    ours = gradients(model, step, inputs)
+    eager = gradients(model, model, inputs)
+    assert not made
+    assert "sizes are not fixed" in caplog.text
+    assert all(torch.allclose(a, b) for a, b in zip(ours, eager, strict=True))
+
+
+def test_a_plan_is_a_file(tmp_path: Path) -> None:
+    model, inputs = net()
+    file = tmp_path / "plan.json"
+    with training.memory_limit(fraction=0.85, method="annealing", seconds=0.3, quiet=True, save=file) as made:
+        torch.compile(model, backend="aot_eager")(*inputs)
+    assert plans.read(str(file)) == list(made)
+    torch._dynamo.reset()
+    with training.memory_limit(plan=file, quiet=True) as again:
+        step = torch.compile(model, backend="aot_eager")
+    model.zero_grad()
+    step(*inputs)
+    assert again == made
+
+
+def test_a_plan_of_another_graph_is_refused(tmp_path: Path) -> None:
+    model, inputs = net()
+    file = tmp_path / "plan.json"
+    with training.memory_limit("1 GiB", quiet=True, save=file):
+        torch.compile(model, backend="aot_eager")(*inputs)
+    other, inputs = net(layers=4)
+    with training.memory_limit(plan=file, quiet=True):
+        step = torch.compile(other, backend="aot_eager")
+    with pytest.raises(Exception, match="expected the graph"):
+        step(*inputs)
+
+
+@pytest.mark.parametrize("change", [{"keep": 1}, {"keep": [1]}, {"limit_bytes": "x"}, {"more": 1}])
+def test_a_damaged_plan_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    plan = plans.Plan("net", "ab", ("a",), 10, 9, 1.0, 12, 0.5)
+    document = json.loads(plans.dumps([plan]))
+    document["plans"][0] |= change
+    (tmp_path / "plan.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match=r"plans\[0\]"):
+        plans.read(str(tmp_path / "plan.json"))
+
+
+def test_plans_say_what_they_cost() -> None:
+    plan = plans.Plan("net", "ab", (), 2**31, 2**31, 1.06, 4 * 2**30, 1.0, 1.05)
+    assert str(plan) == "net: peak 4 GiB -> 2 GiB, step +6.0%, within 1.0% of the best possible"
+    assert str(replace(plan, bound_seconds=1.06)).endswith(", the best possible")
+    assert str(replace(plan, bound_seconds=0.0)).endswith("+6.0%")
+
+
+def test_ops_are_timed_once_by_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[str] = []
+    original = timing._measured
+    monkeypatch.setattr(timing, "_measured", lambda node: measured.append(str(node.target)) or original(node))
+    model, inputs = net(layers=6)
+    joint = Times({}).measure(capture_joint(model, *inputs))
+    assert measured.count("aten.gelu.default") == 1
+    gelus = [op.seconds for op in joint.step.ops if op.kind == "aten.gelu.default"]
+    assert len(gelus) == 6
+    assert len(set(gelus)) == 1
+    assert gelus[0] > 0
+
+
+def test_timing_ops_leaves_random_numbers_as_they_were() -> None:
+    model, inputs = net()
+    joint = capture_joint(model, *inputs)
+    before = torch.get_rng_state()
+    Times({}).measure(joint)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_eager_mode_keeps_what_the_plan_keeps() -> None:
+    model, inputs = net()
+    step = training.capture(model, *inputs)
+    problem = TrainingProblem(step, Device("all", memory_fraction=1.0))
+    mapping = np.array([["addmm" in name] for name in problem.space.nodes], np.int16)
+    context = training.checkpoint_contexts(step, plans.plan_of(problem, mapping))
+
+    def checkpointed(*given: torch.Tensor) -> torch.Tensor:
+        return checkpoint(model, *given, use_reentrant=False, context_fn=context)
+
+    ours, eager = gradients(model, checkpointed, inputs), gradients(model, model, inputs)
+    assert all(torch.equal(a, b) for a, b in zip(ours, eager, strict=True))
+    counted: list[str] = []
+
+    class Count(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            counted.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    loss = checkpointed(*inputs)
+    with Count():
+        loss.backward()
+    assert counted.count("aten.addmm.default") == 0
+    assert counted.count("aten.gelu.default") == 3
+
+
+STEP = """
+import torch
+from torch import nn
+
+
+def build():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 1))
+    return Loss(net), (torch.randn(64, 32),)
+
+
+class Loss(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        return self.net(x).square().mean()
+"""
+
+
+def test_a_step_goes_from_python_to_a_plan_and_back(tmp_path: Path) -> None:
+    file = tmp_path / "mlp.py"
+    file.write_text(STEP)
+    run = CliRunner()
+    step, folder, plan = (str(tmp_path / name) for name in ("mlp.json", "run", "plan.json"))
+    assert run.invoke(cli, ["import", str(file), "-o", step]).exit_code == 0
+    assert load_training(step).name == "mlp"
+    arguments = ["--problem", "training", "--workload", step, "--set", "problem.fraction=0.9"]
+    searched = run.invoke(
+        cli, ["run", *arguments, "--method", "annealing", "--evals", "100", "--out", folder, "--quiet"]
+    )
+    assert searched.exit_code == 0, searched.output
+    assert run.invoke(cli, ["export", folder, "--to", "pytorch", "-o", plan]).exit_code == 0
+    from egrl.integrations.pytorch.step_file import load
+
+    function, inputs = load(str(file))
+    with training.memory_limit(plan=plan, quiet=True) as made:
+        compiled_step = torch.compile(function, backend="aot_eager")
+    compiled_step(*inputs).backward()
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "expected a function build"), ("def build(): return 1", "expected build"), (None, "no such file")],
+)
+def test_a_file_without_a_step_ends_in_one_line(tmp_path: Path, text: str | None, message: str) -> None:
+    file = tmp_path / "step.py"
+    if text is not None:
+        file.write_text(text)
+    ended = CliRunner().invoke(cli, ["import", str(file), "-o", str(tmp_path / "step.json")])
+    assert ended.exit_code != 0
+    assert message in str(ended.exception)
+
+
+@pytest.mark.slow
+def test_the_board_answers_with_seconds_and_refuses_above_its_limit(tmp_path: Path) -> None:
+    file = tmp_path / "mlp.py"
+    file.write_text(STEP)
+    request = json.dumps({"id": 3, "mapping": [{"node": "gelu", "storage": "keep"}]}) + "\n"
+    command = [
+        sys.executable,
+        "-m",
+        "egrl.integrations.pytorch.board",
+        str(file),
+        "--backend",
+        "aot_eager",
+        "--runs",
+        "2",
+    ]
+    done = subprocess.run(command, input=request, capture_output=True, text=True, check=True)
+    answer = json.loads(done.stdout)
+    assert answer["id"] == 3
+    assert len(answer["latency_s"]) == 2
+    assert min(answer["latency_s"]) > 0
+    limited = subprocess.run(
+        [*command, "--limit", "1 KiB"], input=request, capture_output=True, text=True, check=True
+    )
+    assert json.loads(limited.stdout)["invalid"] is True
+
+
+def test_steps_survive_their_file(tmp_path: Path) -> None:
+    model, inputs = net()
+    step = training.capture(model, *inputs)
+    (tmp_path / "net.json").write_text(to_json(step))
+    assert load_training(str(tmp_path / "net.json")) == step
