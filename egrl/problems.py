@@ -209,7 +209,7 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "workload.json.gz",
         "chip.toml",
         _training,
-        "annealing",
+        "exact",
         "a training step: a name, or a file (.json, .json.gz, .json.xz); `egrl list workloads` shows the names",
     ),
 }

@@ -32,6 +32,17 @@ def load_training(name_or_file: str) -> TrainingStep:
     return _parse(read_bytes(name_or_file, "a training step", MAX_FILE_BYTES), name_or_file)
 
 
+def describe(step: TrainingStep) -> dict[str, float]:
+    """Numbers of ops, values and values with a decision, bytes of these, and seconds if each op runs once."""
+    return {
+        "ops": len(step.ops),
+        "values": len(step.values),
+        "candidates": len(step.candidates),
+        "candidate_bytes": sum(step.values[number].size_bytes for number in step.candidates),
+        "seconds": sum(op.seconds for op in step.ops),
+    }
+
+
 def packed(step: TrainingStep) -> bytes:
     """The step as a .json.gz file that `load_training` reads as an equal one."""
     return gzip.compress(to_json(step).encode(), mtime=0)

@@ -25,12 +25,13 @@ def lines_of(explanation: Mapping[str, Any], unit: str) -> list[str]:
 
 def _breakdown(breakdown: Mapping[str, Any], unit: str) -> list[str]:
     """Who pays, and who is in memory at the fullest time."""
+    edges = any(payer["edge_cost"] for payer in breakdown["payers"])
     payers = [
         {
             "node": payer["node"],
             "choice": payer["choice"],
             "its cost": _cost(payer["own_cost"], unit),
-            "its edges": f"{payer['edge_cost']:.0f}",
+            **({"its edges": f"{payer['edge_cost']:.0f}"} if edges else {}),
         }
         for payer in breakdown["payers"]
     ]
@@ -48,8 +49,8 @@ def _breakdown(breakdown: Mapping[str, Any], unit: str) -> list[str]:
     parts = ", ".join(f"{name} {_cost(cost, unit)}" for name, cost in breakdown["parts"].items())
     share = f", {breakdown['peak'] / breakdown['limit']:.2%}" if breakdown["limit"] else ""
     return [
-        "the nodes that cost the most, an edge shared by its two:",
-        *_table(payers),
+        f"the nodes that cost the most{', an edge shared by its two' if edges else ''}:",
+        *(_table(payers) if payers else ["none"]),
         "",
         f"memory is fullest at time {breakdown['peak_time']}: {breakdown['peak']} of {breakdown['limit']}{share}",
         *(_table(holders) if holders else []),

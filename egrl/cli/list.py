@@ -28,7 +28,7 @@ def entries(kind: str, of: str | None = None) -> list[dict[str, object]]:
         return [chip for problem in list_problems() for chip in _chips(str(problem["name"]))]
     if kind == "settings":
         return _settings(of)
-    return [*_networks(), *_programs()]
+    return [*_networks(), *_programs(), *_steps()]
 
 
 def _chips(problem: str) -> list[dict[str, object]]:
@@ -78,6 +78,22 @@ def _programs() -> list[dict[str, object]]:
         }
         for name in program_names()
         for sizes in [describe(load_program(name))]
+    ]
+
+
+def _steps() -> list[dict[str, object]]:
+    from workloads.load_training import describe, load_training
+    from workloads.steps import step_names
+
+    return [
+        {
+            "name": name,
+            "summary": f"step for --problem training: {sizes['ops']} ops, {sizes['seconds'] * 1e3:.1f} ms,"
+            f" {sizes['candidate_bytes'] / 2**20:.0f} MiB to keep or recompute",
+            **sizes,
+        }
+        for name in step_names()
+        for sizes in [describe(load_training(name))]
     ]
 
 

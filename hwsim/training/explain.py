@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from hwsim.explanation import Breakdown, Holder, Payer
 from hwsim.training.simulate import KEEP, Runs, last_uses, memory_of, runs_of
-from hwsim.training.tables import Ints, Tables
+from hwsim.training.tables import Bools, Ints, Tables
 from workloads.training_step import TrainingStep
 
 SHOWN = 10
@@ -18,7 +18,8 @@ CHOICES = ("recompute", "keep")
 def explain(step: TrainingStep, t: Tables, plan: NDArray[np.int16], limit_bytes: int) -> Breakdown:
     """The breakdown of a plan int16 [N]; seconds of the forward pass, of the backward pass, and of ops that run again.
 
-    Payers are the values that were not kept and whose makers run again, dearest first.
+    Payers are the ops that run again, dearest first; each is called by the largest value that it makes and that was not
+    kept.
     """
     runs = runs_of(t, plan)
     held = np.empty(len(runs.op), np.int64)
@@ -30,9 +31,7 @@ def explain(step: TrainingStep, t: Tables, plan: NDArray[np.int16], limit_bytes:
     forward = float(t.seconds[order[: runs.turn]].sum())
     recomputed = float(t.seconds[again].sum())
     backward = float(t.seconds[order[runs.turn :]].sum()) - recomputed
-    decided = np.flatnonzero(t.decision >= 0)
-    paid = decided[again[t.maker[decided]] & ~runs.saved[decided]]
-    dearest = paid[np.argsort(-t.seconds[t.maker[paid]], kind="stable")][:SHOWN]
+    dearest = _dearest(t, again & (t.seconds > 0), runs)
     parts = {"forward": forward, "backward": backward, "computed again": recomputed}
     fullest = int(held[: runs.length].argmax())
     return Breakdown(
@@ -44,6 +43,15 @@ def explain(step: TrainingStep, t: Tables, plan: NDArray[np.int16], limit_bytes:
         fullest,
         _holders(step, t, plan, runs, fullest),
     )
+
+
+def _dearest(t: Tables, again: Bools, runs: Runs) -> Ints:
+    """The largest storage that is not saved of each op that runs again, the ops that take longest first."""
+    decided = np.flatnonzero((t.decision >= 0) & ~runs.saved)
+    paid = decided[again[t.maker[decided]]]
+    paid = paid[np.lexsort((-t.size_bytes[paid], t.maker[paid]))]
+    first = np.unique(t.maker[paid], return_index=True)[1]
+    return paid[first][np.argsort(-t.seconds[t.maker[paid[first]]], kind="stable")][:SHOWN]
 
 
 def _name(step: TrainingStep, t: Tables, storage: int) -> str:

@@ -21,13 +21,14 @@ from annotated_types import Ge, Le, Lt
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
-from hwsim.capabilities import Occupancy
+from hwsim.capabilities import Occupancy, Solution
 from hwsim.explanation import Breakdown
 from hwsim.observe import choice_columns
 from hwsim.problem import (
     UNPROVED,
     About,
     Baseline,
+    Bound,
     Evaluation,
     Floats,
     Keys,
@@ -38,6 +39,7 @@ from hwsim.problem import (
 from hwsim.space import Space
 from hwsim.training.baseline import choose
 from hwsim.training.device import MAX_BYTES, Device, device_file, load_device
+from hwsim.training.exact.solve import plan
 from hwsim.training.explain import CHOICES, explain
 from hwsim.training.judge import judge
 from hwsim.training.observation import SCHEMA_VERSION, edge_index, features
@@ -240,6 +242,19 @@ class TrainingProblem:
         self.space.check(mapping[None], np.zeros(1, np.uint64))
         held = self.trace(mapping).held_bytes
         return Occupancy(("device",), held[:, None, None], np.array([self.limit_bytes], np.int64))
+
+    def solve(self, time_limit_s: float, seed: int) -> Solution:
+        """What the exact solver finds and proves from the baseline on, within about the limit."""
+        found = plan(self.tables, self.limit_bytes, self.baseline.mapping[:, 0], time_limit_s, seed)
+        if found.bound.cost > self._proved.cost:
+            self._proved = found.bound
+        return found
+
+    def bound(self, time_limit_s: float) -> Bound:
+        """The highest bound that this problem's solves have proved, or what one of that time proves."""
+        if time_limit_s > 0 and self._proved.cost <= 0:
+            self.solve(time_limit_s, 0)
+        return self._proved
 
     def model_cost(self, mapping: Mapping16) -> float:
         """The cost of what is judged for one mapping int16 [N, 1]; infinite if that does not fit."""

@@ -68,7 +68,7 @@ REFUSED = [
     ([*PROBLEM, "things:EMPTY"], "found one whose load() gives no ProblemDefinition but int"),
     (
         [*PROBLEM, "balance"],
-        "--problem: expected one of nnpi, mmap, mcm, fft, shard, banks or MODULE:NAME, found 'balance'",
+        "--problem: expected one of nnpi, mmap, mcm, fft, shard, banks, training or MODULE:NAME, found 'balance'",
     ),
     ([*PROBLEM, "balance:Balance", "--chip", "many"], "--chip: expected a number from 1 to 10000, found"),
     (["plot", "things:number", "x", "-o", "x.png"], "plot things:number: expected a function of run folders"),
@@ -76,7 +76,7 @@ REFUSED = [
     (["list", "settings", "things:number"], "list settings things:number: expected a method or a problem"),
     (
         ["list", "settings", "curves"],
-        "list settings: expected one of nnpi, mmap, mcm, fft, shard, banks, egrl, ",
+        "list settings: expected one of nnpi, mmap, mcm, fft, shard, banks, training, egrl, ",
     ),
 ]
 

@@ -52,6 +52,8 @@ CASES += [(variant, "mcm") for variant in ("annealing", "annealing-distributions
 CASES += [("revise", name) for name in ("toy-coins", "mmap", "mmap-literal", "mmap-lost")]
 CASES += [("ea", "mcm-device"), ("ppo", "mcm"), ("random", "nnpi-noisy")]
 CASES += [(variant, "shard") for variant in ("annealing", "ea", "random", "tag")]
+CASES += [(variant, "training") for variant in ("annealing", "ea", "egrl", "random")]
+CASES += [("annealing", "training-penalise")]
 
 
 TOYS_FIRST = ("toy-ragged", "toy-game", "toy-grammar-large", "toy-grammar", "toy-coins")

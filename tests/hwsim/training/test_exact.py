@@ -1,0 +1,109 @@
+"""The exact solver: no plan is below its bound, and small steps are solved as by trying every plan."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from make_training import decoder, random_step, unet
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from hwsim.linear_program import proven_bound, relax
+from hwsim.training.exact.facts import facts_of
+from hwsim.training.exact.program import OBJECTIVE, Builder, Moment
+from hwsim.training.exact.solve import plan
+from hwsim.training.problem import TrainingConfig, TrainingProblem
+from hwsim.training.simulate import simulate
+from hwsim.training.tables import Tables, build_tables
+
+MOST_DECISIONS = 9
+
+
+def small(steps: range) -> Iterator[tuple[Tables, int, float, np.ndarray]]:
+    """Tables of small steps, limits, the least seconds within them by brute force, and a plan that fits."""
+    for seed in steps:
+        step = random_step(seed, 6 + seed % 10)
+        count = len(step.candidates)
+        if not 1 <= count <= MOST_DECISIONS:
+            continue
+        tables = build_tables(step, 3)
+        plans = np.array(list(itertools.product((0, 1), repeat=count)), np.int16)
+        seconds, peak = simulate(tables, plans)
+        for limit in np.unique(np.quantile(peak, [0, 0.4, 0.8]).astype(np.int64)):
+            fits = peak <= limit
+            yield (
+                tables,
+                int(limit),
+                float(seconds[fits].min()),
+                plans[int(np.where(fits, peak, np.inf).argmin())],
+            )
+
+
+@pytest.mark.slow
+def test_no_plan_is_below_the_bounds_and_rows_for_moments_raise_them():
+    """Of the relaxation and of the whole-number program, without rows for moments and with one for each there is."""
+    cases, raised = 0, 0
+    for tables, limit, best, _ in small(range(40)):
+        facts = facts_of(tables)
+        builder = Builder(tables, facts, limit)
+        every = [
+            Moment(at, op)
+            for at in range(len(tables.phase) - tables.turn)
+            for op in (-1, *range(tables.turn))
+        ]
+        values = []
+        for moments in ([], every):
+            program = builder.program(moments)
+            found = milp(
+                program.cost,
+                integrality=program.integer,
+                bounds=Bounds(program.lower, program.upper),
+                constraints=LinearConstraint(program.matrix, program.row_lower, program.row_upper),
+            )
+            relaxed = relax(program, 60.0)
+            assert found.status == 0
+            assert relaxed is not None
+            assert found.fun * facts.base_s / OBJECTIVE <= best * (1 + 1e-7)
+            assert proven_bound(program, relaxed.multipliers) <= found.fun + 1e-6
+            values.append(found.fun)
+        cases += 1
+        raised += values[1] > values[0] + 1e-6
+    assert cases > 40
+    assert raised > 3
+
+
+def test_small_steps_are_solved_as_by_trying_every_plan():
+    missed, gaps = 0, []
+    for tables, limit, best, start in small(range(25)):
+        found = plan(tables, limit, start, 1.0, 0)
+        seconds, peak = simulate(tables, found.mapping[:, 0][None])
+        assert peak[0] <= limit
+        assert seconds[0] == found.cost
+        assert found.bound.cost <= best * (1 + 1e-9)
+        missed += found.cost > best * (1 + 1e-9)
+        gaps.append(found.cost / found.bound.cost - 1)
+    assert missed == 0
+    assert np.median(gaps) < 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("step", "fraction"),
+    [(unet(3), 0.6), (decoder(4, tokens=8192, vocabulary=2048), 0.5)],
+    ids=["unet", "decoder"],
+)
+def test_networks_are_solved_to_a_small_gap(step, fraction):
+    problem = TrainingProblem(step, None, TrainingConfig(fraction=fraction))
+    found = problem.solve(20.0, 0)
+    assert problem.judge(found.mapping) == []
+    assert found.cost < problem.baseline.cost * 0.97
+    assert found.cost <= found.bound.cost * 1.002
+    assert problem.bound(0) == found.bound
+
+
+def test_where_everything_fits_everything_is_kept():
+    problem = TrainingProblem(unet(1), None, TrainingConfig(fraction=1.0))
+    found = problem.solve(5.0, 0)
+    assert found.cost == problem.keep_all[0] == pytest.approx(found.bound.cost)
