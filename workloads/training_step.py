@@ -81,6 +81,7 @@ class TrainingStep:
         outputs: positions of the values that the forward pass returns, which stay alive to the end of the step.
         gradients: positions of the values that the backward pass returns, which stay alive to the end of the step.
         source: where it was captured: versions, machine, how the times were measured. For people.
+        graph: digest of the graph that it was captured from, so that a plan is applied to that graph only; "" if none.
     """
 
     name: str
@@ -89,6 +90,7 @@ class TrainingStep:
     outputs: tuple[int, ...]
     gradients: tuple[int, ...]
     source: str = ""
+    graph: str = ""
 
     @cached_property
     def owner(self) -> NDArray[np.int64]:

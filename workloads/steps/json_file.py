@@ -1,6 +1,6 @@
 """Training steps as JSON text, and back.
 
-    {"kind": "training-step", "version": 1, "name": …, "source": …,
+    {"kind": "training-step", "version": 1, "name": …, "source": …, "graph": …,
      "values": {"name": […], "size_bytes": […], "view_of": […], "role": […]},
      "ops": {"name": […], "kind": […], "phase": […], "inputs": [[…], …], "outputs": [[…], …], "seconds": […],
              "scratch_bytes": […], "recomputable": […]},
@@ -27,6 +27,8 @@ VERSION = 1
 _TABLES: dict[str, type] = {"values": Value, "ops": Op}
 _COLUMNS = {table: {f.name: str(f.type) for f in fields(row)} for table, row in _TABLES.items()}
 _LISTS = ("outputs", "gradients")
+_TEXTS = ("source", "graph")
+"""Texts that a step may lack."""
 _SEPARATOR = ",\n"
 
 
@@ -38,8 +40,7 @@ def to_json(step: TrainingStep) -> str:
     """
     check(step)
     header: dict[str, Any] = {"kind": KIND, "version": VERSION, "name": step.name}
-    if step.source:
-        header["source"] = step.source
+    header |= {field: text for field in _TEXTS if (text := getattr(step, field))}
     parts = [f"{_dump(key)}: {_dump(value)}" for key, value in header.items()]
     for table, columns in _COLUMNS.items():
         rows = getattr(step, table)
@@ -57,13 +58,13 @@ def from_json(text: str, where: str) -> TrainingStep:
     """
     document = parse_object(text, where, KIND)
     judge(document, where, KIND, VERSION)
-    known = ("kind", "version", "name", "source", *_TABLES, *_LISTS)
+    known = ("kind", "version", "name", *_TEXTS, *_TABLES, *_LISTS)
     for field in document:
         if field not in known:
             raise InputError(
                 f"{where}: expected one of the fields {', '.join(known)}, found {describe(field)}"
             )
-    for field in ("name", "source"):
+    for field in ("name", *_TEXTS):
         if type(document.get(field, "")) is not str:
             raise InputError(f"{where}: {field}: expected a string, found {describe(document[field])}")
     values, ops = (read_rows(document, table, _COLUMNS[table], where) for table in _TABLES)
@@ -74,7 +75,7 @@ def from_json(text: str, where: str) -> TrainingStep:
         tuple(Op(*row) for row in ops),
         outputs,
         gradients,
-        document.get("source", ""),
+        *(document.get(field, "") for field in _TEXTS),
     )
     try:
         return check(step)

@@ -6,9 +6,11 @@ both passes return.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -108,6 +110,7 @@ class _Reader:
             gradients,
             f"torch {torch.__version__}",
         )
+        step = replace(step, graph=_digest(step))
         return JointGraph(self._module, step, tuple(self._nodes), tuple(nodes), self._forward_outputs)
 
     def _role(self, node: fx.Node) -> str:
@@ -186,6 +189,14 @@ def _all_users(graph: fx.Graph) -> set[fx.Node]:
         if bound or partitioners._is_tangent(node) or not dependent.isdisjoint(node.all_input_nodes):
             dependent.add(node)
     return {node for node in dependent if node.op == "call_function"}
+
+
+def _digest(step: TrainingStep) -> str:
+    """Hex digest of all that a step says without having been measured."""
+    values = [(value.name, value.size_bytes, value.view_of, value.role) for value in step.values]
+    ops = [(op.name, op.kind, op.phase, op.inputs, op.outputs, op.recomputable) for op in step.ops]
+    text = json.dumps([values, ops, step.outputs, step.gradients])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _is_item(node: fx.Node) -> bool:

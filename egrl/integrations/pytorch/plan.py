@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +13,6 @@ from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document
 from workloads.text import size_text
-from workloads.training_step import TrainingStep
 
 KIND, VERSION = "pytorch-plan", 1
 
@@ -25,7 +23,7 @@ class Plan:
 
     Attributes:
         name: of the network.
-        graph: digest of the step's structure; a plan fits no other graph.
+        graph: `TrainingStep.graph` of the joint graph; a plan fits no other.
         keep: names of the values that are kept from the forward to the backward pass.
         limit_bytes: the memory that was asked for.
         peak_bytes: of the step with this plan, parameters, inputs and what is reserved included.
@@ -71,7 +69,7 @@ def plan_of(problem: TrainingProblem, mapping: Mapping16, bound_seconds: float =
     step = problem.step
     return Plan(
         step.name,
-        digest(step),
+        step.graph,
         tuple(step.values[number].name for number in problem.saved(mapping)),
         problem.limit_bytes,
         int(problem.peak_bytes(mapping[None])[0]),
@@ -80,14 +78,6 @@ def plan_of(problem: TrainingProblem, mapping: Mapping16, bound_seconds: float =
         problem.keep_all[0],
         bound_seconds,
     )
-
-
-def digest(step: TrainingStep) -> str:
-    """Hex digest of a step's ops and values, without times and scratch, which differ from machine to machine."""
-    values = [(v.name, v.size_bytes, v.view_of, v.role) for v in step.values]
-    ops = [(op.name, op.kind, op.phase, op.inputs, op.outputs, op.recomputable) for op in step.ops]
-    text = json.dumps([values, ops, step.outputs, step.gradients])
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def dumps(plans: Sequence[Plan]) -> str:
@@ -100,6 +90,11 @@ def of_run(problem: Problem, mapping: Mapping16) -> str:
     """The JSON of the plan that a mapping int16 [N, 1] is. InputError if the problem is not `training`."""
     if not isinstance(problem, TrainingProblem):
         raise InputError(f"--to pytorch: expected a run of the problem training, found {problem.about.name}")
+    if not problem.step.graph:
+        raise InputError(
+            f"--to pytorch: expected a run of what `egrl import STEP.py` made, found one of {problem.step.name},"
+            " which was not captured from a graph"
+        )
     return dumps([plan_of(problem, mapping)])
 
 

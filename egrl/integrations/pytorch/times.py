@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import operator
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -31,13 +32,18 @@ FEWEST_RUNS = 3
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds that an op takes, and bytes that it needs beside inputs and outputs while it runs.
+    """What an op takes.
 
-    `estimated` is True if it could not run by itself: then it takes as long as reading and writing its values.
+    Attributes:
+        seconds: the shortest run.
+        peak_bytes: allocated at most while it runs, beside its inputs.
+        held_bytes: for each result the bytes of its storage, sometimes more than it needs; 0 for what is no tensor.
+        estimated: True if it could not run by itself: then it takes as long as reading and writing its values.
     """
 
     seconds: float
-    scratch_bytes: int
+    peak_bytes: int
+    held_bytes: tuple[int, ...] = ()
     estimated: bool = False
 
 
@@ -51,7 +57,7 @@ class Times:
         self, joint: JointGraph, say: Callable[[int, int], None] = lambda done, of: None
     ) -> JointGraph:
         """The joint graph with measured ops; `say` gets how many ops are done, of how many."""
-        ops, estimated = [], set()
+        ops, values, estimated = [], list(joint.step.values), set()
         devices = [device for device in {device_of(node) for node in joint.ops} if device.type == "cuda"]
         # compilation runs under modes in which tensors have no data
         with _disable_current_modes(), torch.random.fork_rng(devices=devices), torch.no_grad():
@@ -59,7 +65,13 @@ class Times:
                 say(number, len(joint.ops))
                 makes = any(joint.step.values[output].size_bytes for output in op.outputs)
                 timing = self._timing(node) if makes else Timing(0.0, 0)
-                ops.append(replace(op, seconds=timing.seconds, scratch_bytes=timing.scratch_bytes))
+                returned = 0
+                for output in op.outputs if timing.held_bytes else ():
+                    held = max(timing.held_bytes[_position(joint.values[output])], values[output].size_bytes)
+                    values[output] = replace(values[output], size_bytes=held)
+                    returned += held
+                scratch = max(0, timing.peak_bytes - returned)
+                ops.append(replace(op, seconds=timing.seconds, scratch_bytes=scratch))
                 if timing.estimated:
                     estimated.add(op.kind)
         if estimated:
@@ -67,13 +79,18 @@ class Times:
                 "egrl: ops that do not run by themselves have estimated times: %s",
                 ", ".join(sorted(estimated)),
             )
-        return replace(joint, step=replace(joint.step, ops=tuple(ops)))
+        return replace(joint, step=replace(joint.step, values=tuple(values), ops=tuple(ops)))
 
     def _timing(self, node: fx.Node) -> Timing:
         key = _key(node)
         if key not in self.known:
             self.known[key] = _measured(node)
         return self.known[key]
+
+
+def _position(node: fx.Node) -> int:
+    """Which result of its op a value is."""
+    return node.args[1] if node.target is operator.getitem and isinstance(node.args[1], int) else 0
 
 
 def _key(node: fx.Node) -> str:
@@ -112,18 +129,17 @@ def rate_Bps(device: torch.device) -> float:
 
 def _timed(run: Callable[[], Any], device: torch.device) -> Timing:
     result = run()  # the first run may choose an algorithm and fill caches
-    returned = sum(
-        {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in _tensors(result)}.values()
-    )
-    del result
-    scratch = max(0, peak_of(run, device) - returned)
+    results = result if isinstance(result, tuple | list) else (result,)
+    held = tuple(one.untyped_storage().nbytes() if isinstance(one, torch.Tensor) else 0 for one in results)
+    del result, results
+    peak = peak_of(run, device)
     seconds: list[float] = []
     while len(seconds) < FEWEST_RUNS or (sum(seconds) < ENOUGH_S and len(seconds) < MOST_RUNS):
         begin = _now(device)
         result = run()
         seconds.append(_now(device) - begin)
         del result
-    return Timing(min(seconds), scratch)
+    return Timing(min(seconds), peak, held)
 
 
 def _now(device: torch.device) -> float:

@@ -40,6 +40,7 @@ CPU = torch.device("cpu")
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning:torch.*"),
     pytest.mark.filterwarnings("ignore::FutureWarning:torch.*"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*"),
 ]
 
 
