@@ -28,7 +28,7 @@ def small(steps: range) -> Iterator[tuple[Tables, int, float, np.ndarray]]:
         count = len(step.candidates)
         if not 1 <= count <= MOST_DECISIONS:
             continue
-        tables = build_tables(step, 3)
+        tables = build_tables(step, 3, None, {"aten.f": (1.0, 0.3, 2.0)[seed % 3]})
         plans = np.array(list(itertools.product((0, 1), repeat=count)), np.int16)
         seconds, peak = simulate(tables, plans)
         for limit in np.unique(np.quantile(peak, [0, 0.4, 0.8]).astype(np.int64)):
