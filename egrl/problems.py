@@ -211,6 +211,7 @@ PROBLEMS: dict[str, ProblemEntry] = {
         _training,
         "exact",
         "a training step: a name, or a file (.json, .json.gz, .json.xz); `egrl list workloads` shows the names",
+        measured=Choice("twin", "steps are measured, and what the op times get wrong can be learned"),
     ),
 }
 

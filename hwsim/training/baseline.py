@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hwsim.training.exact.fits import find_fit
 from hwsim.training.repair import relieved
 from hwsim.training.search import annealed
 from hwsim.training.simulate import KEEP, RECOMPUTE, canonical, simulate, trace
@@ -33,6 +34,10 @@ PRODUCTS = ("mm", "conv", "attention", "linear", "matmul", "einsum", "dot")
 SHARES = 40
 """Shares of the bytes that "knapsack" tries."""
 MOST_BLOCKS = 256
+MOVES, HOT = 20_000, 0.02
+"""Of the search for the least peak: its moves, and its first temperature as a share of the seconds of a step."""
+SECONDS = 10.0
+"""Time limit of the solver where that finds none."""
 NAMED = 4
 """Tensors that an error names, the largest first."""
 
@@ -126,21 +131,24 @@ def choose(step: TrainingStep, t: Tables, limit_bytes: int) -> Chosen:
         best = int(np.where(fits, seconds, np.inf).argmin())
         return Chosen(plans[best], float(seconds[best]), names[best])
     for row in np.argsort(peak, kind="stable")[:NAMED]:
-        plan, fit = relieved(t, plans[row], limit_bytes)
-        if fit:
+        plan, fits_now = relieved(t, plans[row], limit_bytes)
+        if fits_now:
             plan = canonical(t, plan[None])[0]
             return Chosen(plan, float(simulate(t, plan[None])[0][0]), f"{names[row]}, with less kept")
-    least = plans[int(peak.argmin())]
-    plan = annealed(t, least, limit_bytes, 0, 20_000, 0.02)
+    least = annealed(t, plans[int(peak.argmin())], limit_bytes, 0, MOVES, HOT)
+    plan, impossible = least, False
+    if simulate(t, least[None])[1][0] > limit_bytes:
+        fit, impossible = find_fit(t, limit_bytes, SECONDS)
+        plan = least if fit is None else fit
     plan = canonical(t, plan[None])[0]
     found, peak = simulate(t, plan[None])
     if peak[0] > limit_bytes:
-        raise InputError(shortage(step, t, plan, limit_bytes))
+        raise InputError(shortage(step, t, plan, limit_bytes, impossible))
     return Chosen(plan, float(found[0]), "searched")
 
 
-def shortage(step: TrainingStep, t: Tables, plan: Plan, limit_bytes: int) -> str:
-    """What is said if even the plan with the least peak is above the limit."""
+def shortage(step: TrainingStep, t: Tables, plan: Plan, limit_bytes: int, impossible: bool) -> str:
+    """What is said if even the plan with the least peak is above the limit; `impossible` if no plan can fit."""
     run = trace(t, plan)
     at = int(run.held_bytes.argmax())
     op = step.ops[run.op[at]]
@@ -151,4 +159,5 @@ def shortage(step: TrainingStep, t: Tables, plan: Plan, limit_bytes: int) -> str
     return (
         f"{step.name}: expected a limit of at least {int(run.held_bytes[at])} bytes, the least peak found (in the"
         f" {phase} pass at {op.name}: {names}; {t.fixed_bytes} bytes are there all the time), found {limit_bytes}"
+        f"{', within which no plan fits, by proof' if impossible else ''}"
     )

@@ -5,6 +5,7 @@ A device file is TOML with the fields of `Device`; `devices/half.toml` is an exa
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Annotated
 
 from pydantic import ConfigDict, Field, model_validator
@@ -18,12 +19,15 @@ _CONFIG = ConfigDict(extra="forbid")
 Bytes = Annotated[int, Field(strict=True, ge=0, lt=MAX_BYTES)]
 Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 HostRate = Annotated[float, Field(strict=True, ge=0, le=1e18, allow_inf_nan=False)]
+Factor = Annotated[float, Field(strict=True, ge=1e-6, le=1e6, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, config=_CONFIG)
 class Device:
     """The memory that a training step may take: bytes, or a share of the peak of keeping everything.
 
+    `seconds` and `again` have factors by kind of op, 1 for kinds that they do not name: on its seconds, and further
+    on those of a second run. The latter is below 1 where a compiler fuses what is computed again into what reads it.
     `to_host_Bps` and `from_host_Bps` are bytes per second between device and host; 0: unknown. No choice uses them yet.
     """
 
@@ -32,6 +36,8 @@ class Device:
     memory_fraction: Share = 0.0
     to_host_Bps: HostRate = 0.0
     from_host_Bps: HostRate = 0.0
+    seconds: dict[str, Factor] = field(default_factory=dict)
+    again: dict[str, Factor] = field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_limit(self) -> Device:

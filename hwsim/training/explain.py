@@ -29,15 +29,15 @@ def explain(step: TrainingStep, t: Tables, plan: NDArray[np.int16], limit_bytes:
     again[order[runs.turn :]] = True
     again &= np.isin(np.arange(len(t.phase)), order[: runs.turn])
     forward = float(t.seconds[order[: runs.turn]].sum())
-    recomputed = float(t.seconds[again].sum())
-    backward = float(t.seconds[order[runs.turn :]].sum()) - recomputed
-    dearest = _dearest(t, again & (t.seconds > 0), runs)
+    late = order[runs.turn :]
+    recomputed, backward = float(t.again_s[again].sum()), float(t.seconds[late[~again[late]]].sum())
+    dearest = _dearest(t, again & (t.again_s > 0), runs)
     parts = {"forward": forward, "backward": backward, "computed again": recomputed}
     fullest = int(held[: runs.length].argmax())
     return Breakdown(
         sum(parts.values()),
         parts,
-        tuple(Payer(_name(step, t, s), CHOICES[0], float(t.seconds[t.maker[s]]), 0.0) for s in dearest),
+        tuple(Payer(_name(step, t, s), CHOICES[0], float(t.again_s[t.maker[s]]), 0.0) for s in dearest),
         limit_bytes,
         peak,
         fullest,
@@ -51,7 +51,7 @@ def _dearest(t: Tables, again: Bools, runs: Runs) -> Ints:
     paid = decided[again[t.maker[decided]]]
     paid = paid[np.lexsort((-t.size_bytes[paid], t.maker[paid]))]
     first = np.unique(t.maker[paid], return_index=True)[1]
-    return paid[first][np.argsort(-t.seconds[t.maker[paid[first]]], kind="stable")][:SHOWN]
+    return paid[first][np.argsort(-t.again_s[t.maker[paid[first]]], kind="stable")][:SHOWN]
 
 
 def _name(step: TrainingStep, t: Tables, storage: int) -> str:

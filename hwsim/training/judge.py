@@ -60,13 +60,6 @@ def judge(step: TrainingStep, limit_bytes: int, reserved_bytes: int, plan: Seque
     return found if worst is None else [*found, _too_much(*worst, limit_bytes)]
 
 
-def seconds(step: TrainingStep, plan: Sequence[int]) -> float:
-    """What the ops of a plan take together."""
-    kept = {value for value, choice in zip(step.candidates, plan, strict=True) if choice == 1}
-    time = {op.name: op.seconds for op in step.ops}
-    return sum(time[moment.op] for moment in play(step, kept))
-
-
 def _too_much(total: int, moment: Moment, limit_bytes: int) -> Violation:
     largest = sorted(moment.held.items(), key=lambda item: -item[1])[:NAMES]
     names = ", ".join(f"{name} {size}" for name, size in largest)

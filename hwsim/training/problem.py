@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -23,6 +23,7 @@ from typing_extensions import Doc
 
 from hwsim.capabilities import Occupancy, Solution
 from hwsim.explanation import Breakdown
+from hwsim.family import Effects, Estimate
 from hwsim.observe import choice_columns
 from hwsim.problem import (
     UNPROVED,
@@ -41,6 +42,7 @@ from hwsim.training.baseline import choose
 from hwsim.training.device import MAX_BYTES, Device, device_file, load_device
 from hwsim.training.exact.solve import plan
 from hwsim.training.explain import CHOICES, explain
+from hwsim.training.family.family import TrainingFamily
 from hwsim.training.judge import judge
 from hwsim.training.observation import SCHEMA_VERSION, edge_index, features
 from hwsim.training.repair import fitted
@@ -85,7 +87,7 @@ class TrainingProblem:
 
     mapping   int16 [N, 1]: for each of `step.candidates` 0 = recompute or 1 = keep. A `keep` that nothing needs is
               judged as recompute
-    cost      seconds of all ops that run, forward and backward
+    cost      seconds of all ops that run, forward and backward; of a second run as the device says
     reward    (baseline cost / cost)^2; -epsilon if it did not run
     valid     at no moment are more bytes in memory than the limit
     epsilon   the share of the bytes with a decision that repair changed; if nothing ran, the excess over the peak
@@ -125,7 +127,7 @@ class TrainingProblem:
         self.step, self._device = step, device or load_device("half")
         if not step.candidates:
             raise InputError(f"{step.name}: expected a value that may be kept or computed again, found none")
-        self.tables = build_tables(step, self.config.reserved_bytes)
+        self.tables = build_tables(step, self.config.reserved_bytes, self._device.seconds, self._device.again)
         seconds, peak = simulate(self.tables, np.full((1, len(step.candidates)), KEEP, np.int16))
         self.keep_all = float(seconds[0]), int(peak[0])
         self.limit_bytes = self._limit()
@@ -261,11 +263,30 @@ class TrainingProblem:
         found: Floats = self.evaluate(mapping[None], np.zeros(1, np.uint64)).cost
         return float(np.nan_to_num(found[0], nan=math.inf))
 
+    @cached_property
+    def family(self) -> TrainingFamily:
+        """Models of what the step may really take and need."""
+        return TrainingFamily(self.step, self.tables, self.limit_bytes)
+
+    @property
+    def describable(self) -> Sequence[str]:
+        """No effects."""
+        return ()
+
+    def described(
+        self, estimates: Mapping[str, Estimate], effects: Effects, name: str
+    ) -> tuple[TrainingProblem, str]:
+        """See `hwsim.family.HasFamily`; the text is a device file. The limit in bytes stays."""
+        device, text = self.family.described(self._device, estimates, name)
+        config = replace(self.config, limit_bytes=self.limit_bytes, fraction=0.0)
+        return TrainingProblem(self.step, device, config), text
+
     def files(self) -> dict[str, str | bytes]:
         """The step, packed, and the device."""
         return {"workload.json.gz": packed(self.step), "chip.toml": device_file(self._device)}
 
     def fingerprint(self) -> str:
         """Hex digest of simulator version, step, limit and settings."""
-        head = [VERSION, asdict(self.config), self.limit_bytes, self.baseline.mapping[:, 0].tolist()]
+        device = [self._device.seconds, self._device.again]
+        head = [VERSION, asdict(self.config), device, self.limit_bytes, self.baseline.mapping[:, 0].tolist()]
         return hashlib.sha256(json.dumps(head).encode() + packed(self.step)).hexdigest()

@@ -26,7 +26,7 @@ def is_rerun(t: Tables, runs: Runs) -> Bools:
 @kernel
 def again_seconds(t: Tables, saved: Bools, rerun: Bools, s: int) -> float:
     """Seconds that the backward pass takes longer if storage `s`, which is saved, is computed again instead."""
-    maker, decision, seconds = t.maker, t.decision, t.seconds
+    maker, decision, seconds = t.maker, t.decision, t.again_s
     input_first, inputs = t.input_first, t.inputs
     first = maker[s]
     if rerun[first]:
@@ -148,7 +148,7 @@ def _gain_per_byte(t: Tables, runs: Runs) -> Floats:
     gain = np.zeros(len(t.size_bytes))
     for s in range(len(gain)):
         if t.decision[s] >= 0 and not runs.saved[s] and rerun[t.maker[s]]:
-            gain[s] = t.seconds[t.maker[s]] / t.size_bytes[s]
+            gain[s] = t.again_s[t.maker[s]] / t.size_bytes[s]
     return gain
 
 

@@ -112,9 +112,13 @@ def runs_of(t: Tables, plan: NDArray[np.int16]) -> Runs:
 @kernel
 def seconds_of(t: Tables, runs: Runs) -> float:
     """Seconds of all runs, added in their order."""
+    order, seconds, again_s = runs.op, t.seconds, t.again_s
+    ran = np.zeros(len(seconds), np.bool_)
     total = 0.0
     for r in range(runs.length):
-        total += t.seconds[runs.op[r]]
+        k = order[r]
+        total += again_s[k] if ran[k] else seconds[k]
+        ran[k] = True
     return total
 
 

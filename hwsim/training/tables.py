@@ -6,7 +6,7 @@ there during the whole step, and nobody needs to look for them: their bytes are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ class Tables(NamedTuple):
         op: int64 [K], positions in `TrainingStep.ops`.
         phase: int8 [K], the number of one of `PHASES`.
         seconds: float64 [K].
+        again_s: float64 [K], seconds of a run after the first.
         scratch_bytes: int64 [K].
         input_first: int64 [K + 1], where an op's storages begin in `inputs`, each once.
         inputs: int64, storages that ops read; parameters and inputs are left out.
@@ -47,6 +48,7 @@ class Tables(NamedTuple):
     op: Ints
     phase: NDArray[np.int8]
     seconds: Floats
+    again_s: Floats
     scratch_bytes: Ints
     input_first: Ints
     inputs: Ints
@@ -64,8 +66,17 @@ class Tables(NamedTuple):
     fixed_bytes: int
 
 
-def build_tables(step: TrainingStep, reserved_bytes: int) -> Tables:
-    """The tables of a step; `reserved_bytes` are what lies in memory beside it."""
+def build_tables(
+    step: TrainingStep,
+    reserved_bytes: int,
+    factors: Mapping[str, float] | None = None,
+    again: Mapping[str, float] | None = None,
+) -> Tables:
+    """The tables of a step.
+
+    `reserved_bytes` are what is in memory beside it. `factors` are on the seconds of ops by kind, `again` further ones
+    on those of a run after the first; kinds that they do not name have 1.
+    """
     storage = np.array([n for n, value in enumerate(step.values) if value.view_of == OWNER], np.int64)
     place = np.full(len(step.values), -1, np.int64)
     place[storage] = np.arange(len(storage))
@@ -82,6 +93,7 @@ def build_tables(step: TrainingStep, reserved_bytes: int) -> Tables:
     ops = [step.ops[n] for n in works]
     input_first, inputs = _lists([_once(of, op.inputs, ~always) for op in ops])
     output_first, outputs = _lists([_once(of, op.outputs, ~always) for op in ops])
+    seconds = np.array([op.seconds * (factors or {}).get(op.kind, 1.0) for op in ops])
     phase = np.array([PHASES.index(op.phase) for op in ops], np.int8)
     returned = _once(of, step.gradients, ~always)
     is_gradient = np.zeros(len(storage), np.bool_)
@@ -91,7 +103,8 @@ def build_tables(step: TrainingStep, reserved_bytes: int) -> Tables:
     return Tables(
         np.array(works, np.int64),
         phase,
-        np.array([op.seconds for op in ops]),
+        seconds,
+        seconds * np.array([(again or {}).get(op.kind, 1.0) for op in ops]),
         np.array([op.scratch_bytes for op in ops], np.int64),
         input_first,
         inputs,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from workloads.features import SCALES
 from workloads.serialize import from_json, to_json
+from workloads.steps import json_file as steps
 from workloads.zoo import ZOO
 from workloads.zoo.vector_ops import VECTOR_OPS
 
@@ -43,3 +44,9 @@ def test_the_table_of_features_states_their_order_and_scales():
 def test_the_table_of_vector_operations_states_all_of_them():
     stated = {row[0].strip("`"): int(row[1]) for row in rows("vector-operations")}
     assert stated == {work: ops for work, ops in VECTOR_OPS.items() if work}
+
+
+def test_the_example_of_a_training_step_is_one():
+    page = (REFERENCE.parent / "explanations" / "training.md").read_text(encoding="utf-8")
+    step = steps.from_json(re.findall(r"```json\n(.*?)```", page, flags=re.DOTALL)[0], "training.md")
+    assert [op.phase for op in step.ops] == ["forward", "backward"]

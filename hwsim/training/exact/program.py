@@ -118,7 +118,10 @@ class Builder:
         forced = np.flatnonzero(self.facts.forced & ~self.direct & (t.size_bytes > 0))
         found = _Columns(*(np.full(n, -1) for n in (len(t.maker), len(t.phase), len(t.phase), len(t.maker))))
         found.saved[decided] = sheet.add(len(decided), 0, 1, integer=True)
-        found.again[again] = sheet.add(len(again), 0, 1, t.seconds[again] * unit)
+        cost = np.where(
+            t.phase == EITHER, t.seconds, t.again_s
+        )  # one of phase `either` may run in one pass only
+        found.again[again] = sheet.add(len(again), 0, 1, cost[again] * unit)
         found.forward[either] = sheet.add(len(either), 0, 1, t.seconds[either] * unit)
         found.needed[forced] = sheet.add(len(forced), 0, 1)
         return found
@@ -154,12 +157,32 @@ class Builder:
         always = np.flatnonzero((t.phase[maker] == EITHER) & (self.facts.forced & self.direct)[t.outputs])
         rows = sheet.row(len(always), 1, np.inf)
         sheet.put(rows, c.forward[maker[always]], 1)
+        self._both(sheet, c)
         source = t.maker[t.inputs]
         edge = np.flatnonzero((source >= 0) & (t.phase[source] == EITHER) & (self.reader < t.turn))
         edge = edge[t.phase[self.reader[edge]] == EITHER]
         rows = sheet.row(len(edge), 0, np.inf)
         sheet.put(rows, c.forward[source[edge]], 1)
         sheet.put(rows, c.forward[self.reader[edge]], -1)
+
+    def _both(self, sheet: Sheet, c: _Columns) -> None:
+        """An op of phase `either` that runs in both passes takes other seconds in the second."""
+        t, unit = self.t, OBJECTIVE / self.facts.base_s
+        more = np.where((t.phase == EITHER) & self.can, t.again_s - t.seconds, 0.0) * unit
+        for ops, sides in (
+            (np.flatnonzero(more < 0), ((0, 1), (1, 0))),
+            (np.flatnonzero(more > 0), ((1, 1),)),
+        ):
+            both = sheet.add(len(ops), 0, 1, more[ops])
+            for forward, again in sides:
+                # Two rows `both` <= each, or one row `both` >= their sum - 1.
+                upper = len(sides) == 2
+                rows = sheet.row(len(ops), -np.inf if upper else -1, 0 if upper else np.inf)
+                sheet.put(rows, both, 1)
+                if forward:
+                    sheet.put(rows, c.forward[ops], -1)
+                if again:
+                    sheet.put(rows, c.again[ops], -1)
 
     def _forced(self, sheet: Sheet, c: _Columns) -> None:
         """What must not be made twice is saved if an op that runs again reads it."""

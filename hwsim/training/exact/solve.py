@@ -15,18 +15,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from hwsim.capabilities import Solution
 from hwsim.jit import clock
 from hwsim.keys import derive
-from hwsim.linear_program import Floats, LinearProgram, proven_bound, relax
+from hwsim.linear_program import proven_bound, relax
 from hwsim.problem import Bound
+from hwsim.training.exact.branch import branch_and_cut
 from hwsim.training.exact.facts import facts_of
-from hwsim.training.exact.program import OBJECTIVE, Builder, Moment
+from hwsim.training.exact.moments import Moments
+from hwsim.training.exact.program import OBJECTIVE
 from hwsim.training.repair import filled, fitted, relieved
 from hwsim.training.search import annealed
-from hwsim.training.simulate import KEEP, RECOMPUTE, canonical, runs_of, simulate, trace
+from hwsim.training.simulate import KEEP, RECOMPUTE, canonical, simulate
 from hwsim.training.tables import Tables
 
 Plan = NDArray[np.int16]
@@ -34,16 +35,9 @@ GAP = 1e-6
 """A plan that is within this share of the bound is the best possible."""
 LINEAR_SHARE, LOCAL_SHARE = 0.3, 0.03
 """Of the time limit, at most for the relaxation; and for the first local search."""
-MOMENTS_PER_ROUND = 12
 STALL, STALLED_ROUNDS = 1e-6, 3
 """Rounds in turn that raise the bound by less than this share end the first part."""
 THRESHOLDS = (0.5, 0.2, 0.8)
-MARGIN = 0.05
-"""Rows look at so many ops, as a share of the forward pass, before the first one that has run again."""
-WHOLE_LOOK = 400
-"""A forward pass of at most so many ops is looked at as a whole."""
-DUAL_TOLERANCE = 1e-7
-"""Of HiGHS: a reduced cost may have the wrong sign by this many units."""
 FIRST_MOVES, MOST_MOVES = 2_000, 200_000
 HOT = (0.02, 0.003, 0.0005)
 """First temperatures of local search, as shares of the seconds of a step."""
@@ -92,8 +86,7 @@ class Search:
         """`start` int16 [N] is a plan that fits."""
         self._t, self._limit = tables, limit_bytes
         self._facts = facts_of(tables)
-        self._builder = Builder(tables, self._facts, limit_bytes)
-        self._moments: dict[tuple[int, int], Moment] = {}
+        self._moments = Moments(tables, self._facts, limit_bytes)
         self._key = np.array([seed], np.uint64)
         self._streams = 0
         self.found = Found(start, float(simulate(tables, start[None])[0][0]))
@@ -134,47 +127,19 @@ class Search:
         idle = 0
         while clock() < until and idle < STALLED_ROUNDS and not self.found.met(gap):
             before = self.found.bound_s
-            program = self._builder.program(list(self._moments.values()))
+            program = self._moments.program()
             solved = relax(program, max(until - clock(), 0.1))
             if solved is None:
                 return
             self._prove(proven_bound(program, solved.multipliers), "a linear relaxation")
-            share = self._builder.plan_of(solved.solution)
+            share = self._moments.plan_of(solved.solution)
             rounded = [np.where(share > each, KEEP, RECOMPUTE).astype(np.int16) for each in THRESHOLDS]
             for plan in rounded:
                 self._improve(plan)
-            added = [self._add(plan) for plan in rounded]
+            added = [self._moments.add(plan) for plan in rounded]
             idle = idle + 1 if self.found.bound_s <= before * (1 + STALL) else 0
             if not any(added):
                 return
-
-    def _add(self, plan: Plan) -> bool:
-        """Add the moments at which a plan is the most above the limit; whether any is new.
-
-        A moment that is known, and broken all the same, is looked at as a whole.
-        """
-        t = self._t
-        runs, held = runs_of(t, plan), trace(t, plan).held_bytes
-        order = runs.op[: runs.length]
-        over = np.where(np.arange(len(order)) >= runs.turn, held - self._limit, 0)
-        top = np.flatnonzero((over > 0) & (over >= np.roll(over, 1)) & (over >= np.roll(over, -1)))
-        new = 0
-        for r in top[np.argsort(-over[top], kind="stable")]:
-            rest = order[r:]
-            at = int(rest[rest >= t.turn][0]) - t.turn if (rest >= t.turn).any() else -1
-            key = (at, int(order[r]) if order[r] < t.turn else -1)
-            known = self._moments.get(key)
-            if at < 0 or (known is not None and known.lowest == 0):
-                continue
-            again = order[runs.turn : r + 1]
-            again = again[again < t.turn]
-            near = t.turn > WHOLE_LOOK and known is None
-            lowest = int(again.min(initial=t.turn) - MARGIN * t.turn) if near else 0
-            self._moments[key] = Moment(*key, max(lowest, 0))
-            new += 1
-            if new == MOMENTS_PER_ROUND:
-                break
-        return new > 0
 
     def _local(self, until: float, gap: float) -> None:
         """Anneal the best plan, hot and cold in turn, longer and longer."""
@@ -198,36 +163,13 @@ class Search:
     def _branching(self, until: float, gap: float) -> None:
         """Branch and cut, with rows for what its solutions break, until one fits or the time is over."""
         while (left_s := until - clock()) > 0.1 and not self.found.met(gap):
-            program = self._builder.program(list(self._moments.values()))
+            program = self._moments.program()
             share = 0.5 if left_s > 2 else 1.0
-            units, solution, done = _branch_and_cut(program, left_s * share, gap / 2)
-            self._prove(units, "branch and cut on a relaxation")
-            if solution is None:
+            found = branch_and_cut(program, left_s * share, gap / 2)
+            self._prove(found.units, "branch and cut on a relaxation")
+            if found.solution is None:
                 return
-            plan = np.round(self._builder.plan_of(solution)).astype(np.int16)
+            plan = self._moments.rounded(found.solution)
             self._improve(plan)
-            if not self._add(plan) and done:
+            if not self._moments.add(plan) and found.done:
                 return
-
-
-def _branch_and_cut(
-    program: LinearProgram, time_limit_s: float, gap: float
-) -> tuple[float, Floats | None, bool]:
-    """A bound in units, a solution float64 [V] if any, and whether HiGHS finished.
-
-    HiGHS may drop nodes within its gap of the incumbent without lowering the bound it reports, so the gap is
-    taken off; and what a dual solution within its tolerance may claim too much.
-    """
-    found = milp(
-        program.cost,
-        integrality=program.integer,
-        bounds=Bounds(program.lower, program.upper),
-        constraints=LinearConstraint(program.matrix, program.row_lower, program.row_upper),
-        options={"time_limit": time_limit_s, "mip_rel_gap": gap, "disp": False},
-    )
-    reached = -math.inf if found.mip_dual_bound is None else float(found.mip_dual_bound)
-    reached -= DUAL_TOLERANCE * float((program.upper - program.lower).sum())
-    if found.x is None:
-        return reached, None, False
-    reached = min(reached, float(program.cost @ found.x) * (1.0 - gap))
-    return reached, np.asarray(found.x, np.float64), found.status == 0

@@ -53,7 +53,7 @@ CASES += [("revise", name) for name in ("toy-coins", "mmap", "mmap-literal", "mm
 CASES += [("ea", "mcm-device"), ("ppo", "mcm"), ("random", "nnpi-noisy")]
 CASES += [(variant, "shard") for variant in ("annealing", "ea", "random", "tag")]
 CASES += [(variant, "training") for variant in ("annealing", "ea", "egrl", "random")]
-CASES += [("annealing", "training-penalise")]
+CASES += [("annealing", "training-penalise"), ("twin", "training")]
 
 
 TOYS_FIRST = ("toy-ragged", "toy-game", "toy-grammar-large", "toy-grammar", "toy-coins")

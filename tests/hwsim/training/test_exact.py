@@ -12,6 +12,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from hwsim.linear_program import proven_bound, relax
 from hwsim.training.exact.facts import facts_of
+from hwsim.training.exact.fits import find_fit
 from hwsim.training.exact.program import OBJECTIVE, Builder, Moment
 from hwsim.training.exact.solve import plan
 from hwsim.training.problem import TrainingConfig, TrainingProblem
@@ -28,7 +29,7 @@ def small(steps: range) -> Iterator[tuple[Tables, int, float, np.ndarray]]:
         count = len(step.candidates)
         if not 1 <= count <= MOST_DECISIONS:
             continue
-        tables = build_tables(step, 3)
+        tables = build_tables(step, 3, None, {"aten.f": (1.0, 0.3, 2.0)[seed % 3]})
         plans = np.array(list(itertools.product((0, 1), repeat=count)), np.int16)
         seconds, peak = simulate(tables, plans)
         for limit in np.unique(np.quantile(peak, [0, 0.4, 0.8]).astype(np.int64)):
@@ -107,3 +108,16 @@ def test_where_everything_fits_everything_is_kept():
     problem = TrainingProblem(unet(1), None, TrainingConfig(fraction=1.0))
     found = problem.solve(5.0, 0)
     assert found.cost == problem.keep_all[0] == pytest.approx(found.bound.cost)
+
+
+def test_a_limit_that_no_plan_can_keep_is_proved_to_be_one_and_others_are_met():
+    proved = 0
+    for tables, limit, _, start in small(range(20)):
+        fit, impossible = find_fit(tables, limit, 10.0)
+        assert not impossible
+        assert fit is None or simulate(tables, fit[None])[1][0] <= limit
+        least = int(simulate(tables, start[None])[1][0])
+        fit, impossible = find_fit(tables, least - 1, 10.0)
+        assert fit is None
+        proved += impossible
+    assert proved > 10

@@ -1,0 +1,1 @@
+"""Models that may describe the machine that a training step runs on."""
