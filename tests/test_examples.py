@@ -26,6 +26,7 @@ PROGRAMS = {
     "mmap_gym/play.py": ["rnn_2"],
     "network/own_network.py": ["alexnet", "42"],
     "operators/operators.py": ["alexnet", "42"],
+    "training/train.py": [],
     "transfer/transfer.py": ["resnet50", "resnet18,resnet34,vgg16", "1"],
 }
 """Program -> arguments with which it is brief and prints the words of its page."""
@@ -66,6 +67,7 @@ def test_the_index_has_every_folder_and_every_folder_its_page():
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.filterwarnings("ignore::workloads.errors.Notice")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
 @pytest.mark.filterwarnings(
     "ignore:.*torch.jit.script:DeprecationWarning"
 )  # torch-geometric, when it is imported
