@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
@@ -20,9 +20,11 @@ from hwsim.training.simulate import simulate
 from hwsim.training.tables import Tables, build_tables
 
 MOST_DECISIONS = 9
+TELLING = (123, 133, 184, 273)
+"""Steps whose bounds are too high if a row counts an op as done one op too early."""
 
 
-def small(steps: range) -> Iterator[tuple[Tables, int, float, np.ndarray]]:
+def small(steps: Iterable[int]) -> Iterator[tuple[Tables, int, float, np.ndarray]]:
     """Tables of small steps, limits, the least seconds within them by brute force, and a plan that fits."""
     for seed in steps:
         step = random_step(seed, 6 + seed % 10)
@@ -45,8 +47,8 @@ def small(steps: range) -> Iterator[tuple[Tables, int, float, np.ndarray]]:
 @pytest.mark.slow
 def test_no_plan_is_below_the_bounds_and_rows_for_moments_raise_them():
     """Of the relaxation and of the whole-number program, without rows for moments and with one for each there is."""
-    cases, raised = 0, 0
-    for tables, limit, best, _ in small(range(40)):
+    cases, raised, closed = 0, 0, 0
+    for tables, limit, best, _ in small((*range(25), *TELLING)):
         facts = facts_of(tables)
         builder = Builder(tables, facts, limit)
         every = [
@@ -71,8 +73,10 @@ def test_no_plan_is_below_the_bounds_and_rows_for_moments_raise_them():
             values.append(found.fun)
         cases += 1
         raised += values[1] > values[0] + 1e-6
+        closed += values[1] >= best * (1 - 1e-7) / facts.base_s * OBJECTIVE
     assert cases > 40
     assert raised > 3
+    assert closed > 0.9 * cases
 
 
 def test_small_steps_are_solved_as_by_trying_every_plan():
