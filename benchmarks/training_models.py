@@ -7,6 +7,7 @@ al. 2020). Sizes are those of the papers at `full`, and a few layers at `small`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -279,7 +280,7 @@ class Unet(nn.Module):
             nn.Conv2d(3, widths[0], 3, padding=1),
             len(widths) - 1,
         )
-        pairs = list(zip(widths[:-1], widths[1:], strict=True))
+        pairs = list(itertools.pairwise(widths))
         self.down = nn.ModuleList(
             UnetBlock(a, b, time, number + 1 == last) for number, (a, b) in enumerate(pairs)
         )

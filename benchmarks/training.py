@@ -1,0 +1,324 @@
+"""Training within a limit of memory: our plans beside PyTorch's own partitioner, by simulation and by real steps.
+
+    python -m benchmarks.training -o FOLDER [--networks gpt2,bert] [--small] [--seconds 20] [--budgets 0.5,0.3]
+    python -m benchmarks.training -o FOLDER --steps 20 [--backend inductor]     # real steps, interleaved
+    python -m benchmarks.training -o FOLDER --table
+
+Each network is captured once with the times of its ops on this machine (FOLDER/NAME.json). PyTorch's solvers `dp`,
+`ilp` and `greedy` choose what to save at budgets of 0.05 to 1, by their own estimate (flops) and by our measured times,
+so that the gain of the solver and of the times are told apart. `blocks` is checkpointing at equal cuts. What each saves
+is simulated. At each peak of `dp`, `exact` looks for the fastest plan within it, and at each of its times for the least
+peak. With --steps plans are compiled and run in turn. What FOLDER has is not measured again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch._functorch import config as functorch_config
+from torch._functorch import partitioners as torch_partitioners
+from torch._inductor.custom_graph_pass import CustomRuntimeEstimator
+
+import egrl
+import egrl.integrations.pytorch as within
+from analysis.means import geometric_mean
+from benchmarks.lines import Lines
+from benchmarks.training_models import FULL, training
+from egrl.integrations.pytorch.capture import capture_joint
+from egrl.integrations.pytorch.joint import JointGraph
+from egrl.integrations.pytorch.peak import peak_of
+from egrl.integrations.pytorch.plan import dumps, plan_of
+from egrl.integrations.pytorch.times import Times
+from hwsim.training.baseline import plans_by_rule
+from hwsim.training.device import Device
+from hwsim.training.problem import TrainingConfig, TrainingProblem
+from hwsim.training.simulate import simulate
+from workloads.errors import InputError
+from workloads.load_training import load_training
+from workloads.steps.json_file import to_json
+from workloads.training_step import TrainingStep
+
+partitioners: Any = torch_partitioners
+BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+SOLVERS = ("dp", "ilp", "greedy")
+ESTIMATES = ("flops", "measured")
+KEYS = ("network", "who", "estimate", "budget")
+STEP_KEYS = ("network", "backend", "budget", "who")
+LITTLE = 1e-3
+"""Recomputation of a smaller share of the step is left out of ratios."""
+Plan = np.ndarray[tuple[int, ...], np.dtype[np.int16]]
+
+
+class Measured(CustomRuntimeEstimator):
+    """The measured seconds of an op, in whole nanoseconds, for PyTorch's solvers."""
+
+    def __init__(self, step: TrainingStep) -> None:
+        self._seconds = {op.name: op.seconds for op in step.ops}
+
+    def __call__(self, node: torch.fx.Node) -> float:
+        return max(1.0, 1e9 * self._seconds.get(node.name, 0.0))
+
+    def uuid(self) -> str:
+        return "measured"
+
+
+def captured(name: str, folder: Path, small: bool) -> tuple[JointGraph, TrainingStep]:
+    """The joint graph of a network, and its step with the times that were measured first."""
+    chosen = training(name, small=small)
+    joint = capture_joint(chosen.model, *chosen.inputs, name=name)
+    file = folder / f"{name}.json"
+    if not file.exists():
+        file.write_text(to_json(Times({}).measure(joint).step))
+    step = load_training(str(file))
+    if step.graph != joint.step.graph:
+        raise SystemExit(f"{file}: captured from another graph; delete it")
+    return joint, step
+
+
+def rival(joint: JointGraph, step: TrainingStep, solver: str, estimate: str, budget: float) -> set[int]:
+    """Positions of the values that PyTorch's partitioner saves at a budget."""
+    graph = joint.module.graph
+    primals = [value.role for value in step.values if value.role in ("parameter", "input")]
+    parameters = [number for number, role in enumerate(primals) if role == "parameter"]
+    info = partitioners.classify_nodes(joint.module, parameters, joint.forward_outputs)
+    far = int(1e9)
+    for node in reversed(graph.nodes):
+        users = [user.dist_from_bw + 1 for user in node.users] if node.op != "output" else []
+        node.dist_from_bw = 0 if node.op != "output" and not info.is_required_fw(node) else min([far, *users])
+    settings = {
+        "activation_memory_budget": budget,
+        "activation_memory_budget_solver": solver,
+        "activation_memory_budget_runtime_estimator": "flops" if estimate == "flops" else Measured(step),
+    }
+    with functorch_config.patch(settings):
+        saved = partitioners.choose_saved_values_set(graph, info, memory_budget=budget)
+    number = {node: position for position, node in enumerate(joint.values)}
+    return {int(step.owner[number[node]]) for node in saved if node in number}
+
+
+def simulated(problem: TrainingProblem, keep: set[int]) -> dict[str, float]:
+    """Seconds and peak of the plan that keeps these values."""
+    plan = np.array([[number in keep for number in problem.step.candidates]], np.int16)
+    seconds, peak = simulate(problem.tables, plan)
+    return {"seconds": float(seconds[0]), "peak_bytes": int(peak[0])}
+
+
+def compare(name: str, folder: Path, small: bool, seconds: float, budgets: Sequence[float]) -> None:
+    """Simulate the plans of PyTorch's solvers and of the rules, then ours at their peaks and at their times."""
+    lines = Lines(folder / "plans.jsonl", KEYS)
+    joint, step = captured(name, folder, small)
+    whole = TrainingProblem(step, Device("all", memory_fraction=1.0))
+    if (name, "all", "", 1.0) not in lines:
+        lines.add((name, "all", "", 1.0), {"seconds": whole.keep_all[0], "peak_bytes": whole.keep_all[1]})
+    for solver in SOLVERS:
+        for estimate in ESTIMATES:
+            for budget in budgets:
+                if (name, solver, estimate, budget) not in lines:
+                    found = simulated(whole, rival(joint, step, solver, estimate, budget))
+                    lines.add((name, solver, estimate, budget), found)
+    for rule, plan in plans_by_rule(step, whole.tables).items():
+        if rule.startswith("checkpoints") and (name, "blocks", rule, 0.0) not in lines:
+            found = simulated(whole, {step.candidates[k] for k in np.flatnonzero(plan)})
+            lines.add((name, "blocks", rule, 0.0), found)
+    for line in [line for line in lines.all if (line["network"], line["who"]) == (name, "dp")]:
+        case = (name, "ours", line["estimate"], line["budget"])
+        if case not in lines and line["seconds"] > whole.keep_all[0] * (1 + LITTLE):
+            lines.add(case, ours(step, line, seconds))
+            print(name, lines.all[-1], flush=True)
+
+
+def ours(step: TrainingStep, theirs: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Our fastest plan at their peak with its bound, and our least peak at their time."""
+    problem = within_limit(step, theirs["peak_bytes"])
+    begun = time.perf_counter()
+    found = egrl.search(problem, method="exact", settings=[f"method.seconds={seconds}"])
+    spent = time.perf_counter() - begun
+    low, high, least = 0, int(theirs["peak_bytes"]), int(theirs["peak_bytes"])
+    for _ in range(6):  # of halving the room between what is impossible and what is reached
+        middle = (low + high) // 2 if low else int(0.75 * high)
+        try:
+            reached = egrl.search(
+                within_limit(step, middle), method="exact", settings=[f"method.seconds={seconds / 4}"]
+            ).cost
+        except InputError:
+            reached = None
+        if reached is not None and reached <= theirs["seconds"]:
+            high = least = middle
+        else:
+            low = middle
+    return {
+        "seconds": found.cost,
+        "bound": found.bound,
+        "peak_bytes": theirs["peak_bytes"],
+        "search_s": round(spent, 1),
+        "least_peak_bytes": least,
+    }
+
+
+def within_limit(step: TrainingStep, limit: int) -> TrainingProblem:
+    """The step within so many bytes."""
+    return TrainingProblem(step, Device("limit", memory_bytes=limit), TrainingConfig())
+
+
+def run_steps(
+    name: str, folder: Path, small: bool, backend: str, steps: int, budgets: Sequence[float]
+) -> None:
+    """Compile and run PyTorch's plan at each budget, and ours within its measured peak, in turn."""
+    lines = Lines(folder / "steps.jsonl", STEP_KEYS)
+    for budget in budgets:
+        if (name, backend, budget, "ours") in lines:
+            continue
+        chosen = training(name, small=small)
+        held = sum(t.nbytes for t in (*chosen.model.parameters(), *chosen.model.buffers(), *chosen.inputs))
+        with functorch_config.patch(activation_memory_budget=budget, enable_autograd_cache=False):
+            theirs = torch.compile(chosen.model, backend=backend, dynamic=False)
+            their_peak = _peak(chosen, theirs) + held
+        torch._dynamo.reset()
+        step = within.capture(chosen.model, *chosen.inputs, backend=backend, name=name)
+        problem = within_limit(step, int(their_peak * (0.95 if backend == "inductor" else 1)))
+        mapping = egrl.search(problem, method="exact", settings=["method.seconds=20"]).mapping
+        if mapping is None:
+            print(name, budget, "no plan of ours within their peak", flush=True)
+            continue
+        file = folder / f"plan-{name}.json"
+        file.write_text(dumps([plan_of(problem, mapping)]))
+        torch._dynamo.reset()
+        with functorch_config.patch(activation_memory_budget=budget, enable_autograd_cache=False):
+            theirs = torch.compile(chosen.model, backend=backend, dynamic=False)
+            _peak(chosen, theirs)
+        with within.memory_limit(plan=file, quiet=True):
+            function = torch.compile(_other(chosen.model), backend=backend, dynamic=False)
+        our_peak = _peak(chosen, function) + held
+        took: dict[str, list[float]] = {"dp": [], "ours": []}
+        for _ in range(steps):
+            for who, each in (("dp", theirs), ("ours", function)):
+                begun = time.perf_counter()
+                each(*chosen.inputs).backward()
+                took[who].append(time.perf_counter() - begun)
+                chosen.model.zero_grad()
+        ratio = [ours / theirs for ours, theirs in zip(took["ours"], took["dp"], strict=True)]
+        lines.add(
+            (name, backend, budget, "dp"),
+            {"seconds": statistics.median(took["dp"]), "peak_bytes": their_peak},
+        )
+        found = {"seconds": statistics.median(took["ours"]), "peak_bytes": our_peak, "ratios": ratio}
+        simulated_peak = int(problem.peak_bytes(mapping[None])[0])
+        lines.add((name, backend, budget, "ours"), found | {"simulated_bytes": simulated_peak})
+        print(name, backend, budget, f"{statistics.median(ratio):.3f}", our_peak / their_peak, flush=True)
+        torch._dynamo.reset()
+
+
+def _other(model: torch.nn.Module) -> Callable[..., Any]:
+    """The same model as another function, so that PyTorch compiles it a second time."""
+    return lambda *inputs: model(*inputs)
+
+
+def _peak(chosen: Any, function: Callable[..., Any]) -> int:
+    function(*chosen.inputs).backward()
+    chosen.model.zero_grad()
+    peak = peak_of(lambda: function(*chosen.inputs).backward(), chosen.inputs[0].device)
+    chosen.model.zero_grad()
+    return peak
+
+
+def table(folder: Path) -> str:
+    """Markdown: a row per network, means over the budgets at which PyTorch's `dp` recomputes something."""
+    lines = Lines(folder / "plans.jsonl", KEYS).all
+    head = "| network | ops | step | peak | recomputation at dp's peak, ours / dp (flops) | ours / dp (measured) |"
+    rows = [f"{head} peak at dp's time, ours / dp | gap, median | search |", "|---|" + "---:|" * 8]
+    ratios: dict[str, list[float]] = {"flops": [], "measured": [], "peak": []}
+    gaps: list[float] = []
+    for name in dict.fromkeys(line["network"] for line in lines):
+        (everything,) = (line for line in lines if (line["network"], line["who"]) == (name, "all"))
+        own: dict[str, list[float]] = {"flops": [], "measured": [], "peak": []}
+        gap, spent = [], []
+        for line in lines:
+            if (line["network"], line["who"]) != (name, "ours"):
+                continue
+            (theirs,) = (
+                other
+                for other in lines
+                if [other[key] for key in KEYS] == [name, "dp", line["estimate"], line["budget"]]
+            )
+            base = everything["seconds"]
+            floor = LITTLE * base
+            own[line["estimate"]].append(
+                max(line["seconds"] - base, floor) / max(theirs["seconds"] - base, floor)
+            )
+            own["peak"].append(line["least_peak_bytes"] / theirs["peak_bytes"])
+            gap.append(line["seconds"] / line["bound"] - 1)
+            spent.append(line["search_s"])
+        for key, values in own.items():
+            ratios[key] += values
+        gaps += gap
+        size = len(load_training(str(folder / f"{name}.json")).ops)
+        rows.append(
+            f"| {name} | {size:,} | {everything['seconds']:.2f} s | {everything['peak_bytes'] / 2**20:,.0f} MiB |"
+            f" {_mean(own['flops'])} | {_mean(own['measured'])} | {_mean(own['peak'])} |"
+            f" {statistics.median(gap) if gap else 0:.2%} | {max(spent, default=0):.0f} s |"
+        )
+    rows.append(
+        f"| all | | | | {_mean(ratios['flops'])} | {_mean(ratios['measured'])} | {_mean(ratios['peak'])} |"
+        f" {statistics.median(gaps or [0.0]):.2%} | |"
+    )
+    return "\n".join([*rows, "", *_step_rows(folder)])
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{geometric_mean([[value] for value in values])[0]:.2f}" if values else "-"
+
+
+def _step_rows(folder: Path) -> list[str]:
+    rows = [
+        "| network | backend | dp's budget | dp, s | ours, s | ours / dp | peak, ours / dp | simulated / measured |"
+    ]
+    rows.append("|---|---|" + "---:|" * 6)
+    lines = Lines(folder / "steps.jsonl", STEP_KEYS)
+    known = {tuple(line[key] for key in STEP_KEYS): line for line in lines.all}
+    for (name, backend, budget, who), line in known.items():
+        if who == "ours":
+            theirs = known[name, backend, budget, "dp"]
+            rows.append(
+                f"| {name} | {backend} | {budget:g} | {theirs['seconds']:.3f} | {line['seconds']:.3f} |"
+                f" {statistics.median(line['ratios']):.3f} | {line['peak_bytes'] / theirs['peak_bytes']:.3f} |"
+                f" {line['simulated_bytes'] / line['peak_bytes']:.4f} |"
+            )
+    return rows
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure what FOLDER lacks, or print the table of what it has."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--networks", default=",".join(FULL))
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--budgets", default=",".join(f"{budget:g}" for budget in BUDGETS))
+    parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--backend", default="aot_eager")
+    parser.add_argument("--table", action="store_true")
+    given = parser.parse_args(argv)
+    if given.table:
+        print(table(given.output))
+        return 0
+    given.output.mkdir(parents=True, exist_ok=True)
+    budgets = [float(text) for text in given.budgets.split(",")]
+    for name in given.networks.split(","):
+        if given.steps:
+            run_steps(name, given.output, given.small, given.backend, given.steps, budgets)
+        else:
+            compare(name, given.output, given.small, given.seconds, budgets)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
