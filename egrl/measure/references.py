@@ -78,4 +78,5 @@ def measured_row(
         speedup=np.array([speedup]),
         epsilon=np.array([record.epsilon]) if invalid else modelled.epsilon,
         status=np.array([record.status], np.int8),
+        parts=None,
     )
