@@ -203,16 +203,16 @@ class Surrogate:
     def _profiles(self, tickets: NDArray[np.int64], mapping: Mapping16) -> Floats | None:
         """float64 [M, Q], the mean profiles of different mappings [M, N, H]; None if no evaluation has one."""
         archive = self._context.archive
-        parts = archive.parts(tickets).astype(np.float64)
+        parts = archive.parts(tickets)
         profiled = np.isfinite(parts).any(axis=1)
         if not profiled.any() or not self._config.profiles:
             return None
         number = {row.tobytes(): at for at, row in enumerate(mapping)}
         total, count = (np.zeros((len(mapping), parts.shape[1])) for _ in range(2))
         for row, part in zip(archive.mappings(tickets[profiled]), parts[profiled], strict=True):
-            at = number[row.tobytes()]
-            total[at] += np.nan_to_num(part)
-            count[at] += np.isfinite(part)
+            if (at := number.get(row.tobytes())) is not None:
+                total[at] += np.nan_to_num(part)
+                count[at] += np.isfinite(part)
         return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
 
     def _conclude(self, mapping: Mapping16, tickets: NDArray[np.int64], told: int) -> None:
