@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,6 +174,42 @@ def explainer(problem: Problem, form: type[Explained]) -> Callable[[Mapping16], 
     if isinstance(problem, HasExplanation) and problem.explained is form:
         return problem.explain
     return None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts that a cost is made of, P of them, in the order of `Evaluation.parts`.
+
+    Attributes:
+        names: P different names. If a part is the time of a node, it has that node's name.
+        whole: how parts make the cost: their "sum", or the largest of them ("max").
+        node: int32 [P], the node of the space that each part belongs to; -1: to none.
+    """
+
+    names: tuple[str, ...]
+    whole: Literal["sum", "max"]
+    node: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @staticmethod
+    def of_nodes(names: Sequence[str]) -> Parts:
+        """A part for each node; their sum is the cost."""
+        return Parts(tuple(names), "sum", np.arange(len(names), dtype=np.int32))
+
+
+@runtime_checkable
+class HasParts(Protocol):
+    """A problem whose costs are made of parts that a profiler can measure, such as the time of every op.
+
+    If `evaluate` computes costs by a model, it fills `Evaluation.parts` for every row that ran. If a board measures
+    them, it may (`op_seconds`, docs/guides/boards.md).
+    """
+
+    @property
+    def parts(self) -> Parts:
+        """What the cost is made of; it is the same for all mappings."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ Mapping16 = NDArray[np.int16]
 Keys = NDArray[np.uint64]
 """uint64 [B]."""
 Floats = NDArray[np.float64]
+Profiles = NDArray[np.float32]
+"""float32 [B, P]: of each row, what each of P parts took, in the unit of the cost; NaN: not known."""
 
 
 class Status(IntEnum):
@@ -49,6 +51,8 @@ class Evaluation:
         status: int8 [B], the number of a `Status`.
         partial: bool [B], True for a part of a plan: it counts as an evaluation, but never becomes the champion.
         repaired: int16 [B, N, H], the mapping that was judged, which a learner should store.
+        parts: float32 [B, P] in the unit of the cost, what each part of the problem (`HasParts`) took; NaN where that
+            is not known. None: no row has a profile.
     """
 
     reward: Floats
@@ -58,6 +62,7 @@ class Evaluation:
     status: NDArray[np.int8]
     partial: NDArray[np.bool_]
     repaired: Mapping16
+    parts: Profiles | None = None
 
     def __len__(self) -> int:
         return len(self.reward)
@@ -69,7 +74,10 @@ class Evaluation:
 
     def rows(self, index: slice | NDArray[Any]) -> Evaluation:
         """The evaluation of the rows that `index` selects."""
-        return replace(self, **{f.name: getattr(self, f.name)[index] for f in fields(self)})
+        columns = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(
+            self, **{name: column[index] for name, column in columns.items() if column is not None}
+        )
 
     @staticmethod
     def of_costs(
@@ -83,6 +91,7 @@ class Evaluation:
         penalty: Floats | float | None = None,
         otherwise: Status = Status.INVALID,
         partial: NDArray[np.bool_] | None = None,
+        parts: Profiles | None = None,
     ) -> Evaluation:
         """The evaluation that follows from B costs, by the rule that all problems share.
 
@@ -96,6 +105,7 @@ class Evaluation:
             penalty: 0 or more, one number or float64 [B]; default: epsilon.
             otherwise: the status of rows that did not run.
             partial: bool [B], True for parts of a plan; default: False everywhere.
+            parts: float32 [B, P], the profiles; ignored for rows that did not run.
         """
         below = 0.0 - (epsilon if penalty is None else penalty)  # not -penalty: no row has a reward of -0
         speedup = np.divide(baseline_cost, cost, out=np.zeros(len(cost)), where=ran)
@@ -107,14 +117,29 @@ class Evaluation:
             status=np.where(ran, Status.OK, otherwise).astype(np.int8),
             partial=np.zeros(len(cost), np.bool_) if partial is None else partial,
             repaired=repaired,
+            parts=None if parts is None else np.where(ran[:, None], parts, np.float32(np.nan)),
         )
 
     @staticmethod
-    def concatenate(parts: Sequence[Evaluation]) -> Evaluation:
-        """One evaluation with the rows of all parts, in order."""
+    def concatenate(batches: Sequence[Evaluation]) -> Evaluation:
+        """One evaluation with the rows of all batches, in order; rows of a batch without profiles have NaN."""
+        required = [f.name for f in fields(Evaluation) if f.name != "parts"]
         return Evaluation(
-            **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Evaluation)}
+            **{name: np.concatenate([getattr(batch, name) for batch in batches]) for name in required},
+            parts=_all_profiles(batches),
         )
+
+
+def _all_profiles(batches: Sequence[Evaluation]) -> Profiles | None:
+    """The profiles of all batches, in order; None if no row has one."""
+    widths = {batch.parts.shape[1] for batch in batches if batch.parts is not None}
+    if not widths:
+        return None
+    blank = np.full((1, max(widths)), np.nan, np.float32)
+    found: Profiles = np.concatenate(
+        [np.repeat(blank, len(batch), 0) if batch.parts is None else batch.parts for batch in batches]
+    )
+    return None if np.isnan(found).all() else found
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,14 @@ class Revised(NamedTuple):
 
 
 class RevisableGame(Game):
-    """A game whose games can be played again with some moves changed, many times a second."""
+    """A game whose games can be played again with some moves changed, many times a second.
+
+    Attributes:
+        greedy: returns the best game int16 [N, H] of a player that looks no further than the next move, and how many
+            games it played to find it; None if the game has no such player.
+    """
+
+    greedy: Callable[[], tuple[Mapping16, int]] | None = None
 
     @abstractmethod
     def revised(self, wish: Mapping16, key: np.uint64, moves: int, hot: float, cold: float) -> Revised:
@@ -165,14 +172,6 @@ class RevisableGame(Game):
 
         A game is kept by the Metropolis rule, at a temperature from `hot` to `cold`, in units of returns.
         """
-
-
-@runtime_checkable
-class HasGreedy(Protocol):
-    """A problem whose game has a player that looks no further than the next move."""
-
-    def greedy(self) -> tuple[Mapping16, int]:
-        """(int16 [N, H], the best game of that player; how many games it played to find it)."""
 
 
 Pick = Callable[[Hashable, int], int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +55,31 @@ def command(
     flags = {"--workload": workload, "--mapping": mapping, "--problem": problem, "--chip": chip}
     subject, chosen, name = run_or_flags("evaluate", run, flags, settings)
     report = evaluation_report(subject, chosen, name)
+    shown: list[str] = []
     if run is not None and (measured := measured_best(Path(run))):
         report["measured"] = measured
+        shown = add_profile(measured, Path(run), problem or "")
     rewarded = isinstance(subject, HasBound) and math.isfinite(subject.bound(0).reward)
-    click.echo(
-        json.dumps(report, allow_nan=False) if as_json else text_of(report, subject.about.rival, rewarded)
+    text = (
+        json.dumps(report, allow_nan=False)
+        if as_json
+        else text_of(report, subject.about.rival, rewarded, shown)
     )
+    click.echo(text)
     return 0
+
+
+def add_profile(measured: dict[str, Any], run: Path, problem: str) -> list[str]:
+    """Add what the board's profile says of a run's best mapping, if there is one; the lines for people about it."""
+    from egrl.report.profiled import lines, profiled
+    from egrl.runs.past import PastRun
+
+    past = PastRun.read(run, problem)
+    found = profiled(past, past.best_mapping())
+    if found is None:
+        return []
+    measured["profile"] = found.document()
+    return lines(found)
 
 
 def measured_best(run: Path) -> dict[str, Any] | None:
@@ -99,9 +117,12 @@ def evaluation_report(problem: Problem, mapping: Mapping16, name: str) -> dict[s
     }
 
 
-def text_of(report: Mapping[str, Any], rival: str, rewarded: bool = False) -> str:
+def text_of(
+    report: Mapping[str, Any], rival: str, rewarded: bool = False, profile: Sequence[str] = ()
+) -> str:
     """The report for people: the explanation as a table, then the score over the `rival` ("the compiler"); with the
-    reward where that is no matter of the cost alone."""
+    reward where that is no matter of the cost alone. The lines of a `profile` stand between them.
+    """
     from egrl.runs.units import cost_text
 
     unit = report["unit"]
@@ -111,6 +132,7 @@ def text_of(report: Mapping[str, Any], rival: str, rewarded: bool = False) -> st
         lines.append(f"measured: {score}; the table below is computed from the chip file, not measured\n")
     if report["explanation"] is not None:
         lines += lines_of(report["explanation"], unit)
+    lines += profile
     broken = report["violations"]
     lines += [f"not valid as given: {violation}" for violation in broken[:MOST_VIOLATIONS]]
     if len(broken) > MOST_VIOLATIONS:

@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.core.proposals import Proposals
-from hwsim.problem import Evaluation, Mapping16, Problem
+from hwsim.capabilities import HasParts
+from hwsim.problem import Evaluation, Mapping16, Problem, Profiles
 
 WINDOW_ROWS = 100_000
 WINDOW_BYTES = 1 << 30
+PROFILE_BYTES = 1 << 28
+"""Of profiles, which are kept in memory beside the mappings."""
 
 SCALARS: dict[str, Any] = {
     "reward": np.float64,
@@ -71,6 +74,11 @@ class _Ring:
         self.rows = 0
         self._data = np.zeros((min(window, 256), *shape), dtype=dtype)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one row."""
+        return self._data.shape[1:]
+
     def extend(self, rows: NDArray[Any]) -> None:
         need = min(self.window, self.rows + len(rows))
         if need > len(self._data):
@@ -95,20 +103,26 @@ class _Ring:
 class Archive:
     """Scalars of every evaluation, and the (repaired) mappings of the last `window` of each problem.
 
-    The window is `WINDOW_ROWS` rows, fewer where they would take more than `WINDOW_BYTES`.
+    The window is `WINDOW_ROWS` rows, fewer where they would take more than `WINDOW_BYTES`. The last profiles are kept,
+    too: those of as many rows, fewer where they would take more than `PROFILE_BYTES`.
     """
 
     def __init__(self, problems: Sequence[Problem], window_rows: int = WINDOW_ROWS) -> None:
         self._scalars = {name: _Column(dtype) for name, dtype in SCALARS.items() if name != "source"}
         self._sources = _Words()
         self._row = _Column(np.int64)
+        self._profile = _Column(np.int64)  # where in its ring; -1: it has none
         self._mappings: list[_Ring] = []
+        self._profiles: list[_Ring] = []
         for problem in problems:
             shape = problem.space.shape
             dtype = np.int8 if problem.space.most_choices <= np.iinfo(np.int8).max else np.int16
             row_bytes = max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize)
             window = max(1024, min(window_rows, WINDOW_BYTES // len(problems) // row_bytes))
             self._mappings.append(_Ring(window, shape, dtype))
+            parts = len(problem.parts) if isinstance(problem, HasParts) else 0
+            most = PROFILE_BYTES // len(problems) // max(1, 4 * parts)
+            self._profiles.append(_Ring(max(1024, min(window, most)), (parts,), np.float32))
 
     def __len__(self) -> int:
         return len(self._row.values)
@@ -125,10 +139,23 @@ class Archive:
         ring = self._mappings[proposals.problem]
         self._row.extend(ring.rows + np.arange(len(proposals)))
         ring.extend(evaluation.repaired)
+        self._profile.extend(self._keep(proposals.problem, evaluation))
         for name in ("reward", "cost", "speedup", "epsilon", "status", "partial"):
             self._scalars[name].extend(getattr(evaluation, name))
         self._scalars["problem"].extend(np.full(len(proposals), proposals.problem))
         self._sources.extend(proposals.source)
+
+    def _keep(self, problem: int, evaluation: Evaluation) -> NDArray[np.int64]:
+        """Keep the profiles of an evaluation; where they lie in the ring, int64 [B], -1 for rows without one."""
+        where = np.full(len(evaluation), -1)
+        if evaluation.parts is None:
+            return where
+        ring, known = self._profiles[problem], ~np.isnan(evaluation.parts).all(axis=1)
+        if evaluation.parts.shape[1:] != ring.shape:
+            raise ValueError(f"parts: expected {ring.shape[0]} a row, received {evaluation.parts.shape[1]}")
+        where[known] = ring.rows + np.arange(known.sum())
+        ring.extend(evaluation.parts[known])
+        return where
 
     def skip(self, rows: int) -> None:
         """Begin an empty archive at ticket `rows`: what came before is blank (reward NaN) and older than the window."""
@@ -137,6 +164,7 @@ class Archive:
             column.extend(np.full(rows, blank, dtype=SCALARS[name]))
         self._sources.extend(np.full(rows, "", SCALARS["source"]))
         self._row.extend(np.full(rows, -1))
+        self._profile.extend(np.full(rows, -1))
 
     def column(self, name: str) -> NDArray[Any]:
         """A scalar of every evaluation so far, [rows]; names as in `SCALARS`."""
@@ -148,11 +176,28 @@ class Archive:
 
     def mappings(self, tickets: NDArray[np.int64]) -> Mapping16:
         """int16 [B, N, H] of evaluations of one problem; ValueError where they are mixed or too old."""
+        ring = self._mappings[self._one_problem(tickets)]
+        return ring.take(self._row.values[tickets]).astype(np.int16)
+
+    def parts(self, tickets: NDArray[np.int64]) -> Profiles:
+        """float32 [B, P], the profiles of evaluations of one problem; all NaN where one has none or it is too old.
+
+        ValueError where they are mixed.
+        """
+        number = self._one_problem(tickets)
+        ring, of = self._profiles[number], self._mappings[number]
+        at = self._profile.values[tickets]
+        kept = (at >= max(0, ring.rows - ring.window)) & (self._row.values[tickets] >= of.rows - of.window)
+        found = np.full((len(at), *ring.shape), np.nan, np.float32)
+        found[kept] = ring.take(at[kept])
+        return found
+
+    def _one_problem(self, tickets: NDArray[np.int64]) -> int:
+        """The problem that all of these evaluations are of; ValueError where they are mixed."""
         problems = np.unique(self.column("problem")[tickets])
         if len(problems) > 1:
             raise ValueError(f"tickets: expected one problem, received {problems.tolist()}")
-        ring = self._mappings[int(problems[0]) if len(problems) else 0]
-        return ring.take(self._row.values[tickets]).astype(np.int16)
+        return int(problems[0]) if len(problems) else 0
 
     def evaluation(self, ticket: int) -> Evaluation:
         """One archived evaluation as a batch of one row."""
@@ -160,4 +205,8 @@ class Archive:
         fields = {
             n: self.column(n)[at] for n in ("reward", "cost", "speedup", "epsilon", "status", "partial")
         }
-        return Evaluation(**fields, repaired=self.mappings(np.array([ticket])))
+        rows = np.array([ticket])
+        parts = self.parts(rows)
+        return Evaluation(
+            **fields, repaired=self.mappings(rows), parts=None if np.isnan(parts).all() else parts
+        )

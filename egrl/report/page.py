@@ -11,6 +11,7 @@ from egrl.report import render
 from egrl.report.changes import GAINED, gained, nodes
 from egrl.report.glossary import glossary
 from egrl.report.memory import memory
+from egrl.report.profiled import table
 from egrl.report.searching import curves, searching, settings
 from egrl.runs.past import PastRun
 from egrl.runs.summary import distance
@@ -52,6 +53,7 @@ def sections(run: PastRun) -> list[Section]:
         found += changes
         if isinstance(problem, HasSections):
             found += problem.sections(best)
+        found += table(run, best)
         found += memory(problem, best)
         if problem.about.alike and not isinstance(problem, HasPlacement):  # else choices are rules or moves
             found.append(nodes(problem, best))

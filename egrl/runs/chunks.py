@@ -1,6 +1,7 @@
 """The evaluations of a run on disk: chunks of mappings and their scalars, written once and never changed.
 
-A chunk is an .npz file `FIRST-END-pPROBLEM.npz`: the evaluations FIRST <= ticket < END of one problem.
+A chunk is an .npz file `FIRST-END-pPROBLEM.npz`: the evaluations FIRST <= ticket < END of one problem. It has `parts`
+float32 [M, P], too, if one of them has a profile; all NaN if a row has none.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from egrl.core import atomic
 from egrl.core.archive import SCALARS, Archive
 from egrl.core.proposals import Proposals
-from hwsim.problem import Evaluation
+from hwsim.problem import Evaluation, Profiles
 from workloads.atomic import replace_file
 from workloads.errors import InputError
 from workloads.files import read_bytes
@@ -32,6 +33,8 @@ _KINDS = {
     "evaluation": "i",
     **{name: np.dtype(dtype).kind for name, dtype in SCALARS.items()},
 }
+PARTS = "parts"
+_DIMENSIONS = {"mapping": 3, PARTS: 2}
 TRIES = 5
 _FIELDS = ("reward", "cost", "speedup", "epsilon", "status", "partial")
 
@@ -88,6 +91,9 @@ def pack(chunk: Chunk, archive: Archive) -> bytes:
     rows = _in_window(archive, chunk.first, chunk.end)
     rows = rows[archive.column("problem")[rows] == chunk.problem]
     columns = {name: archive.column(name)[rows] for name in SCALARS if name != "source"}
+    parts = archive.parts(rows)
+    if not np.isnan(parts).all():
+        columns[PARTS] = parts
     buffer = io.BytesIO()
     np.savez_compressed(
         buffer, evaluation=rows, mapping=archive.mappings(rows), source=archive.sources(rows), **columns
@@ -101,26 +107,29 @@ def _in_window(archive: Archive, first: int, end: int) -> NDArray[np.int64]:
 
 
 def read(paths: Sequence[Path]) -> dict[str, list[Any]]:
-    """The columns of some chunks of one run, sorted by evaluation; `mapping` is a list of [N, H] arrays.
+    """The columns of some chunks of one run, sorted by evaluation; `mapping` is a list of [N, H] arrays, and `parts`
+    one of float32 [P] arrays, with None for rows of a chunk without profiles.
 
     Raises InputError where a chunk is damaged.
     """
-    columns: dict[str, list[Any]] = {name: [] for name in _KINDS}
+    columns: dict[str, list[Any]] = {name: [] for name in (*_KINDS, PARTS)}
     for path in paths:
         data = read_bytes(path, "a chunk of mappings")
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as chunk:
-                arrays = {name: chunk[name] for name in columns}
+                arrays = {name: chunk[name] for name in columns if name != PARTS or name in chunk}
         except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
             raise InputError(f"{path}: damaged chunk of mappings: {error}") from error
         rows = arrays["evaluation"].shape
         for name, array in arrays.items():
-            fits = array.ndim == (3 if name == "mapping" else 1) and array.shape[:1] == rows
-            if not fits or array.dtype.kind != _KINDS[name]:
+            fits = array.ndim == _DIMENSIONS.get(name, 1) and array.shape[:1] == rows
+            if not fits or array.dtype.kind != _KINDS.get(name, "f"):
                 raise InputError(
                     f"{path}: damaged chunk of mappings: {name}: found {array.dtype} {array.shape}"
                 )
             columns[name].extend(array)
+        if PARTS not in arrays:
+            columns[PARTS].extend([None] * rows[0])
     tickets = np.array(columns["evaluation"], dtype=np.int64)
     order = np.argsort(tickets, kind="stable")
     if len(twice := np.flatnonzero(np.diff(tickets[order]) == 0)):
@@ -155,7 +164,26 @@ def fill(archive: Archive, paths: Sequence[Path], evaluations: int, where: Path)
             mapping = np.array(columns["mapping"][start:end], dtype=np.int16)
             archive.append(
                 Proposals(mapping, run["source"], int(problem[start]), tickets[start:end]),
-                Evaluation(**{name: run[name] for name in _FIELDS}, repaired=mapping),
+                Evaluation(
+                    **{name: run[name] for name in _FIELDS},
+                    repaired=mapping,
+                    parts=_known(profiles(columns[PARTS][start:end])),
+                ),
             )
         except (ValueError, IndexError) as error:
             raise InputError(f"{where}: mappings of another problem: {error}") from error
+
+
+def profiles(rows: Sequence[Profiles | None]) -> Profiles:
+    """float32 [B, P] of rows [P], NaN where there is none; P is 0 where there is none at all.
+
+    ValueError where they have different lengths.
+    """
+    parts = next((len(row) for row in rows if row is not None), 0)
+    blank = np.full(parts, np.nan, np.float32)
+    found = [blank if row is None else row for row in rows]
+    return np.array(found, np.float32).reshape(len(rows), parts)
+
+
+def _known(parts: Profiles) -> Profiles | None:
+    return parts if parts.size else None

@@ -20,7 +20,7 @@ from egrl.runs import chunks, config, mapping_file
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunOptions
 from egrl.runs.summary import read_summary
-from hwsim.problem import Mapping16, Problem
+from hwsim.problem import Mapping16, Problem, Profiles
 from workloads.errors import InputError
 from workloads.files import read_text
 
@@ -51,6 +51,7 @@ class Evaluations:
         speedup, cost: float64 [M]; 0 and NaN where nothing ran.
         reward: float64 [M].
         source: str [M], who proposed each.
+        parts: float32 [M, P], the profiles, NaN where unknown; P is 0 if no evaluation has one.
     """
 
     ticket: NDArray[np.int64]
@@ -59,6 +60,7 @@ class Evaluations:
     cost: NDArray[np.float64]
     reward: NDArray[np.float64]
     source: NDArray[np.str_]
+    parts: Profiles
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ class PastRun:
             np.array(columns["cost"], dtype=np.float64),
             np.array(columns["reward"], dtype=np.float64),
             np.array(columns["source"], dtype=np.str_),
+            chunks.profiles(columns[chunks.PARTS]),
         )
 
     def policies(self) -> dict[int, Path]:

@@ -105,15 +105,13 @@ def _busy_of(tables: Tables, place: NDArray[np.int16]) -> tuple[NDArray[np.float
 
 
 @kernel
-def _costs(tables: Tables, places: NDArray[np.int16]) -> NDArray[np.float64]:
-    """The busiest chip, float64 [B]; links count unless the chips' times hold the transfers."""
-    out = np.empty(len(places), np.float64)
+def _loads(tables: Tables, places: NDArray[np.int16]) -> NDArray[np.float64]:
+    """Busy seconds float64 [B, 2 C] of chips, then of links; 0 for links if the chips' times hold the transfers."""
+    out = np.zeros((len(places), 2 * tables.chips))
     for b in range(len(places)):
-        chip_s, link_s = np.zeros(tables.chips), np.zeros(tables.chips)
-        _busy(tables, places[b], chip_s, link_s)
-        out[b] = chip_s.max()
-        if not tables.transfers:
-            out[b] = max(out[b], link_s.max())
+        _busy(tables, places[b], out[b, : tables.chips], out[b, tables.chips :])
+        if tables.transfers:
+            out[b, tables.chips :] = 0.0
     return out
 
 
@@ -125,5 +123,13 @@ def busy(tables: Tables, place: NDArray[np.int16]) -> tuple[NDArray[np.float64],
 
 def costs(tables: Tables, places: NDArray[np.int16]) -> NDArray[np.float64]:
     """Seconds per sample, float64 [B], of partitions int16 [B, N] on chips that exist: the busiest chip or link."""
-    found: NDArray[np.float64] = _costs(tables, np.ascontiguousarray(places))
+    return np.asarray(loads(tables, places).max(axis=1))
+
+
+def loads(tables: Tables, places: NDArray[np.int16]) -> NDArray[np.float64]:
+    """Seconds per sample, float64 [B, 2 C], that chips and then links are busy; the largest is the cost.
+
+    A link has 0 if the times of chips hold the transfers.
+    """
+    found: NDArray[np.float64] = _loads(tables, np.ascontiguousarray(places))
     return found

@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.capabilities import Solution
+from hwsim.capabilities import Parts, Solution
 from hwsim.draws import independent_sample
 from hwsim.explanation import Partition
 from hwsim.family import Effects, Estimate, Family
 from hwsim.mcm.baseline import compile_baseline
 from hwsim.mcm.bound import bound_of, solve
 from hwsim.mcm.config import McmConfig, check_names, resize
-from hwsim.mcm.cost import costs, tensors_of
+from hwsim.mcm.cost import costs, loads, tensors_of
 from hwsim.mcm.derivation import Chips
 from hwsim.mcm.device import device_tables, run
 from hwsim.mcm.explain import partition
@@ -72,6 +72,7 @@ class McmProblem:
 
     Attributes:
         observation: what policies see.
+        parts: the loads of chips and links, of which the largest is the cost.
         derivation: if there is a solver, partitions node by node, with the chips that it leaves open.
 
     >>> problem = McmProblem(load("resnet50"), load_package("mcm36"))
@@ -107,6 +108,7 @@ class McmProblem:
         )
         size_bytes = self.tables.size_bytes[:, None].copy()
         chips = [str(chip) for chip in range(package.chips)]
+        self.parts = _loads_of(package.chips)
         self.space = Space(
             distinct_names(self.network.graph.nodes),
             ("chip",),
@@ -168,14 +170,22 @@ class McmProblem:
             share = np.where(wrong, size, 0).sum(axis=1) / total
         if self.config.model == "device":
             device = run(self.device, place)
-            cost = device.cost_s
+            cost, busy = device.cost_s, np.concatenate([device.chip_s, device.link_s], axis=1)
             lacks = ran & (device.excess_bytes > 0)
             held = np.maximum(device.peak_bytes.sum(axis=1), 1)
             share = np.where(lacks, device.excess_bytes / held, share)
             ran &= ~lacks
         else:
-            cost = costs(self.tables, place)
-        return Evaluation.of_costs(cost, self.baseline.cost, ran, place[:, :, None], np.clip(share, 0.0, 1.0))
+            busy = loads(self.tables, place)
+            cost = busy.max(axis=1)
+        return Evaluation.of_costs(
+            cost,
+            self.baseline.cost,
+            ran,
+            place[:, :, None],
+            np.clip(share, 0.0, 1.0),
+            parts=busy.astype(np.float32),
+        )
 
     def _valid(self, places: NDArray[np.int16]) -> NDArray[np.bool_]:
         """Bool [B]: which partitions [B, N] keep the rules of the package."""
@@ -293,3 +303,9 @@ class McmProblem:
     def files(self) -> dict[str, str]:
         """The network and the package as text."""
         return {"workload.json": self.network.text, "chip.toml": package_file(self.package)}
+
+
+def _loads_of(chips: int) -> Parts:
+    """A load for each chip, and one for each link to the next."""
+    names = [f"chip {c}" for c in range(chips)] + [f"link {c} -> {(c + 1) % chips}" for c in range(chips)]
+    return Parts(tuple(names), "max", np.full(2 * chips, -1, np.int32))

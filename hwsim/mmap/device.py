@@ -60,9 +60,9 @@ def latency_parts_s(tables: Tables, layout: Layout) -> Floats:
 
 
 def _simulate_layout(tables: Tables, layout: Layout) -> tuple[float, Floats]:
-    parts = np.empty(3)
+    parts, took_s = np.empty(3), np.empty(len(tables.step) + 1, np.float32)
     action = layout.action.astype(np.int32)
-    return float(simulate(tables, action, layout.copy_first, layout.copy_last, parts)), parts
+    return float(simulate(tables, action, layout.copy_first, layout.copy_last, parts, took_s)), parts
 
 
 @kernel
@@ -189,10 +189,18 @@ def _fast_bytes(tables: Tables, action: Ints) -> tuple[NDArray[np.int64], NDArra
 
 
 @kernel
-def simulate(tables: Tables, action: Ints, copy_first: Ints, copy_last: Ints, parts: Floats) -> float:
+def simulate(
+    tables: Tables,
+    action: Ints,
+    copy_first: Ints,
+    copy_last: Ints,
+    parts: Floats,
+    took_s: NDArray[np.float32],
+) -> float:
     """Seconds of the program on the device; `parts` float64 [3] becomes what they consist of.
 
-    action, copy_first, copy_last: int32 [N], as in a `Layout`.
+    `took_s` float32 [T + 1] becomes the seconds of each instruction, what it waits for included, and those that the end
+    of the program waits for the last copies. action, copy_first, copy_last: int32 [N], as in a `Layout`.
     """
     buffers, steps = len(tables.buffer), len(tables.step)
     issue, due = np.empty(buffers, np.int32), np.empty(buffers, np.int32)
@@ -210,21 +218,25 @@ def simulate(tables: Tables, action: Ints, copy_first: Ints, copy_last: Ints, pa
         # Copies out are queued before the instruction waits, since it may wait for one of them.
         _enqueue(tables, OUT, issued[t], next_issued, rest, order, ends)
         b = awaited[t]
+        waited_s = 0.0
         while b >= 0:
             while rest[b] > 0.0:
                 # No instruction runs, so `active` copies share HBM, and the next one ends after `least` of each.
                 active, least = _soonest(rest, order, ends)
                 _transfer(rest, order, ends, least)
+                waited_s += least * active
                 parts[WAIT_S] += least * active
                 total += least * active
             b = next_awaited[b]
         # Step T has no instruction: it stands for the end of the program, which waits for the last copies.
         if t == steps:
+            took_s[t] = waited_s
             break
         _enqueue(tables, INTO, issued[t], next_issued, rest, order, ends)
         alone_s = instruction_s(tables, t, read[t], write[t])
         slow_s = (tables.step[t].traffic_bytes - read[t] - write[t]) / tables.hbm_Bps
         late_s = _run_instruction(alone_s, slow_s / alone_s if alone_s > 0.0 else 0.0, rest, order, ends)
+        took_s[t] = waited_s + alone_s + late_s
         parts[RUN_S] += alone_s
         parts[CONTENTION_S] += late_s
         total += alone_s + late_s

@@ -27,7 +27,7 @@ from hwsim.mmap.rules.state import GameState, new_states, state_of
 from hwsim.mmap.tables import Tables
 from hwsim.mmap.view.observer import Observer
 from hwsim.mmap.view.parts import ARRAYS, SCHEMA_VERSION
-from hwsim.problem import Floats, Mapping16
+from hwsim.problem import Floats, Mapping16, Profiles
 from hwsim.stepwise import RevisableGame, Revised, View
 
 ACTIONS = ("drop", "copy", "nocopy")
@@ -190,12 +190,14 @@ class PlayedGames:
         cost_s: float64 [B], the sum of L_I(S), seconds; NaN where the game was lost.
         latency_s: float64 [B], seconds of the program on the simulated device; NaN where the game was lost.
         resets: int64 [B], how often a game went back to its backup.
+        took_s: float32 [B, T + 1], seconds of each instruction and of the last copies; NaN where the game was lost.
     """
 
     action: Mapping16
     cost_s: Floats
     latency_s: Floats
     resets: NDArray[np.int64]
+    took_s: Profiles
 
 
 @kernel
@@ -248,11 +250,12 @@ def _step_all(tables: Tables, states: GameState, action: NDArray[np.int16], word
 @kernel
 def _play_all(
     tables: Tables, states: GameState, proposals: Mapping16, words: NDArray[np.uint64]
-) -> tuple[Mapping16, Floats, Floats, NDArray[np.int64]]:
+) -> tuple[Mapping16, Floats, Floats, NDArray[np.int64], Profiles]:
     """The fields of `PlayedGames`; all games are played in row 0 of `states`, one after the other."""
     rows, buffers = len(proposals), len(tables.buffer)
     played = np.empty(proposals.shape, np.int16)
     cost, latency, resets = np.full(rows, np.nan), np.full(rows, np.nan), np.empty(rows, np.int64)
+    took = np.full((rows, len(tables.step) + 1), np.nan, np.float32)
     action, parts = np.empty(buffers, np.int32), np.empty(3)
     first, last = np.empty(buffers, np.int32), np.empty(buffers, np.int32)
     state = state_of(states, 0)
@@ -265,6 +268,6 @@ def _play_all(
         # A lost game has no cost: some of its buffers were never decided.
         if not state.game[0].lost:
             cost[row] = program_s(tables, state)
-            latency[row] = simulate(tables, action, first, last, parts)
+            latency[row] = simulate(tables, action, first, last, parts, took[row])
         resets[row] = state.game[0].resets
-    return played, cost, latency, resets
+    return played, cost, latency, resets, took

@@ -6,12 +6,14 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
+from hwsim.capabilities import Parts
 from hwsim.mmap.chip import Chip, chip_file
 from hwsim.mmap.device import RUN_S, latency_parts_s, latency_s
 from hwsim.mmap.game import ACTIONS, MmapGame
@@ -41,6 +43,8 @@ from workloads.programs.program import Program
 
 SIMULATOR_VERSION = 3
 """Changes whenever a layout or a cost changes for the same program, chip and settings."""
+LAST_COPIES = "the last copies"
+"""The part of a latency that the end of the program waits."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ class MmapProblem:
 
     Attributes:
         heuristic: the layout of the baseline.
+        parts: the instructions with what they wait for, and the last copies; their sum is the cost.
     """
 
     def __init__(self, program: Program, chip: Chip, config: MmapConfig | None = None) -> None:
@@ -94,6 +99,7 @@ class MmapProblem:
         self.program, self._chip = program, chip
         self.tables = build_tables(program, chip, self.config.literal_copies, self.config.drop_backup)
         self.game = MmapGame(self.tables, chip.cmem.granule_bytes)
+        self.game.greedy = partial(_play_greedily, self.game)
 
         self.about = About(
             "mmap",
@@ -115,6 +121,8 @@ class MmapProblem:
         self.observation = Observation(
             np.concatenate(seen, axis=1).astype(np.float32), edges(program), SCHEMA_VERSION
         )
+        steps = [instruction.name for instruction in program.instructions]
+        self.parts = Parts((*steps, LAST_COPIES), "sum", np.full(len(steps) + 1, -1, np.int32))
         self._proved: dict[float, Bound] = {}
         self.heuristic: Layout = heuristic_layout(program, self.tables, chip.cmem.granule_bytes)
         cost = latency_s(self.tables, self.heuristic)
@@ -149,6 +157,7 @@ class MmapProblem:
             moved / self.space.size_bytes.sum(),
             reward=saved,
             penalty=0.0,
+            parts=played.took_s,
         )
 
     def layout(self, mapping: Mapping16) -> Layout:
@@ -205,12 +214,6 @@ class MmapProblem:
         found = self._proved[time_limit_s]
         return found if self.config.reward == "return" else replace(found, reward=math.inf)
 
-    def greedy(self) -> tuple[Mapping16, int]:
-        """The game int16 [N, 1] with the best return of those that the greedy player plays at all prices of its grid,
-        and how many prices there are; -1 if a game was lost.
-        """
-        return best_greedy(self.game)[:, None], len(ROOM_PRICES) * len(COPY_PRICES)
-
     @property
     def heuristic_return(self) -> float:
         """The normalised return of the heuristic's own layout, which may do what no play can."""
@@ -225,6 +228,11 @@ class MmapProblem:
     def files(self) -> dict[str, str]:
         """The program and the chip as text."""
         return {"program.json": to_json(self.program), "chip.toml": chip_file(self._chip)}
+
+
+def _play_greedily(game: MmapGame) -> tuple[Mapping16, int]:
+    """See `RevisableGame.greedy`: the player plays once at each price of its grid; -1 if all games were lost."""
+    return best_greedy(game)[:, None], len(ROOM_PRICES) * len(COPY_PRICES)
 
 
 def _places(layout: Layout) -> list[dict[str, Any] | None]:

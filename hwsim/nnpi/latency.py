@@ -21,15 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
+from hwsim.keys import normal
 from hwsim.nnpi.tables import Tables
-from hwsim.problem import Floats, Mapping16
+from hwsim.problem import Floats, Keys, Mapping16, Profiles
 
 SIMULATOR_VERSION = 1
 """Goes up with every change that changes a cost."""
 
 
 class Trace(NamedTuple):
-    """What each op of one mapping did; every array has 0 rows if no trace is wanted.
+    """What each op of one mapping did; all arrays but the first have 0 rows if only times are wanted, and it, too, if
+    not even those are.
 
     Attributes:
         duration_s: float64 [N].
@@ -48,6 +50,11 @@ class Trace(NamedTuple):
         """Room for `ops` ops."""
         n = np.zeros
         return Trace(n(ops), n((ops, memories)), n(ops, np.int64), n(ops, np.int64))
+
+    @staticmethod
+    def of_times(ops: int, memories: int) -> Trace:
+        """Room for the times of `ops` ops alone."""
+        return Trace.empty(0, memories)._replace(duration_s=np.zeros(ops))
 
 
 @kernel
@@ -86,7 +93,7 @@ def inference_seconds(tables: Tables, mapping: Mapping16, traffic: Floats, trace
     """
     into, via = tables.into, tables.via
     weight_bytes, activation_bytes = tables.weight_bytes, tables.activation_bytes
-    tracing = len(trace.duration_s) > 0
+    timing, tracing = len(trace.duration_s) > 0, len(trace.fetched_bytes) > 0
     free, stream_end = _allot(mapping, weight_bytes, tables.passes, into, tables.capacity_bytes[into])
     total_s = 0.0
     position = 0
@@ -151,8 +158,9 @@ def inference_seconds(tables: Tables, mapping: Mapping16, traffic: Floats, trace
             ahead = min(room, stream_end - fetched)
             ahead = int(max(0.0, min(idle, float(ahead))))
             fetched += ahead
-        if tracing:
+        if timing:
             trace.duration_s[i] = duration_s
+        if tracing:
             trace.traffic_bytes[i, :] = traffic
             trace.prefetched_bytes[i] = buffered
             trace.fetched_bytes[i] = ahead
@@ -166,16 +174,39 @@ def inference_seconds(tables: Tables, mapping: Mapping16, traffic: Floats, trace
 
 
 @kernel
+def _noise(sigma: float, normal: float) -> float:
+    """Log-normal noise of mean 1: the second term of the exponent takes out the bias."""
+    return math.exp(sigma * normal - 0.5 * sigma * sigma)
+
+
+@kernel
 def _latencies(tables: Tables, mapping: Mapping16, normals: Floats, trace: Trace) -> Floats:
     out = np.empty(len(mapping), np.float64)
     traffic = np.zeros(len(tables.capacity_bytes))
-    sigma = tables.sigma
     for b in range(len(mapping)):
         out[b] = inference_seconds(tables, mapping[b], traffic, trace)
-        # Log-normal noise of mean 1: the second term of the exponent takes out the bias.
-        if sigma > 0.0:
-            out[b] *= math.exp(sigma * normals[b] - 0.5 * sigma * sigma)
+        if tables.sigma > 0.0:
+            out[b] *= _noise(tables.sigma, normals[b])
     return out
+
+
+@kernel
+def _profiles(
+    tables: Tables, mapping: Mapping16, normals: Floats, spread: float, keys: Keys, trace: Trace
+) -> tuple[Floats, Profiles]:
+    """As `_latencies`, and what each op took; `trace` has room for times."""
+    batch, ops = mapping.shape[:2]
+    out, parts = np.empty(batch, np.float64), np.empty((batch, ops), np.float32)
+    traffic = np.zeros(len(tables.capacity_bytes))
+    for b in range(batch):
+        out[b] = inference_seconds(tables, mapping[b], traffic, trace)
+        # The whole inference was slower or faster, so all of its ops were.
+        common = _noise(tables.sigma, normals[b]) if tables.sigma > 0.0 else 1.0
+        out[b] *= common
+        for i in range(ops):
+            own = _noise(spread, normal(keys[b], np.uint64(i))) if spread > 0.0 else 1.0
+            parts[b, i] = trace.duration_s[i] * common * own
+    return out, parts
 
 
 def latencies(tables: Tables, mapping: Mapping16, normals: Floats) -> Floats:
@@ -184,6 +215,19 @@ def latencies(tables: Tables, mapping: Mapping16, normals: Floats) -> Floats:
     `normals` float64 [B] are standard normals; they matter only where the noise effect is on.
     """
     return _latencies(tables, mapping, normals, Trace.empty(0, len(tables.capacity_bytes)))
+
+
+def profiles(
+    tables: Tables, mapping: Mapping16, normals: Floats, spread: float, keys: Keys
+) -> tuple[Floats, Profiles]:
+    """As `latencies`, and seconds of each op, float32 [B, N].
+
+    The noise of a latency is on all of its ops alike. `spread` is the relative standard deviation of what a profiler
+    adds to each op by itself, and `keys` uint64 [B] decide it; their sum then differs from the latency.
+    """
+    room = Trace.of_times(mapping.shape[1], len(tables.capacity_bytes))
+    found: tuple[Floats, Profiles] = _profiles(tables, mapping, normals, spread, keys, room)
+    return found
 
 
 def trace_latency(tables: Tables, mapping: Mapping16) -> tuple[float, Trace]:

@@ -18,16 +18,17 @@ from functools import cached_property
 from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge
 from typing_extensions import Doc
 
-from hwsim.capabilities import Lifetime, Occupancy, Solution
+from hwsim.capabilities import Lifetime, Occupancy, Parts, Solution
 from hwsim.explanation import OpTimes
 from hwsim.family import Effects, Estimate, Family
 from hwsim.keys import derive, normals
 from hwsim.nnpi.chip import Chip, chip_file
 from hwsim.nnpi.explain import explain
 from hwsim.nnpi.judge import judge
-from hwsim.nnpi.latency import SIMULATOR_VERSION, latencies, trace_latency
+from hwsim.nnpi.latency import SIMULATOR_VERSION, profiles, trace_latency
 from hwsim.nnpi.occupancy import lifetimes, occupancy
 from hwsim.nnpi.rectify import epsilon, rectify
 from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
@@ -56,6 +57,7 @@ POLISH_SHARE = 0.3
 """The share of the time limit that is kept for this search."""
 
 _NOISE_STREAM = 0x6E6F697365
+_PROFILE_STREAM = 0x70726F66696C65
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,14 @@ class NnpiConfig:
     baseline: Annotated[str, Doc("the compiler rule that speedups are relative to, one of `rules.RULES`")] = (
         DEFAULT_RULE
     )
+    profile_noise: Annotated[
+        float,
+        Doc(
+            "relative standard deviation of the noise that a profile adds to the time of each op, beside the chip's own"
+            " noise; 0: none"
+        ),
+        Ge(0.0),
+    ] = 0.0
 
 
 class NnpiProblem:
@@ -107,6 +117,7 @@ class NnpiProblem:
             place="memory",
             step="op",
         )
+        self.parts = Parts.of_nodes([op.name for op in workload])
         size_bytes = np.stack([self.tables.weight_bytes, self.tables.activation_bytes], axis=1)
         self.space = Space(
             [op.name for op in workload],
@@ -132,10 +143,11 @@ class NnpiProblem:
         proposed = np.ascontiguousarray(self.space.canonical(mapping))
         rectified, moved = rectify(self.tables, proposed)
         share = epsilon(self.tables, moved)
-        cost = latencies(self.tables, rectified, normals(derive(key, _NOISE_STREAM)))
+        noise, own = normals(derive(key, _NOISE_STREAM)), derive(key, _PROFILE_STREAM)
+        cost, parts = profiles(self.tables, rectified, noise, self.config.profile_noise, own)
         runs = (moved == 0) | (self.config.invalid == "repair")
         judged = np.where(runs[:, None, None], rectified, proposed)
-        return Evaluation.of_costs(cost, self.baseline.cost, runs, judged, share)
+        return Evaluation.of_costs(cost, self.baseline.cost, runs, judged, share, parts=parts)
 
     def rectify(self, mapping: Mapping16) -> Mapping16:
         """What the compiler makes of mappings int16 [B, N, 2]: the maps that run.
@@ -275,7 +287,10 @@ class NnpiProblem:
 
     def fingerprint(self) -> str:
         """Hex digest of simulator version, chip, workload and settings."""
-        parts = {"version": SIMULATOR_VERSION, "config": asdict(self.config), "files": dict(self.files())}
+        settings = asdict(self.config)
+        if not self.config.profile_noise:  # as before there was this setting
+            del settings["profile_noise"]
+        parts = {"version": SIMULATOR_VERSION, "config": settings, "files": dict(self.files())}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def files(self) -> dict[str, str]:

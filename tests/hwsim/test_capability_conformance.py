@@ -21,6 +21,7 @@ from hwsim.capabilities import (
     HasLifetimes,
     HasModel,
     HasOccupancy,
+    HasParts,
     HasPlacement,
     HasPlanText,
     HasRace,
@@ -34,7 +35,6 @@ from hwsim.sections import HasSections
 from hwsim.stepwise import (
     HasDerivation,
     HasGame,
-    HasGreedy,
     OrderedDerivation,
     RevisableGame,
     RuledDerivation,
@@ -143,6 +143,25 @@ def test_its_solve_only_improves_and_its_bound_only_rises(problem):
         before, proved = solving.cost, solving.bound.cost
     problem.prove(solving.bound)
     assert problem.bound(0).cost >= proved
+
+
+def test_its_parts_make_the_cost(problem):
+    found = problem.evaluate(draws(problem, 12), keys(12))
+    if not isinstance(problem, HasParts):
+        assert found.parts is None
+        return
+    parts = problem.parts
+    assert len(set(parts.names)) == len(parts)
+    assert parts.node.dtype == np.int32
+    for name, node in zip(parts.names, parts.node, strict=True):
+        assert node == -1 or name == problem.space.nodes[node]
+    assert found.parts.dtype == np.float32
+    assert found.parts.shape == (12, len(parts))
+    ok = found.status == Status.OK
+    assert np.isnan(found.parts[~ok]).all()
+    assert (found.parts[ok] >= 0).all()
+    makes = {"sum": np.sum, "max": np.max}[parts.whole]
+    np.testing.assert_allclose(makes(found.parts[ok].astype(float), axis=1), found.cost[ok], rtol=1e-5)
 
 
 def test_its_breakdown_adds_up(problem):
@@ -327,13 +346,14 @@ def test_a_revised_game_is_no_worse_than_its_best(problem):
 
 @pytest.mark.slow
 def test_greedy_play_is_a_game_of_choices_that_exist_and_plays_again_as_it_was(problem):
-    if not isinstance(problem, HasGreedy):
+    greedy = getattr(getattr(problem, "game", None), "greedy", None)
+    if greedy is None:
         return
-    mapping, games = problem.greedy()
+    mapping, games = greedy()
     assert mapping.shape == problem.space.shape
     assert mapping.dtype == np.int16
     assert games > 0
-    np.testing.assert_array_equal(mapping, problem.greedy()[0])
+    np.testing.assert_array_equal(mapping, greedy()[0])
     if (mapping[problem.space.live] >= 0).all():
         np.testing.assert_array_equal(problem.evaluate(mapping[None], keys(1)).repaired[0], mapping)
 

@@ -162,6 +162,10 @@ class CoinTable(CoinGame, RevisableGame):
         mapping, returned = best[0][0], float(best[1][0])
         return Revised(mapping, mapping, returned, mapping, returned, tried, tried * self.max_moves)
 
+    def greedy(self) -> tuple[Mapping16, int]:
+        """A coin at every move, while there is one."""
+        return played(self, np.full((1, 6, 1), 1, np.int16))[0][0], 1
+
 
 class ToyCoins(ToyGame):
     """The game on such a table; no reward is above that of the best of all games, which is known after a while."""
@@ -169,10 +173,6 @@ class ToyCoins(ToyGame):
     def __init__(self) -> None:
         super().__init__()
         self.game = CoinTable()
-
-    def greedy(self) -> tuple[Mapping16, int]:
-        """A coin at every move, while there is one."""
-        return played(self.game, np.full((1, 6, 1), 1, np.int16))[0][0], 1
 
     def bound(self, time_limit_s: float) -> Bound:
         """By trying all games; at once, by the game that could pay for the dearest action at every move."""

@@ -28,7 +28,7 @@ from egrl.core.registry import MethodDefinition
 from egrl.methods.revise.elites import Elites, Finished, order, whole
 from egrl.methods.revise.reviser import NO_SLOT, ReviseConfig, Reviser
 from hwsim.problem import Evaluation, Mapping16, Problem
-from hwsim.stepwise import HasGame, HasGreedy, RevisableGame
+from hwsim.stepwise import HasGame, RevisableGame
 from workloads.errors import InputError
 
 PAUSE_S = 1.0
@@ -86,7 +86,8 @@ class Revise(Method):
         """Raises InputError where the problem has no greedy play to start with."""
         problem = context.problems[0]
         assert isinstance(problem, HasGame)
-        if config.start == "greedy" and not isinstance(problem, HasGreedy):
+        assert isinstance(problem.game, RevisableGame)
+        if config.start == "greedy" and problem.game.greedy is None:
             raise InputError(
                 f"method.start: expected heuristic or nothing for {problem.about.name}, which has no greedy player,"
                 " found greedy"
@@ -129,9 +130,9 @@ class Revise(Method):
     def _first(self) -> Mapping16:
         """The game that `start` names, played."""
         problem, use = self._problem, self._context.model_use
-        if self._config.start == "greedy" and isinstance(problem, HasGreedy):
+        if self._config.start == "greedy" and self._game.greedy is not None:
             with use.timed():
-                wish, games = problem.greedy()
+                wish, games = self._game.greedy()
             use.calls += games
         elif self._config.start == "heuristic":
             wish = problem.baseline.mapping
@@ -142,7 +143,6 @@ class Revise(Method):
     def _keep(self, wish: Mapping16) -> Mapping16:
         """Play a game, and keep it if it is the best; what was decided."""
         use = self._context.model_use
-        assert isinstance(self._game, RevisableGame)
         with use.timed():
             found = self._game.revised(wish, np.uint64(0), 0, 0.0, 0.0)
         use.calls += found.moves / max(1, len(self._order))

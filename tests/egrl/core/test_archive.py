@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from egrl.core.archive import Archive
 from egrl.core.proposals import proposals
+from hwsim.capabilities import Parts
 from hwsim.mappings import sample_uniformly
+from hwsim.problem import Evaluation
 from toys import ToyGame, ToyRagged
 
 
@@ -52,6 +56,73 @@ def test_only_the_window_of_mappings_is_kept():
     with pytest.raises(ValueError, match=r"expected 376\.\.1399"):
         archive.mappings(np.array([375]))
     assert len(archive.column("reward")) == 1400
+
+
+class Profiled(ToyRagged):
+    """The toy with three parts, of which every third row has none and the first is not always known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = Parts(("a", "b", "c"), "sum", np.full(3, -1, np.int32))
+
+    def evaluate(self, mapping, key):
+        found = super().evaluate(mapping, key)
+        parts = np.array([[k, k + 1, k + 2] for k in key.tolist()], np.float32)
+        parts[key % 3 == 0] = np.nan
+        parts[key % 2 == 0, 0] = np.nan
+        return replace(found, parts=parts)
+
+
+def test_profiles_are_found_by_ticket_and_those_of_old_rows_are_unknown():
+    problem = Profiled()
+    archive = Archive([problem], window_rows=10)
+    evaluations = [fill(archive, problem, 700, first) for first in (0, 700)]
+    parts = np.concatenate([part.parts for part in evaluations])
+    newest = np.arange(1400 - 1024, 1400)
+    np.testing.assert_array_equal(archive.parts(newest[::-1]), parts[newest[::-1]])
+    assert np.isnan(archive.parts(np.array([0, 1, 375]))).all()
+    np.testing.assert_array_equal(archive.evaluation(1399).parts, parts[1399:])
+    assert archive.evaluation(1398).parts is None
+
+
+def test_profiles_take_no_more_than_their_bytes(monkeypatch):
+    monkeypatch.setattr("egrl.core.archive.PROFILE_BYTES", 1)
+    problem = Profiled()
+    archive = Archive([problem])
+    evaluations = [fill(archive, problem, 1500, first) for first in (0, 1500)]
+    parts = np.concatenate([part.parts for part in evaluations])
+    known = np.flatnonzero(~np.isnan(parts).all(axis=1))
+    np.testing.assert_array_equal(archive.parts(known[-1024:]), parts[known[-1024:]])
+    assert np.isnan(archive.parts(known[:-1024])).all()
+
+
+def test_rows_without_profiles_and_problems_without_parts_have_none():
+    problems = [Profiled(), ToyGame()]
+    archive = Archive(problems)
+    fill(archive, problems[0], 2, 0, 0)
+    fill(archive, problems[1], 2, 2, 1)
+    assert archive.parts(np.array([2, 3])).shape == (2, 0)
+    with pytest.raises(ValueError, match="expected one problem"):
+        archive.parts(np.array([0, 3]))
+    mapping = np.zeros((1, *problems[1].space.shape), np.int16)
+    wrong = replace(problems[1].evaluate(mapping, np.zeros(1, np.uint64)), parts=np.zeros((1, 1), np.float32))
+    with pytest.raises(ValueError, match="parts: expected 0 a row, received 1"):
+        archive.append(proposals(mapping, "test", 1).numbered(4), wrong)
+
+
+def test_evaluations_with_and_without_profiles_go_together():
+    problem = Profiled()
+    keys = np.arange(1, 3, dtype=np.uint64)
+    mapping = sample_uniformly(problem, keys)
+    with_parts = problem.evaluate(mapping, keys)
+    without = replace(with_parts, parts=None)
+    both = Evaluation.concatenate([without, with_parts, without])
+    assert both.parts.shape == (6, 3)
+    np.testing.assert_array_equal(both.parts[2:4], with_parts.parts)
+    assert np.isnan(both.parts[[0, 1, 4, 5]]).all()
+    assert Evaluation.concatenate([without, without]).parts is None
+    assert without.rows(slice(1)).parts is None
+    np.testing.assert_array_equal(both.rows(np.array([3])).parts, with_parts.parts[1:])
 
 
 def test_a_gap_in_the_tickets_is_refused():

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from commands import fill_disk
 
+import egrl
 from egrl.core import loop, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.budget import Budget
@@ -21,6 +22,7 @@ from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.runs import checkpoint, chunks
 from egrl.runs.folder import RunFolder, check_settings
+from egrl.runs.past import PastRun
 from toys import ToyRagged
 from workloads.errors import InputError
 
@@ -63,6 +65,31 @@ def test_beyond_the_window_old_chunks_go_and_a_resumed_run_is_the_same(tmp_path)
     kept = chunks.listing(tmp_path / "a" / "mappings")
     assert kept[0].first > 0
     assert kept[0].first <= len(whole) - 1024 - 1
+
+
+def test_profiles_are_kept_and_a_resumed_run_has_the_same(tmp_path):
+    given = {"workload": "alexnet", "method": "random", "settings": ["problem.profile_noise=0.1"]}
+    egrl.search(**given, evals=60, out=tmp_path / "a")
+    egrl.search(**given, evals=40, out=tmp_path / "b")
+    egrl.search(resume=tmp_path / "b", evals=60)
+    kept = [PastRun.read(tmp_path / name).evaluations() for name in "ab"]
+    assert np.isfinite(kept[0].parts).all()
+    np.testing.assert_array_equal(kept[0].parts, kept[1].parts)
+    names = PastRun.read(tmp_path / "a").problem.parts.names
+    assert kept[0].parts.shape == (60, len(names))
+
+
+def test_a_folder_from_before_there_were_profiles_goes_on(tmp_path, monkeypatch):
+    given = {"workload": "alexnet", "method": "random"}
+    egrl.search(**given, evals=60, out=tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(Archive, "parts", lambda self, tickets: np.full((len(tickets), 0), np.nan, np.float32))
+        egrl.search(**given, evals=40, out=tmp_path / "old")
+    egrl.search(resume=tmp_path / "old", evals=60)
+    whole, old = (PastRun.read(tmp_path / name).evaluations() for name in ("whole", "old"))
+    assert np.isnan(old.parts[:40]).all()
+    np.testing.assert_array_equal(old.parts[40:], whole.parts[40:])
+    np.testing.assert_array_equal(old.cost, whole.cost)
 
 
 def test_the_checkpoint_before_stays_good_when_the_disk_fills_beyond_the_window(tmp_path, monkeypatch):

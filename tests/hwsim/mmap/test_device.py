@@ -86,6 +86,18 @@ def test_nothing_is_read_before_it_is_there_nor_overwritten_before_it_is_read(pr
     check_accesses(program, chip, layout)
 
 
+@given(programs(max_steps=12), chips(), st.data())
+@settings(max_examples=60, deadline=None)
+def test_each_instruction_takes_its_time_and_what_it_waits_for(program, chip, data):
+    assume(playable(program))
+    game = MmapGame(build_tables(program, chip), GRANULE)
+    wishes = data.draw(st.lists(st.sampled_from((0, 1, 2)), min_size=len(program), max_size=len(program)))
+    found = game.play(np.array([wishes], np.int16))
+    total, _, ran = played(program, chip, game.layout_of(np.array(wishes, np.int16)))
+    ends = np.array([0.0, *(end for _, end in ran), total])
+    np.testing.assert_allclose(found.took_s[0], np.diff(ends), rtol=1e-5, atol=1e-7 * total)
+
+
 def check_accesses(program: Program, chip: Chip, layout: Layout) -> None:
     """Against the twin's times of copies and instructions."""
     total, copies, ran = played(program, chip, layout)

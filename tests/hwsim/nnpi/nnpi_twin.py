@@ -130,7 +130,8 @@ class Twin:
             and self.weight_size(self.workload.ops[i].weight_read_bytes) >= self.weights[i].size
         )
 
-    def latency(self, mapping: list[list[int]], key: int = 0) -> float:
+    def durations(self, mapping: list[list[int]]) -> list[float]:
+        """Noise-free seconds of each op."""
         effects = self.chip.effects
         into = self.names.index(self.chip.prefetch.into)
         via = self.names.index(self.chip.prefetch.via)
@@ -143,7 +144,7 @@ class Twin:
             if m >= 0
         ]
         buffer: list[list[int]] = []  # [op, bytes], oldest first
-        total = 0.0
+        durations = []
         for i, op in enumerate(self.workload.ops):
             free = self.capacity[into] - self.held(placed, into, i)
             excess = sum(b for _, b in buffer) - free
@@ -183,7 +184,7 @@ class Twin:
             duration = launch + max(
                 [self.compute(op)] + [traffic[m] * (1.0 / self.bandwidth[m]) for m in levels]
             )
-            total += duration
+            durations.append(duration)
 
             if effects.prefetch:
                 idle = [duration * self.bandwidth[0] - traffic[0]]
@@ -201,7 +202,27 @@ class Twin:
                             buffer.append([j, amount])
                             budget -= amount
             buffer = [[j, b] for j, b in buffer if j != i]
-        if effects.noise:
-            sigma = self.chip.noise.sigma
-            total *= math.exp(sigma * normal(bits(key, 0x6E6F697365), 0) - 0.5 * sigma * sigma)
-        return total
+        return durations
+
+    def noise(self, key: int) -> float:
+        """The factor on an inference."""
+        if not self.chip.effects.noise:
+            return 1.0
+        sigma = self.chip.noise.sigma
+        return math.exp(sigma * normal(bits(key, 0x6E6F697365), 0) - 0.5 * sigma * sigma)
+
+    def latency(self, mapping: list[list[int]], key: int = 0) -> float:
+        total = 0.0
+        for duration in self.durations(mapping):
+            total += duration
+        return total * self.noise(key)
+
+    def profile(self, mapping: list[list[int]], key: int, spread: float) -> list[float]:
+        """Seconds of each op as a profiler with that noise has them."""
+        own = bits(key, 0x70726F66696C65)
+        factors = [
+            math.exp(spread * normal(own, i) - 0.5 * spread * spread) if spread else 1.0
+            for i in range(len(mapping))
+        ]
+        times = self.durations(mapping)
+        return [t * self.noise(key) * factor for t, factor in zip(times, factors, strict=True)]

@@ -21,6 +21,8 @@ def assert_equals_twin(problem: NnpiProblem, twin: Twin, batch, keys) -> None:
         assert result.repaired[b].tolist() == rectified
         assert result.epsilon[b] == epsilon
         assert result.cost[b] == twin.latency(rectified, int(keys[b]))
+        profile = np.array(twin.profile(rectified, int(keys[b]), problem.config.profile_noise), np.float32)
+        np.testing.assert_array_equal(result.parts[b], profile)
 
 
 @pytest.mark.slow
@@ -30,7 +32,8 @@ def test_evaluate_equals_the_plain_twin_to_the_last_bit_on_any_workload_chip_and
     workload, chip = data.draw(workloads()), data.draw(chips())
     batch = data.draw(mappings(len(workload), len(chip.memories)))
     keys = np.array(data.draw(st.lists(st.integers(0, 2**64 - 1), min_size=3, max_size=3)), np.uint64)
-    problem = NnpiProblem(workload, chip, NnpiConfig(baseline="execution-order"))
+    spread = data.draw(st.sampled_from([0.0, 0.05, 0.2]))
+    problem = NnpiProblem(workload, chip, NnpiConfig(baseline="execution-order", profile_noise=spread))
     assert_equals_twin(problem, Twin(workload, chip), batch, keys)
 
 

@@ -203,3 +203,26 @@ def test_a_workload_in_which_nothing_takes_time_is_the_users_error():
 def test_an_unknown_way_with_invalid_maps_is_the_users_error():
     with pytest.raises(InputError, match=r"problem.invalid: expected repair or penalise, found 'ignore'"):
         NnpiProblem(load("resnet18"), load_chip("nnpi"), NnpiConfig(invalid="ignore"))
+
+
+def test_the_noise_of_profiles_is_keyed_unbiased_and_changes_nothing_else():
+    workload, chip = load("alexnet"), load_chip("nnpi")
+    quiet, noisy = NnpiProblem(workload, chip), NnpiProblem(workload, chip, NnpiConfig(profile_noise=0.1))
+    keys = np.arange(2000, dtype=np.uint64)
+    rows = np.repeat(quiet.baseline.mapping[None], len(keys), axis=0)
+    true, found = quiet.evaluate(rows, keys), noisy.evaluate(rows, keys)
+    np.testing.assert_array_equal(found.cost, true.cost)
+    np.testing.assert_array_equal(found.parts[7:9], noisy.evaluate(rows[7:9], keys[7:9]).parts)
+    factor = found.parts.astype(float) / true.parts
+    np.testing.assert_allclose(factor.mean(axis=0), 1.0, atol=5 * 0.1 / np.sqrt(len(keys)))
+    np.testing.assert_allclose(factor.std(axis=0), 0.1, rtol=0.1)
+    assert abs(np.corrcoef(factor[:, 0], factor[:, 1])[0, 1]) < 0.1
+
+
+def test_a_setting_of_profiles_leaves_runs_made_before_it_what_they_were():
+    workload, chip = load("alexnet"), load_chip("nnpi")
+    plain, same, other = (
+        NnpiProblem(workload, chip, config).fingerprint()
+        for config in (NnpiConfig(), NnpiConfig(profile_noise=0.0), NnpiConfig(profile_noise=0.1))
+    )
+    assert plain == same != other

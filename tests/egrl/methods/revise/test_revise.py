@@ -47,7 +47,7 @@ def reward(problem: Problem, mapping: Mapping16) -> float:
 def test_the_first_game_is_what_start_names_and_later_ones_are_no_worse(problem, start):
     player, _ = revise(problem, start=start)
     wish = {
-        "greedy": lambda: problem.greedy()[0],
+        "greedy": lambda: problem.game.greedy()[0],
         "heuristic": lambda: problem.baseline.mapping,
         "nothing": lambda: np.full(problem.space.shape, 2, np.int16),
     }[start]()
@@ -99,7 +99,7 @@ def test_games_played_beside_evaluations_are_counted_by_their_share(problem):
     player, context = revise(problem)
     asked(player)
     decisions, first = int(problem.space.live.sum()), context.model_use.calls
-    assert first == pytest.approx(problem.greedy()[1] + 1)
+    assert first == pytest.approx(problem.game.greedy()[1] + 1)
     asked(player)
     assert MOVES / decisions <= context.model_use.calls - first < 2 * MOVES / decisions
     assert context.model_use.seconds > 0
@@ -151,7 +151,9 @@ def test_it_says_why_it_cannot_revise():
 
 def test_greedy_play_is_asked_only_of_a_problem_that_has_it():
     class Without(ToyCoins):
-        greedy = None
+        def __init__(self):
+            super().__init__()
+            self.game.greedy = None
 
     with pytest.raises(InputError, match=r"method\.start: expected heuristic or nothing .* found greedy"):
         revise(Without())
