@@ -102,8 +102,8 @@ def found_population(
 LEARNER, COMPILER = -1, -2
 """Who made a row that no member of the population made."""
 
-TWIN = "twin"
-"""The source of batches that are the twin's alone."""
+TWIN, CRITIC = "twin", "critic"
+"""The sources of batches that are the twin's or the critic's alone."""
 
 
 @dataclass
@@ -295,9 +295,10 @@ class Hybrid(Method):
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Its rows enter the replay buffer, and gradient steps become due.
 
-        What ran of the start's and of the twin's will join the population.
+        What ran of the start's, of the twin's and of the critic's will join the population.
         """
-        current = None if TWIN in proposals.source else self._current
+        alone = TWIN in proposals.source or CRITIC in proposals.source
+        current = None if alone else self._current
         self._told += len(proposals)
         if self._learner is not None:
             states = np.full(len(proposals), -1) if current is None else current.state
