@@ -27,9 +27,13 @@ class WithCritic(Method):
     ) -> None:
         self._inner = inner
         self._critic = CriticMember(context, problem, config)
+        self._shown = dict(self._critic.metrics())
 
     def ask(self) -> Proposals:
         """The critic's batch in its turn, without rows while it thinks; else that of the method inside."""
+        if isinstance(self._inner, WithTwin):
+            self._inner.settle()
+            self.ahead = self._inner.ahead
         if self._critic.its_turn:
             batch = self._critic.ask()
             thinking = self._critic.thinking
@@ -46,14 +50,15 @@ class WithCritic(Method):
         self._inner.tell(proposals, evaluation)
         self.ahead = self._inner.ahead
         self._critic.tell(proposals)
+        self._shown = dict(self._critic.metrics())
 
     def learn(self) -> None:
         """Gradient steps that are due."""
         self._inner.learn()
 
     def metrics(self) -> Mapping[str, float]:
-        """Of both."""
-        return {**self._inner.metrics(), **self._critic.metrics()}
+        """Of both; of the critic as it was when results were told last, whatever it has thought since."""
+        return {**self._inner.metrics(), **self._shown}
 
     def policy(self) -> StoredPolicy | None:
         """That of the method inside."""
@@ -66,10 +71,12 @@ class WithCritic(Method):
 
     def state_dict(self) -> dict[str, Any]:
         """Of both."""
-        return {**self._inner.state_dict(), "parts_critic": self._critic.state_dict()}
+        own = {"parts_critic": self._critic.state_dict(), "critic_shown": self._shown}
+        return {**self._inner.state_dict(), **own}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
         self._inner.load_state_dict(state)
         self.ahead = self._inner.ahead
         self._critic.load_state_dict(state["parts_critic"])
+        self._shown = dict(state["critic_shown"])
