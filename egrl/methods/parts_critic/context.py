@@ -15,7 +15,7 @@ from egrl.methods.parts_critic.model import OpTimes, Parameters, Profiled
 
 FEW = 16
 """Mappings on which shapes are compared."""
-PLAIN_STEPS, TRIAL_STEPS, LAST_STEPS, FRESH_STEPS = 25, 6, 20, 40
+PLAIN_STEPS, TRIAL_STEPS, LAST_STEPS, FRESH_STEPS = 15, 6, 12, 25
 TRIED = (*OF_CONTEXT, "rate")
 """Groups of parameters that a trial fits: what was taken for a fast memory may have been fetched ahead."""
 LEFT = 3
@@ -42,7 +42,11 @@ def search(model: OpTimes, data: Profiled, kept: Parameters | None) -> Work:
         final.append((model.loss(trial, few) + PRICE * (trial.shape != NO_CONTEXT), trial))
     best = min(final, key=lambda entry: entry[0])[1]
     # A fit of everything at once from the prior finds other optima than one that began without a context.
-    starts = [best, model.begin(data, best.shape), *([] if kept is None else [kept])]
+    starts = [model.begin(data, best.shape)]
+    if kept is None or kept.shape != best.shape:
+        starts.append(best)
+    if kept is not None:
+        starts.append(kept)
     results = []
     for start in starts:
         trial = yield from fitted(model, start, data, FRESH_STEPS)

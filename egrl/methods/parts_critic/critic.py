@@ -2,7 +2,7 @@
 
 Each batch: the model is fitted anew, from where it was; then local searches run on the most likely model and on models
 drawn from its posterior (Thompson sampling), from the best measured mappings and, hotter, from others. Which context
-the ops have is asked again whenever there is half as much data again. The learner knows sizes, capacities, and what
+the ops have is asked again whenever there is twice as much data. The learner knows sizes, capacities, and what
 the features of a node say; it is told no constant of the chip and never asks the simulator.
 """
 
@@ -18,7 +18,7 @@ from typing_extensions import Doc
 
 from egrl.methods.parts_critic.accesses import Readable, node_features, read_accesses
 from egrl.methods.parts_critic.context import Work, fitted, search
-from egrl.methods.parts_critic.data import NOISE, Measured
+from egrl.methods.parts_critic.data import Measured
 from egrl.methods.parts_critic.local_search import anneal
 from egrl.methods.parts_critic.model import OpTimes, Parameters, Profiled, draw
 from egrl.methods.parts_critic.residual import Residual
@@ -26,7 +26,7 @@ from hwsim.problem import Floats, Mapping16
 
 LEAST = 16
 """Different mappings with profiles from which it begins to learn."""
-MORE = 1.5
+MORE = 2.0
 STEPS = 8
 """Of a fit, for each batch."""
 SEARCHES = (
@@ -135,9 +135,9 @@ class PartsCritic:
             return measured.log_cost
         predicted = np.log(np.exp(model.log_seconds(p, measured.mapping, table)).sum(axis=1))
         left = measured.log_cost - predicted
-        noise = NOISE**2 / measured.count
+        noise = measured.noise**2 / measured.count
         # What differs in all mappings alike (overhead between ops) changes no choice.
-        misfit = max(float(left.var() - noise.mean()), 0.01 * NOISE**2)
+        misfit = max(float(left.var() - noise.mean()), 0.01 * measured.noise**2)
         shift = float(left.mean())
         return np.asarray(
             (measured.log_cost / noise + (predicted + shift) / misfit) / (1.0 / noise + 1.0 / misfit)

@@ -11,8 +11,8 @@ from egrl.core.archive import Archive
 from egrl.methods.twin.data import thin
 from hwsim.problem import Floats, Mapping16, Profiles, Status
 
-NOISE = 0.01
-"""Assumed relative standard deviation of a cost, where repetitions have not shown it."""
+NOISE, WEIGHT = 0.01, 2.0
+"""Assumed relative standard deviation of a cost, and how many repetitions the assumption weighs."""
 EXACT = 1e-4
 """Profiles that add up to the cost but for this share are exact, and so are costs."""
 
@@ -27,6 +27,7 @@ class Measured:
         log_cost: float64 [M].
         log_seconds: float64 [M, N], of each node; NaN: not known.
         count: int64 [M], evaluations.
+        noise: relative standard deviation of a cost, by repetitions and an assumption; 0 if repetitions are all equal.
     """
 
     ticket: NDArray[np.int64]
@@ -34,6 +35,7 @@ class Measured:
     log_cost: Floats
     log_seconds: Floats
     count: NDArray[np.int64]
+    noise: float
 
     def __len__(self) -> int:
         return len(self.ticket)
@@ -46,7 +48,9 @@ class Measured:
 
     @property
     def exact(self) -> bool:
-        """True if profiles add up to the costs: then neither has noise."""
+        """True if costs have no noise: repetitions are all equal, or profiles add up to the costs."""
+        if self.noise == 0.0:
+            return True
         whole = np.isfinite(self.log_seconds).all(axis=1)
         if not whole.any():
             return False
@@ -55,7 +59,8 @@ class Measured:
 
     def rows(self, index: NDArray[np.int64] | NDArray[np.bool_]) -> Measured:
         """Some of them."""
-        return Measured(*(column[index] for column in vars(self).values()))
+        columns = {name: value[index] for name, value in vars(self).items() if name != "noise"}
+        return Measured(**columns, noise=self.noise)
 
     def thinned(self, most: int) -> Measured:
         """Those with a profile; of more than `most` the best half and an even choice of the others."""
@@ -79,7 +84,16 @@ def gather(archive: Archive, tickets: NDArray[np.int64], node: NDArray[np.int32]
     np.add.at(number, group.reshape(-1), known)
     mean = np.where(number > 0, logs / np.maximum(number, 1), np.nan)
     at = first[order]
-    return Measured(tickets[at], mapping[at], log_cost[order], mean[order], count[order])
+    noise = _noise(np.log(archive.column("cost")[tickets]) - log_cost[group.reshape(-1)], len(first))
+    return Measured(tickets[at], mapping[at], log_cost[order], mean[order], count[order], noise)
+
+
+def _noise(left: Floats, different: int) -> float:
+    """Of log costs, less the mean of their mapping, of so many different mappings; see `Measured`."""
+    repeated = len(left) - different
+    if repeated > 0 and np.abs(left).max() < EXACT:
+        return 0.0
+    return float(np.sqrt(((left**2).sum() + WEIGHT * NOISE**2) / (repeated + WEIGHT)))
 
 
 def _by_node(parts: Profiles, node: NDArray[np.int32], nodes: int) -> Floats:

@@ -81,7 +81,7 @@ class Layout:
         self.mean[self._at["room"]] += np.log(accesses.size.sum() / ROOM)
 
     def active(self, shape: ContextShape, groups: tuple[str, ...] = ()) -> NDArray[np.int64]:
-        """Positions of the parameters, of some groups or of all, that matter with a context of this shape, ascending."""
+        """Positions of the parameters, of some groups or all, that matter with a context of this shape, ascending."""
         used = np.ones(self.size, np.bool_)
         used[self._at["cross"]] = ~np.eye(self.levels, dtype=np.bool_).reshape(-1)
         if shape == NO_CONTEXT:
