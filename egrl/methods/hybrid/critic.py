@@ -89,6 +89,7 @@ class CriticMember:
             self._thinking = self._think()
         until = time.monotonic() + PAUSE_S
         try:
+            next(self._thinking)
             while time.monotonic() < until:
                 next(self._thinking)
         except StopIteration as end:

@@ -33,20 +33,18 @@ def search(model: OpTimes, data: Profiled, kept: Parameters | None) -> Work:
     plain = yield from fitted(model, model.begin(few), few, PLAIN_STEPS)
     entrants = [(model.loss(plain, few), plain)]
     for shape in model.layout.shapes():
-        trial = yield from fitted(model, replace(plain, shape=shape), few, TRIAL_STEPS, TRIED)
+        begun = replace(plain, shape=shape, theta=model.layout.started(plain.theta, shape))
+        trial = yield from fitted(model, begun, few, TRIAL_STEPS, TRIED)
         entrants.append((model.loss(trial, few) + PRICE, trial))
     entrants.sort(key=lambda entry: entry[0])
     final = []
     for _, entrant in entrants[:LEFT]:
-        trial = yield from fitted(model, entrant, few, LAST_STEPS)
-        final.append((model.loss(trial, few) + PRICE * (trial.shape != NO_CONTEXT), trial))
+        # A fit of everything at once from the prior finds other optima than one that began without a context.
+        for begun in (entrant, model.begin(few, entrant.shape)):
+            trial = yield from fitted(model, begun, few, LAST_STEPS)
+            final.append((model.loss(trial, few) + PRICE * (trial.shape != NO_CONTEXT), trial))
     best = min(final, key=lambda entry: entry[0])[1]
-    # A fit of everything at once from the prior finds other optima than one that began without a context.
-    starts = [model.begin(data, best.shape)]
-    if kept is None or kept.shape != best.shape:
-        starts.append(best)
-    if kept is not None:
-        starts.append(kept)
+    starts = [best, model.begin(data, best.shape), *([] if kept is None else [kept])]
     results = []
     for start in starts:
         trial = yield from fitted(model, start, data, FRESH_STEPS)

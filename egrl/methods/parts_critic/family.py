@@ -47,6 +47,8 @@ class ContextShape:
 
 
 NO_CONTEXT = ContextShape(-1, -1, -1)
+SLOWER = 0.5
+"""See `Layout.started`; a logarithm."""
 
 
 class Layout:
@@ -93,6 +95,18 @@ class Layout:
             for name in PRIOR.keys() - set(groups):
                 used[self._at[name]] = False
         return np.flatnonzero(used)
+
+    def started(self, theta: Floats, shape: ContextShape) -> Floats:
+        """Theta float64 [P] from which a context of this shape is learned.
+
+        It gains bytes a little more slowly than they can be read from where they lie. If it began with more, the bucket
+        would always be full, and no derivative would say so.
+        """
+        found = theta.copy()
+        if shape != NO_CONTEXT:
+            rate = theta[self._at["rate"]].reshape(self.roles, self.levels)[shape.role, shape.memory]
+            found[self._at["gain"]] = -rate - SLOWER
+        return found
 
     def constants(
         self, theta: Floats, shape: ContextShape, work: Floats, traffic: Floats, delta: Floats

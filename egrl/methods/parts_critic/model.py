@@ -126,7 +126,14 @@ class OpTimes:
         work = np.where(np.isfinite(shortest), shortest, some)
         traffic = np.zeros(len(self.accesses.node))
         return Parameters(
-            shape, self.layout.mean.copy(), work, traffic, work.copy(), 1.0, TRAFFIC_SPREAD[1], FIRST_NOISE
+            shape,
+            self.layout.started(self.layout.mean, shape),
+            work,
+            traffic,
+            work.copy(),
+            1.0,
+            TRAFFIC_SPREAD[1],
+            FIRST_NOISE,
         )
 
     def constants(self, parameters: Parameters, delta: Floats | None = None) -> Constants:
