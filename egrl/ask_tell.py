@@ -208,8 +208,16 @@ class Search:
             modelled.repaired, proposals.source.tolist(), runs, proposals, key, modelled, self.problem
         )
 
-    def tell(self, batch: Batch, results: Evaluation | Sequence[float]) -> None:
+    def tell(
+        self,
+        batch: Batch,
+        results: Evaluation | Sequence[float],
+        op_seconds: Sequence[Any] | None = None,
+    ) -> None:
         """The results of a batch: an `Evaluation` of its proposals, or seconds (NaN: the measurement failed).
+
+        `op_seconds` goes with seconds: for each mapping a profile, as an evaluator gives it (docs/guides/boards.md), or
+        None. A profile that makes no sense is dropped with a notice.
 
         With seconds the first mapping of all is the baseline's (`start="compiler"`), and its time is what speedups are
         over. ValueError where the number of results is another, the batch was told before, seconds and evaluations are
@@ -218,6 +226,9 @@ class Search:
         self._check_open("tell")
         if len(results) != len(batch):
             raise ValueError(f"tell: expected {len(batch)} results, received {len(results)}")
+        if op_seconds is not None and (isinstance(results, Evaluation) or len(op_seconds) != len(batch)):
+            found = "an Evaluation" if isinstance(results, Evaluation) else f"{len(op_seconds)} profiles"
+            raise ValueError(f"tell: expected {len(batch)} seconds and as many profiles, received {found}")
         if batch.proposals.tickets[0] < self.evaluations:
             raise ValueError("tell: expected a batch that has not been told, received one that has")
         in_seconds = not isinstance(results, Evaluation)
@@ -229,7 +240,9 @@ class Search:
         if isinstance(results, Evaluation):
             evaluation = results
         else:
-            evaluation = self._reported.evaluation(batch.proposals, batch.key, batch._modelled, results)
+            evaluation = self._reported.evaluation(
+                batch.proposals, batch.key, batch._modelled, results, op_seconds
+            )
             self._say_reported()
         self._in_seconds = in_seconds
         self._external.give_back(batch.proposals, evaluation)

@@ -47,7 +47,11 @@ def say(**fields: object) -> None:
 def answer(number: int, text: str, digest: int) -> None:
     good = {"id": number, "latency_s": latency(text)}
     odd = digest % 3 == 0
-    if MODE == "sleep":
+    if MODE == "profile":  # of all ops but the last
+        nodes = [row["node"] for row in json.loads(text)]
+        share = good["latency_s"] / len(nodes)
+        say(**good, op_seconds={node: share * (1 + k % 2) / 2 for k, node in enumerate(nodes[:-1])})
+    elif MODE == "sleep":
         time.sleep(ARGUMENT)
         say(**good)
     elif MODE == "noise":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import re
 import shlex
@@ -9,11 +11,13 @@ import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from commands import module_of
 
 import onnx_models
 from egrl.cli.main import main
+from egrl.runs.past import PastRun
 from workloads.load import load
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -112,3 +116,34 @@ def test_the_transfer_example_draws(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert module_of(EXAMPLES / "transfer/transfer.py").main(["alexnet", "resnet18,vgg16", "1"]) == 0
     assert (tmp_path / "transfer.png").stat().st_size > 10_000
+
+
+def test_the_board_of_onnx_runtime_answers_with_the_time_of_every_op(monkeypatch, capsys):
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    model = str(EXAMPLES.parent / "tests/egrl/measure/profiles/net.onnx")
+    ops = [op.name for op in load(model)]
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({"id": 7, "mapping": []}) + "\n"))
+    module_of(EXAMPLES / "onnx_runtime/board.py").main(model)
+    answer = json.loads(capsys.readouterr().out)
+    shown = json.loads(block(page("onnx_runtime"), "text"))
+    assert list(answer) == list(shown)
+    assert list(answer["op_seconds"]) == list(shown["op_seconds"]) == ops
+    assert all(took_s > 0 for took_s in answer["op_seconds"].values())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::workloads.errors.Notice")
+def test_a_run_on_the_board_of_onnx_runtime_keeps_its_profiles(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    shutil.copytree(EXAMPLES, tmp_path / "examples")
+    shutil.copy(EXAMPLES.parent / "tests/egrl/measure/profiles/net.onnx", tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(EXAMPLES.parent))
+    assert main(shlex.split(block(page("onnx_runtime"), "sh"))[1:]) == 0
+    found = PastRun.read(tmp_path / "profiled").evaluations()
+    ran = np.isfinite(found.cost)
+    assert ran.sum() >= 39
+    assert np.isfinite(found.parts[ran]).all(axis=1).mean() > 0.8  # on a busy machine one may be dropped

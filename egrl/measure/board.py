@@ -29,12 +29,14 @@ class Answer:
         samples_s: latencies measured, at least one where ok.
         epsilon: share of the bytes that had to move, where invalid.
         reason: why it failed.
+        op_seconds: what it said of single ops, as it came (`egrl/measure/op_seconds.py` reads it); None: nothing.
     """
 
     status: Status
     samples_s: tuple[float, ...] = ()
     epsilon: float = 0.0
     reason: str = ""
+    op_seconds: Any = None
 
 
 class BoardFailure(Exception):
@@ -101,7 +103,7 @@ def answer_of(document: Mapping[str, Any]) -> Answer:
     samples = tuple(float(s) for s in given if _is_number(s) and 0 < s < LONGEST_LATENCY_S)
     if not 0 < len(samples) == len(given) <= MOST_SAMPLES:
         raise BoardFailure(f"expected latency_s above 0, invalid or error, found {excerpt(dict(document))}")
-    return Answer(Status.OK, samples)
+    return Answer(Status.OK, samples, op_seconds=document.get("op_seconds"))
 
 
 def _is_number(value: Any) -> TypeGuard[float]:

@@ -32,6 +32,7 @@ from egrl.measure.board import Board
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.job import Job, Usage
 from egrl.measure.keeper import GivenUp, Keeper
+from egrl.measure.op_seconds import ProfileReader
 from egrl.measure.records import EvaluatorLog, Measurements, Record, digest
 from egrl.measure.references import baseline_record, best_before, measured_row
 from hwsim.measure import Measurement, relative_noise
@@ -65,6 +66,8 @@ class BoardExecutor:
         self._problem = problem
         baseline = problem.evaluate(problem.baseline.mapping[None], np.zeros(1, np.uint64))
         self.baseline: Mapping16 = baseline.repaired[0]
+        self._profiles = ProfileReader(problem, log)
+        self._read_baseline = self._profiles.beside(baseline.parts)
         self._best: Callable[[int], tuple[float, float]] = lambda told: (np.inf, 0.0)
         self._lock = threading.Condition()
         self._closed = threading.Event()
@@ -104,7 +107,9 @@ class BoardExecutor:
         key = digest(self.baseline)
         record = self.measurements.get(key)
         if record is None or record.status != Status.OK:
-            record = baseline_record(self.keepers[0], self._baseline_request, self.config)
+            record = baseline_record(
+                self.keepers[0], self._baseline_request, self.config, self._read_baseline
+            )
             self.measurements.put(key, record)
         self.baseline_cost = Measurement(record.samples_s, self.config.statistic).value
         self.noise = relative_noise(record.samples_s)
@@ -141,7 +146,8 @@ class BoardExecutor:
         if job is None:
             best, request_s = self._best(row.known)
             timeout_s = self._timeout_s(request_s)
-            job = Job(key, self.request(modelled.repaired[0]), timeout_s, min(best, self.baseline_cost))
+            request, better_than = self.request(modelled.repaired[0]), min(best, self.baseline_cost)
+            job = Job(key, request, timeout_s, better_than, self._profiles.beside(modelled.parts))
             self._under_way[key] = job
             self._queue.append(job)
         job.rows.append((row, modelled))
@@ -238,7 +244,7 @@ class BoardExecutor:
                     return
                 job = self._queue.popleft()
             try:
-                record = keeper.measure(job.request, job.timeout_s, job.better_than, self.noise)
+                record = keeper.measure(job.request, job.timeout_s, job.better_than, self.noise, job.read)
                 self._finish(job, record)
             except GivenUp as error:
                 self._give_up(keeper, job, str(error))

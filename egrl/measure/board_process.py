@@ -3,6 +3,7 @@
     we    {"id": 7, "problem": "nnpi", "workload": "bert", "chip": "nnpi", "timeout_s": 60.0,
            "mapping": [{"node": "conv1", "weight": "sram", "activation": "llc"}, …]}
     it    {"id": 7, "latency_s": 0.00123}            measured; a list of numbers: measured so often
+          {"id": 7, "latency_s": 0.00123, "op_seconds": {"conv1": 1.2e-5, …}}    and what single ops took
           {"id": 7, "invalid": true, "epsilon": 0.2} the board's compiler would have to move that share of the bytes
           {"id": 7, "error": "what went wrong"}      this mapping cannot be measured
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from egrl.core.proposals import Proposals
+from egrl.measure.op_seconds import ReadProfile, no_profile
 from egrl.measure.records import Record
 from hwsim.problem import Evaluation
 
@@ -17,6 +18,7 @@ class Job:
 
     Attributes:
         key: the mapping's digest.
+        read: reads the profiles of the mapping.
         rows: of proposals, with what the problem says of them.
         afresh: is told the record, which is then kept nowhere else; None: it is a measurement like all others.
     """
@@ -25,6 +27,7 @@ class Job:
     request: dict[str, Any]
     timeout_s: float
     better_than: float
+    read: ReadProfile = no_profile
     rows: list[tuple[Proposals, Evaluation]] = field(default_factory=list)
     afresh: Callable[[Record], None] | None = None
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from egrl.measure.board import Answer, Board, BoardDied, BoardFailure, BoardSilent
 from egrl.measure.config import EvaluatorConfig
+from egrl.measure.op_seconds import Profile, ReadProfile, mean_profile, no_profile
 from egrl.measure.records import Record
 from hwsim.measure import Measurement, samples_needed
 from hwsim.problem import Status
@@ -48,9 +49,16 @@ class Keeper:
         self.busy_s = 0.0
 
     def measure(
-        self, request: Mapping[str, Any], timeout_s: float, better_than: float, noise: float
+        self,
+        request: Mapping[str, Any],
+        timeout_s: float,
+        better_than: float,
+        noise: float,
+        read: ReadProfile = no_profile,
     ) -> Record:
         """One mapping; again where it may be below `better_than` (s), so often that its value is sure under `noise`.
+
+        `read` reads the profiles; the record has their mean.
 
         A mapping that kills or hangs the board is recorded as failed or timed out, once the board has shown by
         the baseline that it is not the board's fault. Raises GivenUp where it has not.
@@ -59,19 +67,32 @@ class Keeper:
         try:
             answer = self.ask(request, timeout_s)
             request_s = time.monotonic() - begun
-            samples = list(answer.samples_s)
+            samples, profiles = list(answer.samples_s), [self._profile(answer, read)]
             if answer.status == Status.OK and self._promising(answer, better_than, noise):
                 wanted = samples_needed(noise, config.width, config.repeats)
                 while len(samples) < wanted and answer.status == Status.OK:
                     answer = self.ask(request, timeout_s)
                     samples += answer.samples_s
+                    profiles.append(self._profile(answer, read))
         except BoardFailure as error:
             if not self._started and not self._closed.is_set():
                 self._probe()
             status = Status.TIMEOUT if isinstance(error, BoardSilent) else Status.FAILED
             return Record(status, request_s=time.monotonic() - begun, reason=str(error))
         ran = answer.status == Status.OK
-        return Record(answer.status, tuple(samples) if ran else (), answer.epsilon, request_s, answer.reason)
+        return Record(
+            answer.status,
+            tuple(samples) if ran else (),
+            answer.epsilon,
+            request_s,
+            answer.reason,
+            mean_profile(profiles) if ran else (),
+        )
+
+    def _profile(self, answer: Answer, read: ReadProfile) -> Profile:
+        if answer.status != Status.OK:
+            return ()
+        return read(answer.op_seconds, Measurement(answer.samples_s, self._config.statistic).value)
 
     def _promising(self, answer: Answer, better_than: float, noise: float) -> bool:
         return Measurement(answer.samples_s, self._config.statistic, noise).interval[0] <= better_than

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from egrl.measure.json_lines import Lines
+from egrl.measure.op_seconds import Profile
 from hwsim.problem import Mapping16, Status
 
 FILE = "measurements.jsonl"
@@ -34,6 +35,7 @@ class Record:
         epsilon: share of bytes that had to move, where invalid.
         request_s: seconds that the quickest request took.
         reason: why it failed.
+        profile: seconds of each of the problem's parts, None where that is not known; () if it has no profile.
     """
 
     status: Status
@@ -41,6 +43,7 @@ class Record:
     epsilon: float = 0.0
     request_s: float = 0.0
     reason: str = ""
+    profile: Profile = ()
 
 
 def digest(mapping: Mapping16) -> str:
@@ -91,6 +94,7 @@ class Measurements:
                 float(entry["epsilon"]),
                 float(entry["request_s"]),
                 str(entry["reason"]),
+                tuple(None if s is None else float(s) for s in entry.get("op_seconds", ())),
             )
         except (ValueError, KeyError, TypeError):
             return
@@ -104,6 +108,7 @@ class Measurements:
 
 
 def _entry(key: str, record: Record) -> dict[str, Any]:
+    profile = {"op_seconds": list(record.profile)} if record.profile else {}
     return {
         "mapping": key,
         "status": record.status.name.lower(),
@@ -111,6 +116,7 @@ def _entry(key: str, record: Record) -> dict[str, Any]:
         "epsilon": record.epsilon,
         "request_s": round(record.request_s, 6),
         "reason": record.reason,
+        **profile,
     }
 
 

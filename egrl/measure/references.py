@@ -14,6 +14,7 @@ from egrl.core.failure import RunFailure
 from egrl.measure.board import BoardFailure
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.keeper import Keeper
+from egrl.measure.op_seconds import Profile, ReadProfile, as_rows, mean_profile
 from egrl.measure.records import Measurements, Record, digest
 from hwsim.measure import Measurement, Practice, Statistic, repeat
 from hwsim.problem import Evaluation, Status
@@ -22,9 +23,15 @@ BASELINE_SAMPLES = 5
 """The baseline is measured at least so often: its spread is the noise that everything else is judged by."""
 
 
-def baseline_record(keeper: Keeper, request: Mapping[str, Any], config: EvaluatorConfig) -> Record:
-    """Measure the baseline, often enough to know its noise. RunFailure where it cannot be measured."""
+def baseline_record(
+    keeper: Keeper, request: Mapping[str, Any], config: EvaluatorConfig, read: ReadProfile
+) -> Record:
+    """Measure the baseline, often enough to know its noise; `read` reads profiles.
+
+    RunFailure where it cannot be measured.
+    """
     quickest = np.inf
+    profiles: list[Profile] = []
 
     def sample() -> float:
         nonlocal quickest
@@ -33,7 +40,9 @@ def baseline_record(keeper: Keeper, request: Mapping[str, Any], config: Evaluato
         quickest = min(quickest, time.monotonic() - begun)
         if answer.status != Status.OK:
             raise BoardFailure(answer.reason or f"it calls the mapping invalid, epsilon {answer.epsilon:g}")
-        return Measurement(answer.samples_s, config.statistic).value
+        value = Measurement(answer.samples_s, config.statistic).value
+        profiles.append(read(answer.op_seconds, value))
+        return value
 
     most = max(BASELINE_SAMPLES, config.repeats)
     practice = Practice(config.warmup, BASELINE_SAMPLES, most, config.width, config.statistic)
@@ -41,7 +50,7 @@ def baseline_record(keeper: Keeper, request: Mapping[str, Any], config: Evaluato
         found = repeat(sample, practice)
     except BoardFailure as error:
         raise RunFailure(f"--evaluator: the baseline cannot be measured: {error}") from error
-    return Record(Status.OK, found.samples, request_s=float(quickest))
+    return Record(Status.OK, found.samples, request_s=float(quickest), profile=mean_profile(profiles))
 
 
 def best_before(told: int, archive: Archive, measurements: Measurements) -> tuple[float, float]:
@@ -63,13 +72,16 @@ def best_before(told: int, archive: Archive, measurements: Measurements) -> tupl
 def measured_row(
     modelled: Evaluation, record: Record, baseline_cost: float, statistic: Statistic
 ) -> Evaluation:
-    """One row of an evaluation: what the problem says of the mapping, with the cost that was measured.
+    """One row of an evaluation: what the problem says of the mapping, with cost and profile as they were measured.
 
     The reward of what ran is (baseline cost / cost)^2, whatever the problem's own: that one is a model's.
     """
     ran, invalid = record.status == Status.OK, record.status == Status.INVALID
     cost = Measurement(record.samples_s, statistic).value if ran else np.nan
     speedup = baseline_cost / cost if ran else 0.0
+    parts = as_rows([record.profile])
+    if parts is not None and (modelled.parts is None or parts.shape != modelled.parts.shape):
+        parts = None  # of a file that somebody changed
     reward = speedup**2 if ran else -record.epsilon if invalid else np.nan
     return replace(
         modelled,
@@ -78,5 +90,5 @@ def measured_row(
         speedup=np.array([speedup]),
         epsilon=np.array([record.epsilon]) if invalid else modelled.epsilon,
         status=np.array([record.status], np.int8),
-        parts=None,
+        parts=parts,
     )

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from egrl.core.proposals import Proposals
-from egrl.measure.records import FILE, Measurements, Record, digest
+from egrl.measure.op_seconds import Profile, ProfileReader, as_rows
+from egrl.measure.records import FILE, EvaluatorLog, Measurements, Record, digest
 from hwsim.measure import Measurement, Statistic
-from hwsim.problem import Evaluation, Keys, Problem, Status
+from hwsim.problem import Evaluation, Floats, Keys, Problem, Status
 from workloads.errors import InputError
 
 REPORTED = "told:seconds"
@@ -27,6 +30,7 @@ class ReportedSeconds:
 
     def __init__(self, problem: Problem) -> None:
         self._problem, self._measurements = problem, Measurements()
+        self._profiles = ProfileReader(problem, EvaluatorLog())
         self.baseline_cost = np.nan
 
     def attach(self, folder: Path) -> None:
@@ -43,9 +47,16 @@ class ReportedSeconds:
         self.baseline_cost = Measurement(record.samples_s, statistic).value
 
     def evaluation(
-        self, proposals: Proposals, key: Keys, modelled: Evaluation, results: Sequence[float]
+        self,
+        proposals: Proposals,
+        key: Keys,
+        modelled: Evaluation,
+        results: Sequence[float],
+        op_seconds: Sequence[Any] | None = None,
     ) -> Evaluation:
         """The evaluation of B proposals from B seconds (NaN: failed); `modelled` says what ran of each.
+
+        `op_seconds` has B profiles, each as a board gives it, None for none.
 
         ValueError if the first of all is not the baseline, or its measurement failed.
         """
@@ -61,19 +72,39 @@ class ReportedSeconds:
             self.baseline_cost = float(seconds[0])
         runs = modelled.status == Status.OK
         ran = runs & np.isfinite(seconds) & (seconds > 0)
+        profiles = self._read(modelled, seconds, ran, op_seconds)
         for row in np.flatnonzero(runs).tolist():
             name = digest(modelled.repaired[row])
             if (
                 proposals.tickets[row] == 0 or self._measurements.get(name) is None
             ):  # the first counts, as on boards
-                record = Record(Status.OK, (float(seconds[row]),)) if ran[row] else Record(Status.FAILED)
-                self._measurements.put(name, record)
+                ok = Record(Status.OK, (float(seconds[row]),), profile=profiles[row])
+                self._measurements.put(name, ok if ran[row] else Record(Status.FAILED))
         measured = Evaluation.of_costs(
-            seconds, self.baseline_cost, ran, modelled.repaired, modelled.epsilon, otherwise=Status.FAILED
+            seconds,
+            self.baseline_cost,
+            ran,
+            modelled.repaired,
+            modelled.epsilon,
+            otherwise=Status.FAILED,
+            parts=as_rows(profiles),
         )
         status = np.where(runs, measured.status, modelled.status).astype(np.int8)
         reward = np.where(ran, measured.reward, np.where(runs, np.nan, modelled.reward))
         return replace(measured, status=status, reward=reward, partial=modelled.partial)
+
+    def _read(
+        self, modelled: Evaluation, seconds: Floats, ran: NDArray[np.bool_], given: Sequence[Any] | None
+    ) -> list[Profile]:
+        """The profiles of B rows, () for those that did not run."""
+        if given is None:
+            return [()] * len(seconds)
+        found: list[Profile] = []
+        for row, profile in enumerate(given):
+            model = modelled.rows(slice(row, row + 1)).parts
+            read = self._profiles.beside(model)
+            found.append(read(profile, float(seconds[row])) if ran[row] else ())
+        return found
 
     def close(self) -> None:
         """Make what was reported durable. RunFailure if the disk refuses."""

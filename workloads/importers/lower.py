@@ -85,10 +85,17 @@ def xyz(shape: Shape, batch: int, is_image: bool) -> tuple[Shape3, int]:
 
 @dataclass(frozen=True)
 class Lowered:
-    """The workload (unchecked), the file's nodes in each op by its name, and bytes of weights held more than once."""
+    """A workload (unchecked), and where it came from.
+
+    Attributes:
+        nodes: the file's nodes in each op, by its name.
+        writer: the op that writes each tensor, by the tensor's name.
+        copied_bytes: of weights that are held more than once.
+    """
 
     workload: Workload
     nodes: Mapping[str, tuple[str, ...]]
+    writer: Mapping[str, str]
     copied_bytes: int
 
 
@@ -122,7 +129,7 @@ class _Lowering:
             for tensor in self._outputs(cluster):
                 activation_widths[tensor.element_bytes] += tensor.elements if tensor.is_float else 0
         widths = ElementBytes(_widest_used(weight_widths), _widest_used(activation_widths))
-        return Lowered(Workload(name, tuple(ops), widths, source), nodes, ceil(self.copied))
+        return Lowered(Workload(name, tuple(ops), widths, source), nodes, self.writer, ceil(self.copied))
 
     def _op(self, cluster: Cluster) -> Op:
         head = cluster[0]

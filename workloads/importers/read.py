@@ -32,12 +32,22 @@ class Imported:
         remarks: what the user should know, a line each: ops that are not known, shapes that are assumed …
         unknown: tensors whose shape the file does not tell and that nothing implies.
         nodes: for each op the nodes of the file that it runs, its head first.
+        writer: for each tensor of the file that an op writes, that op.
     """
 
     workload: Workload
     remarks: tuple[str, ...]
     unknown: tuple[str, ...]
     nodes: Mapping[str, tuple[str, ...]]
+    writer: Mapping[str, str]
+
+    def op_by_name(self) -> dict[str, str]:
+        """The op by the names of its nodes and of the tensors that they write; a name of several ops is left out."""
+        found: dict[str, str | None] = dict(self.writer)
+        for op, nodes in self.nodes.items():
+            for node in nodes:
+                found[node] = op if found.get(node, op) == op else None
+        return {name: op for name, op in found.items() if op is not None}
 
 
 def convert(graph: ModelGraph, name: str, source: str, element_bytes: float | None, fuse: bool) -> Imported:
@@ -74,7 +84,7 @@ def convert(graph: ModelGraph, name: str, source: str, element_bytes: float | No
     if element_bytes is not None:
         widths = replace(lowered.workload.element_bytes, weight=element_bytes, activation=element_bytes)
         lowered = replace(lowered, workload=replace(lowered.workload, element_bytes=widths))
-    return Imported(check(lowered.workload), tuple(remarks), unknown, lowered.nodes)
+    return Imported(check(lowered.workload), tuple(remarks), unknown, lowered.nodes, lowered.writer)
 
 
 def _check_inputs(graph: ModelGraph, source: str) -> None:
