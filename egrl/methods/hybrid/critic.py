@@ -41,8 +41,9 @@ REST = (8, 1024)
 """... so many evaluations, twice as many each time, up to the second number."""
 FIRST_KEYS = 1 << 39
 """The first of the keys of its random mappings: the population draws with those from 0 on."""
-REPEATS = 3
-"""The mapping that is probably the best is measured so often, where measurements have noise."""
+REPEATS, ENOUGH = 3, 4
+"""The mapping that is probably the best is measured so often, where measurements have noise, beside batches of at
+least so many."""
 
 Thought = tuple[Mapping16, Floats]
 
@@ -106,10 +107,11 @@ class CriticMember:
         """The rules that the problem knows, unless the start is cold, and random mappings; each once."""
         warm = self._context.start[0] is not None and isinstance(self._problem, HasFamily)
         rules = list(self._problem.family.first().values()) if warm else []  # type: ignore[attr-defined]
-        count = self._config.first if rules else max(LEAST, self._config.first)
-        keys = self._context.keys(SAMPLE, FIRST_KEYS, count)
-        rows = [*rules, *repair(self._problem, sample_uniformly(self._problem, keys), keys)]
-        return np.stack(list({row.tobytes(): row for row in rows}.values()))
+        known = {row.tobytes(): row for row in rules}
+        keys = self._context.keys(SAMPLE, FIRST_KEYS, max(self._config.first, LEAST - len(known)))
+        for row in repair(self._problem, sample_uniformly(self._problem, keys), keys):
+            known.setdefault(row.tobytes(), row)
+        return np.stack(list(known.values()))
 
     def _tickets(self) -> NDArray[np.int64]:
         """What was told of this problem lately: half the window, still at hand whatever has been measured since."""
@@ -137,11 +139,13 @@ class CriticMember:
         )
         improved = float(estimate[best]) < self._best - GAIN
         self._best = min(self._best, float(estimate[best]))
-        self._rest = REST[0] if improved else min(2 * self._rest, REST[1])
-        if not improved:
+        if improved or self._told < FIRST:
+            self._rest = REST[0]
+        else:
+            self._rest = min(2 * self._rest, REST[1])
             self._until = self._told + self._rest
         self._judged = self._told
-        if not measured.exact and measured.count[best] < REPEATS:
+        if len(batch) >= ENOUGH and not measured.exact and measured.count[best] < REPEATS:
             batch = np.concatenate([measured.mapping[best][None], batch])
         self._turns.asked(len(batch))
         return batch

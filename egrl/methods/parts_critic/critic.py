@@ -24,15 +24,17 @@ from egrl.methods.parts_critic.model import OpTimes, Parameters, Profiled, draw
 from egrl.methods.parts_critic.residual import Residual
 from hwsim.problem import Floats, Mapping16
 
-LEAST = 16
+LEAST = 12
 """Different mappings with profiles from which it begins to learn."""
 MORE = 1.6
 STEPS = 8
 """Of a fit, for each batch."""
 LEAST_MISFIT = 0.1
 """The least standard deviation of what the model does not explain of a cost, as a share of the noise."""
+LEAST_BATCH, GROWTH = 2, 6
+"""While there are few data, batches are small: a mapping for so many that were learned from, but at least two."""
 SEARCHES = (
-    *((True, 0, 1e-3), (True, 0, 4e-3), (False, 0, 1e-3), (False, 1, 2e-3)),
+    *((True, 0, 4e-3), (False, 0, 2e-3), (True, 0, 1e-3), (False, 1, 4e-3)),
     *((False, 0, 4e-3), (False, 2, 2e-3), (False, 3, 8e-3), (True, 4, 4e-3)),
 )
 """Of a batch, in turn: whether the most likely model is searched, the rank of the start, the first temperature."""
@@ -49,9 +51,13 @@ class CriticConfig:
             ' lie in memories; "off": it does not'
         ),
     ] = "auto"
-    batch: Annotated[int, Ge(1), Doc("mappings per batch of the critic")] = 8
+    batch: Annotated[int, Ge(1), Doc("mappings per batch of the critic, fewer while it has few data")] = 8
     first: Annotated[
-        int, Ge(0), Doc("random mappings that are measured first, beside the rules that the problem knows")
+        int,
+        Ge(0),
+        Doc(
+            "random mappings that are measured first, beside the rules that the problem knows; more if those are few"
+        ),
     ] = 4
     steps: Annotated[int, Ge(1), Doc("steps per op of each local search on the learned model")] = 80
     most: Annotated[
@@ -156,7 +162,8 @@ class PartsCritic:
         curvature = model.curvature(p, learned.data)
         steps = self._config.steps * len(self._accesses.output)
         found, seen = [], set(seen)
-        for k in range(self._config.batch):
+        few = max(LEAST_BATCH, len(learned.data.mapping) // GROWTH)
+        for k in range(min(self._config.batch, few)):
             likely, rank, hot = SEARCHES[k % len(SEARCHES)]
             yield
             drawn = p if likely else draw(p, curvature, rng)
