@@ -342,10 +342,11 @@ class Hybrid(Method):
         return {name: self._metrics.get(name, np.nan) for name in names}
 
     def best_weights(self) -> NDArray[np.float32] | None:
-        """Those of the top-ranked GNN of the population, or the learner's where there is no population."""
-        if self._population is not None:
-            return self._top_gnn(self._population)
-        return None if self._learner is None else self._learner.weights()
+        """Those of the top-ranked GNN of the population, or the learner's if none was measured yet."""
+        found = None if self._population is None else self._top_gnn(self._population)
+        if found is not None or self._learner is None:
+            return found
+        return self._learner.weights()
 
     def policy(self) -> StoredPolicy | None:
         """The policy of the best weights."""
