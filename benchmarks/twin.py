@@ -2,12 +2,14 @@
 
     python -m benchmarks.twin -o FILE [--workloads resnet101,bert] [--kinds a,b,c,d,queues,droop] [--boards 10]
                               [--methods twin,ea,egrl,annealing,rules,exact] [--requests 2100] [--twin-requests 400]
+                              [--profile-noise 0.05]
 
 Each line of FILE is one method on one board; what is there is not run again, and the table of all is printed at the
 end. Every measurement is counted: rules, baseline, and the confirmations with which each method chooses its champion
 at each mark (its best few measured again, in the same way for all). Champions are judged without noise. `reachable` is
-a long search on the noise-free board itself, `egrl-alone` is `egrl` without the twin. A workload may be a file that
-`egrl import` made.
+a long search on the noise-free board itself, `egrl-alone` is `egrl` without the twin, `twin-profiled` the twin on
+boards that say what each op took, with noise of their own; `twin-deep` has its local searches, and no profiles. A
+workload may be a file that `egrl import` made.
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ from typing import Any
 import numpy as np
 
 import egrl
-from benchmarks.foreign.boards import FAMILIAR, FOREIGN, Board, board, familiar, noise_of
+from benchmarks.foreign.boards import FAMILIAR, FOREIGN, Board, board, familiar, noise_of, profiler
 from benchmarks.lines import Lines
 from egrl.compare.statistics import paired_interval
+from egrl.methods.twin.proposer import DEEPER, TwinConfig
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from population.moves import Moves
@@ -32,7 +35,11 @@ from workloads.load import load
 MARKS = (50, 100, 200, 400, 1050, 2100)
 CONTENDERS, AGAIN = 5, 3
 """Mappings that are measured again at a mark, and how often."""
-METHODS = {"egrl-alone": ("egrl", ["method.twin=off"])}
+METHODS = {
+    "egrl-alone": ("egrl", ["method.twin=off"]),
+    "twin-profiled": ("twin", []),
+    "twin-deep": ("twin", [f"method.steps={DEEPER * TwinConfig.steps}"]),
+}
 """Methods with settings: name -> method, settings."""
 RATIOS = (
     *((50, "ea", 2100), (100, "ea", 100), (100, "ea", 1050), (100, "ea", 2100), (200, "ea", 200)),
@@ -47,7 +54,9 @@ RATIOS = (
     ),
 )
 """Of the twin: its requests, a rival, and the rival's (the marks of one mapping alone are 50 and 2,100)."""
-FEW = ("twin", "egrl", "egrl-alone", "optuna")
+PROFILED = ("twin-profiled",)
+"""Methods that are told profiles."""
+FEW = ("twin", "twin-profiled", "twin-deep", "egrl", "egrl-alone", "optuna")
 """Methods that are given `--twin-requests`; Optuna's own work grows with each (0.4 s a request at 2,100)."""
 FAMILIAR_STEPS, FOREIGN_STEPS = 300_000, 150_000
 
@@ -55,8 +64,9 @@ FAMILIAR_STEPS, FOREIGN_STEPS = 300_000, 150_000
 class Bench:
     """One noisy board, which counts its requests."""
 
-    def __init__(self, problem: NnpiProblem, kind: str, seed: int) -> None:
+    def __init__(self, problem: NnpiProblem, kind: str, seed: int, profile_noise: float = 0.0) -> None:
         self.problem, self.exact = problem, board(problem, kind, seed)
+        self._profiler, self._profile_noise = profiler(problem, kind, seed), profile_noise
         self.noise, self._rng = noise_of(kind), np.random.default_rng([seed, 7])
         self.mappings: list[np.ndarray] = []
         self.seconds: list[float] = []
@@ -65,6 +75,11 @@ class Bench:
     def measure(self, mapping: np.ndarray) -> float:
         """Seconds, with noise."""
         return self.exact(mapping) * float(np.exp(self.noise * self._rng.normal()))
+
+    def profile(self, mapping: np.ndarray) -> list[float]:
+        """Seconds of each op, with noise."""
+        took = self._profiler(mapping)
+        return (took * np.exp(self._profile_noise * self._rng.normal(size=len(took)))).tolist()
 
     def search(self, mapping: np.ndarray) -> float:
         """Measure for a search: remembered."""
@@ -107,8 +122,9 @@ def run(bench: Bench, method: str, requests: int, seed: int) -> dict[str, Any]:
             break
         before = time.monotonic()
         seconds = [bench.search(mapping) for mapping in batch.mapping]
+        profiles = [bench.profile(mapping) for mapping in batch.mapping] if method in PROFILED else None
         measuring += time.monotonic() - before
-        search.tell(batch, seconds)
+        search.tell(batch, seconds, op_seconds=profiles)
     think = (time.monotonic() - begun - measuring) / search.evaluations
     return {"marks": {str(m): bench.champion(m) for m in MARKS if m <= requests}, "think_s": think}
 
@@ -184,6 +200,7 @@ def main() -> None:
     parser.add_argument("--boards", type=int, default=10)
     parser.add_argument("--requests", type=int, default=2100)
     parser.add_argument("--twin-requests", type=int, default=400)
+    parser.add_argument("--profile-noise", type=float, default=0.05)
     options = parser.parse_args()
     lines = Lines(options.out, ("workload", "kind", "board", "method"))
     for given in options.workloads.split(","):
@@ -199,7 +216,9 @@ def main() -> None:
                         found = {"marks": {"2100": value}, "think_s": 0.0}
                     else:
                         requests = options.twin_requests if method in FEW else options.requests
-                        found = run(Bench(problem, kind, number), method, requests, number)
+                        found = run(
+                            Bench(problem, kind, number, options.profile_noise), method, requests, number
+                        )
                     lines.add(case, found)
                     print(json.dumps(lines.all[-1]), flush=True)
     table(lines.all)

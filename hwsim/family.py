@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from hwsim.problem import Floats, Mapping16, Problem
 
@@ -69,6 +71,23 @@ class Estimate:
     high: float
 
 
+@dataclass(frozen=True)
+class PartTimes:
+    """The parts of B costs (`hwsim.capabilities.Parts`) under a model, and their slopes; P parameters, Q parts.
+
+    Attributes:
+        seconds: float64 [B, Q], in the unit of the cost.
+        columns: int64 [S], the parameters that many parts have in common.
+        common: float64 [B Q, S], d log seconds / d theta of those; 0 where seconds are 0.
+        alone: sparse float64 [B Q, P], of all other parameters.
+    """
+
+    seconds: Floats
+    columns: NDArray[np.int64]
+    common: Floats
+    alone: sparse.csr_matrix
+
+
 class Learnable(ABC):
     """Models that may describe a board, as far as inference needs them; mappings are [N, H]."""
 
@@ -90,6 +109,10 @@ class Learnable(ABC):
     @abstractmethod
     def gradient(self, model: Model, mapping: Mapping16) -> tuple[Floats, Floats]:
         """Costs float64 [B] of mappings [B, N, H] without the residual, and d log cost / d theta, float64 [B, P]."""
+
+    def part_times(self, model: Model, mapping: Mapping16) -> PartTimes | None:
+        """The parts of mappings [B, N, H] without the residual; None if the family does not know parts."""
+        return None
 
     @abstractmethod
     def places(self, mapping: Mapping16) -> Floats:

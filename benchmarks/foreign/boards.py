@@ -31,6 +31,8 @@ MISSING = ("moves", "prefetch", "contention", "overhead")
 
 Board = Callable[[np.ndarray], float]
 """Noise-free seconds of one valid mapping int16 [N, 2]."""
+Profiler = Callable[[np.ndarray], np.ndarray]
+"""Noise-free seconds of each op, float64 [N], of one valid mapping int16 [N, 2]."""
 
 
 def noise_of(kind: str) -> float:
@@ -61,15 +63,24 @@ def board(problem: NnpiProblem, kind: str, seed: int) -> Board:
     if kind in FAMILIAR:
         model, family = familiar(problem, kind, seed), problem.family
         return lambda mapping: float(family.predict(model, np.ascontiguousarray(mapping)[None])[0])
+    profile = profiler(problem, kind, seed)
+    return lambda mapping: float(profile(mapping).sum())
+
+
+def profiler(problem: NnpiProblem, kind: str, seed: int) -> Profiler:
+    """What each op of a board takes, without noise."""
+    if kind in FAMILIAR:
+        model, family = familiar(problem, kind, seed), problem.family
+        return lambda mapping: family.part_times(model, np.ascontiguousarray(mapping)[None]).seconds[0]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "workload.json"
         path.write_text(problem.files()["workload.json"])
         network = read_network(path)
     if kind == "queues":
         drawn = queues.draw(network, seed)
-        return lambda mapping: queues.seconds(network, drawn, mapping)
+        return lambda mapping: queues.op_seconds(network, drawn, mapping)
     drooping = droop.draw(network, seed)
-    return lambda mapping: droop.seconds(network, drooping, mapping)
+    return lambda mapping: droop.op_seconds(network, drooping, mapping)
 
 
 def serve(kind: str, seed: int, workload: str, noise: float) -> None:

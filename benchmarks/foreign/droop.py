@@ -50,7 +50,7 @@ def draw(network: Network, seed: int) -> Droop:
 
 
 @numba.njit(cache=True)
-def _run(board, net, place):  # type: ignore[no-untyped-def]
+def _run(board, net, place, op_s):  # type: ignore[no-untyped-def]
     n = len(place)
     pinned = 0.0
     for i in range(n):
@@ -99,6 +99,7 @@ def _run(board, net, place):  # type: ignore[no-untyped-def]
         fifo = max(0.0, fifo - idle * board.rate_Bps[0])
         fade = np.exp(-took / board.heat_s)
         heat = heat * fade + (1.0 - fade) * min(1.0, work_s / took)
+        op_s[i] = took
         total += took
         for k in range(net.dead_start[i], net.dead_start[i + 1]):
             j = net.dead[k]
@@ -120,8 +121,8 @@ class Net(NamedTuple):
     dead: Ints
 
 
-def seconds(network: Network, board: Droop, place: np.ndarray) -> float:
-    """Noise-free seconds of one inference; `place` int [N, 2]: memory of weight and of activation, -1 = none."""
+def op_seconds(network: Network, board: Droop, place: np.ndarray) -> Floats:
+    """Noise-free seconds of each op, float64 [N]; `place` int [N, 2]: memory of weight and of activation, -1 = none."""
     order = np.argsort(network.last, kind="stable")
     starts = np.searchsorted(network.last[order], np.arange(len(order) + 1))
     net = Net(
@@ -134,4 +135,6 @@ def seconds(network: Network, board: Droop, place: np.ndarray) -> float:
         starts.astype(np.int64),
         order.astype(np.int64),
     )
-    return float(_run(board, net, place))
+    took = np.empty(len(place))
+    _run(board, net, place, took)
+    return took

@@ -67,7 +67,7 @@ def _serve(busy, memory, banks, first, size, now, bank_Bps, latency_s):  # type:
 
 
 @numba.njit(cache=True)
-def _run(board, net, banks, place):  # type: ignore[no-untyped-def]
+def _run(board, net, banks, place, took):  # type: ignore[no-untyped-def]
     busy = np.zeros((3, 16))
     arrived = np.full(len(place), -1.0)
     fetched = 0.0
@@ -131,7 +131,8 @@ def _run(board, net, banks, place):  # type: ignore[no-untyped-def]
                     board.latency_s,
                 )
             ahead += 1
-        now = max(ready, first_word + board.compute_s[i])
+        before, now = now, max(ready, first_word + board.compute_s[i])
+        took[i] = now - before
         m = place[i, 1]
         if m >= 0 and net.output[i] > 0:
             _serve(
@@ -158,7 +159,11 @@ class Net(NamedTuple):
     read: Floats
 
 
-def seconds(network: Network, board: Queues, place: np.ndarray) -> float:
-    """Noise-free seconds of one inference; `place` int [N, 2]: memory of weight and of activation, -1 = none."""
+def op_seconds(network: Network, board: Queues, place: np.ndarray) -> Floats:
+    """Noise-free seconds of each op, float64 [N], waiting included; `place` int [N, 2]: memory of weight and of
+    activation, -1 = none.
+    """
     net = Net(network.weight, network.gathered, network.output, network.start, network.source, network.read)
-    return float(_run(board, net, np.array(BANKS), place))
+    took = np.empty(len(place))
+    _run(board, net, np.array(BANKS), place, took)
+    return took

@@ -11,8 +11,23 @@ from hwsim.problem import Floats, Mapping16
 
 MOST = 400
 """Measurements that are looked at; of more, the best half and an even choice of the others."""
+MOST_PROFILES = 40
+"""Profiles that are looked at: each says more than any total, and takes the time of hundreds."""
 REACH = 0.1
 """Distance at which what the family cannot say has fallen to 1/e."""
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """Profiles of K mappings with Q parts each.
+
+    Attributes:
+        mapping: int16 [K, N, H].
+        log_seconds: float64 [K, Q], NaN where a part is not known; scaled so that parts make the costs.
+    """
+
+    mapping: Mapping16
+    log_seconds: Floats
 
 
 @dataclass(frozen=True)
@@ -25,6 +40,7 @@ class Data:
         places: float64 [M, F], `Learnable.places`.
         residual_gram: float64 [M, M], covariance of a residual of size 1.
         distance_gram: float64 [M, M], covariance of what depends on the distance, of size 1.
+        profiles: of some of the mappings; None: there are none, or the family knows no parts.
     """
 
     mapping: Mapping16
@@ -32,19 +48,44 @@ class Data:
     places: Floats
     residual_gram: Floats
     distance_gram: Floats
+    profiles: Profiled | None = None
 
     def __len__(self) -> int:
         return len(self.log_cost)
 
 
-def gather(family: Learnable, mapping: Mapping16, cost: Floats, most: int = MOST) -> Data:
-    """Data of different mappings [M, N, H] with costs [M], all finite and positive; thinned out beyond `most`."""
+def gather(
+    family: Learnable, mapping: Mapping16, cost: Floats, most: int = MOST, parts: Floats | None = None
+) -> Data:
+    """Data of different mappings [M, N, H] with costs [M], all finite and positive; thinned out beyond `most`.
+
+    `parts` float64 [M, Q] are profiles, NaN where nothing is known; of those `MOST_PROFILES` at most are looked at.
+    """
+    profiles = None if parts is None else _profiled(mapping, cost, parts)
     if len(cost) > most:
         kept = thin(cost, most)
         mapping, cost = mapping[kept], cost[kept]
     places = family.places(mapping)
     distance = family.distance(mapping, mapping)
-    return Data(mapping, np.log(cost), places, places @ places.T, closeness(distance))
+    return Data(mapping, np.log(cost), places, places @ places.T, closeness(distance), profiles)
+
+
+def _profiled(mapping: Mapping16, cost: Floats, parts: Floats) -> Profiled | None:
+    """The profiles among M mappings; None if there are none.
+
+    What belongs to no part is shared out among the parts: the family has no other place for it. If no profile has all
+    parts, it is not known how much that is.
+    """
+    at = np.flatnonzero(np.isfinite(parts).any(axis=1))
+    if len(at) > MOST_PROFILES:
+        at = at[thin(cost[at], MOST_PROFILES)]
+    if not len(at):
+        return None
+    whole = parts[at].sum(axis=1)
+    complete = np.isfinite(whole) & (whole > 0)
+    over = float(np.median((cost[at] / whole)[complete])) if complete.any() else 1.0
+    log_seconds = np.log(np.where(parts[at] > 0, parts[at] * over, np.nan))
+    return Profiled(mapping[at], log_seconds)
 
 
 def closeness(distance: Floats) -> Floats:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -30,13 +30,18 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from egrl.methods.twin.data import Data
+from egrl.methods.twin.part_fit import Known, PartFit, PriorAlone, WithParts
 from hwsim.family import Effects, Learnable, Model
 from hwsim.problem import Floats
 
 LEAST_LOG = -8.0
 """Of the logarithms of the scales."""
 NEWTON_STEPS, LEAST_STEP, LEAST_GAIN = 12, 0.05, 1e-3
+LEAST_GAIN_WITH_PARTS = 0.1
+"""Of thousands of parts; effects differ by far more."""
 TUNING_STEPS, SIMPLEX = 60, 0.5
+OWN_RANGE = (0.05, 5.0)
+"""Of the scale of parameters of single nodes, if profiles say it."""
 
 
 @dataclass(frozen=True)
@@ -48,21 +53,23 @@ class Scales:
         own: multiple of the prior spreads of parameters of single nodes.
         residual: multiple of `Learnable.places`.
         discrepancy: standard deviation of what depends on the distance.
+        profile: size of the error of a part's logarithm, if there are profiles; it is learned by itself.
     """
 
     noise: float = 0.01
     own: float = 1.0
     residual: float = 0.1
     discrepancy: float = 0.005
+    profile: float = 0.05
 
     def logs(self) -> Floats:
-        """The logarithms, float64 [4]."""
+        """The logarithms of the first four, float64 [4]."""
         return np.log([self.noise, self.own, self.residual, self.discrepancy])
 
-    @staticmethod
-    def of_logs(logs: Floats) -> Scales:
-        """The inverse; nothing falls below `LEAST_LOG`, so that covariances can be factored."""
-        return Scales(*np.exp(np.maximum(logs, LEAST_LOG)).tolist())
+    def with_logs(self, logs: Floats) -> Scales:
+        """The first four from their logarithms; none falls below `LEAST_LOG`, so that covariances can be factored."""
+        noise, own, residual, discrepancy = np.exp(np.maximum(logs, LEAST_LOG)).tolist()
+        return replace(self, noise=noise, own=own, residual=residual, discrepancy=discrepancy)
 
 
 PRIOR, PRIOR_SPREAD = Scales(), np.array([1.0, 0.5, 1.2, 1.0])
@@ -80,12 +87,14 @@ class Linear:
         predicted: float64 [M], log cost.
         slope: float64 [M, P].
         single: bool [P], parameters of single nodes.
+        parts: the parts of the mappings with profiles; None if there are none.
     """
 
     model: Model
     predicted: Floats
     slope: Floats
     single: NDArray[np.bool_]
+    parts: PartFit | None = None
 
     @cached_property
     def common(self) -> Floats:
@@ -99,17 +108,18 @@ class Linear:
         alone = self.slope[:, self.single]
         return np.asarray(alone @ alone.T)
 
-    def target(self, data: Data) -> Floats:
-        """float64 [M]: what theta has to explain, were the family linear."""
-        found: Floats = data.log_cost - self.predicted + self.slope @ self.model.theta
+    def target(self, data: Data, known: Known) -> Floats:
+        """float64 [M]: what theta less its mean has to explain, were the family linear."""
+        found: Floats = data.log_cost - self.predicted + self.slope @ (self.model.theta - known.mean)
         return found
 
 
 @dataclass(frozen=True)
 class Mode:
-    """The family at the most likely theta, and the log evidence of its effects."""
+    """The family at the most likely theta, what is known there without totals, and the log evidence of its effects."""
 
     near: Linear
+    known: Known
     evidence: float
 
 
@@ -139,43 +149,74 @@ class Inference:
         found[np.diag_indices(len(data))] += scales.noise**2
         return np.asarray(found)
 
-    def covariance(self, near: Linear, scales: Scales) -> Floats:
+    def known(self, near: Linear, scales: Scales) -> Known:
+        """What is known of theta without the totals: the prior, and the parts if there are profiles."""
+        if near.parts is None:
+            return PriorAlone(self.spread(scales))
+        return WithParts(self.spread(scales), near.model.theta, near.parts, scales.profile)
+
+    def family_covariance(self, near: Linear, scales: Scales, known: Known) -> Floats:
+        """float64 [M, M]: of the family's log costs."""
+        if near.parts is None:
+            return near.common + scales.own**2 * near.own
+        return np.asarray(near.slope @ known.times(near.slope.T))
+
+    def covariance(self, near: Linear, scales: Scales, known: Known) -> Floats:
         """float64 [M, M]: of the data."""
-        return near.common + scales.own**2 * near.own + self.unexplained(scales)
+        return self.family_covariance(near, scales, known) + self.unexplained(scales)
 
     def linear(self, effects: Effects, theta: Floats) -> Linear:
         """The family near a model."""
         model = Model(effects, theta)
         cost, slope = self.family.gradient(model, self.data.mapping)
-        return Linear(model, np.log(cost), slope, self.single)
+        return Linear(model, np.log(cost), slope, self.single, self._parts(model))
+
+    def _parts(self, model: Model) -> PartFit | None:
+        profiles = self.data.profiles
+        times = None if profiles is None else self.family.part_times(model, profiles.mapping)
+        return None if times is None or profiles is None else PartFit.of(times, profiles.log_seconds)
 
     def evidence(self, near: Linear, scales: Scales) -> float:
-        """Log marginal likelihood of the data, the family taken as linear; -inf where it cannot be computed."""
+        """Log marginal likelihood of the totals, the family taken as linear; -inf where it cannot be computed."""
+        known = self.known(near, scales)
+        return self._evidence(
+            self.family_covariance(near, scales, known) + self.unexplained(scales),
+            near.target(self.data, known),
+        )
+
+    def _evidence(self, covariance: Floats, target: Floats) -> float:
         try:
-            root = cho_factor(self.covariance(near, scales), lower=True)
+            root = cho_factor(covariance, lower=True)
         except LinAlgError:
             return -math.inf
-        target = near.target(self.data)
         fit = float(target @ cho_solve(root, target))
         size = float(np.log(np.diag(root[0])).sum())
         return -0.5 * fit - size - 0.5 * len(target) * math.log(2 * math.pi)
 
-    def mode(self, effects: Effects, starts: Sequence[Floats], scales: Scales) -> Mode:
-        """Gauss-Newton from the best of `starts` [P], each step halved until the posterior rises."""
+    def mode(
+        self, effects: Effects, starts: Sequence[Floats], scales: Scales, steps: int | None = None
+    ) -> Mode:
+        """Gauss-Newton from the best of `starts` [P], each step halved until the posterior rises.
+
+        By default there are `NEWTON_STEPS` steps at most.
+        """
         inverse = np.linalg.inv(self.unexplained(scales))
         spread = self.spread(scales)
 
         def loss(at: Linear) -> float:
             left = self.data.log_cost - at.predicted
-            return float(0.5 * left @ inverse @ left + 0.5 * np.square(at.model.theta / spread).sum())
+            parts = 0.0 if at.parts is None else at.parts.loss(scales.profile)
+            return float(0.5 * left @ inverse @ left + 0.5 * np.square(at.model.theta / spread).sum()) + parts
 
         begun = [self.linear(effects, theta) for theta in starts]
         losses = [loss(near) for near in begun]
         lowest = min(losses)
         near = begun[losses.index(lowest)]
-        for _ in range(NEWTON_STEPS):
-            weights = np.linalg.solve(self.covariance(near, scales), near.target(self.data))
-            toward = spread**2 * (near.slope.T @ weights)
+        known = self.known(near, scales)
+        least_gain = LEAST_GAIN if near.parts is None else LEAST_GAIN_WITH_PARTS
+        for _ in range(NEWTON_STEPS if steps is None else steps):
+            weights = np.linalg.solve(self.covariance(near, scales, known), near.target(self.data, known))
+            toward = known.mean + known.times(near.slope.T @ weights[:, None])[:, 0]
             step = 1.0
             while step >= LEAST_STEP:
                 trial = self.linear(effects, near.model.theta + step * (toward - near.model.theta))
@@ -186,27 +227,35 @@ class Inference:
             else:
                 break
             gain, near, lowest = lowest - found, trial, found
-            if gain < LEAST_GAIN:
+            known = self.known(near, scales)
+            if gain < least_gain:
                 break
-        return Mode(near, self._at_mode(near, lowest, scales))
+        return Mode(near, known, self._at_mode(near, lowest, scales, known))
 
-    def _at_mode(self, near: Linear, loss: float, scales: Scales) -> float:
+    def _at_mode(self, near: Linear, loss: float, scales: Scales, known: Known) -> float:
         """Log evidence by Laplace's approximation, from the loss of the family itself.
 
         At a mode it is that of the linear family (`evidence`), which hides the misfit where no mode was reached.
         """
         try:
-            root = cho_factor(self.covariance(near, scales), lower=True)
+            root = cho_factor(self.covariance(near, scales, known), lower=True)
         except LinAlgError:
             return -math.inf
-        size = float(np.log(np.diag(root[0])).sum())
+        size = float(np.log(np.diag(root[0])).sum()) + known.excess
         return -loss - size - 0.5 * len(self.data) * math.log(2 * math.pi)
 
     def tune(self, near: Linear, scales: Scales) -> Scales:
-        """The scales of the highest evidence, under their priors."""
+        """The scales of the highest evidence of the totals, under their priors.
+
+        With profiles the family is as sure as with the scales that were: its own two are learned from the parts.
+        """
+        known = self.known(near, scales)
+        sure, target = self.family_covariance(near, scales, known), near.target(self.data, known)
 
         def loss(logs: Floats) -> float:
-            evidence = self.evidence(near, Scales.of_logs(logs))
+            tried = scales.with_logs(logs)
+            family = near.common + tried.own**2 * near.own if near.parts is None else sure
+            evidence = self._evidence(family + self.unexplained(tried), target)
             off = (logs - self._median) / PRIOR_SPREAD
             if self._repeated and off[0] > 0:
                 off[0] *= PRIOR_SPREAD[0] / REPEATED_SPREAD
@@ -216,4 +265,16 @@ class Inference:
         simplex = np.stack([first, *(first + SIMPLEX * np.eye(len(first)))])
         options = {"maxiter": TUNING_STEPS, "xatol": 0.05, "fatol": 0.05, "initial_simplex": simplex}
         found = minimize(loss, first, method="Nelder-Mead", options=options)
-        return Scales.of_logs(found.x) if np.isfinite(found.fun) else PRIOR
+        if not np.isfinite(found.fun):
+            return PRIOR
+        return self._from_parts(near, scales.with_logs(found.x), known)
+
+    def _from_parts(self, near: Linear, scales: Scales, known: Known) -> Scales:
+        """The scales with those that parts say more about than totals, one step of expectation and maximisation."""
+        if near.parts is None:
+            return scales
+        square = (np.square(near.model.theta) + known.diagonal())[self.single]
+        own = math.sqrt(float(square.mean())) if len(square) else scales.own
+        return replace(
+            scales, own=min(max(own, OWN_RANGE[0]), OWN_RANGE[1]), profile=near.parts.sized(scales.profile)
+        )

@@ -16,6 +16,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from egrl.methods.twin.data import Data, closeness
 from egrl.methods.twin.inference import PRIOR, Inference, Linear, Scales
+from egrl.methods.twin.part_fit import Known
 from hwsim.family import Effects, Learnable, Model
 from hwsim.problem import Floats, Mapping16
 
@@ -23,6 +24,7 @@ FLIP_COST = 1.5
 """Log prior odds against an effect's being other than the description says."""
 LIKELY, STRUCTURES = 5.0, 4
 """Sets of effects are kept within so much log evidence of the best, and so many at most."""
+FEW_STEPS = 3
 SEARCH_GROWTH = 1.2
 """The effects are searched again when there are so many times the measurements of the last search."""
 
@@ -46,9 +48,10 @@ class Beliefs:
 
 @dataclass(frozen=True)
 class Structure:
-    """A set of effects at its mode, and its log evidence, prior odds included."""
+    """A set of effects at its mode, what is known there without totals, and its log evidence, prior odds included."""
 
     near: Linear
+    known: Known
     evidence: float
 
 
@@ -64,9 +67,14 @@ class Posterior:
     def __init__(self, inference: Inference, scales: Scales, structures: list[Structure]) -> None:
         self._inference, self.scales, self.structures = inference, scales, structures
         self.near = structures[0].near
-        self._covariance = inference.covariance(self.near, scales)
-        self._root = cho_factor(self._covariance, lower=True)
-        self._weights: Floats = cho_solve(self._root, self.near.target(inference.data))
+        self._known = structures[0].known
+        self._root = cho_factor(inference.covariance(self.near, scales, self._known), lower=True)
+        self._weights: Floats = cho_solve(self._root, self.near.target(inference.data, self._known))
+
+    @property
+    def profiled(self) -> bool:
+        """Whether profiles are among the data."""
+        return self.near.parts is not None
 
     @property
     def effects(self) -> Effects:
@@ -80,31 +88,29 @@ class Posterior:
 
     def doubt(self) -> Floats:
         """float64 [P]: standard deviations of theta, the family taken as linear near the mode."""
-        variance = self._inference.spread(self.scales) ** 2
-        to_data = self.near.slope * variance
+        to_data = self._known.times(self.near.slope.T).T
         known = np.einsum("mp,mp->p", to_data, cho_solve(self._root, to_data))
-        return np.sqrt(np.maximum(variance - known, 0.0))
+        return np.sqrt(np.maximum(self._known.diagonal() - known, 0.0))
 
     def covariance(self, columns: NDArray[np.int64]) -> Floats:
         """float64 [K, K]: of parameters int64 [K] of theta, as `doubt` has their standard deviations."""
-        variance = self._inference.spread(self.scales)[columns] ** 2
-        to_data = self.near.slope[:, columns] * variance
-        return np.asarray(np.diag(variance) - to_data.T @ cho_solve(self._root, to_data))
+        to_data = self._known.times(self.near.slope.T).T[:, columns]
+        return np.asarray(self._known.block(columns) - to_data.T @ cho_solve(self._root, to_data))
 
     def sample(self, rng: np.random.Generator) -> Model:
         """A model drawn from the posterior, the family taken as linear near the mode of its effects."""
         inference, scales, data = self._inference, self.scales, self._inference.data
         evidence = np.array([structure.evidence for structure in self.structures])
         odds = np.exp(evidence - evidence.max())
-        near = self.structures[rng.choice(len(odds), p=odds / odds.sum())].near
-        spread = inference.spread(scales)
-        theta = np.asarray(spread * rng.standard_normal(len(spread)))
+        drawn = self.structures[rng.choice(len(odds), p=odds / odds.sum())]
+        near, known = drawn.near, drawn.known
+        theta = known.draw(rng)
         residual = np.asarray(scales.residual * rng.standard_normal(data.places.shape[1]))
         apart = scales.discrepancy**2 * data.distance_gram + scales.noise**2 * np.eye(len(data))
         seen = near.slope @ theta + data.places @ residual
         seen += np.linalg.cholesky(apart) @ rng.standard_normal(len(data))
-        weights = np.linalg.solve(inference.covariance(near, scales), near.target(data) - seen)
-        theta = theta + spread**2 * (near.slope.T @ weights)
+        weights = np.linalg.solve(inference.covariance(near, scales, known), near.target(data, known) - seen)
+        theta = known.mean + theta + known.times(near.slope.T @ weights[:, None])[:, 0]
         residual = residual + scales.residual**2 * (data.places.T @ weights)
         return Model(near.model.effects, theta, residual)
 
@@ -113,15 +119,15 @@ class Posterior:
         inference, scales, data, near = self._inference, self.scales, self._inference.data, self.near
         cost, slope = inference.family.gradient(near.model, mapping)
         places = inference.family.places(mapping)
-        variance = inference.spread(scales) ** 2
-        to_data = (slope * variance) @ near.slope.T + scales.residual**2 * (places @ data.places.T)
+        to_theta = self._known.times(slope.T).T
+        to_data = to_theta @ near.slope.T + scales.residual**2 * (places @ data.places.T)
         to_data += scales.discrepancy**2 * closeness(inference.family.distance(mapping, data.mapping))
         prior = (
-            np.square(slope) @ variance
+            np.einsum("bp,bp->b", to_theta, slope)
             + scales.residual**2 * np.square(places).sum(1)
             + scales.discrepancy**2
         )
-        mean = np.log(cost) - slope @ near.model.theta + to_data @ self._weights
+        mean = np.log(cost) + slope @ (self._known.mean - near.model.theta) + to_data @ self._weights
         known = np.einsum("bm,mb->b", to_data, cho_solve(self._root, to_data.T))
         return np.asarray(mean), np.sqrt(np.maximum(prior - known, 0.0))
 
@@ -130,7 +136,7 @@ class Posterior:
         inference, scales, data, near = self._inference, self.scales, self._inference.data, self.near
         _, slope = inference.family.gradient(near.model, mapping)
         places = inference.family.places(mapping)
-        to_theta, distance = slope * inference.spread(scales) ** 2, inference.family.distance
+        to_theta, distance = self._known.times(slope.T).T, inference.family.distance
         prior = to_theta @ slope.T + scales.residual**2 * (places @ places.T)
         prior += scales.discrepancy**2 * closeness(distance(mapping, mapping))
         to_data = to_theta @ near.slope.T + scales.residual**2 * (places @ data.places.T)
@@ -163,12 +169,16 @@ def fit(
 def structure(
     inference: Inference, beliefs: Beliefs, effects: Effects, like: Effects | None = None
 ) -> Structure:
-    """A set of effects at its mode, searched from where `beliefs` have it or those `like` it; they are updated."""
+    """A set of effects at its mode, searched from where `beliefs` have it or those `like` it; they are updated.
+
+    From those `like` it few steps are enough to compare effects, if there are profiles.
+    """
     known = [beliefs.theta[e] for e in (effects, like) if e in beliefs.theta]
-    mode = inference.mode(effects, known or [np.zeros(len(inference.single))], beliefs.scales)
+    steps = None if like is None or inference.data.profiles is None else FEW_STEPS
+    mode = inference.mode(effects, known or [np.zeros(len(inference.single))], beliefs.scales, steps)
     beliefs.theta[effects] = mode.near.model.theta
     odds = FLIP_COST * len(effects ^ inference.family.nominal)
-    return Structure(mode.near, mode.evidence - odds)
+    return Structure(mode.near, mode.known, mode.evidence - odds)
 
 
 def _search(inference: Inference, beliefs: Beliefs) -> Iterator[None]:

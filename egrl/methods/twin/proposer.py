@@ -36,6 +36,8 @@ TOP = 5
 """A mapping that is among so many of the best by the posterior counts as a success of its source …"""
 FADE = 0.9
 """… and counts for so much less after each batch."""
+DEEPER = 4
+"""With profiles the model is known so well that local searches of so many times the steps pay."""
 LEAST_SHARE = 0.1
 PARENTS = 6
 FAILING = 0.05
@@ -59,6 +61,7 @@ class TwinConfig:
         ),
     ] = 20
     steps: Annotated[int, Ge(1), Doc("steps of each local search on a model")] = 6000
+    profiles: Annotated[bool, Doc("if true, the inference uses the profiles that a board gives")] = True
     candidates: Annotated[int, Ge(1), Doc("changes of the best mappings from which a batch is chosen")] = 1500
     most: Annotated[
         int,
@@ -113,16 +116,21 @@ class Proposer:
         return Model(self._family.nominal, np.zeros(len(self._family.parameters)))
 
     def learn(
-        self, mapping: Mapping16, cost: Floats, failed: Mapping16, noise: float | None
+        self,
+        mapping: Mapping16,
+        cost: Floats,
+        failed: Mapping16,
+        noise: float | None,
+        parts: Floats | None = None,
     ) -> Iterator[None]:
         """Fit the family to different mappings [M, N, H] with their costs [M], M >= 2, and to others that failed.
 
-        `noise` is as `Inference` has it.
+        `noise` is as `Inference` has it; `parts` float64 [M, Q] are their profiles, NaN where nothing is known.
         """
         self._limits = self._family.limits(mapping, failed)
         if self._limits is not None:
             yield None
-        data = gather(self._family, mapping, cost, self._config.most)
+        data = gather(self._family, mapping, cost, self._config.most, parts)
         for posterior in fit(self._family, data, self.beliefs, noise):
             self.posterior = posterior
             yield None
@@ -194,7 +202,9 @@ class Proposer:
 
     def _improve(self, job: tuple[str, Model, Mapping16, float, int]) -> tuple[str, Mapping16]:
         source, model, start, hot, key = job
-        return source, self._family.improve(model, start, steps=self._config.steps, hot=hot, key=key)
+        assert self.posterior is not None
+        steps = self._config.steps * (DEEPER if self.posterior.profiled else 1)
+        return source, self._family.improve(model, start, steps=steps, hot=hot, key=key)
 
     def _near(
         self,
@@ -252,6 +262,7 @@ class Proposer:
         return {
             "likely": [sorted(effects) for effects in beliefs.likely],
             "scales": beliefs.scales.logs(),
+            "profile": beliefs.scales.profile,
             "theta": [{"effects": sorted(effects), "mode": mode} for effects, mode in beliefs.theta.items()],
             "searched": beliefs.searched,
             "success": self.credit.success,
@@ -262,7 +273,7 @@ class Proposer:
         """The inverse of `state_dict`."""
         self.beliefs = Beliefs(
             tuple(frozenset(effects) for effects in state["likely"]),
-            Scales.of_logs(state["scales"]),
+            Scales(profile=state.get("profile", Scales.profile)).with_logs(state["scales"]),
             {frozenset(entry["effects"]): entry["mode"] for entry in state["theta"]},
             state["searched"],
         )

@@ -145,7 +145,8 @@ class Surrogate:
             yield self._variants(mapping, cost, waiting, self._config.first - len(tickets))
             return
         yield None
-        for _ in self._proposer.learn(mapping, cost, failed, self._context.costs.noise):
+        parts = self._profiles(tickets, mapping)
+        for _ in self._proposer.learn(mapping, cost, failed, self._context.costs.noise, parts):
             yield None
         self._conclude(mapping, tickets, told)
         seen = {row.tobytes() for rows in (mapping, failed, *waiting) for row in rows}
@@ -198,6 +199,21 @@ class Surrogate:
         total = np.bincount(number, np.log(cost[ran])) / np.bincount(number)
         order = np.argsort(first)
         return rows[first[order]], np.exp(total[order]), mapping[~ran]
+
+    def _profiles(self, tickets: NDArray[np.int64], mapping: Mapping16) -> Floats | None:
+        """float64 [M, Q], the mean profiles of different mappings [M, N, H]; None if no evaluation has one."""
+        archive = self._context.archive
+        parts = archive.parts(tickets).astype(np.float64)
+        profiled = np.isfinite(parts).any(axis=1)
+        if not profiled.any() or not self._config.profiles:
+            return None
+        number = {row.tobytes(): at for at, row in enumerate(mapping)}
+        total, count = (np.zeros((len(mapping), parts.shape[1])) for _ in range(2))
+        for row, part in zip(archive.mappings(tickets[profiled]), parts[profiled], strict=True):
+            at = number[row.tobytes()]
+            total[at] += np.nan_to_num(part)
+            count[at] += np.isfinite(part)
+        return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
 
     def _conclude(self, mapping: Mapping16, tickets: NDArray[np.int64], told: int) -> None:
         """From the posterior on different mappings [M, N, H]; what was told since the last time gets its credit."""

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.family import Effects, Family, Model, Parameter
+from hwsim.family import Effects, Family, Model, Parameter, PartTimes
 from hwsim.jit import kernel
 from hwsim.keys import uniform
 from hwsim.nnpi.family.cost import Tape, Terms, gradients, no_tape, predictions, seconds
+from hwsim.nnpi.family.op_times import op_slopes
 from hwsim.nnpi.family.terms import ACCESS_SHARE, EFFECTS, LAUNCH_S, Layout
 from hwsim.nnpi.polish import CHANCE, DRAWS, move
 from hwsim.nnpi.rectify import rectify
@@ -122,6 +123,25 @@ class NnpiFamily(Family):
         tape = Tape.empty(mapping.shape[1], self._share.shape[2])
         seconds, slope = gradients(self._tables, terms, np.ascontiguousarray(mapping), tape)
         return seconds, np.asarray((self._layout.matrix.T @ (slope / seconds[:, None]).T).T)
+
+    def part_times(self, model: Model, mapping: Mapping16) -> PartTimes:
+        """Seconds of each op, and their slopes as `hwsim.nnpi.family.op_times` has them."""
+        batch, ops = mapping.shape[:2]
+        terms = self._layout.terms(model.effects, model.theta, np.zeros_like(self._share))
+        tape, spread = Tape.empty(ops, self._share.shape[2]), self._layout.common
+        took_s, common = np.empty((batch, ops)), np.empty((batch, ops, spread.shape[1]))
+        alone = np.empty((batch, self._layout.entry[-1]))
+        rows = np.ascontiguousarray(mapping)
+        op_slopes(self._tables, terms, rows, tape, spread, self._layout.entry, (took_s, common, alone))
+        inverse = np.divide(1.0, took_s, out=np.zeros_like(took_s), where=took_s > 0)
+        common *= inverse[:, :, None]
+        alone *= np.repeat(inverse, np.diff(self._layout.entry), axis=1)
+        return PartTimes(
+            took_s,
+            self._layout.columns,
+            common.reshape(batch * ops, -1),
+            self._layout.by_single(alone),
+        )
 
     def places(self, mapping: Mapping16) -> Floats:
         """float64 [B, 2 N L]: the tensor's traffic where the mapping has it, as a share of the compiler's mapping."""

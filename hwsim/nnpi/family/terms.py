@@ -42,6 +42,9 @@ class Layout:
     Attributes:
         parameters: P of them.
         matrix: sparse float64 [R, P]: logarithm of each raw term's factor = matrix @ theta.
+        columns: int64 [S], the parameters that are not of single ops or tensors.
+        common: float64 [R, S], those columns of the matrix.
+        entry: int64 [N + 1], where the slopes of an op by raw terms of its own begin (`op_times`).
     """
 
     def __init__(self, tables: Tables, workload: Workload, memories: tuple[str, ...]) -> None:
@@ -59,6 +62,12 @@ class Layout:
         self.matrix = sparse.csr_matrix(
             (spread, at), shape=(2 * self._levels + 3 + 3 * self._ops, len(sizes))
         )
+        own = np.array([p.own for p in self.parameters], np.bool_)
+        self.columns: NDArray[np.int64] = np.flatnonzero(~own)
+        self.common: Floats = self.matrix[:, self.columns].toarray()
+        self.entry: NDArray[np.int64] = tables.edge_start + 3 * np.arange(self._ops + 1)
+        self._alone = self.matrix @ sparse.diags(own.astype(np.float64))
+        self._raw = self._raw_terms()
 
     def _add(self, rows: NDArray[np.int64] | list[int], parameter: Parameter) -> None:
         self._rows.append(np.asarray(rows, np.int64))
@@ -67,6 +76,25 @@ class Layout:
     @property
     def _compute(self) -> NDArray[np.int64]:
         return 2 * self._levels + 3 + np.arange(self._ops)
+
+    def _raw_terms(self) -> NDArray[np.int64]:
+        """int64 [X], the raw term of each entry: an op's compute, weight and activation, and what its edges read."""
+        raw = np.empty(self.entry[-1], np.int64)
+        for i in range(self._ops):
+            first, last = self._tables.edge_start[i], self._tables.edge_start[i + 1]
+            read = self._compute[self._tables.edge_source[first:last]] + 2 * self._ops
+            raw[self.entry[i] : self.entry[i + 1]] = [*(self._compute[i] + self._ops * np.arange(3)), *read]
+        return raw
+
+    def by_single(self, slope: Floats) -> sparse.csr_matrix:
+        """Slopes float64 [B, X] of ops by raw terms of their own, as sparse [B N, P] by parameters of single nodes."""
+        batch, entries = slope.shape
+        starts = self.entry[:-1] + entries * np.arange(batch)[:, None]
+        index = (np.tile(self._raw, batch), np.append(starts.reshape(-1), batch * entries))
+        by_raw = sparse.csr_matrix(
+            (slope.reshape(-1), *index), shape=(batch * self._ops, self.matrix.shape[0])
+        )
+        return by_raw @ self._alone
 
     def _add_constants(self, memories: tuple[str, ...]) -> None:
         levels, launch_s = self._levels, self._launch_s

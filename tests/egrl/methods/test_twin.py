@@ -16,6 +16,7 @@ from egrl.methods.twin.data import MOST, gather, thin
 from egrl.methods.twin.inference import Inference, Scales
 from egrl.methods.twin.posterior import Beliefs, Posterior, fit
 from egrl.methods.twin.proposer import SOURCES, Credit
+from egrl.runs.past import PastRun
 from hwsim.family import Model
 from hwsim.mcm.config import McmConfig
 from hwsim.mcm.package import load_package
@@ -163,6 +164,127 @@ def test_evidence_where_no_mode_was_reached_counts_the_misfit(problem, family, m
     reached = inference.mode(family.nominal, start, scales).evidence
     monkeypatch.setattr("egrl.methods.twin.inference.NEWTON_STEPS", 0)
     assert inference.mode(family.nominal, start, scales).evidence < reached - 100
+
+
+# ---- profiles
+
+
+def profiled(family: NnpiFamily, model: Model, rows: np.ndarray, spread: float, seed: int) -> np.ndarray:
+    """Seconds of each op, with a profiler's noise."""
+    took = family.part_times(model, rows).seconds
+    return took * np.exp(spread * np.random.default_rng(seed).normal(size=took.shape))
+
+
+def learn_parts(family: NnpiFamily, rows: np.ndarray, cost: np.ndarray, parts: np.ndarray) -> Posterior:
+    beliefs = Beliefs((family.nominal,))
+    for _ in range(2):
+        *_, posterior = fit(family, gather(family, rows, cost, parts=parts), beliefs)
+    assert isinstance(posterior, Posterior)
+    return posterior
+
+
+def off_by(posterior: Posterior, family: NnpiFamily, model: Model, rows: np.ndarray) -> float:
+    return float(np.sqrt(np.mean((posterior.predict(rows)[0] - np.log(family.predict(model, rows))) ** 2)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", [0.0, 0.5])
+def test_profiles_say_more_than_totals_in_the_mean_even_of_half_of_the_ops(problem, family, missing):
+    rows, unseen = mappings(problem, 30, 22), mappings(problem, 60, 23)
+    gains = []
+    for seed in (21, 51, 61):
+        model, rng = truth(family, seed), np.random.default_rng(24)
+        cost = family.predict(model, rows) * np.exp(0.01 * rng.normal(size=len(rows)))
+        parts = profiled(family, model, rows, 0.05, 25)
+        parts[:, rng.random(parts.shape[1]) < missing] = np.nan
+        found = learn_parts(family, rows, cost, parts)
+        assert found.profiled
+        assert 0.03 < found.scales.profile < 0.06
+        totals = learn(family, rows, cost)
+        gains.append(np.log(off_by(totals, family, model, unseen) / off_by(found, family, model, unseen)))
+    assert np.mean(gains) > 0
+
+
+def test_without_noise_the_mode_explains_every_op(problem, family):
+    model = truth(family, 41)
+    rows = mappings(problem, 12, 42)
+    posterior = learn_parts(family, rows, family.predict(model, rows), profiled(family, model, rows, 0.0, 0))
+    parts = posterior.near.parts
+    assert np.median(np.abs(parts.left[parts.known])) < 0.003
+    unknown = np.log(
+        family.part_times(model, rows).seconds / family.part_times(nominal(family), rows).seconds
+    )
+    assert np.median(np.abs(unknown)) > 0.05
+
+
+def nominal(family: NnpiFamily) -> Model:
+    return Model(family.nominal, np.zeros(len(family.parameters)))
+
+
+@pytest.mark.slow
+def test_ops_that_no_model_explains_do_not_drag_the_others_along(problem, family):
+    model = truth(family, 26)
+    rows, unseen = mappings(problem, 20, 27), mappings(problem, 40, 28)
+    parts = profiled(family, model, rows, 0.02, 29)
+    cost = family.predict(model, rows)
+    plain = off_by(learn_parts(family, rows, cost, parts), family, model, unseen)
+    rng = np.random.default_rng(30)
+    odd = np.where(rng.random(parts.shape) < 0.5, 3.0, 1 / 3)
+    wild = np.where(rng.random(parts.shape) < 0.05, odd * parts, parts)
+    assert off_by(learn_parts(family, rows, cost, wild), family, model, unseen) < 2 * plain
+
+
+def test_what_belongs_to_no_op_is_shared_out(family, problem):
+    model = truth(family, 31)
+    rows = mappings(problem, 12, 32)
+    cost, parts = family.predict(model, rows), profiled(family, model, rows, 0.0, 0)
+    found = gather(family, rows, 1.25 * cost, parts=parts).profiles
+    np.testing.assert_allclose(np.exp(found.log_seconds).sum(axis=1), 1.25 * cost)
+    parts[:, 0] = np.nan
+    found = gather(family, rows, 1.25 * cost, parts=parts).profiles
+    np.testing.assert_allclose(np.exp(found.log_seconds[:, 1:]), parts[:, 1:])
+    assert gather(family, rows, cost, parts=np.full_like(parts, np.nan)).profiles is None
+
+
+def test_samples_with_profiles_have_the_mean_and_the_spread_of_the_posterior(problem, family):
+    model = truth(family, 33)
+    rows, unseen = mappings(problem, 12, 34), mappings(problem, 25, 35)
+    cost = family.predict(model, rows) * np.exp(0.01 * np.random.default_rng(36).normal(size=len(rows)))
+    posterior = learn_parts(family, rows, cost, profiled(family, model, rows, 0.1, 37))
+    posterior.structures = posterior.structures[:1]
+    rng, near = np.random.default_rng(38), posterior.near
+    drawn = np.array([posterior.sample(rng).theta for _ in range(400)])
+    _, slope = family.gradient(near.model, unseen)
+    doubt = np.sqrt(np.einsum("bp,pq,bq->b", slope, posterior.covariance(np.arange(slope.shape[1])), slope))
+    spread = (drawn @ slope.T).std(axis=0)
+    np.testing.assert_allclose(spread, doubt, rtol=0.2)
+    mean = (drawn @ slope.T).mean(axis=0) - near.model.theta @ slope.T
+    assert np.abs(mean / doubt).max() < 0.5
+
+
+@pytest.mark.slow
+def test_a_run_on_a_board_that_profiles_uses_it_and_goes_on_as_it_was(tmp_path):
+    net = NnpiProblem(load("alexnet"), load_chip("nnpi"))
+    model = truth(net.family, 40)
+    number = {name: k for k, name in enumerate(net.space.labels[0])}
+
+    def measured(rows):
+        mapping = np.array(
+            [[[number.get(row.get(head, ""), -1) for head in net.space.heads] for row in rows]]
+        )
+        took = net.family.part_times(model, mapping.astype(np.int16)).seconds[0]
+        return {"latency_s": float(took.sum()), "op_seconds": took.tolist()}
+
+    given = {"workload": "alexnet", "method": "twin", "settings": ["method.steps=300"]}
+    egrl.search(**given, evals=44, out=tmp_path / "whole", evaluator=measured)
+    egrl.search(**given, evals=30, out=tmp_path / "parts", evaluator=measured)
+    egrl.search(resume=tmp_path / "parts", evals=44, evaluator=measured)
+    whole, parts = (PastRun.read(tmp_path / name).evaluations() for name in ("whole", "parts"))
+    np.testing.assert_array_equal(whole.mapping, parts.mapping)
+    without = egrl.search(
+        **{**given, "settings": ["method.steps=300", "method.profiles=false"]}, evals=44, evaluator=measured
+    )
+    assert without.summary["best"]["cost"] >= 0.999 * np.nanmin(whole.cost)
 
 
 def test_thinning_keeps_the_best_half_and_an_even_choice_of_the_rest():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hwsim.family import HasFamily, Model
+from hwsim.family import HasFamily, Model, PartTimes
 from hwsim.nnpi.chip import Factors, load_chip
 from hwsim.nnpi.family.family import NnpiFamily
 from hwsim.nnpi.latency import latencies
@@ -154,6 +154,50 @@ def test_the_gradient_is_that_of_finite_differences(name, everything):
         step[at] = 1e-5
         high, low = (np.log(family.predict(Model(effects, theta + s * step), rows)) for s in (1, -1))
         np.testing.assert_allclose((high - low) / 2e-5, slope[:, at], rtol=1e-4, atol=1e-7)
+
+
+def dense_slopes(found: PartTimes, parameters: int) -> np.ndarray:
+    slopes = found.alone.toarray()
+    assert slopes.shape == (found.seconds.size, parameters)
+    assert (slopes[:, found.columns] == 0).all()
+    slopes[:, found.columns] = found.common
+    return slopes
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("everything", [False, True])
+def test_times_of_ops_add_up_and_their_common_slopes_are_those_of_finite_differences(name, everything):
+    _, problem, family = setting(name)
+    rng = np.random.default_rng(6)
+    effects = frozenset(family.effects) if everything else family.nominal
+    theta = rng.normal(0.0, 0.5, len(family.parameters))
+    rows = mappings(problem, 3)
+    found = family.part_times(Model(effects, theta), rows)
+    cost, slope = family.gradient(Model(effects, theta), rows)
+    np.testing.assert_allclose(found.seconds.sum(axis=1), cost, rtol=1e-12)
+    slopes = dense_slopes(found, len(theta))
+    for at in found.columns:
+        step = np.zeros(len(theta))
+        step[at] = 1e-5
+        high, low = (
+            np.log(family.part_times(Model(effects, theta + s * step), rows).seconds).reshape(-1)
+            for s in (1, -1)
+        )
+        np.testing.assert_allclose((high - low) / 2e-5, slopes[:, at], rtol=1e-4, atol=1e-6)
+    share = (found.seconds / cost[:, None])[:, :, None] * slopes.reshape(*found.seconds.shape, -1)
+    np.testing.assert_allclose(share.sum(axis=1)[:, found.columns], slope[:, found.columns], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_without_prefetch_the_slopes_of_single_ops_are_exact_too(name):
+    _, problem, family = setting(name)
+    rng = np.random.default_rng(7)
+    model = Model(frozenset(family.effects) - {"prefetch"}, rng.normal(0.0, 0.5, len(family.parameters)))
+    rows = mappings(problem, 3)
+    found, (cost, slope) = family.part_times(model, rows), family.gradient(model, rows)
+    slopes = dense_slopes(found, len(family.parameters))
+    share = (found.seconds / cost[:, None])[:, :, None] * slopes.reshape(*found.seconds.shape, -1)
+    np.testing.assert_allclose(share.sum(axis=1), slope, atol=1e-12)
 
 
 def test_a_parameter_of_an_effect_that_is_off_does_not_matter():
