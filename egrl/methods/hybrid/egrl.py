@@ -16,7 +16,10 @@ from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods.hybrid.learner import PAPER_LEARNER, LearnerConfig
 from egrl.methods.hybrid.method import PAPER_POPULATION, Hybrid, Parts
+from egrl.methods.hybrid.with_critic import WithCritic
 from egrl.methods.hybrid.with_twin import WithTwin
+from egrl.methods.parts_critic.accesses import readable
+from egrl.methods.parts_critic.critic import CriticConfig
 from hwsim.family import HasFamily
 from policies.network import NetworkConfig
 from population.evolve import EvolutionConfig
@@ -48,23 +51,30 @@ class EgrlConfig:
             " does where a board measures and the problem has a family of models"
         ),
     ] = "auto"
+    critic: Annotated[CriticConfig, Doc("see `egrl.methods.parts_critic.critic`")] = field(
+        default_factory=CriticConfig
+    )
 
 
 def build(context: Context, config: EgrlConfig) -> Method:
-    """Population and learner, and the twin where it serves. InputError where it is to be on and cannot."""
+    """Population and learner, and the twin and the critic of parts where they serve.
+
+    InputError if the twin is to be on and cannot.
+    """
     hybrid = Hybrid(
         context, Parts(config.network, config.evolution, config.learner, config.steps_per_episode)
     )
     problem = context.problems[0]
-    if config.twin == "off":
-        return hybrid
     if config.twin == "on" and not isinstance(problem, HasFamily):
         raise InputError(
             f"method.twin: expected auto or off, since the problem {problem.about.name} has no family of models,"
             " found on"
         )
-    return WithTwin(context, hybrid, always=config.twin == "on")
+    inner = hybrid if config.twin == "off" else WithTwin(context, hybrid, always=config.twin == "on")
+    if config.critic.use == "off" or not readable(problem):
+        return inner
+    return WithCritic(context, inner, problem, config.critic)
 
 
-PAPER: dict[str, Any] = {**PAPER_POPULATION, **PAPER_LEARNER, "twin": "off"}
+PAPER: dict[str, Any] = {**PAPER_POPULATION, **PAPER_LEARNER, "twin": "off", "critic.use": "off"}
 DEFINITION = MethodDefinition(EgrlConfig, build, needs_graph, PAPER, takes_policy=True)

@@ -102,8 +102,8 @@ def found_population(
 LEARNER, COMPILER = -1, -2
 """Who made a row that no member of the population made."""
 
-TWIN = "twin"
-"""The source of batches that are the twin's alone."""
+TWIN, CRITIC = "twin", "critic"
+"""The sources of batches that are the twin's or the critic's alone."""
 
 
 @dataclass
@@ -295,9 +295,10 @@ class Hybrid(Method):
     def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Its rows enter the replay buffer, and gradient steps become due.
 
-        What ran of the start's and of the twin's will join the population.
+        What ran of the start's, of the twin's and of the critic's will join the population.
         """
-        current = None if TWIN in proposals.source else self._current
+        alone = TWIN in proposals.source or CRITIC in proposals.source
+        current = None if alone else self._current
         self._told += len(proposals)
         if self._learner is not None:
             states = np.full(len(proposals), -1) if current is None else current.state
@@ -341,10 +342,11 @@ class Hybrid(Method):
         return {name: self._metrics.get(name, np.nan) for name in names}
 
     def best_weights(self) -> NDArray[np.float32] | None:
-        """Those of the top-ranked GNN of the population, or the learner's where there is no population."""
-        if self._population is not None:
-            return self._top_gnn(self._population)
-        return None if self._learner is None else self._learner.weights()
+        """Those of the top-ranked GNN of the population, or the learner's if none was measured yet."""
+        found = None if self._population is None else self._top_gnn(self._population)
+        if found is not None or self._learner is None:
+            return found
+        return self._learner.weights()
 
     def policy(self) -> StoredPolicy | None:
         """The policy of the best weights."""

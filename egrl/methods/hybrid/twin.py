@@ -20,12 +20,10 @@ import numpy as np
 from egrl.core.method import Context
 from egrl.core.proposals import Proposals, proposals
 from egrl.methods.hybrid.method import TWIN
-from egrl.methods.twin.proposer import Credit, TwinConfig
+from egrl.methods.hybrid.turns import Turns
+from egrl.methods.twin.proposer import TwinConfig
 from egrl.methods.twin.surrogate import Surrogate
 
-EVERYBODY = "everybody"
-KINDS = {TWIN: TWIN, "gnn": EVERYBODY, "boltzmann": EVERYBODY, "learner": EVERYBODY}
-"""Whose round a source belongs to."""
 SETTINGS = TwinConfig()
 PAUSE_S = 1.0
 """How long it thinks at a time."""
@@ -41,13 +39,12 @@ class TwinMember:
     def __init__(self, context: Context) -> None:
         self._context, self._shape = context, context.problems[0].space.shape
         self._surrogate = Surrogate(context, SETTINGS)
-        self._credit = Credit.fresh((TWIN, EVERYBODY))
-        self._due = -float(SETTINGS.first)
+        self._turns = Turns(TWIN, SETTINGS.first)
 
     @property
     def its_turn(self) -> bool:
-        """Unless more rows are due to everybody than their share of what was asked for."""
-        return self._due <= 0
+        """As of `Turns`."""
+        return self._turns.own
 
     def ask(self) -> Proposals:
         """Its batch; no rows after about a second of thought."""
@@ -58,18 +55,14 @@ class TwinMember:
         in_turn = self.its_turn
         judged = self._surrogate.judged
         sources = self._context.archive.sources(judged.tickets).tolist()
-        self._credit.count([KINDS.get(source, "") for source in sources], judged.good.tolist())
+        self._turns.count(sources, judged.good.tolist())
         if in_turn:  # else it filled the time of everybody's round, which does not make them a debtor
-            self._share(len(mapping))
+            self._turns.asked(len(mapping))
         return proposals(mapping, TWIN)
 
     def wait(self, rows: int) -> None:
         """It was everybody's turn, with so many rows."""
-        self._share(rows)
-        self._due -= rows
-
-    def _share(self, rows: int) -> None:
-        self._due += rows * float(self._credit.shares()[1])
+        self._turns.waited(rows)
 
     def tell(self, told: Proposals) -> None:
         """Its own batch, or anybody's."""
@@ -81,19 +74,13 @@ class TwinMember:
 
     def metrics(self) -> Mapping[str, float]:
         """As of `Surrogate`, and its share of the rows."""
-        return {**self._surrogate.metrics(), "twin_share": float(self._credit.shares()[0])}
+        return {**self._surrogate.metrics(), "twin_share": self._turns.share}
 
     def state_dict(self) -> dict[str, Any]:
         """All of it; while it thinks as it was before."""
-        return {
-            "surrogate": self._surrogate.state_dict(),
-            "success": self._credit.success,
-            "tries": self._credit.tries,
-            "due": self._due,
-        }
+        return {"surrogate": self._surrogate.state_dict(), **self._turns.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
         self._surrogate.load_state_dict(state["surrogate"])
-        self._credit = Credit(self._credit.sources, state["success"], state["tries"])
-        self._due = state["due"]
+        self._turns.load_state_dict(state)

@@ -25,6 +25,7 @@ from egrl.methods.hybrid import twin
 from egrl.methods.hybrid.egrl import EgrlConfig, build
 from egrl.methods.hybrid.twin import TwinMember
 from egrl.methods.hybrid.with_twin import WithTwin
+from egrl.methods.parts_critic.critic import CriticConfig
 from egrl.methods.twin.proposer import TwinConfig
 from egrl.methods.twin.surrogate import Judged
 from hwsim.nnpi.chip import load_chip
@@ -93,7 +94,7 @@ def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_gu
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
     method = build(
         Context([problem], Archive([problem]), 0, [problem.baseline.mapping], costs=Costs(True)),
-        EgrlConfig(),
+        EgrlConfig(critic=CriticConfig(use="off")),
     )
     assert isinstance(method, WithTwin)
     first, known, told = [], [], 0
@@ -180,7 +181,9 @@ def test_it_lives_with_a_board_on_which_everything_fails():
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
     context = Context([problem], Archive([problem]), 0, [None], costs=Costs(True))
     definition = find_method("egrl")
-    method = definition.build(context, typed_tables.build(EgrlConfig, SMALL["egrl"], "test"))
+    method = definition.build(
+        context, typed_tables.build(EgrlConfig, {**SMALL["egrl"], "critic.use": "off"}, "test")
+    )
     search(method, context, Dead([problem]), Budget(100, None), Memory())
     assert set(context.archive.column("source")) == {"twin", "gnn", "boltzmann", "learner"}
     assert method.champion(0) is None
@@ -190,7 +193,9 @@ def test_while_everybodys_round_is_measured_the_next_batch_is_the_twins(monkeypa
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
     context = Context([problem], Archive([problem]), 0, [None], costs=Costs(True))
     definition = find_method("egrl")
-    method = definition.build(context, typed_tables.build(EgrlConfig, SMALL["egrl"], "test"))
+    method = definition.build(
+        context, typed_tables.build(EgrlConfig, {**SMALL["egrl"], "critic.use": "off"}, "test")
+    )
     seen: list[str] = []
     ask = WithTwin.ask
 

@@ -1,0 +1,148 @@
+"""How many evaluations the critic of parts saves: `egrl` with and without it, evolution, annealing, and ablations.
+
+    python -m benchmarks.critic -o FILE [--workloads resnet101,bert] [--seeds 3] [--evals 200]
+                                [--variants egrl,alone,ea,annealing,...]
+
+Each line of FILE is one variant on one workload and seed; what is there is not run again, and the table of all is
+printed at the end. Costs have 1 % noise and, unless a variant says otherwise, the time of each op another 5 %. At each
+mark the champion that the method names is judged without noise (`chosen`), and the best of all that was measured
+(`best`), both as speedups over the compiler. `seconds` is CPU time, of the whole process, per evaluation.
+
+Variants: `egrl`, as it comes; `alone`, without the critic; `no-context`: op times do not depend on what went before;
+`no-residual`; `noise-0`, `noise-20`: the per cent of noise of op times; `half`: half of the ops never have a time;
+`cold`: from no mapping and no rule; `ea` and `annealing`, which use no profile, with `--rival-evals` evaluations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import egrl
+from benchmarks.lines import Lines
+from egrl.methods.parts_critic import residual
+from egrl.methods.parts_critic.family import Layout
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
+from hwsim.problem import Evaluation
+from workloads.load import load
+
+MARKS = (25, 50, 100, 200, 400, 1000, 2000, 4000)
+NOISE, OF_OPS = 0.01, {"noise-0": 0.0, "noise-20": 0.2}
+USUAL = 0.05
+RIVALS = {"ea": (), "annealing": ("method.t0=0.003",)}
+SETTINGS: dict[str, tuple[str, ...]] = {"alone": ("method.critic.use=off",), **RIVALS}
+
+
+@contextmanager
+def ablated(variant: str) -> Iterator[None]:
+    """Without a part of the critic, while the variant runs."""
+    shapes, sizes = Layout.shapes, residual.SIZES
+    try:
+        if variant == "no-context":
+            Layout.shapes = lambda layout: []  # type: ignore[method-assign]
+        if variant == "no-residual":
+            residual.SIZES = (0.0,)  # type: ignore[assignment]
+        yield
+    finally:
+        Layout.shapes, residual.SIZES = shapes, sizes  # type: ignore[method-assign]
+
+
+class Bench:
+    """A noisy simulator, and the same one without noise."""
+
+    def __init__(self, workload: str, variant: str, seed: int) -> None:
+        chip, network = load_chip("nnpi"), load(workload)
+        loud = replace(
+            chip, effects=replace(chip.effects, noise=True), noise=replace(chip.noise, sigma=NOISE)
+        )
+        self.noisy = NnpiProblem(network, loud, NnpiConfig(profile_noise=OF_OPS.get(variant, USUAL)))
+        self.exact = NnpiProblem(network, chip)
+        rng = np.random.default_rng([seed, 1])
+        self._hidden = rng.random(len(self.noisy.parts)) < (0.5 if variant == "half" else 0.0)
+        self.true: list[float] = []
+
+    def measure(self, mapping: np.ndarray, key: np.ndarray) -> Evaluation:
+        """What a profiler would tell; true speedups are remembered."""
+        self.true += self.exact.evaluate(mapping, key).speedup.tolist()
+        found = self.noisy.evaluate(mapping, key)
+        assert found.parts is not None
+        return replace(found, parts=np.where(self._hidden, np.float32(np.nan), found.parts))
+
+
+def run(workload: str, variant: str, seed: int, evals: int) -> dict[str, Any]:
+    """One variant; true speedups at the marks."""
+    bench = Bench(workload, variant, seed)
+    method = variant if variant in RIVALS else "egrl"
+    options: dict[str, Any] = {"start": "cold"} if variant == "cold" else {}
+    search = egrl.Search(
+        bench.noisy, method=method, seed=seed, settings=list(SETTINGS.get(variant, ())), **options
+    )
+    begun, chosen, best = time.process_time(), {}, {}
+    for mark in [mark for mark in MARKS if mark <= evals]:
+        while search.evaluations < mark:
+            batch = search.ask(limit=mark - search.evaluations)
+            if batch is None:
+                break
+            search.tell(batch, bench.measure(batch.proposals.mapping, batch.key))
+        mapping = search.result().mapping
+        chosen[str(mark)] = float(bench.exact.evaluate(mapping[None], np.zeros(1, np.uint64)).speedup[0])
+        best[str(mark)] = max(bench.true)
+    seconds = (time.process_time() - begun) / search.evaluations
+    return {"chosen": chosen, "best": best, "seconds": seconds}
+
+
+def table(lines: list[dict[str, Any]]) -> None:
+    """Geometric means over the seeds: `chosen (best)` at each mark."""
+    for workload in sorted({line["workload"] for line in lines}):
+        here = [line for line in lines if line["workload"] == workload]
+        marks = [m for m in map(str, MARKS) if any(m in line["chosen"] for line in here)]
+        print(f"\n{workload}\n| variant | seeds | " + " | ".join(marks) + " | s per evaluation |")
+        for variant in dict.fromkeys(line["variant"] for line in here):
+            own = [line for line in here if line["variant"] == variant]
+            cells = []
+            for mark in marks:
+                means = [
+                    float(np.exp(np.mean([np.log(line[kind][mark]) for line in own])))
+                    for kind in ("chosen", "best")
+                    if all(mark in line[kind] for line in own)
+                ]
+                cells.append("{:.4f} ({:.4f})".format(*means) if means else "")
+            seconds = np.mean([line["seconds"] for line in own])
+            print(f"| {variant} | {len(own)} | " + " | ".join(cells) + f" | {seconds:.2f} |")
+
+
+def main() -> None:
+    """Run what is missing, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--workloads", default="resnet101,bert")
+    parser.add_argument("--variants", default="egrl,alone,ea,annealing")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--evals", type=int, default=200)
+    parser.add_argument("--rival-evals", type=int, default=4000)
+    options = parser.parse_args()
+    lines = Lines(options.out, ("workload", "variant", "seed"))
+    for seed in range(options.seeds):
+        for workload in options.workloads.split(","):
+            for variant in options.variants.split(","):
+                case = (workload, variant, seed)
+                if case in lines:
+                    continue
+                evals = options.rival_evals if variant in RIVALS else options.evals
+                with ablated(variant):
+                    lines.add(case, run(*case, evals))
+                print(json.dumps(lines.all[-1]), flush=True)
+    table(lines.all)
+
+
+if __name__ == "__main__":
+    main()

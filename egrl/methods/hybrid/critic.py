@@ -1,0 +1,198 @@
+"""The critic of parts as a member beside population and learner: it learns the time of every op from all profiles.
+
+A round is everybody's or a batch of the critic's alone; `turns` shares them out. What ran of its own joins the
+population and the replay buffer. While its batches find nothing better, it rests for longer and longer, and everybody
+goes on: what it could still find costs more thought than they do.
+
+Where costs are a model's it begins, with the rules that the problem knows and with random mappings, so that the first
+profiles differ. On a board it begins once profiles have come.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egrl.core.keys import SAMPLE
+from egrl.core.method import Context
+from egrl.core.proposals import Proposals, proposals
+from egrl.methods.hybrid.method import CRITIC
+from egrl.methods.hybrid.turns import Turns
+from egrl.methods.parts_critic.accesses import Readable
+from egrl.methods.parts_critic.critic import LEAST, CriticConfig, PartsCritic
+from egrl.methods.parts_critic.data import Measured, gather
+from hwsim.family import HasFamily
+from hwsim.mappings import repair, sample_uniformly
+from hwsim.problem import Floats, Mapping16
+
+PAUSE_S = 1.0
+"""How long it thinks at a time."""
+FIRST = 48
+"""Rows that it is due before anybody else: a model that is learned early makes everybody's start better."""
+TOP = 5
+"""A mapping that is among so many of the best counts as a success of its source."""
+GAIN = 2e-4
+"""A batch that lowers the log cost by less lets the critic rest for ..."""
+REST = (8, 1024)
+"""... so many evaluations, twice as many each time, up to the second number."""
+FIRST_KEYS = 1 << 39
+"""The first of the keys of its random mappings: the population draws with those from 0 on."""
+REPEATS, ENOUGH = 3, 4
+"""The mapping that is probably the best is measured so often, where measurements have noise, beside batches of at
+least so many."""
+
+Thought = tuple[Mapping16, Floats]
+
+
+class CriticMember:
+    """See the module."""
+
+    def __init__(self, context: Context, problem: Readable, config: CriticConfig) -> None:
+        self._context, self._problem, self._config = context, problem, config
+        self._critic = PartsCritic(problem, config)
+        self._rng = context.generator("critic of parts")
+        self._turns = Turns(CRITIC, FIRST)
+        self._begun = False
+        self._told = self._judged = 0
+        self._rest, self._until = REST[0], 0
+        self._best = np.inf
+        self._champion = -1
+        self._thinking: Generator[None, None, Thought] | None = None
+        self._measured: Measured | None = None
+        self._before: dict[str, Any] = {}
+
+    @property
+    def its_turn(self) -> bool:
+        """True if it has begun to think, or is to: it knows enough, does not rest, and it is its turn."""
+        if self._thinking is not None:
+            return True
+        if not self._begun and not self._context.costs.measured:
+            return True
+        return self._turns.own and self._told >= self._until and self._profiles() >= LEAST
+
+    def _profiles(self) -> int:
+        """Profiles among the latest evaluations, no more than are needed to begin."""
+        tickets = self._tickets()[-4 * LEAST :]
+        return int(np.isfinite(self._context.archive.parts(tickets)).any(axis=1).sum())
+
+    def ask(self) -> Proposals:
+        """Its batch; no rows after about a second of thought (`thinking`), or if it has nothing to propose."""
+        if not self._begun and not self._context.costs.measured:
+            self._begun = True
+            return proposals(self._first(), CRITIC)
+        self._begun = True
+        if self._thinking is None:
+            self._before = self._beliefs()
+            self._thinking = self._think()
+        until = time.monotonic() + PAUSE_S
+        try:
+            next(self._thinking)
+            while time.monotonic() < until:
+                next(self._thinking)
+        except StopIteration as end:
+            self._thinking = None
+            return proposals(self._conclude(*end.value), CRITIC)
+        return proposals(np.empty((0, *self._problem.space.shape), np.int16), [])
+
+    @property
+    def thinking(self) -> bool:
+        """True if the next `ask` goes on with a thought."""
+        return self._thinking is not None
+
+    def _first(self) -> Mapping16:
+        """The rules that the problem knows, unless the start is cold, and random mappings; each once."""
+        warm = self._context.start[0] is not None and isinstance(self._problem, HasFamily)
+        rules = list(self._problem.family.first().values()) if warm else []  # type: ignore[attr-defined]
+        known = {row.tobytes(): row for row in rules}
+        keys = self._context.keys(SAMPLE, FIRST_KEYS, max(self._config.first, LEAST - len(known)))
+        for row in repair(self._problem, sample_uniformly(self._problem, keys), keys):
+            known.setdefault(row.tobytes(), row)
+        return np.stack(list(known.values()))
+
+    def _tickets(self) -> NDArray[np.int64]:
+        """What was told of this problem lately: half the window, still at hand whatever has been measured since."""
+        archive = self._context.archive
+        tickets = np.arange(max(0, self._told - archive.window // 2), self._told)
+        return tickets[archive.column("problem")[tickets] == self._context.number]
+
+    def _think(self) -> Generator[None, None, Thought]:
+        archive, parts = self._context.archive, self._problem.parts
+        self._measured = gather(archive, self._tickets(), parts.node, len(self._problem.space.nodes))
+        seen = {row.tobytes() for row in self._measured.mapping}
+        return (yield from self._critic.think(self._measured, seen, self._rng))
+
+    def _conclude(self, batch: Mapping16, estimate: Floats) -> Mapping16:
+        """What to measure; whoever found the best mappings gets the credit."""
+        measured = self._measured
+        assert measured is not None
+        best = int(np.argmin(estimate))
+        self._champion = -1 if measured.exact else int(measured.ticket[best])
+        top = set(measured.ticket[np.argsort(estimate, kind="stable")[:TOP]].tolist())
+        since = self._tickets()
+        since = since[since >= self._judged]
+        self._turns.count(
+            self._context.archive.sources(since).tolist(), [ticket in top for ticket in since.tolist()]
+        )
+        improved = float(estimate[best]) < self._best - GAIN
+        self._best = min(self._best, float(estimate[best]))
+        if improved or self._told < FIRST:
+            self._rest = REST[0]
+        else:
+            self._rest = min(2 * self._rest, REST[1])
+            self._until = self._told + self._rest
+        self._judged = self._told
+        if len(batch) >= ENOUGH and not measured.exact and measured.count[best] < REPEATS:
+            batch = np.concatenate([measured.mapping[best][None], batch])
+        self._turns.asked(len(batch))
+        return batch
+
+    def wait(self, rows: int) -> None:
+        """It was everybody's turn, with so many rows."""
+        self._turns.waited(rows)
+
+    def tell(self, told: Proposals) -> None:
+        """Its own batch, or anybody's."""
+        self._told = int(told.tickets[-1]) + 1
+
+    def champion(self) -> int | None:
+        """The ticket whose mapping is probably the fastest; None if measurements are exact, or nothing is learned."""
+        return None if self._champion < 0 else self._champion
+
+    def metrics(self) -> Mapping[str, float]:
+        """The noise that was learned, and its share of the rows."""
+        return {**self._critic.metrics(), "critic_share": self._turns.share}
+
+    def _beliefs(self) -> dict[str, Any]:
+        """All that a thought changes."""
+        return {"critic": self._critic.state_dict(), "rng": self._rng.bit_generator.state}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of it; while it thinks as it was before, so that it thinks again."""
+        return {
+            **(self._beliefs() if self._thinking is None else self._before),
+            **self._turns.state_dict(),
+            "begun": self._begun,
+            "told": self._told,
+            "judged": self._judged,
+            "rest": [self._rest, self._until],
+            "best": self._best,
+            "champion": self._champion,
+            "open": self._thinking is not None,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._critic.load_state_dict(state["critic"])
+        self._rng.bit_generator.state = state["rng"]
+        self._turns.load_state_dict(state)
+        self._begun, self._told, self._judged = state["begun"], state["told"], state["judged"]
+        self._rest, self._until = state["rest"]
+        self._best, self._champion = state["best"], state["champion"]
+        self._thinking = self._measured = None
+        if state["open"]:
+            self._before = self._beliefs()
+            self._thinking = self._think()

@@ -1,0 +1,82 @@
+"""A population and a learner, with or without the twin, that take turns with the critic of parts.
+
+Without profiles this is the method inside alone, to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from egrl.core.method import Context, Method
+from egrl.core.proposals import Proposals
+from egrl.methods.hybrid.critic import CriticMember
+from egrl.methods.hybrid.method import Hybrid
+from egrl.methods.hybrid.with_twin import WithTwin
+from egrl.methods.parts_critic.accesses import Readable
+from egrl.methods.parts_critic.critic import CriticConfig
+from hwsim.problem import Evaluation
+from policies.store import StoredPolicy
+
+
+class WithCritic(Method):
+    """See the module."""
+
+    def __init__(
+        self, context: Context, inner: Hybrid | WithTwin, problem: Readable, config: CriticConfig
+    ) -> None:
+        self._inner = inner
+        self._critic = CriticMember(context, problem, config)
+        self._shown = dict(self._critic.metrics())
+
+    def ask(self) -> Proposals:
+        """The critic's batch in its turn, without rows while it thinks; else that of the method inside."""
+        if isinstance(self._inner, WithTwin):
+            self._inner.settle()
+            self.ahead = self._inner.ahead
+        if self._critic.its_turn:
+            batch = self._critic.ask()
+            thinking = self._critic.thinking
+            self.phase = "thinking" if thinking else ""
+            if len(batch) or thinking:
+                return batch
+        batch = self._inner.ask()
+        self.phase, self.ahead = self._inner.phase, self._inner.ahead
+        self._critic.wait(len(batch))
+        return batch
+
+    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """To both."""
+        self._inner.tell(proposals, evaluation)
+        self.ahead = self._inner.ahead
+        self._critic.tell(proposals)
+        self._shown = dict(self._critic.metrics())
+
+    def learn(self) -> None:
+        """Gradient steps that are due."""
+        self._inner.learn()
+
+    def metrics(self) -> Mapping[str, float]:
+        """Of both; of the critic as it was when results were told last, whatever it has thought since."""
+        return {**self._inner.metrics(), **self._shown}
+
+    def policy(self) -> StoredPolicy | None:
+        """That of the method inside."""
+        return self._inner.policy()
+
+    def champion(self, problem: int) -> int | None:
+        """The critic's, if measurements have noise and it has learned; else that of the method inside."""
+        found = self._critic.champion()
+        return self._inner.champion(problem) if found is None else found
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of both."""
+        own = {"parts_critic": self._critic.state_dict(), "critic_shown": self._shown}
+        return {**self._inner.state_dict(), **own}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._inner.load_state_dict(state)
+        self.ahead = self._inner.ahead
+        self._critic.load_state_dict(state["parts_critic"])
+        self._shown = dict(state["critic_shown"])

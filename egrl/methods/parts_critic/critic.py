@@ -1,0 +1,200 @@
+"""A critic that learns the time of every op, and proposes mappings by local search on what it has learned.
+
+Each batch: the model is fitted anew, from where it was; then local searches run on the most likely model and on models
+drawn from its posterior (Thompson sampling), from the best measured mappings and, hotter, from others. Which context
+the ops have is asked again as data grow. The learner knows sizes, capacities, and what
+the features of a node say; it is told no constant of the chip and never asks the simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from annotated_types import Ge
+from typing_extensions import Doc
+
+from egrl.methods.parts_critic.accesses import Readable, node_features, read_accesses
+from egrl.methods.parts_critic.context import Work, fitted, search
+from egrl.methods.parts_critic.data import Measured
+from egrl.methods.parts_critic.local_search import anneal
+from egrl.methods.parts_critic.model import OpTimes, Parameters, Profiled, draw
+from egrl.methods.parts_critic.residual import Residual
+from hwsim.problem import Floats, Mapping16
+
+LEAST = 12
+"""Different mappings with profiles from which it begins to learn."""
+MORE = 1.6
+STEPS = 8
+"""Of a fit, for each batch."""
+LEAST_MISFIT = 0.1
+"""The least standard deviation of what the model does not explain of a cost, as a share of the noise."""
+LEAST_BATCH, GROWTH = 2, 6
+"""While there are few data, batches are small: a mapping for so many that were learned from, but at least two."""
+SEARCHES = (
+    *((True, 0, 4e-3), (False, 0, 2e-3), (True, 0, 1e-3), (False, 1, 4e-3)),
+    *((False, 0, 4e-3), (False, 2, 2e-3), (False, 3, 8e-3), (True, 4, 4e-3)),
+)
+"""Of a batch, in turn: whether the most likely model is searched, the rank of the start, the first temperature."""
+
+
+@dataclass(frozen=True)
+class CriticConfig:
+    """Settings of the critic of parts."""
+
+    use: Annotated[
+        Literal["auto", "off"],
+        Doc(
+            '"auto": the critic takes turns with population and learner where evaluations have profiles of ops that'
+            ' lie in memories; "off": it does not'
+        ),
+    ] = "auto"
+    batch: Annotated[int, Ge(1), Doc("mappings per batch of the critic, fewer while it has few data")] = 8
+    first: Annotated[
+        int,
+        Ge(0),
+        Doc(
+            "random mappings that are measured first, beside the rules that the problem knows; more if those are few"
+        ),
+    ] = 4
+    steps: Annotated[int, Ge(1), Doc("steps per op of each local search on the learned model")] = 80
+    most: Annotated[
+        int,
+        Ge(16),
+        Doc("mappings that the critic learns from; of more, the best half and an even choice of the others"),
+    ] = 96
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What one fit has learned.
+
+    Attributes:
+        data: what it was fitted to.
+        residual: as its class says.
+        table: float64 [A, L], its mean.
+        estimate: float64 [M], log cost of each measured mapping by the measurement and the model together.
+    """
+
+    data: Profiled
+    residual: Residual
+    table: Floats
+    estimate: Floats
+
+
+class PartsCritic:
+    """See the module; data come from whoever asks."""
+
+    def __init__(self, problem: Readable, config: CriticConfig) -> None:
+        self._config = config
+        self._accesses = read_accesses(problem)
+        self._features = node_features(problem, self._accesses)
+        self._model: OpTimes | None = None
+        self._unit = self._mean_seconds = 0.0
+        self._parameters: Parameters | None = None
+        self._searched = 0
+
+    def think(
+        self, measured: Measured, seen: set[bytes], rng: np.random.Generator
+    ) -> Generator[None, None, tuple[Mapping16, Floats]]:
+        """The next batch, new mappings int16 [B, N, H], and log costs [M] of the measured ones; yields while it works.
+
+        `seen` has the bytes of mappings that are not to be proposed.
+        """
+        learned = yield from self._learn(measured)
+        batch = yield from self._propose(measured, learned, seen, rng)
+        return batch, learned.estimate
+
+    def _learn(self, measured: Measured) -> Generator[None, None, Learned]:
+        data = self._profiled(measured.thinned(self._config.most))
+        model = self._model
+        assert model is not None
+        self._parameters = yield from self._fit(model, data)
+        p = self._parameters
+        left = data.log_seconds - model.log_seconds(p, data.mapping)
+        residual = Residual(self._accesses, data.mapping, left, p.noise)
+        table = residual.table()
+        return Learned(data, residual, table, self._estimate(model, p, measured, table))
+
+    def _fit(self, model: OpTimes, data: Profiled) -> Work:
+        if self._parameters is None or len(data.mapping) >= MORE * self._searched:
+            self._searched = len(data.mapping)
+            return (yield from search(model, data, self._parameters))
+        return (yield from fitted(model, self._parameters, data, STEPS))
+
+    def _profiled(self, measured: Measured) -> Profiled:
+        """The data in units of the first profiles' median op, which also set the priors."""
+        if self._model is None:
+            self._unit = float(np.nanmedian(measured.log_seconds))
+        data = Profiled(measured.mapping, measured.log_seconds - self._unit)
+        if self._model is None:
+            self._begin(float(np.nanmean(np.exp(data.log_seconds))))
+        return data
+
+    def _begin(self, mean_seconds: float) -> None:
+        self._mean_seconds = mean_seconds
+        self._model = OpTimes(self._accesses, self._features, mean_seconds)
+
+    def _estimate(self, model: OpTimes, p: Parameters, measured: Measured, table: Floats) -> Floats:
+        """Log costs [M] by measurements and model, weighed by their precisions."""
+        if measured.exact:
+            return measured.log_cost
+        predicted = np.log(np.exp(model.log_seconds(p, measured.mapping, table)).sum(axis=1))
+        left = measured.log_cost - predicted
+        noise = measured.noise**2 / measured.count
+        # What differs in all mappings alike (overhead between ops) changes no choice. A lucky cost is no misfit.
+        shift = float(np.median(left))
+        spread = 1.4826 * float(np.median(np.abs(left - shift)))
+        misfit = max(spread**2 - float(noise.mean()), (LEAST_MISFIT * measured.noise) ** 2)
+        return np.asarray(
+            (measured.log_cost / noise + (predicted + shift) / misfit) / (1.0 / noise + 1.0 / misfit)
+        )
+
+    def _propose(
+        self, measured: Measured, learned: Learned, seen: set[bytes], rng: np.random.Generator
+    ) -> Generator[None, None, Mapping16]:
+        model, p = self._model, self._parameters
+        assert model is not None
+        assert p is not None
+        order = np.argsort(learned.estimate, kind="stable")
+        curvature = model.curvature(p, learned.data)
+        steps = self._config.steps * len(self._accesses.output)
+        found, seen = [], set(seen)
+        few = max(LEAST_BATCH, len(learned.data.mapping) // GROWTH)
+        for k in range(min(self._config.batch, few)):
+            likely, rank, hot = SEARCHES[k % len(SEARCHES)]
+            yield
+            drawn = p if likely else draw(p, curvature, rng)
+            table = learned.table if likely else learned.residual.table(rng)
+            start = measured.mapping[order[min(rank, len(order) - 1)]]
+            constants, key = model.constants(drawn, table), int(rng.integers(2**62))
+            best, _ = anneal(self._accesses, constants, start, steps=steps, hot=hot, key=key)
+            if best.tobytes() not in seen:
+                seen.add(best.tobytes())
+                found.append(best)
+        return np.array(found, np.int16).reshape(-1, *self._accesses.tensor.shape)
+
+    def metrics(self) -> dict[str, float]:
+        """The scale of the noise of op times, as learned; NaN before."""
+        return {"critic_noise": np.nan if self._parameters is None else self._parameters.noise}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that was learned."""
+        parameters = None if self._parameters is None else self._parameters.state_dict()
+        return {
+            "parameters": parameters,
+            "searched": self._searched,
+            "unit": self._unit,
+            "mean_seconds": self._mean_seconds,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._searched, self._unit, self._model = state["searched"], state["unit"], None
+        given = state["parameters"]
+        self._parameters = None if given is None else Parameters.of_state(given)
+        self._mean_seconds = state["mean_seconds"]
+        if self._mean_seconds:
+            self._begin(self._mean_seconds)

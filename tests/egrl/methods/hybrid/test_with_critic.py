@@ -1,0 +1,230 @@
+"""Population, learner and the critic of parts: when it takes turns, what it reaches, and how it survives a kill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from commands import metrics
+
+import egrl
+from egrl.core.archive import Archive
+from egrl.core.method import Context, Costs
+from egrl.core.proposals import Proposals, proposals
+from egrl.core.stopping import Interrupted
+from egrl.methods.hybrid import critic
+from egrl.methods.hybrid.critic import CriticMember
+from egrl.methods.hybrid.egrl import EgrlConfig, build
+from egrl.methods.hybrid.with_critic import WithCritic
+from egrl.methods.parts_critic.accesses import read_accesses
+from egrl.methods.parts_critic.critic import CriticConfig, PartsCritic
+from egrl.methods.parts_critic.data import NOISE, gather
+from hwsim.mappings import repair, sample_uniformly
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
+from hwsim.problem import Evaluation
+from subjects import SMALL
+from toys import ToyRagged
+from workloads.load import load
+
+TABLE = [f"method.{key}={value}" for key, value in SMALL["egrl"].items()]
+KEYS = np.arange(6, dtype=np.uint64)
+DEATHS = (2, 5, 40, 90)
+"""Pieces of thought at which a run dies."""
+
+
+@pytest.fixture(scope="module")
+def problem() -> NnpiProblem:
+    return NnpiProblem(load("alexnet"), load_chip("nnpi"))
+
+
+def context(problem: NnpiProblem, start: bool = True, measured: bool = False) -> Context:
+    first = problem.baseline.mapping if start else None
+    return Context([problem], Archive([problem]), 0, [first], costs=Costs(measured))
+
+
+def told(
+    given: Context, rows: np.ndarray, source: str | Sequence[str], evaluation: Evaluation | None = None
+) -> Proposals:
+    """Mappings that were measured and are in the archive."""
+    batch = proposals(rows, source).numbered(len(given.archive))
+    found = given.problems[0].evaluate(rows, np.arange(len(rows), dtype=np.uint64))
+    given.archive.append(batch, found if evaluation is None else evaluation)
+    return batch
+
+
+def test_it_takes_turns_where_evaluations_have_profiles_and_not_with_the_papers_settings():
+    given = {"method": "egrl", "gens": 1, "settings": TABLE}
+    assert "critic_share" in egrl.search("alexnet", **given).history
+    assert "critic_share" not in egrl.search("alexnet", preset="paper", **given).history
+    off = {**given, "settings": [*TABLE, "method.critic.use=off"]}
+    assert "critic_share" not in egrl.search("alexnet", **off).history
+    toy = ToyRagged()
+    assert not isinstance(build(Context([toy], Archive([toy]), 0, [None]), EgrlConfig()), WithCritic)
+
+
+@pytest.mark.parametrize("start", [True, False])
+def test_it_begins_with_the_rules_unless_the_start_is_cold_and_with_random_mappings(problem, start):
+    member = CriticMember(context(problem, start), problem, CriticConfig())
+    assert member.its_turn
+    rows = member.ask().mapping
+    rules = {row.tobytes() for row in problem.family.first().values()}
+    found = {row.tobytes() for row in rows}
+    assert len(found) == len(rows)
+    assert rules <= found if start else not rules & found
+    assert len(rows) == max(len(rules) * start + 4, critic.LEAST)
+    assert not member.its_turn
+
+
+def test_on_a_board_it_begins_once_profiles_have_come(problem):
+    given = context(problem, measured=True)
+    member = CriticMember(given, problem, CriticConfig(steps=2))
+    rows = np.stack(list(problem.family.first().values()))
+    silent = replace(problem.evaluate(rows, np.zeros(len(rows), np.uint64)), parts=None)
+    member.tell(told(given, rows, "gnn", silent))
+    assert not member.its_turn
+    member.tell(told(given, rows, "gnn"))
+    assert member.its_turn
+
+
+def run_of(problem: NnpiProblem, config: CriticConfig, evaluations: int) -> Context:
+    """A run of the critic alone; it rests for no evaluation."""
+    given = context(problem)
+    member = CriticMember(given, problem, config)
+    while len(given.archive) < evaluations:
+        member._until, member._turns._due = 0, -1.0
+        batch = member.ask()
+        if len(batch):
+            member.tell(told(given, batch.mapping, "critic"))
+        elif not member.thinking:
+            break
+    return given
+
+
+@pytest.mark.slow
+def test_after_forty_noisy_profiles_it_is_better_than_evolution_after_four_hundred():
+    noisy = NnpiProblem(load("resnet101"), load_chip("nnpi"), NnpiConfig(profile_noise=0.05))
+    found = run_of(noisy, CriticConfig(), 40).archive.column("speedup").max()
+    evolved = egrl.search("resnet101", method="ea", evals=400, settings=["method.network.width=8"]).speedup
+    assert found > 1.16
+    assert found > evolved + 0.02
+
+
+def test_what_ran_of_its_own_joins_the_population(problem):
+    given = context(problem)
+    method = build(given, EgrlConfig())
+    assert isinstance(method, WithCritic)
+    batch = method.ask()
+    assert set(batch.source) == {"critic"}
+    batch = batch.numbered(0)
+    evaluation = problem.evaluate(batch.mapping, np.zeros(len(batch), np.uint64))
+    given.archive.append(batch, evaluation)
+    method.tell(batch, evaluation)
+    guests = {guest.ran.tobytes() for guest in method._inner._hybrid._guests}
+    assert guests == {row.tobytes() for row in evaluation.repaired}
+
+
+def test_without_gains_it_rests_longer_and_longer(problem):
+    given = context(problem)
+    member = CriticMember(given, problem, CriticConfig())
+    rules = np.stack(list(problem.family.first().values()))
+    member.tell(told(given, np.concatenate([rules] * 5), "critic"))
+    member._measured = gather(given.archive, member._tickets(), problem.parts.node, len(problem.space.nodes))
+    rests = []
+    for estimate in (0.0, -1.0, -1.0, -1.0, -2.0, -2.0):
+        member._conclude(
+            np.empty((0, *problem.space.shape), np.int16), np.full(len(member._measured), estimate)
+        )
+        rests.append(max(0, member._until - member._told))
+    assert rests[:2] == [0, 0]
+    assert rests[2:4] == [16, 32]
+    assert rests[5] == 16
+
+
+def test_repetitions_tell_the_noise_of_costs(problem):
+    rows = repair(problem, sample_uniformly(problem, KEYS), KEYS)
+    given = context(problem)
+    told(given, np.concatenate([rows, rows]), "gnn")
+    nodes = len(problem.space.nodes)
+    found = gather(given.archive, np.arange(12), problem.parts.node, nodes)
+    assert found.noise == 0.0
+    assert found.exact
+    assert found.count.tolist() == [2] * len(found)
+
+    given, rng = context(problem), np.random.default_rng(0)
+    both = np.concatenate([rows] * 20)
+    exact = problem.evaluate(both, np.zeros(len(both), np.uint64))
+    noisy = replace(exact, cost=exact.cost * np.exp(0.04 * rng.normal(size=len(both))))
+    told(given, both, "gnn", noisy)
+    found = gather(given.archive, np.arange(len(both)), problem.parts.node, nodes)
+    assert found.noise == pytest.approx(0.04, rel=0.2)
+    assert not found.exact
+    fresh = gather(given.archive, np.arange(6), problem.parts.node, nodes)
+    assert fresh.noise == pytest.approx(NOISE)
+
+
+@pytest.mark.slow
+def test_the_champion_is_not_the_luckiest_measurement():
+    """A mapping that is some per cent slower was measured once as the fastest; the model knows better."""
+    noisy = NnpiProblem(load("resnet50"), load_chip("nnpi"), NnpiConfig(profile_noise=0.05))
+    given = context(noisy)
+    member = CriticMember(given, noisy, CriticConfig(steps=5))
+    rows = member.ask().mapping
+    evaluation = noisy.evaluate(rows, np.arange(len(rows), dtype=np.uint64))
+    cost = evaluation.cost.copy()
+    lucky = int(np.flatnonzero(cost > 1.02 * cost.min())[np.argmin(cost[cost > 1.02 * cost.min()])])
+    cost[lucky] = 0.995 * cost.min()
+    member.tell(told(given, rows, "critic", replace(evaluation, cost=cost)))
+    while not len(member.ask()):
+        continue
+    assert int(np.argmin(cost)) == lucky
+    assert member.champion() not in (None, lucky)
+
+
+def test_what_was_learned_survives_a_checkpoint(problem):
+    given = run_of(problem, CriticConfig(steps=2, batch=2), 20)
+    measured = gather(
+        given.archive, np.arange(len(given.archive)), problem.parts.node, len(problem.space.nodes)
+    )
+    one, other = (PartsCritic(problem, CriticConfig(steps=2, batch=2)) for _ in range(2))
+    _thought(one, measured, 1)
+    other.load_state_dict(one.state_dict())
+    for seed in (2, 3):
+        np.testing.assert_array_equal(_thought(one, measured, seed), _thought(other, measured, seed))
+    assert read_accesses(problem).size.shape == one._accesses.size.shape
+
+
+def _thought(learner: PartsCritic, measured, seed: int) -> np.ndarray:
+    work = learner.think(measured, set(), np.random.default_rng(seed))
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value[0]
+
+
+@pytest.mark.slow
+def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monkeypatch):
+    given = {"method": "egrl", "seed": 4, "settings": TABLE}
+    egrl.search("alexnet", evals=90, out=tmp_path / "whole", workers=2, **given)
+    monkeypatch.setattr(critic, "PAUSE_S", 0.0)
+    thoughts: list[int] = []
+    ask = CriticMember.ask
+
+    def dying(self: CriticMember) -> Proposals:
+        thoughts.append(self._told)
+        if len(thoughts) in DEATHS:
+            raise KeyboardInterrupt
+        return ask(self)
+
+    monkeypatch.setattr(CriticMember, "ask", dying)
+    path = tmp_path / "dies"
+    with pytest.raises(Interrupted):
+        egrl.search("alexnet", evals=90, out=path, checkpoint_seconds=0.0, **given)
+    for _ in DEATHS[1:]:
+        with pytest.raises(Interrupted):
+            egrl.search(resume=path)
+    egrl.search(resume=path)
+    assert metrics(path) == metrics(tmp_path / "whole")
