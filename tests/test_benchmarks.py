@@ -9,7 +9,7 @@ import pytest
 from commands import module_of
 from players import agent, settings
 
-from benchmarks import twin_figure
+from benchmarks import critic, twin_figure
 from subjects import PROBLEMS
 
 
@@ -50,3 +50,29 @@ def test_the_figure_of_the_twin_shows_a_mark_only_where_every_board_has_it():
     # Board 1 alone has all methods.
     everybody = {line.get_label(): line.get_ydata()[0] for line in third.lines}
     assert everybody == pytest.approx({"twin": 1.44, "ea": 2.0, "the rules, measured": 1.1})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["egrl", "half"])
+def test_the_benchmark_of_the_critic_judges_without_noise_and_hides_what_it_says(variant, tmp_path, capsys):
+    found = critic.run("alexnet", variant, 0, 25)
+    assert found["chosen"]["25"] <= found["best"]["25"]
+    bench = critic.Bench("alexnet", variant, 0)
+    start, key = bench.exact.baseline.mapping[None], np.zeros(1, np.uint64)
+    parts = bench.measure(start, key).parts
+    assert parts is not None
+    assert np.isnan(parts).any() == (variant == "half")
+    assert bench.true == [1.0]
+    assert bench.noisy.evaluate(start, key).speedup[0] != 1.0
+    critic.table([{"workload": "alexnet", "variant": variant, "seed": 0, **found}])
+    assert f"| {variant} | 1 |" in capsys.readouterr().out
+
+
+def test_an_ablation_of_the_critic_ends_with_it():
+    shapes, sizes = critic.Layout.shapes, critic.residual.SIZES
+    with critic.ablated("no-context"):
+        assert critic.Layout.shapes(None) == []  # type: ignore[arg-type]
+    with critic.ablated("no-residual"):
+        assert critic.residual.SIZES == (0.0,)
+    assert critic.Layout.shapes is shapes
+    assert critic.residual.SIZES is sizes

@@ -37,8 +37,8 @@ TOP = 5
 """A mapping that is among so many of the best counts as a success of its source."""
 GAIN = 2e-4
 """A batch that lowers the log cost by less lets the critic rest for ..."""
-REST = (8, 1024)
-"""... so many evaluations, twice as many each time, up to the second number."""
+REST, LONGER = (8, 1024), 1.25
+"""... so many evaluations, by this factor more each time, up to the second number."""
 FIRST_KEYS = 1 << 39
 """The first of the keys of its random mappings: the population draws with those from 0 on."""
 REPEATS, ENOUGH = 3, 4
@@ -142,7 +142,7 @@ class CriticMember:
         if improved or self._told < FIRST:
             self._rest = REST[0]
         else:
-            self._rest = min(2 * self._rest, REST[1])
+            self._rest = min(int(LONGER * self._rest), REST[1])
             self._until = self._told + self._rest
         self._judged = self._told
         if len(batch) >= ENOUGH and not measured.exact and measured.count[best] < REPEATS:

@@ -33,9 +33,11 @@ LEAST_MISFIT = 0.1
 """The least standard deviation of what the model does not explain of a cost, as a share of the noise."""
 LEAST_BATCH, GROWTH = 2, 6
 """While there are few data, batches are small: a mapping for so many that were learned from, but at least two."""
+PACKED = -1
+"""The start is the best mapping with one memory packed anew (`_packed`)."""
 SEARCHES = (
     *((True, 0, 4e-3), (False, 0, 2e-3), (True, 0, 1e-3), (False, 1, 4e-3)),
-    *((False, 0, 4e-3), (False, 2, 2e-3), (False, 3, 8e-3), (True, 4, 4e-3)),
+    *((False, 0, 4e-3), (True, PACKED, 5e-4), (False, 2, 2e-3), (True, PACKED, 1e-4)),
 )
 """Of a batch, in turn: whether the most likely model is searched, the rank of the start, the first temperature."""
 
@@ -168,7 +170,9 @@ class PartsCritic:
             yield
             drawn = p if likely else draw(p, curvature, rng)
             table = learned.table if likely else learned.residual.table(rng)
-            start = measured.mapping[order[min(rank, len(order) - 1)]]
+            start = measured.mapping[order[min(max(rank, 0), len(order) - 1)]]
+            if rank == PACKED:
+                start = _packed(start, len(self._accesses.capacity), rng)
             constants, key = model.constants(drawn, table), int(rng.integers(2**62))
             best, _ = anneal(self._accesses, constants, start, steps=steps, hot=hot, key=key)
             if best.tobytes() not in seen:
@@ -198,3 +202,14 @@ class PartsCritic:
         self._mean_seconds = state["mean_seconds"]
         if self._mean_seconds:
             self._begin(self._mean_seconds)
+
+
+def _packed(mapping: Mapping16, levels: int, rng: np.random.Generator) -> Mapping16:
+    """A mapping [N, H] in which all tensors of a random head want a random faster memory, and no others lie there.
+
+    No chain of small moves leads from a memory full of weights to the same one full of activations.
+    """
+    head, memory = int(rng.integers(mapping.shape[1])), int(rng.integers(1, levels))
+    found = np.where(mapping == memory, memory - 1, mapping)
+    found[:, head] = np.where(mapping[:, head] >= 0, memory, -1)
+    return found.astype(np.int16)

@@ -19,7 +19,7 @@ from egrl.methods.hybrid.critic import CriticMember
 from egrl.methods.hybrid.egrl import EgrlConfig, build
 from egrl.methods.hybrid.with_critic import WithCritic
 from egrl.methods.parts_critic.accesses import read_accesses
-from egrl.methods.parts_critic.critic import CriticConfig, PartsCritic
+from egrl.methods.parts_critic.critic import CriticConfig, PartsCritic, _packed
 from egrl.methods.parts_critic.data import NOISE, gather
 from hwsim.mappings import repair, sample_uniformly
 from hwsim.nnpi.chip import load_chip
@@ -139,8 +139,8 @@ def test_without_gains_it_rests_longer_and_longer(problem):
         )
         rests.append(max(0, member._until - member._told))
     assert rests[:2] == [0, 0]
-    assert rests[2:4] == [16, 32]
-    assert rests[5] == 16
+    assert rests[2:4] == [10, 12]
+    assert rests[5] == 10
 
 
 def test_repetitions_tell_the_noise_of_costs(problem):
@@ -181,6 +181,18 @@ def test_the_champion_is_not_the_luckiest_measurement():
         continue
     assert int(np.argmin(cost)) == lucky
     assert member.champion() not in (None, lucky)
+
+
+def test_a_packed_start_gives_one_memory_to_one_head(problem):
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(20):
+        found = _packed(problem.baseline.mapping, 3, rng)
+        assert ((found >= 0) == problem.space.live).all()
+        head = next(h for h in (0, 1) if len(set(found[problem.space.live[:, h], h].tolist())) == 1)
+        memory = int(found[problem.space.live[:, head], head][0])
+        assert memory not in found[:, 1 - head]
+        seen.add((head, memory))
+    assert seen == {(0, 1), (0, 2), (1, 1), (1, 2)}
 
 
 def test_what_was_learned_survives_a_checkpoint(problem):
