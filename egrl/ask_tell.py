@@ -19,7 +19,7 @@ from egrl.core.loop import Loop
 from egrl.core.mapping_rows import rows_of
 from egrl.core.proposals import Proposals
 from egrl.core.recorder import Memory
-from egrl.measure.reported import REPORTED, ReportedSeconds
+from egrl.measure.reported import REPORTED, ReportedSeconds, checked
 from egrl.runs.config import SEARCH_OPTIONS
 from egrl.runs.result import Result
 from egrl.runs.run import reopen
@@ -45,6 +45,7 @@ class Batch:
     key: Keys
     _modelled: Evaluation
     _problem: Problem
+    _search: object
 
     def __len__(self) -> int:
         return len(self.mapping)
@@ -205,7 +206,7 @@ class Search:
         modelled = self.problem.evaluate(proposals.mapping, key)
         runs = modelled.status == Status.OK
         return Batch(
-            modelled.repaired, proposals.source.tolist(), runs, proposals, key, modelled, self.problem
+            modelled.repaired, proposals.source.tolist(), runs, proposals, key, modelled, self.problem, self
         )
 
     def tell(
@@ -220,10 +221,12 @@ class Search:
         None. A profile that makes no sense is dropped with a notice.
 
         With seconds the first mapping of all is the baseline's (`start="compiler"`), and its time is what speedups are
-        over. ValueError where the number of results is another, the batch was told before, seconds and evaluations are
-        mixed, or the search is closed.
+        over. ValueError, and nothing is changed, where the number of results is another, a number cannot be seconds,
+        the batch is of another search or was told before, seconds and evaluations are mixed, or the search is closed.
         """
         self._check_open("tell")
+        if batch._search is not self:
+            raise ValueError("tell: expected a batch of this search, received one of another")
         if len(results) != len(batch):
             raise ValueError(f"tell: expected {len(batch)} results, received {len(results)}")
         if op_seconds is not None and (isinstance(results, Evaluation) or len(op_seconds) != len(batch)):
@@ -232,6 +235,8 @@ class Search:
         if batch.proposals.tickets[0] < self.evaluations:
             raise ValueError("tell: expected a batch that has not been told, received one that has")
         in_seconds = not isinstance(results, Evaluation)
+        if not isinstance(results, Evaluation):
+            results = checked(results)
         if self._in_seconds not in (None, in_seconds):
             kinds = ("seconds", "evaluations") if self._in_seconds else ("evaluations", "seconds")
             raise ValueError(

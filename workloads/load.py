@@ -68,6 +68,10 @@ def load(name_or_file: str) -> Workload:
             f"workload {name_or_file!r}: expected a workload, found a placement instance's ending, which --problem mcm"
             " --chip profiled takes"
         )
+    if name_or_file.lower().endswith(".toml"):
+        raise InputError(
+            f"workload {name_or_file!r}: expected a workload, found a file of TOML, as --chip and --config take"
+        )
     if is_model(name_or_file):
         return _from_model(name_or_file)
     if name_or_file.lower().endswith(".json") or "/" in name_or_file or "\\" in name_or_file:

@@ -145,6 +145,18 @@ def _config_of(name: str | None) -> tuple[Any, str]:
     raise InputError(f"list settings: {one_of(name, names, ' or MODULE:NAME')}")
 
 
+def _joined(chips: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The chips, each once: problems that take the same chip file share a row."""
+    rows: dict[tuple[object, str], list[str]] = {}
+    for chip in chips:
+        text = str(chip["summary"]).removeprefix(f"problem {chip['problem']}")
+        rows.setdefault((chip["name"], text), []).append(str(chip["problem"]))
+    return [
+        {"name": name, "summary": f"problem{'s'[: len(problems) - 1]} {', '.join(problems)}{text}"}
+        for (name, text), problems in rows.items()
+    ]
+
+
 @click.command(name="list", short_help="list workloads, chips, methods, problems, or settings of one")
 @click.argument("kind", type=OneOf(KINDS))
 @click.argument("of", required=False)
@@ -162,6 +174,7 @@ def command(kind: str, of: str | None, as_json: bool) -> int:
     else:
         if not found:
             click.echo(f"egrl list: {of} has no settings", err=True)
+        found = _joined(found) if kind == "chips" else found
         width = max((len(str(entry["name"])) for entry in found), default=0)
         for entry in found:
             click.echo(f"{entry['name']!s:<{width}}  {entry['summary']}")

@@ -88,7 +88,8 @@ class PastRun:
         InputError where summary or config are missing or damaged, or it is of another problem.
         """
         if not path.is_dir():
-            raise InputError(f"{path}: expected a run folder, found no such folder")
+            found = "a file" if path.exists() else "no such folder"
+            raise InputError(f"{path}: expected a run folder, found {found}")
         if (path / run_folder.PRETRAINING).is_file():
             raise InputError(f"{path}: expected a run folder, found a pre-training")
         summary = read_summary(path)

@@ -210,3 +210,27 @@ def test_mistakes_in_naming_a_folder_are_said_in_a_line():
             egrl.Search(**arguments)
     with pytest.raises(InputError, match="out: expected method and problem by name"):
         egrl.Search("alexnet", method=lambda context: None, out="run")
+
+
+@pytest.mark.parametrize("wrong", [-1.0, 0.0, float("inf"), 1e300, "1.0", None, True, 1 + 2j, [1.0], 10**400])
+def test_what_cannot_be_seconds_is_refused_and_changes_nothing(wrong):
+    search = egrl.Search("alexnet", method="random")
+    tell_seconds(search, 1)
+    batch = search.ask(limit=3)
+    with pytest.raises(ValueError, match=r"^tell: expected seconds above 0 .* for mapping 1$") as caught:
+        search.tell(batch, [1.0, wrong, 1.0])
+    assert "\n" not in str(caught.value)
+    assert search.evaluations == 1
+    search.tell(batch, [1.0, np.float32(0.5), float("nan")])
+    assert search.evaluations == 4
+
+
+def test_a_batch_of_another_search_is_refused_and_the_own_one_taken():
+    one, other = (egrl.Search("alexnet", method="random", seed=seed) for seed in (0, 1))
+    tell_seconds(one, 1)
+    tell_seconds(other, 1)
+    batch, foreign = one.ask(limit=2), other.ask(limit=2)
+    with pytest.raises(ValueError, match="expected a batch of this search"):
+        one.tell(foreign, [1.0, 1.0])
+    one.tell(batch, [1.0, 1.0])
+    assert one.evaluations == 3
