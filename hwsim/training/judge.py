@@ -20,13 +20,16 @@ class Moment:
     """One run of an op: its name, "forward" or "backward", and what is in memory meanwhile.
 
     Attributes:
-        held: the bytes of each storage by its name, `" (copy)"` behind it for what was saved and is made again, and of
-            scratch.
+        here: positions of the values whose storages are in memory.
+        copies: those of which there is a second one, since they were saved and are made again.
+        total_bytes: of both, and of scratch.
     """
 
     op: str
     turn: str
-    held: dict[str, int]
+    here: frozenset[int]
+    copies: frozenset[int]
+    total_bytes: int
 
 
 def judge(step: TrainingStep, limit_bytes: int, reserved_bytes: int, plan: Sequence[int]) -> list[Violation]:
@@ -51,18 +54,18 @@ def judge(step: TrainingStep, limit_bytes: int, reserved_bytes: int, plan: Seque
     found: list[Violation] = []
     worst: tuple[int, Moment] | None = None
     for moment in play(step, kept):
-        total = sum(moment.held.values()) + reserved_bytes
+        total = moment.total_bytes + reserved_bytes
         if total > limit_bytes:
             worst = (total, moment) if worst is None or total > worst[0] else worst
         elif worst is not None:
-            found.append(_too_much(*worst, limit_bytes))
+            found.append(_too_much(step, *worst, limit_bytes))
             worst = None
-    return found if worst is None else [*found, _too_much(*worst, limit_bytes)]
+    return found if worst is None else [*found, _too_much(step, *worst, limit_bytes)]
 
 
-def _too_much(total: int, moment: Moment, limit_bytes: int) -> Violation:
-    largest = sorted(moment.held.items(), key=lambda item: -item[1])[:NAMES]
-    names = ", ".join(f"{name} {size}" for name, size in largest)
+def _too_much(step: TrainingStep, total: int, moment: Moment, limit_bytes: int) -> Violation:
+    largest = sorted(moment.here, key=lambda storage: -step.values[storage].size_bytes)[:NAMES]
+    names = ", ".join(f"{step.values[storage].name} {step.values[storage].size_bytes}" for storage in largest)
     where = f"{moment.op} in the {moment.turn} pass (largest: {names})"
     return Violation("memory", where, float(total), float(limit_bytes), "bytes")
 
@@ -99,12 +102,13 @@ def play(step: TrainingStep, kept: set[int]) -> list[Moment]:
     saved = {storage for storage in needed if is_kept(storage)}
 
     # The forward pass: its own ops, and those of either pass that saved storages come from.
-    wanted = [op for op in works if op.phase == "forward" or saved & set(op.outputs)]
-    for op in wanted:
-        wanted += {
-            maker[s].name: maker[s] for s in reads(op) if s in maker and maker[s] not in wanted
-        }.values()
-    forward = sorted(wanted, key=lambda op: position[op.name])
+    wanted = {op.name: op for op in works if op.phase == "forward" or saved & set(op.outputs)}
+    asked = list(wanted.values())
+    for op in asked:
+        sources = [maker[s] for s in reads(op) if s in maker and maker[s].name not in wanted]
+        wanted |= {source.name: source for source in sources}
+        asked += sources
+    forward = sorted(wanted.values(), key=lambda op: position[op.name])
 
     # The backward pass: before each op, whatever it still misses.
     backward: list[Op] = []
@@ -112,12 +116,12 @@ def play(step: TrainingStep, kept: set[int]) -> list[Moment]:
     turns: list[tuple[list[Op], set[int]]] = [([op], reads(op)) for op in backward_ops]
     for ops, read in [*turns, ([], gradients)]:
         missing: list[Op] = []
-        asked = list(read)
-        for storage in asked:
+        missed = list(read)
+        for storage in missed:
             if is_of_forward(storage) and storage not in saved and maker[storage].name not in done:
                 done.add(maker[storage].name)
                 missing.append(maker[storage])
-                asked += reads(maker[storage])
+                missed += reads(maker[storage])
         backward += sorted(missing, key=lambda each: position[each.name])
         backward += ops
     return _moments(step, storages, forward, backward, saved, gradients)
@@ -136,20 +140,20 @@ def _moments(
     given = {number for number, value in enumerate(step.values) if value.role and value.view_of < 0}
     tangents = {number for number in given if step.values[number].role == "tangent"}
 
+    def touched(op: Op) -> set[int]:
+        return {storages[number] for number in (*op.inputs, *op.outputs)}
+
     def last_uses(runs: Sequence[Op]) -> dict[int, int]:
         uses: dict[int, int] = {}
         for at, op in enumerate(runs):
-            for number in (*op.inputs, *op.outputs):
-                uses[storages[number]] = at
+            uses |= dict.fromkeys(touched(op), at)
         return uses
 
-    def size(storage: int) -> int:
-        return step.values[storage].size_bytes
+    size = [value.size_bytes for value in step.values]
 
     def moment(op: Op, turn: str, here: set[int], copies: set[int]) -> Moment:
-        held = {step.values[storage].name: size(storage) for storage in here}
-        held |= {f"{step.values[storage].name} (copy)": size(storage) for storage in copies}
-        return Moment(op.name, turn, {**held, "scratch": op.scratch_bytes})
+        total = sum(size[storage] for storage in here) + sum(size[storage] for storage in copies)
+        return Moment(op.name, turn, frozenset(here), frozenset(copies), total + op.scratch_bytes)
 
     found: list[Moment] = []
     last = last_uses(forward)
@@ -157,11 +161,8 @@ def _moments(
     for at, op in enumerate(forward):
         here |= set(op.outputs)
         found.append(moment(op, "forward", here, set()))
-        here -= {
-            s
-            for s in here
-            if last.get(s, at) <= at and s not in saved and s not in of_step and s not in given
-        }
+        over = {s for s in touched(op) if last[s] == at}
+        here -= over - saved - of_step - given
     # In the backward pass, copies of what the forward pass returned lie beside the originals.
     last = last_uses([_without(op, saved) for op in backward])
     returned = {s for s in of_step if s not in given}
@@ -171,13 +172,10 @@ def _moments(
         for storage in op.outputs:
             (copies if storage in here else here).add(storage)
         found.append(moment(op, "backward", here, copies))
-        over = {s for s in here | copies if s not in gradients and last.get(s, -1) <= at}
+        # What was saved, and read for the last time before it is made again, is over at once.
+        over = {s for s in touched(op) if last.get(s, -1) <= at} - gradients
         copies -= over | saved
-        here -= {
-            s
-            for s in over
-            if s not in returned and (s not in given or s in tangents) and (s not in saved or s in last)
-        }
+        here -= over - returned - (given - tangents)
     return found
 
 

@@ -79,6 +79,7 @@ def test_no_plan_is_below_the_bounds_and_rows_for_moments_raise_them():
     assert closed > 0.9 * cases
 
 
+@pytest.mark.slow
 def test_small_steps_are_solved_as_by_trying_every_plan():
     missed, gaps = 0, []
     for tables, limit, best, start in small(range(25)):

@@ -23,7 +23,7 @@ def agrees(step: TrainingStep, plans: np.ndarray) -> None:
         moments, found = play(step, kept), trace(tables, plan)
         assert [step.ops[op].name for op in found.op] == [moment.op for moment in moments]
         assert found.turn == sum(moment.turn == "forward" for moment in moments)
-        held = [sum(moment.held.values()) + RESERVED for moment in moments]
+        held = [moment.total_bytes + RESERVED for moment in moments]
         assert found.held_bytes.tolist() == held
         assert its_peak == max(held)
         assert its_seconds == pytest.approx(seconds(step, [moment.op for moment in moments]), rel=1e-12)
