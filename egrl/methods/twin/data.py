@@ -61,7 +61,8 @@ def gather(
 
     `parts` float64 [M, Q] are profiles, NaN where nothing is known; of those `MOST_PROFILES` at most are looked at.
     """
-    profiles = None if parts is None else _profiled(mapping, cost, parts)
+    knows = type(family).part_times is not Learnable.part_times
+    profiles = _profiled(mapping, cost, parts) if knows and parts is not None else None
     if len(cost) > most:
         kept = thin(cost, most)
         mapping, cost = mapping[kept], cost[kept]

@@ -246,6 +246,13 @@ def test_what_belongs_to_no_op_is_shared_out(family, problem):
     assert gather(family, rows, cost, parts=np.full_like(parts, np.nan)).profiles is None
 
 
+def test_a_family_that_knows_no_parts_leaves_profiles_alone():
+    module = McmProblem(load("mobilenet_v2"), load_package("edge4"), McmConfig())
+    rows = np.stack(list(module.family.first().values()))
+    found = module.evaluate(rows, np.zeros(len(rows), np.uint64))
+    assert gather(module.family, rows, found.cost, parts=found.parts.astype(float)).profiles is None
+
+
 def test_samples_with_profiles_have_the_mean_and_the_spread_of_the_posterior(problem, family):
     model = truth(family, 33)
     rows, unseen = mappings(problem, 12, 34), mappings(problem, 25, 35)
