@@ -29,8 +29,9 @@ LEAST = 12
 MORE = 1.6
 STEPS = 8
 """Of a fit, for each batch."""
-LEAST_MISFIT = 0.1
-"""The least standard deviation of what the model does not explain of a cost, as a share of the noise."""
+LEAST_MISFIT, NEAREST = 0.1, 8
+"""The least standard deviation of what the model does not explain of a cost, as a share of the noise; how many of
+the mappings that it thinks best, at least, show it."""
 LEAST_BATCH, GROWTH = 2, 6
 """While there are few data, batches are small: a mapping for so many that were learned from, but at least two."""
 PACKED = -1
@@ -146,10 +147,12 @@ class PartsCritic:
         predicted = np.log(np.exp(model.log_seconds(p, measured.mapping, table)).sum(axis=1))
         left = measured.log_cost - predicted
         noise = measured.noise**2 / measured.count
-        # What differs in all mappings alike (overhead between ops) changes no choice. A lucky cost is no misfit.
-        shift = float(np.median(left))
-        spread = 1.4826 * float(np.median(np.abs(left - shift)))
-        misfit = max(spread**2 - float(noise.mean()), (LEAST_MISFIT * measured.noise) ** 2)
+        # What differs in all mappings alike (overhead between ops) changes no choice. A lucky cost is no misfit, and
+        # what the model says of slow mappings does not matter.
+        near = np.argsort(predicted, kind="stable")[: max(NEAREST, len(left) // 4)]
+        shift = float(np.median(left[near]))
+        spread = 1.4826 * float(np.median(np.abs(left[near] - shift)))
+        misfit = max(spread**2 - float(noise[near].mean()), (LEAST_MISFIT * measured.noise) ** 2)
         return np.asarray(
             (measured.log_cost / noise + (predicted + shift) / misfit) / (1.0 / noise + 1.0 / misfit)
         )
