@@ -2,7 +2,7 @@
 
 Each batch: the model is fitted anew, from where it was; then local searches run on the most likely model and on models
 drawn from its posterior (Thompson sampling), from the best measured mappings and, hotter, from others. Which context
-the ops have is asked again as data grow. The learner knows sizes, capacities, and what
+the ops have is asked again whenever there is twice as much data. The learner knows sizes, capacities, and what
 the features of a node say; it is told no constant of the chip and never asks the simulator.
 """
 
@@ -26,7 +26,7 @@ from hwsim.problem import Floats, Mapping16
 
 LEAST = 12
 """Different mappings with profiles from which it begins to learn."""
-MORE = 1.6
+MORE = 2.0
 STEPS = 8
 """Of a fit, for each batch."""
 LEAST_MISFIT, NEAREST = 0.1, 8
