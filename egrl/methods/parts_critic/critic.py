@@ -2,7 +2,7 @@
 
 Each batch: the model is fitted anew, from where it was; then local searches run on the most likely model and on models
 drawn from its posterior (Thompson sampling), from the best measured mappings and, hotter, from others. Which context
-the ops have is asked again as data grow. The learner knows sizes, capacities, and what
+the ops have is asked again whenever there is twice as much data. The learner knows sizes, capacities, and what
 the features of a node say; it is told no constant of the chip and never asks the simulator.
 """
 
@@ -26,11 +26,12 @@ from hwsim.problem import Floats, Mapping16
 
 LEAST = 12
 """Different mappings with profiles from which it begins to learn."""
-MORE = 1.6
+MORE = 2.0
 STEPS = 8
 """Of a fit, for each batch."""
-LEAST_MISFIT = 0.1
-"""The least standard deviation of what the model does not explain of a cost, as a share of the noise."""
+LEAST_MISFIT, NEAREST = 0.1, 8
+"""The least standard deviation of what the model does not explain of a cost, as a share of the noise; how many of
+the mappings that it thinks best, at least, show it."""
 LEAST_BATCH, GROWTH = 2, 6
 """While there are few data, batches are small: a mapping for so many that were learned from, but at least two."""
 PACKED = -1
@@ -146,10 +147,12 @@ class PartsCritic:
         predicted = np.log(np.exp(model.log_seconds(p, measured.mapping, table)).sum(axis=1))
         left = measured.log_cost - predicted
         noise = measured.noise**2 / measured.count
-        # What differs in all mappings alike (overhead between ops) changes no choice. A lucky cost is no misfit.
-        shift = float(np.median(left))
-        spread = 1.4826 * float(np.median(np.abs(left - shift)))
-        misfit = max(spread**2 - float(noise.mean()), (LEAST_MISFIT * measured.noise) ** 2)
+        # What differs in all mappings alike (overhead between ops) changes no choice. A lucky cost is no misfit, and
+        # what the model says of slow mappings does not matter.
+        near = np.argsort(predicted, kind="stable")[: max(NEAREST, len(left) // 4)]
+        shift = float(np.median(left[near]))
+        spread = 1.4826 * float(np.median(np.abs(left[near] - shift)))
+        misfit = max(spread**2 - float(noise[near].mean()), (LEAST_MISFIT * measured.noise) ** 2)
         return np.asarray(
             (measured.log_cost / noise + (predicted + shift) / misfit) / (1.0 / noise + 1.0 / misfit)
         )
