@@ -1,6 +1,6 @@
 """A population and a learner, with or without the twin, that take turns with the critic of parts.
 
-Without profiles this is the method inside alone, to the last bit.
+Without profiles this is the method inside alone, to the last bit. So is a run that began before there was a critic.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ class WithCritic(Method):
         self._inner = inner
         self._critic = CriticMember(context, problem, config)
         self._shown = dict(self._critic.metrics())
+        self._silent = False
 
     def ask(self) -> Proposals:
         """The critic's batch in its turn, without rows while it thinks; else that of the method inside."""
         if isinstance(self._inner, WithTwin):
             self._inner.settle()
             self.ahead = self._inner.ahead
-        if self._critic.its_turn:
+        if not self._silent and self._critic.its_turn:
             batch = self._critic.ask()
             thinking = self._critic.thinking
             self.phase = "thinking" if thinking else ""
@@ -50,7 +51,8 @@ class WithCritic(Method):
         self._inner.tell(proposals, evaluation)
         self.ahead = self._inner.ahead
         self._critic.tell(proposals)
-        self._shown = dict(self._critic.metrics())
+        if not self._silent:
+            self._shown = dict(self._critic.metrics())
 
     def learn(self) -> None:
         """Gradient steps that are due."""
@@ -71,6 +73,8 @@ class WithCritic(Method):
 
     def state_dict(self) -> dict[str, Any]:
         """Of both."""
+        if self._silent:
+            return self._inner.state_dict()
         own = {"parts_critic": self._critic.state_dict(), "critic_shown": self._shown}
         return {**self._inner.state_dict(), **own}
 
@@ -78,5 +82,9 @@ class WithCritic(Method):
         """The inverse of `state_dict`."""
         self._inner.load_state_dict(state)
         self.ahead = self._inner.ahead
+        self._silent = "parts_critic" not in state
+        if self._silent:
+            self._shown = {}
+            return
         self._critic.load_state_dict(state["parts_critic"])
         self._shown = dict(state["critic_shown"])

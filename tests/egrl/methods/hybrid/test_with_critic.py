@@ -126,6 +126,21 @@ def test_what_ran_of_its_own_joins_the_population(problem):
     assert guests == {row.tobytes() for row in evaluation.repaired}
 
 
+def test_a_run_that_began_before_there_was_a_critic_goes_on_without(problem):
+    given = context(problem)
+    before = build(given, EgrlConfig(critic=CriticConfig(use="off")))
+    first = before.ask().numbered(0)
+    given.archive.append(first, problem.evaluate(first.mapping, np.zeros(len(first), np.uint64)))
+    after = build(given, EgrlConfig())
+    after.load_state_dict(before.state_dict())
+    evaluation = problem.evaluate(first.mapping, np.zeros(len(first), np.uint64))
+    for method in (before, after):
+        method.tell(first, evaluation)
+    np.testing.assert_array_equal(before.ask().mapping, after.ask().mapping)
+    assert after.metrics().keys() == before.metrics().keys()
+    assert after.state_dict().keys() == before.state_dict().keys()
+
+
 def test_without_gains_it_rests_longer_and_longer(problem):
     given = context(problem)
     member = CriticMember(given, problem, CriticConfig())
