@@ -11,13 +11,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hwsim.problem import Floats, Mapping16, Problem
+
+if TYPE_CHECKING:  # at run time only those families load it that make one
+    from scipy import sparse
 
 Effects = frozenset[str]
 
