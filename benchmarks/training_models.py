@@ -319,16 +319,16 @@ def _images(batch: int, side: int) -> tuple[Tensor, ...]:
 
 
 FULL: dict[str, Callable[[], Training]] = {
-    "gpt2": lambda: Training(LanguageModel(12, 768, 12, 50257, 256, causal=True), _tokens(2, 256, 50257)),
-    "bert": lambda: Training(LanguageModel(12, 768, 12, 30522, 128, causal=False), _tokens(8, 128, 30522)),
-    "vit": lambda: Training(Vit(12, 768, 12, 16, 224), _images(8, 224)),
-    "resnet50": lambda: Training(ResNet((3, 4, 6, 3)), _images(8, 224)),
-    "convnext": lambda: Training(ConvNext((3, 3, 9, 3), (96, 192, 384, 768)), _images(4, 224)),
+    "gpt2": lambda: Training(LanguageModel(12, 768, 12, 50257, 256, causal=True), _tokens(8, 256, 50257)),
+    "bert": lambda: Training(LanguageModel(12, 768, 12, 30522, 128, causal=False), _tokens(16, 128, 30522)),
+    "vit": lambda: Training(Vit(12, 768, 12, 16, 224), _images(16, 224)),
+    "resnet50": lambda: Training(ResNet((3, 4, 6, 3)), _images(16, 224)),
+    "convnext": lambda: Training(ConvNext((3, 3, 9, 3), (96, 192, 384, 768)), _images(16, 224)),
     "unet": lambda: Training(
-        Unet((64, 128, 256, 512)), (torch.randn(4, 3, 64, 64), torch.randn(4, 3, 64, 64))
+        Unet((64, 128, 256, 512)), (torch.randn(16, 3, 64, 64), torch.randn(16, 3, 64, 64))
     ),
-    "llama": lambda: Training(Llama(12, 768, 12, 2048, 32000, 256), _tokens(2, 256, 32000)),
-    "t5": lambda: Training(T5(6, 512, 8, 32128), _tokens(8, 128, 32128)),
+    "llama": lambda: Training(Llama(12, 768, 12, 2048, 32000, 256), _tokens(8, 256, 32000)),
+    "t5": lambda: Training(T5(6, 512, 8, 32128), _tokens(16, 128, 32128)),
 }
 """The networks at the sizes of their papers, with batches that two cores can train."""
 
