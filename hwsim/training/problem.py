@@ -80,6 +80,9 @@ class TrainingConfig:
             'if a plan is above the limit, "repair" judges the repaired one; "penalise" gives it reward -epsilon'
         ),
     ] = "repair"
+    gap: Annotated[
+        float, Ge(0.0), Le(1.0), Doc("a solve ends once its best plan is within this share of the bound")
+    ] = 1e-6
 
 
 class TrainingProblem:
@@ -247,7 +250,9 @@ class TrainingProblem:
 
     def solve(self, time_limit_s: float, seed: int) -> Solution:
         """What the exact solver finds and proves from the baseline on, within about the limit."""
-        found = plan(self.tables, self.limit_bytes, self.baseline.mapping[:, 0], time_limit_s, seed)
+        found = plan(
+            self.tables, self.limit_bytes, self.baseline.mapping[:, 0], time_limit_s, seed, self.config.gap
+        )
         if found.bound.cost > self._proved.cost:
             self._proved = found.bound
         return found

@@ -34,6 +34,8 @@ from workloads.training_step import TrainingStep
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([KMGT]i?B|B)\s*", re.IGNORECASE)
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+NEAR_ENOUGH = 1e-3
+"""A plan within this share of the bound is not improved further: times of ops are known less well."""
 INDUCTOR_MARGIN = 0.05
 """Share of the limit that is left free under inductor, whose fusion the simulation knows roughly."""
 
@@ -90,7 +92,7 @@ class Limit:
         return made, sum(step.values[number].size_bytes for number in stays)
 
     def _problem(self, step: TrainingStep, margin: float) -> TrainingProblem:
-        config = TrainingConfig(reserved_bytes=self.reserved)
+        config = TrainingConfig(reserved_bytes=self.reserved, gap=NEAR_ENOUGH)
         if self.fraction is not None:
             return TrainingProblem(
                 step, Device("limit", memory_fraction=self.fraction * (1 - margin)), config
