@@ -1,6 +1,6 @@
 """Training within a limit of memory: our plans beside PyTorch's own partitioner, by simulation and by real steps.
 
-    python -m benchmarks.training -o FOLDER [--networks gpt2,bert] [--small] [--seconds 20] [--budgets 0.5,0.3]
+    python -m benchmarks.training -o FOLDER [--networks gpt2,bert] [--small] [--seconds 20] [--device cuda]
     python -m benchmarks.training -o FOLDER --steps 20 [--backend inductor]     # real steps, interleaved
     python -m benchmarks.training -o FOLDER --table
 
@@ -17,6 +17,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,14 @@ LITTLE = 1e-3
 Plan = np.ndarray[tuple[int, ...], np.dtype[np.int16]]
 
 
+@dataclass(frozen=True)
+class Where:
+    """Which size of the networks runs on which device."""
+
+    small: bool
+    device: str
+
+
 class Measured(CustomRuntimeEstimator):
     """The measured seconds of an op, in whole nanoseconds, for PyTorch's solvers."""
 
@@ -69,9 +78,9 @@ class Measured(CustomRuntimeEstimator):
         return "measured"
 
 
-def captured(name: str, folder: Path, small: bool) -> tuple[JointGraph, TrainingStep]:
+def captured(name: str, folder: Path, where: Where) -> tuple[JointGraph, TrainingStep]:
     """The joint graph of a network, and its step with the times that were measured first."""
-    chosen = training(name, small=small)
+    chosen = training(name, small=where.small, device=where.device)
     joint = capture_joint(chosen.model, *chosen.inputs, name=name)
     file = folder / f"{name}.json"
     if not file.exists():
@@ -110,10 +119,10 @@ def simulated(problem: TrainingProblem, keep: set[int]) -> dict[str, float]:
     return {"seconds": float(seconds[0]), "peak_bytes": int(peak[0])}
 
 
-def compare(name: str, folder: Path, small: bool, seconds: float, budgets: Sequence[float]) -> None:
+def compare(name: str, folder: Path, where: Where, seconds: float, budgets: Sequence[float]) -> None:
     """Simulate the plans of PyTorch's solvers and of the rules, then ours at their peaks and at their times."""
     lines = Lines(folder / "plans.jsonl", KEYS)
-    joint, step = captured(name, folder, small)
+    joint, step = captured(name, folder, where)
     whole = TrainingProblem(step, Device("all", memory_fraction=1.0))
     if (name, "all", "", 1.0) not in lines:
         everything = {"seconds": whole.keep_all[0], "peak_bytes": whole.keep_all[1], "ops": len(step.ops)}
@@ -169,14 +178,14 @@ def within_limit(step: TrainingStep, limit: int) -> TrainingProblem:
 
 
 def run_steps(
-    name: str, folder: Path, small: bool, backend: str, steps: int, budgets: Sequence[float]
+    name: str, folder: Path, where: Where, backend: str, steps: int, budgets: Sequence[float]
 ) -> None:
     """Compile and run PyTorch's plan at each budget, and ours within its measured peak, in turn."""
     lines = Lines(folder / "steps.jsonl", STEP_KEYS)
     for budget in budgets:
         if (name, backend, budget, "ours") in lines:
             continue
-        chosen = training(name, small=small)
+        chosen = training(name, small=where.small, device=where.device)
         held = sum(t.nbytes for t in (*chosen.model.parameters(), *chosen.model.buffers(), *chosen.inputs))
         with functorch_config.patch(activation_memory_budget=budget, enable_autograd_cache=False):
             theirs = torch.compile(chosen.model, backend=backend, dynamic=False)
@@ -260,7 +269,8 @@ def table(folder: Path) -> str:
             ratios[key] += values
         gaps += gap
         rows.append(
-            f"| {name} | {everything['ops']:,} | {everything['seconds']:.2f} s | {everything['peak_bytes'] / 2**20:,.0f} MiB |"
+            f"| {name} | {everything['ops']:,} | {everything['seconds']:.2f} s |"
+            f" {everything['peak_bytes'] / 2**20:,.0f} MiB |"
             f" {_mean(own['flops'])} | {_mean(own['measured'])} | {_mean(own['peak'])} |"
             f" {statistics.median(gap) if gap else 0:.2%} | {max(spent, default=0):.0f} s |"
         )
@@ -301,6 +311,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--networks", default=",".join(FULL))
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--budgets", default=",".join(f"{budget:g}" for budget in BUDGETS))
     parser.add_argument("--steps", type=int, default=0)
@@ -311,12 +322,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(table(given.output))
         return 0
     given.output.mkdir(parents=True, exist_ok=True)
+    where = Where(given.small, given.device)
     budgets = [float(text) for text in given.budgets.split(",")]
     for name in given.networks.split(","):
         if given.steps:
-            run_steps(name, given.output, given.small, given.backend, given.steps, budgets)
+            run_steps(name, given.output, where, given.backend, given.steps, budgets)
         else:
-            compare(name, given.output, given.small, given.seconds, budgets)
+            compare(name, given.output, where, given.seconds, budgets)
     return 0
 
 

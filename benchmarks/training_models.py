@@ -345,7 +345,8 @@ SMALL: dict[str, Callable[[], Training]] = {
 """The same in a second or two."""
 
 
-def training(name: str, *, small: bool = False) -> Training:
+def training(name: str, *, small: bool = False, device: str = "cpu") -> Training:
     """The network called `name` with fixed weights and inputs, in training mode."""
     torch.manual_seed(0)
-    return (SMALL if small else FULL)[name]()
+    chosen = (SMALL if small else FULL)[name]()
+    return Training(chosen.model.to(device), tuple(tensor.to(device) for tensor in chosen.inputs))
