@@ -19,7 +19,8 @@ BACKENDS = ("inductor", "aot_eager")
 log = logging.getLogger(__name__)
 
 Planner = Callable[[JointGraph], Sequence[int]]
-"""What says which values of a joint graph are kept: positions in `TrainingStep.values`."""
+"""What says which values of a joint graph are kept: positions in `TrainingStep.values`. It may raise
+UnsupportedGraphError, too."""
 
 
 class Partitioner(CustomPartitionerFn):
@@ -36,12 +37,13 @@ class Partitioner(CustomPartitionerFn):
         parameters: Sequence[int] = kwargs.get("static_lifetime_input_indices") or ()
         try:
             joint = read_joint(clean(gm), outputs, parameters, self._name)
+            kept = self._planner(joint)
         except UnsupportedGraphError as reason:
             log.warning("egrl: a graph of %s is cut as PyTorch does by itself: %s", self._name, reason)
             return min_cut_rematerialization_partition(
                 gm, joint_inputs, num_fwd_outputs=outputs, static_lifetime_input_indices=list(parameters)
             )
-        return partition(joint, self._planner(joint))
+        return partition(joint, kept)
 
     def uuid(self) -> str:
         """What caches of compiled graphs see: they hold the graphs after the cut, so that any plan may share them."""

@@ -21,7 +21,7 @@ from egrl.core import atomic
 from egrl.integrations.pytorch import plan as plans
 from egrl.integrations.pytorch.backend import PlannedBackend
 from egrl.integrations.pytorch.fusion import fused
-from egrl.integrations.pytorch.joint import JointGraph
+from egrl.integrations.pytorch.joint import JointGraph, UnsupportedGraphError
 from egrl.integrations.pytorch.plan import Plan
 from egrl.integrations.pytorch.times import TIMES
 from egrl.integrations.pytorch.versions import check_version
@@ -238,6 +238,8 @@ class _Planner:
         return fitting[0] if fitting else self._given[0].checked(graph)
 
     def _planned(self, joint: JointGraph) -> Plan:
+        if not joint.step.candidates:
+            raise UnsupportedGraphError("it has no value that could be computed again")
         frame = _frame()
         earlier = sum(held for other, held in self._held.items() if other != frame)
         limit = (

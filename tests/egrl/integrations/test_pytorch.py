@@ -267,6 +267,16 @@ def test_sizes_that_change_are_cut_as_pytorch_does(caplog: pytest.LogCaptureFixt
     assert all(torch.allclose(a, b) for a, b in zip(ours, eager, strict=True))
 
 
+def test_a_graph_without_a_choice_is_cut_as_pytorch_does(caplog: pytest.LogCaptureFixture) -> None:
+    linear = nn.Linear(4, 1)
+    with training.memory_limit("1 MiB", quiet=True) as made:
+        step = torch.compile(linear, backend="aot_eager")
+    step(torch.randn(2, 4)).sum().backward()
+    assert linear.weight.grad is not None
+    assert not made
+    assert "no value that could be computed again" in caplog.text
+
+
 def test_a_plan_is_a_file(tmp_path: Path) -> None:
     model, inputs = net()
     file = tmp_path / "plan.json"
