@@ -159,5 +159,5 @@ def shortage(step: TrainingStep, t: Tables, plan: Plan, limit_bytes: int, imposs
     return (
         f"{step.name}: expected a limit of at least {int(run.held_bytes[at])} bytes, the least peak found (in the"
         f" {phase} pass at {op.name}: {names}; {t.fixed_bytes} bytes are there all the time), found {limit_bytes}"
-        f"{', within which no plan fits, by proof' if impossible else ''}"
+        f"{', within which no plan fits in which an op runs at most once per pass, by proof' if impossible else ''}"
     )

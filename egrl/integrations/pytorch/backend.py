@@ -26,8 +26,8 @@ UnsupportedGraphError, too."""
 class Partitioner(CustomPartitionerFn):
     """Cuts joint graphs as a planner says. A graph that cannot be planned is cut as PyTorch does by itself."""
 
-    def __init__(self, planner: Planner, name: str) -> None:
-        self._planner, self._name = planner, name
+    def __init__(self, planner: Planner, name: str, say: Callable[[str], object]) -> None:
+        self._planner, self._name, self._say = planner, name, say
 
     def __call__(
         self, gm: fx.GraphModule, joint_inputs: Sequence[object], **kwargs: Any
@@ -39,7 +39,7 @@ class Partitioner(CustomPartitionerFn):
             joint = read_joint(clean(gm), outputs, parameters, self._name)
             kept = self._planner(joint)
         except UnsupportedGraphError as reason:
-            log.warning("egrl: a graph of %s is cut as PyTorch does by itself: %s", self._name, reason)
+            self._say(f"{self._name}: a graph is not planned, but cut as PyTorch does by itself: {reason}")
             return min_cut_rematerialization_partition(
                 gm, joint_inputs, num_fwd_outputs=outputs, static_lifetime_input_indices=list(parameters)
             )
@@ -59,13 +59,25 @@ class PlannedBackend:
 
     __name__ = "egrl"
 
-    def __init__(self, backend: Any, planner: Planner, name: str, dynamic: bool | None) -> None:
-        """`backend` is the name of one of `BACKENDS`. InputError if it is another."""
+    def __init__(
+        self,
+        backend: Any,
+        planner: Planner,
+        name: str,
+        dynamic: bool | None,
+        say: Callable[[str], object] = log.warning,
+    ) -> None:
+        """`backend` is the name of one of `BACKENDS`; `say` gets a line about each graph that is not planned.
+
+        InputError if the backend is another.
+        """
+        if isinstance(backend, PlannedBackend):
+            raise InputError("memory_limit: expected one context, found one within another")
         if backend not in BACKENDS:
             raise InputError(f"backend: expected {' or '.join(BACKENDS)}, found {backend!r}")
         self._backend, self._dynamic = backend, dynamic
         self.name = name
-        self._partitioner = Partitioner(planner, name)
+        self._partitioner = Partitioner(planner, name, say)
 
     def __call__(self, gm: fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
         """Compile one graph; `kwargs` are `mode` and `options`, as in `torch.compile`."""

@@ -208,6 +208,8 @@ def _size_bytes(node: fx.Node) -> int:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return 0
+    if value.layout != torch.strided:
+        raise UnsupportedGraphError(f"{node.name} is a sparse tensor")
     size: Any = value.untyped_storage().nbytes()
     if not isinstance(size, int):
         raise UnsupportedGraphError("sizes are not fixed: compile with dynamic=False")

@@ -15,6 +15,7 @@ from unittest import mock
 import numpy as np
 import torch
 from torch._dynamo.exc import ShortenTraceback
+from torch.utils._python_dispatch import _disable_current_modes
 
 from egrl.api import search
 from egrl.core import atomic
@@ -26,9 +27,11 @@ from egrl.integrations.pytorch.plan import Plan
 from egrl.integrations.pytorch.times import TIMES
 from egrl.integrations.pytorch.versions import check_version
 from egrl.methods import find_method
+from egrl.runs.result import Result
 from hwsim.training.device import Device
 from hwsim.training.problem import TrainingConfig, TrainingProblem
 from workloads.errors import InputError
+from workloads.text import size_text
 from workloads.training_step import TrainingStep
 
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([KMGT]i?B|B)\s*", re.IGNORECASE)
@@ -76,20 +79,31 @@ class Limit:
         everything = np.ones((len(problem.space.nodes), 1), np.int16)
         mapping, bound = everything, 0.0
         if problem.keep_all[1] > problem.limit_bytes:
-            exact = self.method == "exact"
-            result = search(
-                problem,
-                method=self.method,
-                seed=self.seed,
-                settings=[f"method.seconds={self.seconds}"] if exact else [],
-                seconds=None if exact else self.seconds,
-            )
+            result = self._search(problem)
             mapping = problem.baseline.mapping if result.mapping is None else result.mapping
             bound = result.bound or 0.0
         made, saved = plans.plan_of(problem, mapping, bound), problem.saved(mapping)
         stays = {*saved, *(int(step.owner[number]) for number in step.outputs)}
         stays |= {number for number, value in enumerate(step.values) if value.role in ("parameter", "input")}
         return made, sum(step.values[number].size_bytes for number in stays)
+
+    def _search(self, problem: TrainingProblem) -> Result:
+        exact, threads = self.method == "exact", torch.get_num_threads()
+        try:
+            # compilation runs under modes in which tensors have no data
+            with _disable_current_modes():
+                return self._searched(problem, exact)
+        finally:
+            torch.set_num_threads(threads)  # PyTorch refuses to go on compiling with another number
+
+    def _searched(self, problem: TrainingProblem, exact: bool) -> Result:
+        return search(
+            problem,
+            method=self.method,
+            seed=self.seed,
+            settings=[f"method.seconds={self.seconds}"] if exact else [],
+            seconds=None if exact else self.seconds,
+        )
 
     def _problem(self, step: TrainingStep, margin: float) -> TrainingProblem:
         config = TrainingConfig(reserved_bytes=self.reserved, gap=NEAR_ENOUGH)
@@ -105,14 +119,14 @@ class Plans(list[Plan]):
     """The plans that were made, one per graph, in the order of compilation."""
 
 
-def size_of(limit: str | int) -> int:
+def size_of(limit: str | int, name: str = "limit") -> int:
     """Bytes of "6 GiB", "512MB" or a number of bytes. InputError if it is none above 0."""
     if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
         return limit
     match = _SIZE.fullmatch(limit) if isinstance(limit, str) else None
     size = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
     if size <= 0:
-        raise InputError(f'limit: expected bytes above 0 such as "6 GiB" or 6442450944, found {limit!r}')
+        raise InputError(f'{name}: expected bytes above 0 such as "6 GiB" or 6442450944, found {limit!r}')
     return size
 
 
@@ -156,6 +170,8 @@ def memory_limit(
     check_version()
     asked = _limit(limit, fraction, reserved, plan, method, seconds, seed)
     given = None if plan is None else plans.read(str(plan))
+    if save is not None and (Path(save).is_dir() or not Path(save).parent.is_dir()):
+        raise InputError(f"save: expected a file in a folder that exists, found {str(save)!r}")
     made = Plans()
 
     def compile_within(
@@ -164,8 +180,9 @@ def memory_limit(
         if model is None:
             return lambda model: compile_within(model, backend=backend, dynamic=dynamic, **kwargs)
         name = getattr(model, "__qualname__", type(model).__name__)
-        planner = _Planner(asked, given, backend, _Report(made, save, quiet))
-        planned = PlannedBackend(backend, planner, name, bool(dynamic))
+        report = _Report(made, save, quiet)
+        planner = _Planner(asked, given, backend, report)
+        planned = PlannedBackend(backend, planner, name, bool(dynamic), report.say)
         return original(model, backend=planned, dynamic=bool(dynamic), **kwargs)
 
     original = torch.compile
@@ -184,13 +201,13 @@ def _limit(
 ) -> Limit:
     if sum(given is not None for given in (limit, fraction, plan)) != 1:
         raise InputError("memory_limit: expected one of limit, fraction and plan, found none or several")
-    if fraction is not None and not 0 < fraction <= 1:
+    if fraction is not None and not (isinstance(fraction, int | float) and 0 < fraction <= 1):
         raise InputError(f"fraction: expected a number above 0 and at most 1, found {fraction!r}")
-    if not 0 < seconds < math.inf:
+    if not (isinstance(seconds, int | float) and 0 < seconds < math.inf):
         raise InputError(f"seconds: expected a number above 0, found {seconds!r}")
     find_method(method)
     room = None if limit is None else size_of(limit)
-    return Limit(room, fraction, size_of(reserved) if reserved else 0, method, seconds, seed)
+    return Limit(room, fraction, size_of(reserved, "reserved") if reserved else 0, method, seconds, seed)
 
 
 @dataclass
@@ -206,7 +223,11 @@ class _Report:
         if self.save is not None:
             atomic.write(Path(self.save), plans.dumps(self.made))
         if not self.quiet:
-            print(f"egrl: {plan}", file=sys.stderr, flush=True)
+            self.say(str(plan))
+
+    def say(self, text: str) -> None:
+        """Write a line to stderr."""
+        print(f"egrl: {text}", file=sys.stderr, flush=True)
 
 
 class _Planner:
@@ -235,7 +256,13 @@ class _Planner:
         assert self._given is not None
         graph = joint.step.graph
         fitting = [plan for plan in self._given if plan.graph == graph]
-        return fitting[0] if fitting else self._given[0].checked(graph)
+        plan = fitting[0] if fitting else self._given[0].checked(graph)
+        unknown = set(plan.keep) - {value.name for value in joint.step.values}
+        if unknown:
+            raise InputError(
+                f"the plan of {plan.name}: keep: expected values of its graph, found {min(unknown)!r}"
+            )
+        return plan
 
     def _planned(self, joint: JointGraph) -> Plan:
         if not joint.step.candidates:
@@ -248,7 +275,16 @@ class _Planner:
             else replace(self._limit, reserved=self._limit.reserved + earlier)
         )
         margin = INDUCTOR_MARGIN if self._backend == "inductor" else 0.0
-        plan, held = limit.plan(self._step(TIMES.measure(joint, _progress(self._report.quiet))), margin)
+        step = self._step(TIMES.measure(joint, _progress(self._report.quiet)))
+        try:
+            plan, held = limit.plan(step, margin)
+        except InputError as error:
+            if not earlier:
+                raise
+            raise InputError(
+                f"{error}. Earlier graphs of the same function hold {size_text(earlier)} of this: compile it as one"
+                " graph; fullgraph=True says where it breaks"
+            ) from None
         self._held[frame] = held
         return plan
 

@@ -227,6 +227,10 @@ def test_outside_the_context_torch_compiles_as_before() -> None:
         ({"limit": 1, "seconds": float("nan")}, "seconds: expected"),
         ({"limit": 1, "method": "nobody"}, "nobody"),
         ({"plan": "nowhere.json"}, "nowhere.json"),
+        ({"fraction": "half"}, "fraction: expected a number"),
+        ({"limit": 1, "seconds": "x"}, "seconds: expected a number"),
+        ({"limit": 1, "reserved": "much"}, "reserved: expected bytes"),
+        ({"limit": 1, "save": "/nowhere/plan.json"}, "save: expected a file in a folder"),
     ],
 )
 def test_wrong_arguments_end_in_one_line(options: dict[str, Any], message: str) -> None:
@@ -247,6 +251,16 @@ def test_another_backend_ends_in_one_line() -> None:
         torch.compile(model, backend="eager")
 
 
+def test_contexts_do_not_nest() -> None:
+    model, _ = net()
+    with (
+        training.memory_limit("1 GiB"),
+        training.memory_limit("2 GiB"),
+        pytest.raises(InputError, match="expected one context"),
+    ):
+        torch.compile(model)
+
+
 def test_another_version_of_torch_ends_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "__version__", "1.13.1")
     with (
@@ -256,25 +270,72 @@ def test_another_version_of_torch_ends_in_one_line(monkeypatch: pytest.MonkeyPat
         pass
 
 
-def test_sizes_that_change_are_cut_as_pytorch_does(caplog: pytest.LogCaptureFixture) -> None:
+def test_sizes_that_change_are_cut_as_pytorch_does(capsys: pytest.CaptureFixture[str]) -> None:
     model, inputs = net()
     with training.memory_limit("1 GiB", quiet=True) as made:
         step = torch.compile(model, backend="aot_eager", dynamic=True)
     ours = gradients(model, step, inputs)
     eager = gradients(model, model, inputs)
     assert not made
-    assert "sizes are not fixed" in caplog.text
+    assert "sizes are not fixed" in capsys.readouterr().err
     assert all(torch.allclose(a, b) for a, b in zip(ours, eager, strict=True))
 
 
-def test_a_graph_without_a_choice_is_cut_as_pytorch_does(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_graph_without_a_choice_is_cut_as_pytorch_does(capsys: pytest.CaptureFixture[str]) -> None:
     linear = nn.Linear(4, 1)
     with training.memory_limit("1 MiB", quiet=True) as made:
         step = torch.compile(linear, backend="aot_eager")
     step(torch.randn(2, 4)).sum().backward()
     assert linear.weight.grad is not None
     assert not made
-    assert "no value that could be computed again" in caplog.text
+    assert "no value that could be computed again" in capsys.readouterr().err
+
+
+def test_sparse_gradients_are_cut_as_pytorch_does(capsys: pytest.CaptureFixture[str]) -> None:
+    embed = nn.Embedding(20, 8, sparse=True)
+    with training.memory_limit("1 GiB", quiet=True):
+        step = torch.compile(lambda i: embed(i).square().mean(), backend="aot_eager")
+    step(torch.arange(10)).backward()
+    assert embed.weight.grad.is_sparse
+    assert "is a sparse tensor" in capsys.readouterr().err
+
+
+def test_methods_that_change_the_number_of_threads_may_plan() -> None:
+    model, inputs = net()
+    with training.memory_limit(fraction=0.9, method="ea", seconds=0.5, quiet=True) as made:
+        step = torch.compile(model, backend="aot_eager")
+    step(*inputs).backward()
+    assert len(made) == 1
+
+
+def test_a_plan_that_names_other_values_is_refused(tmp_path: Path) -> None:
+    model, inputs = net()
+    file = tmp_path / "plan.json"
+    with training.memory_limit("1 GiB", quiet=True, save=file):
+        torch.compile(model, backend="aot_eager")(*inputs)
+    document = json.loads(file.read_text())
+    document["plans"][0]["keep"] = ["nothing"]
+    file.write_text(json.dumps(document))
+    torch._dynamo.reset()
+    with training.memory_limit(plan=file, quiet=True):
+        step = torch.compile(model, backend="aot_eager")
+    with pytest.raises(Exception, match="found 'nothing'"):
+        step(*inputs)
+
+
+def test_what_earlier_graphs_hold_is_said() -> None:
+    first, second = net()[0].layers, net()[0].layers
+    inputs = net()[1][0]
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        x = first(x)
+        torch._dynamo.graph_break()
+        return second(x).sum()
+
+    with training.memory_limit("600 KiB", seconds=1, quiet=True):
+        step = torch.compile(broken, backend="aot_eager")
+    with pytest.raises(Exception, match="Earlier graphs of the same function hold"):
+        step(inputs)
 
 
 def test_a_plan_is_a_file(tmp_path: Path) -> None:
@@ -322,6 +383,7 @@ def test_plans_say_what_they_cost() -> None:
 
 def test_ops_are_timed_once_by_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[str] = []
+    monkeypatch.setattr(timing, "ROUNDS", 1)
     original = timing._measured
     monkeypatch.setattr(timing, "_measured", lambda node: measured.append(str(node.target)) or original(node))
     model, inputs = net(layers=6)
