@@ -66,8 +66,8 @@ def search(
             default: none, the search is in memory and leaves nothing.
         resume: path of a run folder to go on with, instead of a workload; default: none. Only gens, evals or seconds
             (whichever the run has, and no smaller), workers, executor, ray_address, checkpoint_seconds, until_gap and
-            evaluator may be given with it. Method and problem must be, where they are MODULE:NAME, and the evaluator, where the
-            run has one.
+            evaluator may be given with it. Method and problem must be, where they are MODULE:NAME, and the evaluator,
+            where the run has one.
         settings: list of str, what `--set` takes, e.g. ["method.alpha=0.1", "problem.invalid=penalise"]; default: none.
         preset: "paper" for the paper's values; default "": the package's.
         quiet: bool, nothing on stderr; default True. False shows the progress.
