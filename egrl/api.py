@@ -23,7 +23,7 @@ from egrl.runs.config import RunOptions, resolve
 from egrl.runs.result import Result
 from egrl.runs.resume import check_only, nothing_left
 from egrl.runs.run import Run, prepare, reopen
-from egrl.runs.summary import named_before
+from egrl.runs.summary import BUDGET, METHOD, named_before
 from hwsim.problem import About
 from hwsim.space import Space
 from workloads.errors import InputError
@@ -65,9 +65,9 @@ def search(
         out: path of the run folder, new or empty; True: `runs/<workload>-<method>-s<seed>-<n>`, as `egrl run` does;
             default: none, the search is in memory and leaves nothing.
         resume: path of a run folder to go on with, instead of a workload; default: none. Only gens, evals or seconds
-            (whichever the run has, and no smaller), workers, executor, ray_address, checkpoint_seconds and evaluator
-            may be given with it. Method and problem must be, where they are MODULE:NAME, and the evaluator, where the
-            run has one.
+            (whichever the run has, and no smaller), workers, executor, ray_address, checkpoint_seconds, until_gap and
+            evaluator may be given with it. Method and problem must be, where they are MODULE:NAME, and the evaluator,
+            where the run has one.
         settings: list of str, what `--set` takes, e.g. ["method.alpha=0.1", "problem.invalid=penalise"]; default: none.
         preset: "paper" for the paper's values; default "": the package's.
         quiet: bool, nothing on stderr; default True. False shows the progress.
@@ -76,8 +76,8 @@ def search(
         evaluator: what measures instead of the model: str, a command that speaks JSON lines, or a function of the
             rows of a mapping, [{"node": name, head: choice, …}, …], that returns seconds (docs/guides/boards.md);
             default "": none. `workers` is then the number of commands, or of threads that call the function.
-        options: the other flags of `egrl run` by name (`seed=1, gens=50`), which `egrl.RunOptions` describes; None
-            stands for the default.
+        options: the other flags of `egrl run` by name (`seed=1, gens=50, until_gap=0.005`), which `egrl.RunOptions`
+            describes; None stands for the default.
 
     Returns:
         A Result: `.speedup` (over the compiler's map), `.mapping` (int16 [N, H]), `.names`, `.cost`, `.bound`, `.gap`,
@@ -169,7 +169,7 @@ def _named_before(run: Run, quiet: bool) -> Result | None:
     summary = named_before(path, len(run.context.archive), options.budget())
     if summary is None:
         return None
-    progress.note(nothing_left(run.config, run.state.finished, path), quiet)
+    progress.note(nothing_left(run.config, METHOD if run.state.finished else BUDGET, path), quiet)
     best = mapping_file.read(str(path / run_folder.BEST), run.problem) if summary.get("best") else None
     return Result(run.problem, summary, best, path)
 
@@ -245,7 +245,7 @@ def options_of(
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise InputError(f"option: {one_of(unknown[0], known)}")
-    given = {name: _plain(value) for name, value in options.items() if value is not None}
+    given = {name: _plain(name, value) for name, value in options.items() if value is not None}
     names = {
         "workload": name_of(workload, "workload"),
         "method": method_of(method).name,
@@ -256,6 +256,8 @@ def options_of(
     return given | {name: value for name, value in names.items() if value}
 
 
-def _plain(value: Any) -> Any:
-    """A path as text; anything else as it is, for the types to be checked."""
+def _plain(name: str, value: Any) -> Any:
+    """A path as text, and a gap that is a number; anything else as it is, for the types to be checked."""
+    if name == "until_gap" and isinstance(value, int | float):
+        return str(value)
     return os.fspath(value) if isinstance(value, os.PathLike) else value

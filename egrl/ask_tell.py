@@ -23,7 +23,7 @@ from egrl.measure.reported import REPORTED, ReportedSeconds, checked
 from egrl.runs.config import SEARCH_OPTIONS
 from egrl.runs.result import Result
 from egrl.runs.run import reopen
-from egrl.runs.summary import summarise
+from egrl.runs.summary import METHOD, USER, summarise
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
 
 
@@ -282,9 +282,8 @@ class Search:
         resolved = replace(config, run=replace(config.run, bound_seconds=bound_seconds))
         measured = {"noise": None} if self._in_seconds else None
         state, archive = self._loop.named(), self._context.archive
-        document = summarise(
-            resolved, self.problem, state, archive, self.finished, self.baseline_cost, measured
-        )
+        end = METHOD if self.finished else USER
+        document = summarise(resolved, self.problem, state, archive, end, self.baseline_cost, measured)
         champion = state.champions[0]
         mapping = None if champion is None else champion.mapping
         if folder is None:

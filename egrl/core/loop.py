@@ -49,18 +49,25 @@ def search(
     observers: Sequence[Observer] = (),
     state: SearchState | None = None,
     stop: Callable[[], bool] = lambda: False,
+    enough: Callable[[], bool] = lambda: False,
     checkpoint_seconds: float = 20.0,
 ) -> SearchState:
-    """Run `method` until the budget is spent, it has nothing more to propose, or `stop()` says so.
+    """Run `method` until the budget is spent, it has nothing more to propose, or `stop()` or `enough()` says so.
+
+    With `stop` what has begun is measured to its end; with `enough` the search ends as if its budget were spent.
 
     `method` was built from `context`; `state` goes on from a checkpoint (see `resume`). A checkpoint is taken first,
     about every `checkpoint_seconds`, and last. Returns the state reached; its `generation` counts whole generations.
     """
     loop = Loop(method, context, executor, budget, recorder, observers, state, checkpoint_seconds)
+    if enough():
+        loop.cut()
     while not loop.over:
         loop.turn()
         if stop():
             loop.halt()
+        elif enough():
+            loop.cut()
     return loop.close()
 
 
@@ -102,6 +109,10 @@ class Loop:
     def halt(self) -> None:
         """Let nothing more begin; what has begun is measured to its end."""
         self.flow.halt()
+
+    def cut(self) -> None:
+        """Let the budget end with the last row that was archived; a search that goes on measures what is under way."""
+        self.flow.extend(len(self._context.archive))
 
     def turn(self) -> None:
         """Ask, take results or tell; write what is due, and halt where the time is spent."""

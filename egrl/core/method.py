@@ -37,10 +37,12 @@ class Method(ABC):
             all results before it. If it is more, boards that measure in parallel need not wait for the slowest of a
             batch. It never changes after the first batch.
         phase: what the next `ask` does, for the progress line, if that takes long; else "".
+        on_a_model: what people are told if costs are a model's and the method is meant for measured ones; else "".
     """
 
     ahead: int = 0
     phase: str = ""
+    on_a_model: str = ""
 
     @abstractmethod
     def ask(self) -> Proposals | None:

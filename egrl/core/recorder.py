@@ -96,5 +96,8 @@ class Observer:
     def evaluations(self, count: int, best_speedup: float) -> None:
         """So many evaluations have been made; the best speedup is 0 until something is valid."""
 
+    def bound(self, speedup: float) -> None:
+        """No mapping has a speedup above this: that has been proved."""
+
     def generation(self, row: Mapping[str, Any]) -> None:
         """A generation is over; its row of metrics."""

@@ -23,7 +23,16 @@ from workloads.errors import InputError
 from workloads.files import read_bytes
 
 WHERE_MEASURED = ("workers", "executor", "ray_address")
-SAME_RESULT = ("seed", "gens", "evals", "seconds", *WHERE_MEASURED, "checkpoint_seconds", "bound_seconds")
+SAME_RESULT = (
+    "seed",
+    "gens",
+    "evals",
+    "seconds",
+    *WHERE_MEASURED,
+    "checkpoint_seconds",
+    "bound_seconds",
+    "until_gap",
+)
 """Keys of [run] in which repetitions may differ."""
 NAMES_OF_FILES = ("workload", "chip")
 """Keys of [run] that say where inputs came from; what was in them is compared instead."""

@@ -1,8 +1,8 @@
-"""What the chip's memories hold over one run's inferences: under the compiler's mapping and under the best.
+"""What the chip's memories hold over one run's inferences: under the baseline and under the best.
 
-How full each memory is over the time of an inference, the compiler's map at the left, the best at the right. A weight
-is there all along, an activation from its op to its last consumer. No valid map crosses the dashed line. Nearly empty
-memories have a scale of their own. Fragmentation and prefetched data are not shown.
+How full each memory is over the time of an inference: the baseline (the compiler's mapping, say) at the left, the best
+at the right. A weight is there all along, an activation from its op to its last consumer. No valid map crosses the
+dashed line. Nearly empty memories have a scale of their own. Fragmentation and prefetched data are not shown.
 
 Of a network split over a module's chips one column per chip shows the time that chip and link are busy, the weights,
 and the peak on the device model, as shares of the period and of the SRAM.
@@ -48,7 +48,10 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         )
     mappings = shown.mappings()
     held = {name: problem.occupancy(mapping) for name, mapping in mappings.items()}
-    schedules = [_schedule(problem, mapping, held[name], name) for name, mapping in mappings.items()]
+    labels = {"compiler": problem.about.rival.removeprefix("the ")}
+    schedules = [
+        _schedule(problem, mapping, held[name], labels.get(name, name)) for name, mapping in mappings.items()
+    ]
     first = held["compiler"]
     unit = f"{problem.about.step}, in execution order" if _ends_s(problem, mappings["best"]) is None else TIME
     figure = utilisation_figure(

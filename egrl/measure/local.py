@@ -64,12 +64,17 @@ def _ignore_sigint() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _hold(problems: Sequence[Problem]) -> None:
-    global _held
+def end_with_parent() -> None:
+    """Leave Ctrl-C to the parent process, and end when it has ended."""
     leave_to_parent()
     if sys.platform == "linux":  # a parent killed by SIGKILL cannot stop its workers
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _hold(problems: Sequence[Problem]) -> None:
+    global _held
+    end_with_parent()
     _held = problems
 
 

@@ -12,7 +12,7 @@ from egrl.report.changes import GAINED, gained, nodes
 from egrl.report.glossary import glossary
 from egrl.report.memory import memory
 from egrl.report.profiled import table
-from egrl.report.searching import curves, searching, settings
+from egrl.report.searching import curves, is_short, searching, settings
 from egrl.runs.past import PastRun
 from egrl.runs.summary import distance
 from egrl.runs.units import SECONDS, cost_text
@@ -146,5 +146,7 @@ def compared(runs: Sequence[PastRun]) -> tuple[PastRun, str, list[Section]]:
         f" has {min(speedups):.4f}x. What follows the comparison is the fastest."
     )
     table = Table("The runs", "", columns, rows)
+    if all(is_short(run) for run in runs):
+        return runs[best], sentence, [table]
     both = replace(curves(list(runs), names), title="The searches")
     return runs[best], sentence, [table, both]

@@ -111,7 +111,10 @@ def _rounded(value: float) -> str:
 
 
 def _unit(section: Table, column: int) -> tuple[float, str]:
-    """One unit for a whole column, so that its numbers can be compared."""
+    """One unit for all columns of a kind (times, bytes), so that their numbers can be compared."""
     unit = section.columns[column][1]
-    values = sorted(abs(v) for row in section.rows if isinstance(v := row[column], int | float) and v)
+    alike = [k for k, (_, other) in enumerate(section.columns) if other == unit]
+    values = sorted(
+        abs(v) for row in section.rows for k in alike if isinstance(v := row[k], int | float) and v
+    )
     return unit_for(values[len(values) // 2], unit) if values and unit else (1.0, unit)

@@ -14,6 +14,7 @@ from egrl.methods.twin.data import gather
 from egrl.methods.twin.posterior import Beliefs, fit
 from egrl.methods.twin.proposer import SOURCES
 from egrl.runs.past import Evaluations, PastRun, course_of
+from egrl.runs.units import counted
 from egrl.runs.words import about_of
 from hwsim.capabilities import HasModel
 from hwsim.family import Family, HasFamily
@@ -22,10 +23,36 @@ from hwsim.sections import Cell, Line, Lines, Section, Table
 
 
 def searching(run: PastRun) -> list[Section]:
-    """The curve, the sources, and what was predicted of what was measured. InputError where a file is damaged."""
-    found: list[Section] = [curves([run])]
-    evaluations = run.evaluations()
-    return [*found, _sources(evaluations), *predictions(run, evaluations)]
+    """The curve, the sources, and what was predicted of what was measured. InputError where a file is damaged.
+
+    A search of fewer than `LEAST_ROWS` generations has no curve, but a sentence.
+    """
+    short, evaluations = is_short(run), run.evaluations()
+    found: list[Section] = [] if short else [curves([run])]
+    sources = _sources(evaluations)
+    if short:
+        sources = dataclasses.replace(sources, says=f"{_short(run)} {sources.says}")
+    return [*found, sources, *predictions(run, evaluations)]
+
+
+LEAST_ROWS = 3
+"""Generations that a curve has at least."""
+
+
+def is_short(run: PastRun) -> bool:
+    """True if the search has too few generations for a curve. InputError where its metrics are damaged."""
+    return len(course_of(run.path, run.summary).evaluations) < LEAST_ROWS
+
+
+def _short(run: PastRun) -> str:
+    """What a search did that has no curve, as a sentence."""
+    summary, best = run.summary, run.summary["best"]
+    spent = f"{counted(summary['evaluations'], 'evaluation')} in {summary.get('seconds', 0.0):.1f} s"
+    if best is None:
+        return f"{summary['method']} made {spent}, and none was valid."
+    at = best.get("evaluation")
+    found = f"; the best, by {best['source']}, was evaluation {at}" if at is not None else ""
+    return f"{summary['method']} made {spent}{found}."
 
 
 def curves(runs: list[PastRun], labels: list[str] | None = None) -> Lines:

@@ -15,10 +15,11 @@ from egrl.measure import records as measurements
 from egrl.measure.confirming import ConfirmingBoards
 from egrl.runs import checkpoint, progress, summary
 from egrl.runs.champion import name_the_best, race_the_best
+from egrl.runs.gap import Gap
 from egrl.runs.result import Result
 from egrl.runs.resume import code_flags, nothing_left
 from egrl.runs.run import Run
-from hwsim.problem import Mapping16
+from hwsim.problem import Bound, Mapping16
 
 if TYPE_CHECKING:
     from egrl.measure.board_executor import BoardExecutor
@@ -46,6 +47,8 @@ def conduct(
     Interrupted: the user stopped a run that has a folder. (A search in memory gives what it has found.)
     """
     memory = Memory()
+    if run.method.on_a_model and not run.context.costs.measured:
+        progress.note(run.method.on_a_model, quiet)
     if run.folder is None:
         document, mapping, _ = _search(run, memory, boards, quiet, on_generation)
         return Result(run.problem, document, mapping, None, memory.rows)
@@ -67,7 +70,7 @@ def conduct(
     if not over:
         raise Interrupted(path, run.state.generation, flags=flags)
     if again and len(run.context.archive) == known:
-        progress.note(nothing_left(run.config, run.state.finished, path), quiet)
+        progress.note(nothing_left(run.config, document["stopped"], path), quiet)
     return Result(run.problem, document, mapping, path)
 
 
@@ -97,6 +100,7 @@ def _search(
         with (
             StopSignal("" if quiet else HINT) as stop,
             progress.observer(title, budget, len(archive), quiet) as bar,
+            Gap(problem, options, None if run.state is None else run.state.champions[0], bar, quiet) as gap,
         ):
             asking = _Asking(on_generation)
             reached = loop.search(
@@ -105,28 +109,28 @@ def _search(
                 measure,
                 budget,
                 recorder,
-                observers=(bar, asking),
+                observers=(gap, bar, asking),
                 state=run.state,
                 stop=lambda: stop() or asking.stops,
+                enough=lambda: gap.reached,
                 checkpoint_seconds=options.checkpoint_seconds,
             )
             stopped = stop() or asking.stops
+            proved = gap.proved(options.bound_seconds)
         run.state = reached
-        complete = summary.is_complete(reached, budget, len(archive)) or (
-            budget.seconds is not None and not stopped
-        )
-        document, mapping = _conclude(run, reached, complete, boards, quiet)
+        end = summary.end_of(reached, budget, len(archive), gap.reached, stopped)
+        document, mapping = _conclude(run, reached, end, boards, quiet, proved)
     finally:
         measure.close()
-    return document, mapping, complete or asking.stops
+    return document, mapping, end != summary.USER or asking.stops
 
 
 def _conclude(
-    run: Run, reached: SearchState, complete: bool, boards: BoardExecutor | None, quiet: bool
+    run: Run, reached: SearchState, end: str, boards: BoardExecutor | None, quiet: bool, proved: Bound
 ) -> tuple[dict[str, Any], Mapping16 | None]:
     """The summary and the best mapping int16 [N, H], its rivals having been measured again where costs are noisy."""
     problem, archive, seconds = run.problem, run.context.archive, run.config.run.bound_seconds
-    baseline_cost, table = None, None
+    baseline_cost, table, complete = None, None, end != summary.USER
     notes: tuple[str, ...] = ()
     with progress.note_if_slow("measuring the best again, in turn with the baseline", quiet):
         if boards is not None:
@@ -138,5 +142,5 @@ def _conclude(
         progress.note(text, quiet)
     champion = reached.champions[0]
     with progress.note_if_slow(f"proving a bound, {seconds:g} s at most", quiet):
-        document = summary.summarise(run.config, problem, reached, archive, complete, baseline_cost, table)
+        document = summary.summarise(run.config, problem, reached, archive, end, baseline_cost, table, proved)
     return document, None if champion is None else champion.mapping

@@ -6,6 +6,7 @@ their own, the tables [problem] and [method], which `--set problem.key=value` re
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,8 @@ MOST_WORKERS = 1024
 """Processes, or threads, of a run."""
 MOST_GENERATION = 10**9
 DEFAULT_METHOD = "egrl"
+NEVER = "never"
+"""The gap of a run that goes on at a proven optimum, too."""
 AUTO = "auto"
 """The method that is chosen by what is searched."""
 
@@ -116,6 +119,14 @@ class RunOptions:
     bound_seconds: Annotated[
         float, Ge(0), Doc("seconds to spend on proving a bound at the end where none is known (0: none)")
     ] = 10.0
+    until_gap: Annotated[
+        str,
+        PRINTABLE,
+        Doc(
+            "stop when the best is within this share (0.5% or 0.005) of a bound that is proved beside the search;"
+            " default: stop at an optimum that is proven at the start; never: go on there"
+        ),
+    ] = ""
     exact_seconds: Annotated[float, Gt(0), Doc("time limit of the solve for --start exact")] = 30.0
     checkpoint_seconds: Annotated[
         float, Ge(0), Doc("write a checkpoint when this long has passed since the last")
@@ -230,6 +241,20 @@ def _in_evaluations(options: RunOptions, evaluator: EvaluatorConfig) -> RunOptio
 # ---- what a type cannot say
 
 
+def share_of(until_gap: str) -> float | None:
+    """The share that `--until-gap` means, 0 where it is not given, None for `NEVER`. InputError where it is none."""
+    if until_gap in ("", NEVER):
+        return None if until_gap else 0.0
+    number, percent = until_gap.removesuffix("%"), until_gap.endswith("%")
+    with contextlib.suppress(ValueError):
+        share = float(number) / (100 if percent else 1)
+        if 0 <= share < 1:
+            return share
+    raise InputError(
+        f"--until-gap: expected a share below 1, 0.5% or 0.005 say, or never; found {until_gap!r}"
+    )
+
+
 def check_options(options: RunOptions) -> RunOptions:
     """The options, or InputError naming the flag, what was expected and what was found."""
     Budget.of(options.budget())
@@ -237,6 +262,11 @@ def check_options(options: RunOptions) -> RunOptions:
         raise InputError(f"--workload: expected {find_problem(options.problem).workloads}, found none")
     options = typed_tables.build(RunOptions, typed_tables.plain_table(options), typed_tables.FLAGS)
     _check_executor(options)
+    if share_of(options.until_gap) is not None and options.until_gap and options.evaluator:
+        raise InputError(
+            f"--until-gap {options.until_gap}: expected no --evaluator: a bound is the chip file's model's, and says"
+            " nothing of what a board measures"
+        )
     return options
 
 

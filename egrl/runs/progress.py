@@ -29,7 +29,7 @@ class ProgressBar(Observer):
         from tqdm import tqdm
 
         self._known, self._count, self._started = known, known, clock()
-        self._phase, self._row = "", ""
+        self._phase, self._row, self._most = "", "", ""
         time_limit = "" if budget.seconds is None else f" of {tqdm.format_interval(budget.seconds)}"
         self._plain = f"{{desc}}: {{n_fmt}} evals [{{elapsed}}{time_limit}]{{postfix}}"
         # What a narrow terminal cuts off comes last; tqdm puts ", " before a postfix that is not empty.
@@ -62,12 +62,16 @@ class ProgressBar(Observer):
         new, self._count = count - self._count, count
         self._update(new)
 
+    def bound(self, speedup: float) -> None:
+        """Show it from the next generation on."""
+        self._most = f" (at most {speedup:.3f}x)"
+
     def generation(self, row: Mapping[str, Any]) -> None:
         """Show the latest generation."""
         rate = (self._count - self._known) / max(1e-9, clock() - self._started)
         champion = row["champion_source"] or "nobody"
         self._row = (
-            f"{best_text(row)} by {champion}, {row['valid_fraction']:.0%} valid, "
+            f"{best_text(row)}{self._most} by {champion}, {row['valid_fraction']:.0%} valid, "
             f"{rate:.{0 if rate >= 10 else 1}f} evals/s"
         )
         self._show()

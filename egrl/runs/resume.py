@@ -21,10 +21,11 @@ from egrl.measure.evaluator import is_command
 from egrl.runs import config, requests
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
+from egrl.runs.summary import GAP, METHOD
 from workloads.errors import InputError
 from workloads.files import read_text
 
-RESUMABLE = (*BUDGETS, "workers", "executor", "ray_address", "checkpoint_seconds", "evaluator")
+RESUMABLE = (*BUDGETS, "workers", "executor", "ray_address", "checkpoint_seconds", "evaluator", "until_gap")
 """Options that may change when a run is resumed: a larger budget, and what changes no result."""
 KINDS = {"method": methods.KIND, "problem": problems.KIND}
 """Options that may be given again, and must be where they are MODULE:NAME."""
@@ -153,15 +154,21 @@ def _budget_of(options: RunOptions) -> dict[str, Any]:
     return options.budget() or {"gens": DEFAULT_GENERATIONS}
 
 
-def nothing_left(resolved: RunConfig, finished: bool, folder: Path) -> str:
-    """Why a run that was resumed did nothing, and how it would do more."""
-    if finished:
+def nothing_left(resolved: RunConfig, end: str, folder: Path) -> str:
+    """Why a run that was resumed did nothing, and how it would do more; `end` is `stopped` of its summary."""
+    again = ["egrl", "run", "--resume", str(folder), *code_flags(resolved)]
+    if end == METHOD:
         return "nothing was left to do: the method has no more to propose"
+    if end == GAP:
+        return (
+            "nothing was left to do: the best is near enough to what is proven; a smaller --until-gap goes on:"
+            f" {shlex.join([*again, '--until-gap', config.NEVER])}"
+        )
     kind, value = next(iter(_budget_of(resolved.run).items()))
     spent, more = (f"{v:g}" if isinstance(v, float) else str(v) for v in (value, 2 * value))
     return (
         f"nothing was left to do: the run has spent its budget, --{kind} {spent}; a larger one goes on:"
-        f" {shlex.join(['egrl', 'run', '--resume', str(folder), *code_flags(resolved), f'--{kind}', more])}"
+        f" {shlex.join([*again, f'--{kind}', more])}"
     )
 
 

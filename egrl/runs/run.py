@@ -19,7 +19,7 @@ from egrl.core.registry import MethodDefinition
 from egrl.core.state import SearchState
 from egrl.measure import executors
 from egrl.methods import find_method
-from egrl.runs import baseline_layout, checkpoint, config, mapping_file
+from egrl.runs import baseline_layout, checkpoint, config, gap, mapping_file
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.past import with_own_inputs
@@ -110,6 +110,7 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
     reason = definition.serves(problem)
     if reason is not None:
         raise InputError(f"--method {options.method} cannot serve problem {problem.about.name}: {reason}")
+    gap.check(options, problem)
     init: StoredPolicy | None = None
     if options.init and not definition.takes_policy:
         raise InputError(f"--init: expected a method with a policy to begin with, found {options.method}")

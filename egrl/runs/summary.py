@@ -19,7 +19,7 @@ from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
 from egrl.runs.units import cost_text, counted
 from egrl.runs.words import TABLE, about_of, table_of, verdict
 from hwsim.capabilities import HasBound
-from hwsim.problem import UNPROVED, Problem
+from hwsim.problem import UNPROVED, Bound, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import parse_document
@@ -30,9 +30,21 @@ OPTIMAL = 2e-9
 """A gap up to this is what proofs give away for rounding (1e-9): the mapping is proven to be the best possible."""
 
 
-def is_complete(state: SearchState, budget: Budget, evaluations: int) -> bool:
-    """Whether the run did all it was asked to (a budget in seconds is complete once it has stopped by itself)."""
-    return state.finished or (budget.evaluations is not None and evaluations >= budget.evaluations)
+GAP, METHOD, BUDGET, USER = "gap", "method", "budget", "user"
+"""Why a search ended: near enough to the bound, nothing more to propose, its budget spent, or the user wanted it to."""
+
+
+def end_of(state: SearchState, budget: Budget, evaluations: int, near: bool, stopped: bool) -> str:
+    """Why the search ended; a budget in seconds is spent if nobody has stopped the run.
+
+    `near`: its best is within the gap. `stopped`: the user, or who watches it, wanted it to stop.
+    """
+    if near:
+        return GAP
+    if state.finished:
+        return METHOD
+    spent = not stopped if budget.evaluations is None else evaluations >= budget.evaluations
+    return BUDGET if spent else USER
 
 
 def summarise(
@@ -40,21 +52,26 @@ def summarise(
     problem: Problem,
     state: SearchState,
     archive: Archive,
-    complete: bool,
+    end: str,
     baseline_cost: float | None = None,
     evaluator: Mapping[str, Any] | None = None,
+    proved: Bound = UNPROVED,
 ) -> dict[str, Any]:
-    """The summary of a run on one problem. `gap` is best cost / bound - 1; null where either is unknown.
+    """The summary of a run on one problem, which ended for the reason `end`.
+
+    `gap` is best cost / bound - 1; null where either is unknown.
 
     Where rewards are bounded there are `reward_bound` and `reward_gap`, bound - best reward, null if nothing was found.
     `baseline_cost` is what the baseline was measured to take beside the best; None: what the problem says. `evaluator`
-    is the table of that name, where one measured: bounds are the model's and say nothing of its costs.
+    is the table of that name, where one measured: bounds are the model's and say nothing of its costs. What is `proved`
+    already is not proved again.
     """
     champion = state.champions[0]
     begun = time.monotonic()
     certified: dict[str, Any] = {"bound": None, "gap": None}
-    if config.run.bound_seconds > 0 and evaluator is None:
-        certified = _certified(problem, champion, config.run.bound_seconds)
+    known = proved.cost > 0 or math.isfinite(proved.reward)
+    if evaluator is None and (known or config.run.bound_seconds > 0):
+        certified = _certified(problem, champion, config.run.bound_seconds, proved if known else None)
     bound_seconds = time.monotonic() - begun
     kept = min(len(archive), archive.window)
     return {
@@ -75,7 +92,8 @@ def summarise(
         "seconds": round(state.seconds, 3),
         "model_calls": round(state.model_calls, 3),
         "model_seconds": round(state.model_seconds, 3),
-        "complete": complete,
+        "complete": end != USER,
+        "stopped": end,
         "best": None if champion is None else _best(problem, champion),
         "baseline": {
             "cost": problem.baseline.cost if baseline_cost is None else baseline_cost,
@@ -104,9 +122,12 @@ def _best(problem: Problem, champion: Champion) -> dict[str, Any]:
     }
 
 
-def _certified(problem: Problem, champion: Champion | None, seconds: float) -> dict[str, Any]:
+def _certified(
+    problem: Problem, champion: Champion | None, seconds: float, bound: Bound | None
+) -> dict[str, Any]:
     """The bound on the cost and the gap to it; where rewards are bounded, that bound and its gap, too."""
-    bound = problem.bound(seconds) if isinstance(problem, HasBound) else UNPROVED
+    if bound is None:
+        bound = problem.bound(seconds) if isinstance(problem, HasBound) else UNPROVED
     found: dict[str, Any] = {"bound": None, "gap": None}
     if bound.cost > 0:
         found = {"bound": bound.cost, "gap": None if champion is None else champion.cost / bound.cost - 1.0}
@@ -173,9 +194,19 @@ def _spent(summary: Mapping[str, Any]) -> str:
     """Generations, evaluations and seconds; a method that finished within a generation is said to have had no more."""
     generations, evaluations = summary["generations"], summary["evaluations"]
     spent = f"{counted(evaluations, 'evaluation')}, {summary['seconds']:.0f} s"
+    if summary.get("stopped") == GAP:
+        return f"{counted(generations, 'generation')}, {spent}; {_near(summary)}"
     if evaluations < generations * summary.get("generation_evals", GENERATION):
         return f"{spent}; that is all that the method has to propose"
     return f"{counted(generations, 'generation')}, {spent}"
+
+
+def _near(summary: Mapping[str, Any]) -> str:
+    """Why a run stopped before its budget was spent."""
+    gap, reward = summary["gap"], summary.get("reward_gap")
+    if reward is None and gap is not None and abs(gap) <= OPTIMAL:
+        return "stopped, since nothing better is possible"
+    return "stopped, since the best is as near to the proven bound as --until-gap asks"
 
 
 def distance(gap: float | None) -> str:

@@ -41,7 +41,7 @@ def test_a_run_keeps_a_copy_with_which_it_goes_on(run, instance, tmp_path):
     moved = shutil.copytree(run, tmp_path / "moved")
     away = instance.rename(instance.with_name("away"))
     try:
-        assert main(["run", "--resume", str(moved), "--evals", "231", "--quiet"]) == 0
+        assert main(["run", "--resume", str(moved), "--evals", "231", "--until-gap", "never", "--quiet"]) == 0
         assert main(["evaluate", str(moved), "--json"]) == 0
     finally:
         away.rename(instance)

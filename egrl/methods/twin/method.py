@@ -31,6 +31,10 @@ class Twin(Method):
     """See the module."""
 
     ahead = 1
+    on_a_model = (
+        "no --evaluator: the model is measured as if it were a board, which only shows how the twin works;"
+        " --method exact solves a model itself"
+    )
 
     def __init__(self, context: Context, config: TwinConfig) -> None:
         self._shape = context.problems[0].space.shape

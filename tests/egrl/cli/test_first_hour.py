@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from commands import refuse
 
 import egrl
@@ -38,3 +39,12 @@ def test_a_chip_is_listed_once(capsys):
 def test_a_model_is_not_used_for_longer_than_a_run_takes():
     summary = egrl.search("alexnet", method="exact", settings=["method.seconds=1"]).summary
     assert 0 < summary["model_seconds"] <= summary["seconds"]
+
+
+@pytest.mark.parametrize("method", ["twin", "random"])
+def test_a_twin_without_a_board_says_what_that_is_for(method, tmp_path, capsys):
+    argv = ["run", "--workload", "alexnet", "--method", method, "--evals", "2", "--out"]
+    for quiet in ([], ["--quiet"]):
+        assert main([*argv, str(tmp_path / f"r{len(quiet)}"), *quiet]) == 0
+        said = "no --evaluator: the model is measured as if it were a board" in capsys.readouterr().err
+        assert said == (method == "twin" and not quiet)

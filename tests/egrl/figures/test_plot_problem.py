@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -120,3 +121,12 @@ def test_memories_are_drawn_over_ops_where_the_problem_cannot_say_how_long_they_
     assert drawing.numbers["best"]["edges"] == list(range(len(own.space.nodes) + 1))
     mean = np.mean(own.occupancy(run.best_mapping()).occupied_bytes, axis=0)
     assert drawing.numbers["best"]["mean_share"] == pytest.approx(mean / [2**35, 24 * 2**20, 4 * 2**20])
+
+
+def test_the_left_picture_has_the_name_of_the_problems_own_rival(runs):
+    run = PastRun.read(runs["warm"])
+    run.problem.about = replace(run.problem.about, rival="the first fit")
+    drawing = utilisation.draw([run])
+    titles = [text.get_text() for axes in drawing.figure.axes for text in axes.texts]
+    assert any(title.startswith("first fit, ") for title in titles), titles
+    assert not any("compiler" in title for title in titles)

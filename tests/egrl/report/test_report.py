@@ -301,3 +301,36 @@ def test_the_page_is_dataclasses_all_the_way(runs):
     for section in sections(PastRun.read(runs[0])):
         assert dataclasses.is_dataclass(section)
         assert not re.search("<[a-z]", section.title + section.says)
+
+
+def test_a_search_of_two_evaluations_is_a_sentence_and_no_figure(runs, tmp_path):
+    short = tmp_path / "exact"
+    argv = [
+        "run",
+        "--workload",
+        "alexnet",
+        "--method",
+        "exact",
+        "--set",
+        "method.seconds=1",
+        "--out",
+        str(short),
+    ]
+    assert main([*argv, "--quiet"]) == 0
+    found = {section.title: section for section in sections(PastRun.read(short))}
+    assert "The search" not in found
+    assert re.match(
+        r"exact made 2 evaluations in \d+\.\d s; the best, by \w+, was evaluation \d\. ",
+        found["Who found what"].says,
+    )
+    assert "The search" in {section.title for section in sections(PastRun.read(runs[0]))}
+    assert "The searches" not in page_of([PastRun.read(short), PastRun.read(short)])
+    assert "The searches" in page_of([PastRun.read(short), PastRun.read(runs[0])])
+
+
+def test_times_of_a_table_are_in_one_unit_even_where_a_column_is_all_zeros():
+    columns = [("what", ""), ("less", "s"), ("more", "s"), ("net gain", "s"), ("size", "B")]
+    rows = [["a", 3e-6, 0.0, 3e-6, 2048], ["b", 5e-6, 0.0, 5e-6, 4096]]
+    shown = render.table(Table("t", "", columns, rows))
+    assert [unit for _, unit, _ in shown["columns"]] == ["", "us", "us", "us", "KiB"]
+    assert [text for text, _ in shown["rows"][0][1]] == ["a", "3", "0", "3", "2"]

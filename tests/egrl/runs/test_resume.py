@@ -56,9 +56,9 @@ def test_resuming_a_finished_run_changes_nothing_and_says_so(run, capsys):
 
 def test_a_larger_budget_is_named_as_it_is_typed():
     config = RunConfig(RunOptions(workload="alexnet", evals=1_234_569), None, AnnealingConfig())
-    assert nothing_left(config, False, Path("r")).endswith("egrl run --resume r --evals 2469138")
+    assert nothing_left(config, "budget", Path("r")).endswith("egrl run --resume r --evals 2469138")
     config = RunConfig(RunOptions(seconds=0.5), None, AnnealingConfig())
-    assert nothing_left(config, False, Path("r")).endswith("--seconds 1")
+    assert nothing_left(config, "budget", Path("r")).endswith("--seconds 1")
 
 
 def test_a_second_control_c_names_the_generation_that_is_saved(run, capsys, monkeypatch):

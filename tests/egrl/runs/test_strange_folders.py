@@ -221,7 +221,7 @@ def test_hints_to_go_on_name_the_code(tmp_path):
     assert str(Interrupted(tmp_path, 3, flags=flags)).endswith(f"go on with: {hint}")
     config = RunConfig(RunOptions("9", evals=21), None, EsConfig(network=NetworkConfig("own:Net")))
     hint = " ".join(["egrl run --resume", str(tmp_path), *named, "--evals 42"])
-    assert nothing_left(config, False, tmp_path).endswith(f"goes on: {hint}")
+    assert nothing_left(config, "budget", tmp_path).endswith(f"goes on: {hint}")
 
 
 @pytest.mark.slow
