@@ -10,6 +10,7 @@ from commands import module_of
 from players import agent, settings
 
 from benchmarks import critic, twin_figure
+from benchmarks import training as training_benchmark
 from subjects import PROBLEMS
 
 
@@ -76,3 +77,10 @@ def test_an_ablation_of_the_critic_ends_with_it():
         assert critic.residual.SIZES == (0.0,)
     assert critic.Layout.shapes is shapes
     assert critic.residual.SIZES is sizes
+
+
+def test_the_page_of_training_has_the_table_of_its_data():
+    docs = Path(__file__).resolve().parents[1] / "docs" / "results"
+    page = (docs / "training.md").read_text(encoding="utf-8")
+    for line in training_benchmark.table(docs / "data" / "training").splitlines():
+        assert line in page

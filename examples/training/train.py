@@ -51,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         peak = size_text(peak_of(lambda: step(*inputs).backward(), torch.device("cpu")))  # noqa: B023
         print(f"{name}: loss {loss.item():.6f}, gradient {gradient:.6f}, {peak} beside parameters and inputs")
         net.zero_grad()
-    print(plans[0])
+    before, after = size_text(plans[0].all_peak_bytes), size_text(plans[0].peak_bytes)
+    print(f"planned: {before} -> {after}, with parameters and inputs")
     return 0
 
 
