@@ -37,11 +37,13 @@ class Method(ABC):
             all results before it. If it is more, boards that measure in parallel need not wait for the slowest of a
             batch. It never changes after the first batch.
         phase: what the next `ask` does, for the progress line, if that takes long; else "".
+        proves: True if the method itself proves bounds, so that nobody need do so beside it.
         on_a_model: what people are told if costs are a model's and the method is meant for measured ones; else "".
     """
 
     ahead: int = 0
     phase: str = ""
+    proves: bool = False
     on_a_model: str = ""
 
     @abstractmethod

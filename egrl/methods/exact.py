@@ -54,6 +54,8 @@ class ExactConfig:
 class Exact(Method):
     """The solution of a model that is solved in one piece."""
 
+    proves = True
+
     def __init__(self, context: Context, config: ExactConfig) -> None:
         self._context = context
         self._limit_s = config.seconds or SECONDS
@@ -100,6 +102,8 @@ class _Reached:
 
 class Anytime(Method):
     """What is found and proved of a model that is solved little by little."""
+
+    proves = True
 
     def __init__(self, context: Context, config: ExactConfig) -> None:
         self._context, self._config = context, config

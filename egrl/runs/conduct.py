@@ -96,11 +96,12 @@ def _search(
         confirmed = boards.noise > 0 and boards.config.confirm
         measure = ConfirmingBoards(boards) if confirmed else boards
     title = f"{problem.about.workload} {options.method}"
+    best = None if run.state is None else run.state.champions[0]
     try:
         with (
             StopSignal("" if quiet else HINT) as stop,
             progress.observer(title, budget, len(archive), quiet) as bar,
-            Gap(problem, options, None if run.state is None else run.state.champions[0], bar, quiet) as gap,
+            Gap(problem, options, best, bar, quiet, run.method.proves) as gap,
         ):
             asking = _Asking(on_generation)
             reached = loop.search(

@@ -61,9 +61,15 @@ class Gap(Observer):
     """
 
     def __init__(
-        self, problem: Problem, options: RunOptions, best: Champion | None, bar: Observer, quiet: bool
+        self,
+        problem: Problem,
+        options: RunOptions,
+        best: Champion | None,
+        bar: Observer,
+        quiet: bool,
+        proves: bool = False,
     ) -> None:
-        """`best` is the champion that a run goes on with; `bar` shows the bound."""
+        """`best` is the champion that a run goes on with; `bar` shows the bound; `proves`: the method proves one."""
         self._problem, self._bar, self._quiet = problem, bar, quiet
         self.proven, self.reached = UNPROVED, False
         self._proving: Proving | None = None
@@ -72,10 +78,11 @@ class Gap(Observer):
             self._limit = None
         if self._limit is None:
             return
-        self._take(_known(problem, options.bound_seconds))
+        self._take(_known(problem, 0.0 if proves else options.bound_seconds))
         if best is not None:
             self._look(best.speedup, best.reward)
-        if options.until_gap and not self.reached:
+        rises = proves and isinstance(problem, HasSolving)
+        if options.until_gap and not self.reached and not rises:
             try:
                 self._proving = Proving(problem)
             except UNPICKLABLE as error:

@@ -110,6 +110,19 @@ def test_a_run_of_shard_is_exact_by_default_and_says_what_it_proved(instance, tm
     assert json.loads((out / "summary.json").read_text())["evaluations"] == summary["evaluations"]
 
 
+def test_a_run_of_shard_stops_at_a_gap_by_the_bound_that_it_raises_itself(monkeypatch, instance, tmp_path):
+    monkeypatch.setattr("egrl.runs.gap.Proving", None)  # nothing else proves
+    monkeypatch.setattr(Shard, "solving", lambda self, seed, threads, start: _Rising(start))
+    monkeypatch.setattr("egrl.methods.exact.STEP_S", 0.01)
+    out = tmp_path / "run"
+    argv = ["run", "--problem", "shard", "--workload", str(instance), "--seconds", "60", "--until-gap", "50%"]
+    assert main([*argv, "--quiet", "--out", str(out)]) == 0
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["stopped"] == "gap"
+    assert 0.4 < summary["gap"] <= 0.5
+    assert summary["seconds"] < 50
+
+
 def test_a_budget_in_seconds_ends_a_run_that_is_not_proved(instance, tmp_path, monkeypatch):
     monkeypatch.setattr(Shard, "solving", lambda self, seed, threads, start: _Endless())
     monkeypatch.setattr("egrl.methods.exact.STEP_S", 0.01)
@@ -130,3 +143,19 @@ class _Endless:
 
     def work(self, seconds: float) -> None:
         return
+
+
+class _Rising:
+    """A solve whose bound rises by one per step; its best stays the start."""
+
+    done = False
+
+    def __init__(self, start: object) -> None:
+        self.best, self.cost, self._least = start, math.inf, 1.0
+
+    @property
+    def bound(self) -> Bound:
+        return Bound(self._least, math.inf, "one more", 0.0)
+
+    def work(self, seconds: float) -> None:
+        self._least += 1.0
