@@ -54,7 +54,7 @@ class CriticConfig:
             ' lie in memories; "off": it does not'
         ),
     ] = "auto"
-    batch: Annotated[int, Ge(1), Doc("mappings per batch of the critic, fewer while it has few data")] = 8
+    proposals: Annotated[int, Ge(1), Doc("mappings per batch of the critic, fewer while it has few data")] = 8
     first: Annotated[
         int,
         Ge(0),
@@ -168,7 +168,7 @@ class PartsCritic:
         steps = self._config.steps * len(self._accesses.output)
         found, seen = [], set(seen)
         few = max(LEAST_BATCH, len(learned.data.mapping) // GROWTH)
-        for k in range(min(self._config.batch, few)):
+        for k in range(min(self._config.proposals, few)):
             likely, rank, hot = SEARCHES[k % len(SEARCHES)]
             yield
             drawn = p if likely else draw(p, curvature, rng)

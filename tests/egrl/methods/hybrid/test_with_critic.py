@@ -211,11 +211,11 @@ def test_a_packed_start_gives_one_memory_to_one_head(problem):
 
 
 def test_what_was_learned_survives_a_checkpoint(problem):
-    given = run_of(problem, CriticConfig(steps=2, batch=2), 20)
+    given = run_of(problem, CriticConfig(steps=2, proposals=2), 20)
     measured = gather(
         given.archive, np.arange(len(given.archive)), problem.parts.node, len(problem.space.nodes)
     )
-    one, other = (PartsCritic(problem, CriticConfig(steps=2, batch=2)) for _ in range(2))
+    one, other = (PartsCritic(problem, CriticConfig(steps=2, proposals=2)) for _ in range(2))
     _thought(one, measured, 1)
     other.load_state_dict(one.state_dict())
     for seed in (2, 3):
