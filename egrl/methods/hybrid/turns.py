@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from egrl.methods.twin.proposer import Credit
+from egrl.methods.credit import Credit
 
 EVERYBODY = "everybody"
 OTHERS = ("gnn", "boltzmann", "learner", "twin", "critic")

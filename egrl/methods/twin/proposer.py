@@ -12,7 +12,7 @@ boxes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -22,6 +22,7 @@ from annotated_types import Ge, Gt
 from numpy.typing import NDArray
 from typing_extensions import Doc
 
+from egrl.methods.credit import Credit
 from egrl.methods.twin.data import closeness, gather
 from egrl.methods.twin.inference import Scales
 from egrl.methods.twin.posterior import Beliefs, Posterior, fit
@@ -33,12 +34,9 @@ from population.moves import Moves
 MODE, SAMPLE, NEAR = "mode", "sample", "near"
 SOURCES = (MODE, SAMPLE, NEAR)
 TOP = 5
-"""A mapping that is among so many of the best by the posterior counts as a success of its source …"""
-FADE = 0.9
-"""… and counts for so much less after each batch."""
+"""A mapping that is among so many of the best by the posterior counts as a success of its source."""
 DEEPER = 4
 """With profiles the model is known so well that local searches of so many times the steps pay."""
-LEAST_SHARE = 0.1
 PARENTS = 6
 FAILING = 0.05
 """What failed raises the log cost that `near` expects right beside it by so much, at the least."""
@@ -71,34 +69,6 @@ class TwinConfig:
     reach: Annotated[
         float, Gt(0), Doc("mean rank of the measured mapping that a local search begins with")
     ] = 2.0
-
-
-@dataclass
-class Credit:
-    """What K sources earned: successes and tries, both fading, float64 [K]."""
-
-    sources: tuple[str, ...]
-    success: Floats
-    tries: Floats
-
-    @staticmethod
-    def fresh(sources: tuple[str, ...]) -> Credit:
-        """Before anything was tried."""
-        return Credit(sources, np.ones(len(sources)), np.full(len(sources), 2.0))
-
-    def shares(self) -> Floats:
-        """float64 [K], sum 1."""
-        rate = self.success / self.tries
-        share = LEAST_SHARE + rate / rate.sum()
-        return np.asarray(share / share.sum())
-
-    def count(self, sources: Sequence[str], success: Sequence[bool]) -> None:
-        """Take in how a batch did."""
-        self.success, self.tries = self.success * FADE, self.tries * FADE
-        for source, good in zip(sources, success, strict=True):
-            if source in self.sources:
-                self.tries[self.sources.index(source)] += 1
-                self.success[self.sources.index(source)] += good
 
 
 class Proposer:

@@ -7,9 +7,11 @@ tensor within 15 % more, with that last figure learned from the board.
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from hwsim.family import Effects, Parameter
 from hwsim.nnpi.family.cost import Terms
@@ -56,18 +58,32 @@ class Layout:
         self._add_constants(memories)
         self._add_kinds(workload)
         self._add_own(workload)
+        self._own = np.array([p.own for p in self.parameters], np.bool_)
+        self.columns: NDArray[np.int64] = np.flatnonzero(~self._own)
+        self.entry: NDArray[np.int64] = tables.edge_start + 3 * np.arange(self._ops + 1)
+        self._raw = self._raw_terms()
+
+    @cached_property
+    def matrix(self) -> Any:
+        """See the class."""
+        from scipy import sparse  # slow to import, and a family that only names rules needs none of it
+
         sizes = [len(rows) for rows in self._rows]
         spread = np.repeat([p.spread for p in self.parameters], sizes)
         at = (np.concatenate(self._rows), np.repeat(np.arange(len(sizes)), sizes))
-        self.matrix = sparse.csr_matrix(
-            (spread, at), shape=(2 * self._levels + 3 + 3 * self._ops, len(sizes))
-        )
-        own = np.array([p.own for p in self.parameters], np.bool_)
-        self.columns: NDArray[np.int64] = np.flatnonzero(~own)
-        self.common: Floats = self.matrix[:, self.columns].toarray()
-        self.entry: NDArray[np.int64] = tables.edge_start + 3 * np.arange(self._ops + 1)
-        self._alone = self.matrix @ sparse.diags(own.astype(np.float64))
-        self._raw = self._raw_terms()
+        return sparse.csr_matrix((spread, at), shape=(2 * self._levels + 3 + 3 * self._ops, len(sizes)))
+
+    @cached_property
+    def common(self) -> Floats:
+        """See the class."""
+        found: Floats = self.matrix[:, self.columns].toarray()
+        return found
+
+    @cached_property
+    def _alone(self) -> Any:
+        from scipy import sparse
+
+        return self.matrix @ sparse.diags(self._own.astype(np.float64))
 
     def _add(self, rows: NDArray[np.int64] | list[int], parameter: Parameter) -> None:
         self._rows.append(np.asarray(rows, np.int64))
@@ -86,8 +102,10 @@ class Layout:
             raw[self.entry[i] : self.entry[i + 1]] = [*(self._compute[i] + self._ops * np.arange(3)), *read]
         return raw
 
-    def by_single(self, slope: Floats) -> sparse.csr_matrix:
+    def by_single(self, slope: Floats) -> Any:
         """Slopes float64 [B, X] of ops by raw terms of their own, as sparse [B N, P] by parameters of single nodes."""
+        from scipy import sparse
+
         batch, entries = slope.shape
         starts = self.entry[:-1] + entries * np.arange(batch)[:, None]
         index = (np.tile(self._raw, batch), np.append(starts.reshape(-1), batch * entries))
@@ -144,8 +162,9 @@ class Layout:
 
     def terms(self, effects: Effects, theta: Floats, residual_s: Floats) -> Terms:
         """What the kernels read of a model; `residual_s` is float64 [N, 2, L]."""
-        factor = np.exp(np.clip(self.matrix @ theta, -20.0, 20.0))
         levels, ops, tables = self._levels, self._ops, self._tables
+        raw = self.matrix @ theta if theta.any() else np.zeros(2 * levels + 3 + 3 * ops)
+        factor = np.exp(np.clip(raw, -20.0, 20.0))
         bandwidth, access, others, compute, weight, activation = np.split(
             factor, np.cumsum([levels, levels, 3, ops, ops])
         )

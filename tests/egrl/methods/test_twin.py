@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import egrl
+from egrl.methods.credit import Credit
 from egrl.methods.twin.data import MOST, gather, thin
 from egrl.methods.twin.inference import Inference, Scales
 from egrl.methods.twin.posterior import Beliefs, Posterior, fit
-from egrl.methods.twin.proposer import SOURCES, Credit
+from egrl.methods.twin.proposer import SOURCES
 from egrl.runs.past import PastRun
 from hwsim.family import Model
 from hwsim.mcm.config import McmConfig
