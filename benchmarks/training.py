@@ -252,17 +252,16 @@ def table(folder: Path) -> str:
         for line in lines:
             if (line["network"], line["who"]) != (name, "ours"):
                 continue
-            (theirs,) = (
-                other
-                for other in lines
-                if [other[key] for key in KEYS] == [name, "dp", line["estimate"], line["budget"]]
-            )
+            dp = [other for other in lines if (other["network"], other["who"]) == (name, "dp")]
+            dp = [other for other in dp if other["estimate"] == line["estimate"]]
+            (asked,) = (other for other in dp if other["budget"] == line["budget"])
+            # a smaller budget may take longer at the same peak: the rival is the best of its budgets
+            fastest = min(other["seconds"] for other in dp if other["peak_bytes"] <= asked["peak_bytes"])
+            least = min(other["peak_bytes"] for other in dp if other["seconds"] <= asked["seconds"])
             base = everything["seconds"]
             floor = LITTLE * base
-            own[line["estimate"]].append(
-                max(line["seconds"] - base, floor) / max(theirs["seconds"] - base, floor)
-            )
-            own["peak"].append(line["least_peak_bytes"] / theirs["peak_bytes"])
+            own[line["estimate"]].append(max(line["seconds"] - base, floor) / max(fastest - base, floor))
+            own["peak"].append(line["least_peak_bytes"] / least)
             gap.append(line["seconds"] / line["bound"] - 1)
             spent.append(line["search_s"])
         for key, values in own.items():
