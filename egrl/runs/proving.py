@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from egrl.measure.local import end_with_parent
 from hwsim.capabilities import HasBound, HasSolving
@@ -85,11 +86,11 @@ class Proving:
             stdin.write(data)
         with contextlib.suppress(OSError):
             stdin.close()
-        answer: dict[str, str] = {}
+        answer: dict[str, Any] = {}
         for line in stdout:
             answer = json.loads(line)
             if "bound" in answer:
-                self.bound = Bound(**answer["bound"])  # type: ignore[arg-type]
+                self.bound = Bound(**answer["bound"])
         if "over" not in answer:
             self.failure = answer.get("failure", "its process ended")
         self.over = True

@@ -24,40 +24,16 @@ LITTLE_MORE = 1.25
 """Inputs of at most so many times a value's bytes are no reason to keep it (assumption)."""
 MOST_INPUTS = 8
 """Reads of a kernel after which inductor writes a value to memory (`config.realize_reads_threshold` and its like)."""
-_MOVES = frozenset(
-    {
-        "clone",
-        "_to_copy",
-        "full",
-        "full_like",
-        "iota",
-        "arange",
-        "cat",
-        "constant_pad_nd",
-        "embedding",
-        "index",
-        "gather",
-    }
-    | {
-        "scalar_tensor",
-        "copy",
-        "where",
-        "convert_element_type",
-        "slice_scatter",
-        "select_scatter",
-        "fill",
-        "empty",
-    }
-    | {
-        "inductor_lookup_seed",
-        "inductor_random",
-        "inductor_randint",
-        "broadcast_in_dim",
-        "zeros",
-        "ones",
-        "zeros_like",
-    }
-)
+# fmt: off
+_MOVES = frozenset({
+    "clone", "_to_copy", "full", "full_like", "iota", "arange",
+    "cat", "constant_pad_nd", "embedding", "index", "gather", "scalar_tensor",
+    "copy", "where", "convert_element_type", "slice_scatter", "select_scatter", "fill",
+    "empty", "zeros", "ones", "zeros_like", "broadcast_in_dim", "inductor_lookup_seed",
+    "inductor_random", "inductor_randint",
+})
+# fmt: on
+"""Ops that inductor computes element by element, though PyTorch does not tag them as pointwise."""
 _REDUCTIONS = frozenset(
     {"sum", "mean", "amax", "amin", "var_mean", "var", "prod", "any", "all", "argmax", "argmin"}
 )

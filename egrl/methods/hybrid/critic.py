@@ -105,8 +105,8 @@ class CriticMember:
 
     def _first(self) -> Mapping16:
         """The rules that the problem knows, unless the start is cold, and random mappings; each once."""
-        warm = self._context.start[0] is not None and isinstance(self._problem, HasFamily)
-        rules = list(self._problem.family.first().values()) if warm else []  # type: ignore[attr-defined]
+        problem, warm = self._problem, self._context.start[0] is not None
+        rules = list(problem.family.first().values()) if warm and isinstance(problem, HasFamily) else []
         known = {row.tobytes(): row for row in rules}
         keys = self._context.keys(SAMPLE, FIRST_KEYS, max(self._config.first, LEAST - len(known)))
         for row in repair(self._problem, sample_uniformly(self._problem, keys), keys):

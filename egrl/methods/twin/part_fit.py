@@ -14,6 +14,7 @@ Newton); errors of one part in several measurements are taken as independent, th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -85,7 +86,7 @@ class PartFit:
         return found, first
 
 
-class Known:
+class Known(ABC):
     """A normal distribution of P parameters: what is known of them before totals are looked at.
 
     Attributes:
@@ -96,21 +97,21 @@ class Known:
     mean: Floats
     excess: float = 0.0
 
+    @abstractmethod
     def times(self, vectors: Floats) -> Floats:
         """float64 [P, K], the covariance times vectors [P, K]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def diagonal(self) -> Floats:
         """float64 [P], variances."""
-        raise NotImplementedError
 
+    @abstractmethod
     def block(self, columns: NDArray[np.int64]) -> Floats:
         """float64 [K, K], the covariance of K parameters."""
-        raise NotImplementedError
 
+    @abstractmethod
     def draw(self, rng: np.random.Generator) -> Floats:
         """float64 [P], drawn; less the mean."""
-        raise NotImplementedError
 
 
 class PriorAlone(Known):
