@@ -212,7 +212,9 @@ def test_mistakes_in_naming_a_folder_are_said_in_a_line():
         egrl.Search("alexnet", method=lambda context: None, out="run")
 
 
-@pytest.mark.parametrize("wrong", [-1.0, 0.0, float("inf"), 1e300, "1.0", None, True, 1 + 2j, [1.0], 10**400])
+@pytest.mark.parametrize(
+    "wrong", [-1.0, 0.0, 1e-300, float("inf"), 1e300, "1.0", None, True, 1 + 2j, [1.0], 10**400]
+)
 def test_what_cannot_be_seconds_is_refused_and_changes_nothing(wrong):
     search = egrl.Search("alexnet", method="random")
     tell_seconds(search, 1)
