@@ -18,6 +18,7 @@ import numpy as np
 from egrl.measure.json_lines import Lines
 from egrl.measure.op_seconds import Profile
 from hwsim.problem import Mapping16, Status
+from workloads.atomic import no_link
 from workloads.names import visible
 
 FILE = "measurements.jsonl"
@@ -147,7 +148,7 @@ class EvaluatorLog:
         lines, self._lines = self._lines, []
         if lines:
             try:
-                with open(self._path, "a", encoding="utf-8") as stream:
+                with open(self._path, "a", encoding="utf-8", opener=no_link) as stream:
                     stream.write("".join(f"{line}\n" for line in lines))
             except OSError:
                 return

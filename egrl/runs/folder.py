@@ -7,6 +7,7 @@ resuming cuts them back to that point. docs/reference/run-folder.md lists the fi
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -65,7 +66,8 @@ class RunFolder:
     """
 
     def __init__(self, path: Path) -> None:
-        """InputError where another process uses the folder, or it cannot be written."""
+        """InputError where another process uses the folder, it has links, or it cannot be written."""
+        check_links(path)
         self.path = path
         self.policy_every = POLICY_EVERY
         self.settings: Mapping[str, Any] = {}
@@ -263,6 +265,20 @@ class RunFolder:
             save_policy(path, policy.weights, metadata)
         except OSError as error:
             raise atomic.disk_failure(path, error) from error
+
+
+def check_links(folder: Path) -> None:
+    """InputError if a run folder has a symbolic link: what a run writes there would come to lie elsewhere.
+
+    The folder itself may be one: its user named it.
+    """
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(place, name)
+            if path.is_symlink():
+                raise InputError(
+                    f"{folder}: expected a run folder without links, found the link {str(path.relative_to(folder))!r}"
+                )
 
 
 def _is_unfinished_config(name: str) -> bool:
