@@ -6,11 +6,18 @@ from collections.abc import Iterable, Sequence
 
 UNKNOWN = "-"
 """What stands for a number that is not known."""
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""How text begins that spreadsheets take as a formula, or that hides one."""
 UNITS = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
     "B": ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
 }
 """Of seconds and of bytes: sizes and names of units, the largest first."""
+
+
+def csv_cell(value: object) -> object:
+    """A value for a CSV file: text that a spreadsheet would run as a formula begins with an apostrophe."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
 
 
 def unit_for(most: float, unit: str) -> tuple[float, str]:

@@ -144,11 +144,8 @@ class PastRun:
     def evaluations(self, name: str = "mappings") -> Evaluations:
         """All that a folder of the run keeps. InputError where a chunk is damaged or does not fit the problem."""
         folder = self.path / name
-        columns = chunks.read([chunk.path for chunk in chunks.listing(folder)])
         shape = self.problem.space.shape
-        odd = [mapping.shape for mapping in columns["mapping"] if mapping.shape != shape]
-        if odd:
-            raise InputError(f"{folder}: expected mappings of shape {list(shape)}, found {list(odd[0])}")
+        columns = chunks.read([chunk.path for chunk in chunks.listing(folder)], [shape])
         rows = len(columns["mapping"])
         return Evaluations(
             np.array(columns["evaluation"], dtype=np.int64),
