@@ -43,6 +43,7 @@ from egrl.measure.board import (
     excerpt,
     parse_answer,
 )
+from egrl.measure.offspring import end_marked, marked, new_mark
 from workloads.errors import Notice
 
 LONGEST_LINE = 16 * 2**20
@@ -69,6 +70,7 @@ class BoardProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._output, self._errors = _Stream(-1), _Stream(-1)
         self._busy = self._understood = False
+        self._mark = new_mark()
 
     def measure(self, request: Mapping[str, Any], timeout_s: float) -> Answer:
         """See `Board`. BoardSilent and BoardDied leave no process behind: the next request starts a new one."""
@@ -158,7 +160,13 @@ class BoardProcess:
         pipe = subprocess.PIPE
         try:
             process = subprocess.Popen(
-                self._command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, bufsize=0
+                self._command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                start_new_session=True,
+                bufsize=0,
+                env=marked(self._mark),
             )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -199,6 +207,7 @@ class BoardProcess:
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        end_marked(self._mark)
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 with contextlib.suppress(OSError):

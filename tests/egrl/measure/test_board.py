@@ -81,8 +81,10 @@ def test_a_board_that_does_not_read_cannot_hold_up_a_long_request():
 
 
 @pytest.mark.slow
-def test_what_a_board_has_started_ends_with_it(tmp_path):
-    script = f"sleep 300 & echo $! > {tmp_path}/pid; read line; sleep 300"
+@pytest.mark.parametrize("leaves", ["", "setsid ", "setsid nohup "])
+def test_what_a_board_has_started_ends_with_it(tmp_path, leaves):
+    """Also what has left its process group, or was left behind by its parent."""
+    script = f"{leaves}sleep 300 & echo $! > {tmp_path}/pid; read line; sleep 300"
     board = BoardProcess(["sh", "-c", script])
     with pytest.raises(BoardSilent):
         board.measure(REQUEST, 1.0)
