@@ -55,7 +55,7 @@ POLISH_STEPS, POLISH_RESTARTS = 600_000, 3
 """Proposals of the local search that follows a solve, and its annealings."""
 POLISH_SHARE = 0.3
 """The share of the time limit that is kept for this search."""
-NEAR_STEPS, NEAR_WORK = (150_000, 150_000), 60_000_000
+NEAR_STEPS, NEAR_WORK = (300_000, 300_000), 120_000_000
 """Proposals of each annealing from a given start; and proposals times ops at most, some seconds."""
 
 _NOISE_STREAM = 0x6E6F697365

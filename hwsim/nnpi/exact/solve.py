@@ -193,13 +193,8 @@ def solve(
                 f" {memory_bytes / 2**30:.1f} GiB allowed"
             )
             return case.without_solution(TOO_LARGE, why, entries)
-        model = build(
-            tables,
-            scale=OBJECTIVE / trivial_s,
-            tabulated=tabulated,
-            reached_s=case.reached_s,
-            until=until,
-        )
+        scale = OBJECTIVE / trivial_s
+        model = build(tables, scale=scale, tabulated=tabulated, reached_s=case.reached_s, until=until)
         if model is None:
             return case.without_solution(
                 TIME_LIMIT, f"(about {entries:,} nonzeros) was not written in time", entries
