@@ -59,7 +59,7 @@ def explore_figure(
     y_label = cost_label if one else axes_of[1].label
     figure, panels = panel_grid(len(surfaces), 2, 3.2, axes_of[0].label, y_label)
     for panel, surface in zip(panels, surfaces, strict=True):
-        panel.set_title(surface.name, fontsize=9, parse_math=False)
+        panel.set_title(_title(surface, one), fontsize=9, parse_math=False)
         _scale(panel, axes_of)
         if one:
             _band(panel, surface, axes_of[0])
@@ -79,6 +79,15 @@ def explore_figure(
         handles = [own, Line2D([], [], color="black", linewidth=0.8, label=f"equal {cost_label}, best found")]
     legend_below(figure, handles)
     return figure
+
+
+def _title(surface: Surface, one: bool) -> str:
+    """The workload; above a map also the largest gap, since a map has no band."""
+    there = np.isfinite(surface.cost)
+    if one or not there.any() or not (surface.bound[there] > 0).all():
+        return surface.name
+    most = float((surface.cost[there] / surface.bound[there]).max()) - 1
+    return f"{surface.name}, within {most:.1%} of the proven bound"
 
 
 def _scale(panel: Axes, axes_of: Sequence[Axis]) -> None:
