@@ -257,3 +257,36 @@ def test_the_table_has_a_row_per_point(explored):
     rows = (explored / "explore.csv").read_text().splitlines()
     assert rows[0] == f"workload,{SRAM},{DRAM},cost,bound,gap,baseline,speedup,complete"
     assert len(rows) == 1 + 6
+
+
+@pytest.mark.slow
+def test_an_interrupted_exploration_says_so_and_keeps_what_was_solved(tmp_path):
+    out = tmp_path / "x"
+    argv = ["explore", "--workload", "resnet50", "--vary", f"{SRAM}=1MiB..8MiB", "-o", str(out)]
+    program = subprocess.Popen(
+        [sys.executable, "-m", "egrl", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 120
+    while not any(p.stat().st_size for p in out.glob("points/*.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    program.send_signal(signal.SIGINT)
+    told, warned = program.communicate(timeout=120)
+    assert program.returncode == 130
+    assert told == b""
+    assert b"interrupted; the same command goes on" in warned
+    assert not (out / "explore.json").exists()
+    assert sum(len(p.read_bytes().splitlines()) for p in out.glob("points/*.jsonl")) >= 1
+
+
+@pytest.mark.exhaustive
+def test_ray_leaves_the_bytes_that_one_process_leaves(explored, tmp_path):
+    pytest.importorskip("ray")
+    assert main([*SMALL, "-o", str(tmp_path / "x"), "--quiet", "--workers", "2", "--executor", "ray"]) == 0
+    assert files(tmp_path / "x") == files(explored)
+
+
+def test_a_time_limit_that_ends_a_solve_is_told(tmp_path, capsys):
+    argv = ["explore", "--workload", "alexnet", "--vary", f"{SRAM}=1MiB", "--seconds-per-point", "0.000001"]
+    assert main([*argv, "-o", str(tmp_path / "x")]) == 0
+    assert "the time limit ended 1 of 1 solves" in capsys.readouterr().out
+    assert "expected a number above 0" in refuse(capsys, [*argv[:-1], "0", "-o", str(tmp_path / "y")])
