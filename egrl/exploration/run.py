@@ -208,7 +208,7 @@ def explore_plan(
             points = [best[k] for k in range(len(plan.grid))]
             if all(point.failure for point in points):
                 raise InputError(f"--vary: {plan.grid.text(0)}: {points[0].failure}")
-            tried = _exchanged(plan.grid, subject, points, pool, stop)
+            tried = exchanged(plan.grid, subject, points, pool, stop)
             if tried is None:
                 return None
             explored.append(Explored(subject, problem, plan.grid, tuple(tried)))
@@ -240,7 +240,7 @@ def _solve(
     return all(segment.over for segment in segments)
 
 
-def _exchanged(
+def exchanged(
     grid: Grid, subject: Subject, points: Sequence[Point], pool: Pool, stop: Callable[[], bool]
 ) -> list[Point] | None:
     """Every point with the cheapest of its own mapping and those of the points around it; None: the user stopped it."""

@@ -18,7 +18,8 @@ import egrl
 from egrl.cli.main import main
 from egrl.exploration.grid import SEGMENT, read_grid
 from egrl.exploration.point import Point, Subject, Trial, try_mappings
-from egrl.exploration.run import Explored
+from egrl.exploration.pool import Here
+from egrl.exploration.run import Explored, exchanged
 from egrl.exploration.summary import gains, steps_of
 from hwsim.nnpi.chip import chip_file, load_chip, parse_chip
 from hwsim.nnpi.problem import NnpiProblem
@@ -153,6 +154,20 @@ def test_a_point_takes_a_better_mapping_and_a_bound_that_a_mapping_breaks_is_an_
     wrong = Point(point.cost, good.cost * 1.01, slow, problem.baseline.cost, "")
     with pytest.raises(ValueError, match="bound: expected one below every cost"):
         try_mappings(Trial(subject, CHIP, (good.mapping,), wrong))
+
+
+def test_points_exchange_their_mappings():
+    grid = read_grid([f"{SRAM}=4MiB,8MiB"], CHIP)
+    problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
+    good = problem.solve(60.0, 0, problem.baseline.mapping)
+    slow = problem.space.initial
+    cost = problem.model_cost(slow)
+    points = [Point(cost, good.bound.cost, slow, cost, ""), Point(good.cost, 0.0, good.mapping, cost, "")]
+    after = exchanged(grid, Subject("alexnet", "nnpi", ()), points, Here(), lambda: False)
+    assert after is not None
+    assert after[0].cost == good.cost < cost
+    np.testing.assert_array_equal(after[0].mapping, good.mapping)
+    assert exchanged(grid, Subject("alexnet", "nnpi", ()), points, Here(), lambda: True) is None
 
 
 def test_the_proven_limits_of_a_step_hold_for_every_cost_between_bound_and_found():
