@@ -10,6 +10,7 @@ import click
 from egrl.cli import flags
 from egrl.cli.output import interrupted, sayer
 from egrl.core.typed_tables import meanings
+from egrl.exploration.grid import POINTS, SECONDS
 from egrl.runs.config import RunOptions
 
 MOST_ROWS = 30
@@ -29,8 +30,15 @@ MOST_ROWS = 30
     metavar="PATH=VALUES",
     help="a value of the chip file: PATH=LOW..HIGH, LOW..HIGH:POINTS, 'LOW..HIGH log' or A,B,C; once or twice",
 )
-@click.option("--points", type=click.IntRange(2), default=8, help="values of a range that does not say [8]")
-@click.option("--seconds-per-point", type=float, default=10.0, help="time limit of a solve, in seconds [10]")
+@click.option(
+    "--points", type=click.IntRange(2), default=POINTS, help=f"values of a range that does not say [{POINTS}]"
+)
+@click.option(
+    "--seconds-per-point",
+    type=float,
+    default=SECONDS,
+    help=f"time limit of a solve, in seconds [{SECONDS:g}]",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, help="seed of the solves [0]")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="problem.KEY=VALUE")
 @click.option("--executor", default="local", help=meanings(RunOptions)["executor"] + " [local]")

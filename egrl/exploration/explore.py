@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from egrl.core import atomic
 from egrl.exploration import summary
-from egrl.exploration.grid import POINTS, read_grid
+from egrl.exploration.grid import POINTS, SECONDS, read_grid
 from egrl.exploration.point import Subject
 from egrl.exploration.pool import open_pool
 from egrl.exploration.run import Explored, Plan, check_folder, explore_plan
@@ -26,8 +26,6 @@ from workloads.errors import InputError
 from workloads.nearest import one_of
 
 DOCUMENT, TABLE, FIGURE = "explore.json", "explore.csv", "explore.png"
-SECONDS = 10.0
-"""Time limit of a solve: it ends earlier, unless the network is large or the problem's solver takes what it gets."""
 EXECUTORS = ("local", "ray")
 Floats = NDArray[np.float64]
 
