@@ -16,8 +16,8 @@ from egrl.core.registry import MethodDefinition, serves_all
 from egrl.measure.evaluator import Function, board_executor
 from egrl.measure.evaluator import name_of as name_of_evaluator
 from egrl.methods import METHODS
+from egrl.runs import baseline_file, mapping_file, progress
 from egrl.runs import folder as run_folder
-from egrl.runs import mapping_file, progress
 from egrl.runs.conduct import OnGeneration, conduct
 from egrl.runs.config import RunOptions, resolve
 from egrl.runs.result import Result
@@ -143,7 +143,8 @@ def new_run(
         )
     names = str | os.PathLike | None
     objects = [None if isinstance(each, names) else each for each in (workload, chip)]
-    return prepare(config, workload if built else config.build_problem(*objects), meant.definition)
+    problem = baseline_file.over(workload, config.run.baseline) if built else config.build_problem(*objects)
+    return prepare(config, problem, meant.definition)
 
 
 def check_resumed(given: Mapping[str, Any], out: Any, preset: str) -> None:

@@ -70,6 +70,7 @@ READERS = {"mmap": load_program, "fft": lambda name: range(load_size(name))}
 """What reads the workloads of problems that have their own."""
 GIVEN_ONLY = {
     "start_mapping.json",
+    "baseline_mapping.json",
     "baseline_layout.json",
     "confirmations.jsonl",
     "init_policy.safetensors",

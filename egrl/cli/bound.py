@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
+from egrl.cli import flags
 from egrl.cli.output import output_file
 from egrl.cli.subject import subject_of
+from hwsim.baseline import noise_free_cost
 from hwsim.capabilities import HasBestKnown, HasBound, HasModel
 from hwsim.problem import Bound, Mapping16, Problem
 from workloads.errors import InputError
@@ -34,6 +35,7 @@ DEFAULT_SECONDS = 60.0
 )
 @click.option("--mapping", "mappings", multiple=True, help="also consider this mapping file")
 @click.option("--run", "runs", multiple=True, help="also consider the best mapping of this run folder")
+@flags.baseline()
 @click.option("-o", "--output", help="write the best mapping known to this file")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="problem.KEY=VALUE")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
@@ -46,6 +48,7 @@ def command(
     prove: bool,
     mappings: tuple[str, ...],
     runs: tuple[str, ...],
+    baseline: str,
     output: str | None,
     settings: tuple[str, ...],
     as_json: bool,
@@ -73,7 +76,7 @@ def command(
         raise InputError(
             f"--seconds, --seed: expected a positive number and a seed >= 0, found {limit_s}, {seed or 0}"
         )
-    subject = subject_of(workload, problem, chip, settings)
+    subject = subject_of(workload, problem, chip, settings, baseline)
     given = {name: mapping_file.read(name, subject) for name in mappings}
     given |= {name: mapping_file.read(str(Path(name) / BEST), subject) for name in runs}
     anew = prove or seconds is not None or seed is not None
@@ -150,7 +153,7 @@ def bound_report(
         remarks += [remark] if remark else []
         if best_known is not None:
             known["package"] = best_known
-    costs = {name: _cost(problem, mapping) for name, mapping in known.items()}
+    costs = {name: noise_free_cost(problem, mapping) for name, mapping in known.items()}
     source = min(costs, key=lambda name: math.inf if math.isnan(costs[name]) else costs[name])
     if not math.isfinite(costs[source]) or bound.cost <= 0:
         what = "no valid mapping was found" if bound.cost > 0 else "nothing could be proved"
@@ -176,13 +179,6 @@ def bound_report(
         "remarks": remarks,
     }
     return report, known[source]
-
-
-def _cost(problem: Problem, mapping: Mapping16) -> float:
-    """The noise-free cost of what runs for a mapping [N, H]."""
-    if isinstance(problem, HasModel):
-        return problem.model_cost(mapping)
-    return float(problem.evaluate(mapping[None], np.zeros(1, np.uint64)).cost[0])
 
 
 def text_of(report: dict[str, Any], rival: str) -> str:

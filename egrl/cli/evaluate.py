@@ -12,6 +12,7 @@ from typing import Any
 import click
 import numpy as np
 
+from egrl.cli import flags
 from egrl.cli.explanations import lines_of
 from egrl.cli.subject import run_or_flags
 from hwsim.capabilities import HasBound, HasExplanation
@@ -35,6 +36,7 @@ MOST_VIOLATIONS = 20
 @click.option("--problem", help="without RUN: what a mapping costs; see `egrl list problems` [nnpi]")
 @click.option("--chip", help="without RUN: a chip of `egrl list chips`, or a chip file (.toml)")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="without RUN: problem.KEY=VALUE")
+@flags.baseline()
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document on stdout")
 def command(
     run: str | None,
@@ -43,6 +45,7 @@ def command(
     problem: str | None,
     chip: str | None,
     settings: tuple[str, ...],
+    baseline: str,
     as_json: bool,
 ) -> int:
     """Score a run's best mapping, or another one, and say where its cost goes: op by op (nnpi), chip by chip (mcm), or
@@ -52,8 +55,8 @@ def command(
     egrl evaluate runs/bert-egrl-s0-1
     egrl evaluate --workload bert --mapping runs/bert-egrl-s0-1/best_mapping.json
     """
-    flags = {"--workload": workload, "--mapping": mapping, "--problem": problem, "--chip": chip}
-    subject, chosen, name = run_or_flags("evaluate", run, flags, settings)
+    named = {"--workload": workload, "--mapping": mapping, "--problem": problem, "--chip": chip}
+    subject, chosen, name = run_or_flags("evaluate", run, named, settings, baseline)
     report = evaluation_report(subject, chosen, name)
     shown: list[str] = []
     if run is not None and (measured := measured_best(Path(run))):

@@ -31,6 +31,12 @@ def budget(default: str, of: str = "") -> Decorator:
     return decorate
 
 
+def baseline(without: str = "") -> Decorator:
+    """--baseline, as `egrl run` has it; `without` says when it is ignored."""
+    text = f"{without}{meanings(RunOptions)['baseline']}"
+    return click.option("--baseline", default="", metavar="FILE", help=text)
+
+
 def workers() -> Decorator:
     """--workers, as `egrl run` has it."""
     kind, text = click.IntRange(1, MOST_WORKERS), meanings(RunOptions)["workers"]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from egrl.cli import flags
 from egrl.cli.output import output_file
 
 
@@ -14,9 +15,10 @@ from egrl.cli.output import output_file
 @click.option(
     "-o", "--output", help="file to write [RUN/report.html; of several runs report.html in this folder]"
 )
+@flags.baseline()
 @click.option("--open", "shows", is_flag=True, help="open it in the browser")
 @click.option("--problem", default="", help="problem of the runs, needed only if it is MODULE:NAME")
-def command(runs: tuple[str, ...], output: str | None, shows: bool, problem: str) -> int:
+def command(runs: tuple[str, ...], output: str | None, baseline: str, shows: bool, problem: str) -> int:
     """Write one HTML page that needs no network: what the best mapping gains, and where, op by op.
 
     \b
@@ -30,7 +32,7 @@ def command(runs: tuple[str, ...], output: str | None, shows: bool, problem: str
     path = (Path(runs[0]) if len(runs) == 1 else Path()) / "report.html"
     if output is not None:
         path = output_file(output, ".html")
-    atomic.write(path, page_of([PastRun.read(Path(run), problem) for run in runs]))
+    atomic.write(path, page_of([PastRun.read(Path(run), problem).over(baseline) for run in runs]))
     click.echo(str(path))
     if shows:
         click.launch(path.resolve().as_uri())

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from egrl.runs.words import start_word
 from hwsim.capabilities import HasBestKnown
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
@@ -13,12 +14,17 @@ from workloads.nearest import hint
 
 
 def run_or_flags(
-    command_name: str, run: str | None, flags: Mapping[str, str | None], settings: Sequence[str]
+    command_name: str,
+    run: str | None,
+    flags: Mapping[str, str | None],
+    settings: Sequence[str],
+    baseline: str = "",
 ) -> tuple[Problem, Mapping16, str]:
     """The problem, the mapping [N, H] and where it is from: a run's best, or what the flags --workload, --mapping,
     --problem and --chip (None: not given) name. InputError where both or neither are given, or one is wrong.
 
-    Beside a run --problem may name its problem, which it must where that is MODULE:NAME.
+    Beside a run --problem may name its problem, which it must where that is MODULE:NAME. Speedups are over the mapping
+    in the file `baseline`, if one is given.
     """
     given = [flag for flag, value in flags.items() if value is not None and flag != "--problem"]
     given += ["--set"] * bool(settings)
@@ -35,24 +41,31 @@ def run_or_flags(
                 f"{run}: expected a run folder, found a file; a mapping file is named by --mapping {run}, beside"
                 " --workload"
             )
-        past = PastRun.read(Path(run), flags["--problem"] or "")
+        past = PastRun.read(Path(run), flags["--problem"] or "").over(baseline)
         return past.problem, past.best_mapping(), str(Path(run) / run_folder.BEST)
     if flags["--workload"] is None:
         raise InputError(f"{command_name}: expected a run folder or --workload, found neither")
-    subject = subject_of(flags["--workload"], flags["--problem"] or "nnpi", flags["--chip"] or "", settings)
+    subject = subject_of(
+        flags["--workload"], flags["--problem"] or "nnpi", flags["--chip"] or "", settings, baseline
+    )
     mapping = flags["--mapping"] or "compiler"
-    return subject, mapping_of(mapping, subject), mapping
+    chosen = mapping_of(mapping, subject)
+    return subject, chosen, start_word(subject.about, mapping)
 
 
-def subject_of(workload: str, problem: str, chip: str, settings: Sequence[str]) -> Problem:
+def subject_of(
+    workload: str, problem: str, chip: str, settings: Sequence[str], baseline: str = ""
+) -> Problem:
     """The problem that flags name; the default chip where `chip` is empty. InputError where they are wrong."""
     from egrl.core import typed_tables
     from egrl.problems import find_problem
+    from egrl.runs import baseline_file
 
     definition = find_problem(problem).load()
     tables = typed_tables.parse_set(settings, "problem")
     settled: Any = typed_tables.build(definition.config, tables["problem"], "--set problem")
-    return definition.build(workload, chip or definition.chips()[0], settled)
+    built = definition.build(workload, chip or definition.chips()[0], settled)
+    return baseline_file.over(built, baseline)
 
 
 def mapping_of(mapping: str, problem: Problem) -> Mapping16:

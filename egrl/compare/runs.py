@@ -55,7 +55,6 @@ def plan(
 ) -> list[Subject]:
     """What is to be run. InputError where an option is wrong or the folder holds runs of another configuration."""
     from egrl.methods import find_method
-    from egrl.problems import find_problem
     from egrl.runs.config import RunOptions, resolve
 
     for setting in options["settings"]:
@@ -73,6 +72,7 @@ def plan(
         for method in methods:
             given = {k: options[k] for k in ("problem", "chip")} | budget_of(options)
             given |= {"start": options["start"]} if options["start"] else {}
+            given |= {"baseline": options.get("baseline", "")}
             settings = [s for entry in options["settings"] for s in _settings_of(methods, method, entry)]
             given |= {"threads": options.get("threads", 1), "init": options.get("init", "")}
             given |= {"workers": options.get("workers", 1)}
@@ -80,8 +80,7 @@ def plan(
                 RunOptions(workload=workload, method=method, **given), settings, options["preset"]
             )
             if problem is None:
-                definition = find_problem(options["problem"]).load()
-                problem = definition.build(workload, resolved.run.chip, resolved.problem)
+                problem = resolved.build_problem()
                 start = resolved.run.start
             reason = find_method(method).serves(problem)
             if reason is not None:
@@ -138,7 +137,7 @@ def _arguments(
             "workers": run.run.workers,
             "out": path,
         }
-        given |= {"init": run.run.init} if run.run.init else {}
+        given |= {name: value for name in ("init", "baseline") if (value := getattr(run.run, name))}
         flags = [word for name, value in given.items() for word in (f"--{name}", str(value))]
         flags += [word for setting in settings for word in ("--set", setting)]
         return ("run", *flags, *(("--preset", preset) if preset else ()), *budget, "--quiet")

@@ -55,8 +55,8 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     ]
     names: list[str | None] = [str(run.path) for run in runs]
     if len(runs) == 1:
-        names, speedups, layouts = [*names, None], [*speedups, 1.0], [*layouts, problem.heuristic]
-        maps.append(_map(problem, problem.heuristic, problem.about.rival))
+        names, speedups, layouts = [*names, None], [*speedups, 1.0], [*layouts, problem.baseline_layout]
+        maps.append(_map(problem, problem.baseline_layout, problem.about.rival))
     tensor = most_visits(maps)
     name = "" if tensor is None else problem.program.tensors[tensor].name
     figure = memory_map_figure(

@@ -94,7 +94,12 @@ def to_plot(run: PastRun) -> PlottedRun:
     if options["start"] != "exact":
         del options["exact_seconds"]
     files: dict[str, str] = {}
-    for key, copy in (("start", run_folder.START_FILE), ("init", run_folder.INIT_FILE)):
+    copies = {
+        "start": run_folder.START_FILE,
+        "init": run_folder.INIT_FILE,
+        "baseline": run_folder.BASELINE_FILE,
+    }
+    for key, copy in copies.items():
         if (run.path / copy).is_file() and options[key] not in ("", "exact", *run_folder.KEPT_STARTS):
             digest = hashlib.sha256(read_bytes(run.path / copy, "a file of the run")).hexdigest()
             files[digest] = Path(options[key]).stem

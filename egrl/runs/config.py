@@ -22,7 +22,7 @@ from egrl.core.registry import MethodDefinition
 from egrl.measure.config import EvaluatorConfig
 from egrl.methods import find_method
 from egrl.problems import find_problem
-from egrl.runs import requests
+from egrl.runs import baseline_file, requests
 from hwsim.problem import Problem
 from workloads.errors import InputError, Notice
 from workloads.files import parse_toml
@@ -104,6 +104,13 @@ class RunOptions:
         PRINTABLE,
         Doc("begin with: cold, compiler, exact, or a mapping FILE [compiler; cold with --preset paper]"),
     ] = ""
+    baseline: Annotated[
+        str,
+        PRINTABLE,
+        Doc(
+            "the mapping FILE that speedups are over, your compiler's say; default: the problem's own baseline"
+        ),
+    ] = ""
     init: Annotated[str, PRINTABLE, Doc("begin with this saved policy (RUN/policies/….safetensors)")] = ""
     threads: Annotated[
         int,
@@ -142,6 +149,7 @@ SEARCH_OPTIONS = (
     "generation_evals",
     "seed",
     "start",
+    "baseline",
     "init",
     "threads",
     "device",
@@ -162,7 +170,7 @@ class RunConfig:
 
     def build_problem(self, workload: Any = None, chip: Any = None) -> Problem:
         """The problem that the run names; from objects, if they are given. InputError if one of them is wrong."""
-        return (
+        problem = (
             find_problem(self.run.problem)
             .load()
             .build(
@@ -171,6 +179,7 @@ class RunConfig:
                 self.problem,
             )
         )
+        return baseline_file.over(problem, self.run.baseline)
 
 
 def resolve(

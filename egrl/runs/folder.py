@@ -39,6 +39,7 @@ MAPPINGS = "mappings"
 POLICIES = "policies"
 PRETRAINING = "pretraining.json"
 START_FILE = "start_mapping.json"
+BASELINE_FILE = "baseline_mapping.json"
 BASELINE_LAYOUT = "baseline_layout.json"
 INIT_FILE = "init_policy.safetensors"
 KEPT_STARTS = ("cold", "compiler")

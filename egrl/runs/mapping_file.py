@@ -1,13 +1,15 @@
-"""best_mapping.json: a mapping by the names of nodes, heads and choices."""
+"""best_mapping.json: a mapping by the names of nodes, heads and choices; and the other files that have one."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from egrl.core.mapping_rows import PLACE, rows_of
+from egrl.runs import mapping_table
 from hwsim.capabilities import HasPlanText
 from hwsim.mappings import repair
 from hwsim.problem import Mapping16, Problem
@@ -19,14 +21,18 @@ KIND = "mapping"
 VERSION = 1
 
 
-def dumps(problem: Problem, mapping: Mapping16) -> str:
-    """JSON of one mapping [N, H], as `rows_of` has it, or as the plan that a problem writes it as."""
+def dumps(problem: Problem, mapping: Mapping16, name: str = "") -> str:
+    """JSON of one mapping [N, H], as `rows_of` has it, or as the plan that a problem writes it as.
+
+    `name` is what texts call the mapping where it is a baseline; "": the file has none.
+    """
     document: dict[str, Any] = {
         "kind": KIND,
         "version": VERSION,
         "problem": problem.about.name,
         "workload": problem.about.workload,
         "chip": problem.about.chip,
+        **({"name": name} if name else {}),
     }
     if isinstance(problem, HasPlanText):
         document["plan"] = problem.plan_text(mapping)
@@ -42,7 +48,11 @@ def loads(text: str, where: str, problem: Problem) -> Mapping16:
         InputError: not JSON, another kind, version, problem or workload, an unknown node, head or choice, or a
             decision missing that the problem needs.
     """
-    document = parse_document(text, where, KIND, VERSION)
+    return _mapping_of(parse_document(text, where, KIND, VERSION), where, problem)
+
+
+def _mapping_of(document: Mapping[str, Any], where: str, problem: Problem) -> Mapping16:
+    """int16 [N, H] of a document. InputError as `loads`."""
     for key, expected in (("problem", problem.about.name), ("workload", problem.about.workload)):
         if document.get(key) != expected:
             raise InputError(f"{where}: {key}: expected {expected!r}, found {document.get(key)!r}")
@@ -54,15 +64,20 @@ def loads(text: str, where: str, problem: Problem) -> Mapping16:
     rows = document.get("mapping")
     if not isinstance(rows, list):
         raise InputError(f"{where}: mapping: expected a list of nodes, found {type(rows).__name__}")
+    return _mapping_of_rows(rows, f"{where}: mapping", problem)
+
+
+def _mapping_of_rows(rows: Sequence[Any], where: str, problem: Problem) -> Mapping16:
+    """int16 [N, H] of an object per node. InputError as `loads`."""
     mapping = np.full(problem.space.initial.shape, -1, np.int16)
     at = {name: i for i, name in enumerate(problem.space.nodes)}
     seen: set[str] = set()
     for number, row in enumerate(rows):
-        _read_row(row, f"{where}: mapping[{number}]", problem, at, seen, mapping)
+        _read_row(row, f"{where}[{number}]", problem, at, seen, mapping)
     try:  # the problem knows what it cannot express; what it would mend stays as the file has it
         repair(problem, mapping[None], np.zeros(1, np.uint64))
     except ValueError as error:
-        raise InputError(f"{where}: {error}") from error
+        raise InputError(f"{where.removesuffix(': mapping')}: {error}") from error
     return problem.space.canonical(mapping)
 
 
@@ -94,6 +109,27 @@ def _read_row(
 
 
 def read(path: str, problem: Problem) -> Mapping16:
-    """The mapping in a file; InputError in one line where it cannot be read or does not fit the problem."""
-    text = read_text(path, "a mapping file (best_mapping.json)")
-    return loads(text, path, problem)
+    """The mapping in a file: JSON, a table (.csv), or a model (.onnx) whose nodes have it in their metadata.
+
+    InputError in one line where it cannot be read or does not fit the problem.
+    """
+    return read_named(path, problem)[0]
+
+
+def read_named(path: str, problem: Problem, flag: str = "") -> tuple[Mapping16, str]:
+    """The mapping in a file, and the name that the file gives it ("": none). InputError as `read`, after `flag`."""
+    where, lower = f"{flag}{path}", path.lower()
+    if lower.endswith(mapping_table.ENDINGS):
+        if isinstance(problem, HasPlanText):
+            raise InputError(f"{where}: expected a mapping file (best_mapping.json), found a table")
+        rows = (
+            mapping_table.rows_of_csv(read_text(path, "a table of a mapping (.csv)"), where, problem.space)
+            if lower.endswith(".csv")
+            else mapping_table.rows_of_onnx(path, where)
+        )
+        return _mapping_of_rows(rows, where, problem), ""
+    document = parse_document(read_text(path, "a mapping file (best_mapping.json)"), where, KIND, VERSION)
+    name = document.get("name", "")
+    if not isinstance(name, str) or not name.isprintable():
+        raise InputError(f"{where}: name: expected a printable text, found {str(name)[:60]!r}")
+    return _mapping_of(document, where, problem), name

@@ -16,13 +16,17 @@ from egrl.core import typed_tables
 from egrl.core.executor import CONFIRMED
 from egrl.core.plugins import check_given
 from egrl.problems import KIND, find_problem
-from egrl.runs import chunks, config, mapping_file
+from egrl.runs import baseline_file, chunks, config, mapping_file
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunOptions
 from egrl.runs.summary import read_summary
+from egrl.runs.words import TABLE, about_of, table_of
 from hwsim.problem import Mapping16, Problem, Profiles
 from workloads.errors import InputError
 from workloads.files import read_text
+
+SCALED = "speedups_scaled"
+"""Key of a summary whose speedups are over another baseline than the run's: what those of its files are times."""
 
 
 def with_own_inputs(options: RunOptions, folder: Path) -> RunOptions:
@@ -38,6 +42,7 @@ def with_own_inputs(options: RunOptions, folder: Path) -> RunOptions:
         chip=str(folder / entry.chip_file) if entry.chip_file else options.chip,
         start=options.start if kept else str(folder / run_folder.START_FILE),
         init=str(folder / run_folder.INIT_FILE) if options.init else "",
+        baseline=str(folder / run_folder.BASELINE_FILE) if options.baseline else "",
     )
 
 
@@ -113,15 +118,41 @@ class PastRun:
         definition = find_problem(self.options.problem).load()
         own = with_own_inputs(self.options, self.path)
         where = f"{self.path / run_folder.CONFIG}: problem"
-        problem = definition.build(
-            own.workload, own.chip, typed_tables.build(definition.config, self.settings["problem"], where)
-        )
+        given: Any = typed_tables.build(definition.config, self.settings["problem"], where)
+        problem = baseline_file.over(definition.build(own.workload, own.chip, given), own.baseline)
         if problem.fingerprint() != self.summary["fingerprint"]:
             raise InputError(
                 f"{self.path}: this run was made by another simulator, chip or workload: expected fingerprint"
                 f" {problem.fingerprint()[:12]}, found {self.summary['fingerprint'][:12]}"
             )
         return problem
+
+    def over(self, baseline: str) -> PastRun:
+        """The run with speedups over the mapping in the file `baseline`; as it is where that is "".
+
+        InputError where the file does not fit the problem, or costs were measured: the file's was not.
+        """
+        if not baseline:
+            return self
+        if about_of(self.summary).measured or self.options.evaluator:
+            raise InputError(
+                f"--baseline {baseline}: expected a run whose costs a model gave, found {self.path}, whose costs were"
+                " measured; give --baseline to the run"
+            )
+        problem = baseline_file.over(self.problem, baseline)
+        factor = problem.baseline.cost / float(self.summary["baseline"]["cost"])
+        best = self.summary["best"]
+        summary = {
+            **self.summary,
+            TABLE: table_of(problem.about),
+            "baseline": {"cost": problem.baseline.cost, "rule": problem.baseline.name},
+            "best": best and {**best, "speedup": best["speedup"] * factor},
+            "fingerprint": problem.fingerprint(),
+            SCALED: self.summary.get(SCALED, 1.0) * factor,
+        }
+        changed = PastRun(self.path, summary, self.options, self.settings, self.given)
+        vars(changed)["problem"] = problem  # what the cached property would build
+        return changed
 
     def metrics(self, *names: str) -> list[NDArray[np.float64]]:
         """Columns of metrics.csv, float64 [T] each, a value a generation. InputError where they are damaged."""
@@ -150,7 +181,7 @@ class PastRun:
         return Evaluations(
             np.array(columns["evaluation"], dtype=np.int64),
             np.array(columns["mapping"], dtype=np.int16).reshape(rows, *shape),
-            np.array(columns["speedup"], dtype=np.float64),
+            np.array(columns["speedup"], dtype=np.float64) * float(self.summary.get(SCALED, 1.0)),
             np.array(columns["cost"], dtype=np.float64),
             np.array(columns["reward"], dtype=np.float64),
             np.array(columns["source"], dtype=np.str_),
@@ -196,8 +227,9 @@ def course_of(run: Path, summary: Mapping[str, Any]) -> Course:
     try:
         rows = list(csv.DictReader(text.splitlines()))
         evaluations = np.array([int(row["evaluations"]) for row in rows], dtype=np.int64)
-        best = np.array([float(row["best_speedup"]) for row in rows])
-        policy = [float(row["deployable_speedup"]) for row in rows if "deployable_speedup" in row]
+        scale = float(summary.get(SCALED, 1.0))
+        best = np.array([float(row["best_speedup"]) * scale for row in rows])
+        policy = [float(row["deployable_speedup"]) * scale for row in rows if "deployable_speedup" in row]
         held = [[float(row[name]) for name in CONFIRMED] for row in rows if CONFIRMED[0] in row]
     except (ValueError, KeyError, TypeError, OverflowError, csv.Error) as error:
         raise InputError(f"{path}: damaged metrics: {error}") from error

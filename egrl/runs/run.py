@@ -19,7 +19,7 @@ from egrl.core.registry import MethodDefinition
 from egrl.core.state import SearchState
 from egrl.measure import executors
 from egrl.methods import find_method
-from egrl.runs import baseline_layout, checkpoint, config, gap, mapping_file
+from egrl.runs import baseline_file, baseline_layout, checkpoint, config, gap, mapping_file
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.past import with_own_inputs
@@ -230,6 +230,8 @@ def _copies(options: RunOptions, problem: Problem, start: Mapping16 | None) -> d
     copies = {}
     if start is not None and options.start != "compiler":
         copies[run_folder.START_FILE] = mapping_file.dumps(problem, start).encode()
+    if options.baseline:
+        copies[run_folder.BASELINE_FILE] = baseline_file.copy_of(problem)
     if (places := baseline_layout.own_layout(problem)) is not None:
         copies[run_folder.BASELINE_LAYOUT] = baseline_layout.dumps(problem, places).encode()
     if options.init:

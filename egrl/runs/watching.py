@@ -18,7 +18,7 @@ from egrl.core.budget import Budget
 from egrl.core.plugins import check_given
 from egrl.measure import records
 from egrl.problems import KIND, find_problem
-from egrl.runs import config
+from egrl.runs import baseline_file, config
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunOptions
 from egrl.runs.past import with_own_inputs
@@ -129,7 +129,7 @@ def _most(path: Path, options: RunOptions, settings: dict[str, object]) -> float
         definition = find_problem(options.problem).load()
         own = with_own_inputs(options, path)
         given: Any = typed_tables.build(definition.config, settings, f"{path / run_folder.CONFIG}: problem")
-        problem = definition.build(own.workload, own.chip, given)
+        problem = baseline_file.over(definition.build(own.workload, own.chip, given), own.baseline)
     except InputError:  # code that was not given, or inputs that are not written yet
         return math.nan
     if options.evaluator or not isinstance(problem, HasBound):

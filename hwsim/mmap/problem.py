@@ -190,15 +190,19 @@ class MmapProblem:
         """Offset (bytes), interval and copy window (steps, closed) of each buffer in fast memory, under one mapping."""
         return _places(self.layout(mapping))
 
-    def baseline_placement(self) -> list[dict[str, Any] | None]:
-        """The same of the heuristic's own layout, which no game leads to."""
-        return _places(self.heuristic)
+    def baseline_placement(self) -> list[dict[str, Any] | None] | None:
+        """The same of the heuristic's own layout, which no game leads to; None if the baseline is a mapping."""
+        return _places(self.heuristic) if self.baseline.nearest else None
+
+    @property
+    def baseline_layout(self) -> Layout:
+        """The layout of the baseline: the heuristic's own, or what another baseline's mapping leads to."""
+        return self.heuristic if self.baseline.nearest else self.layout(self.baseline.mapping)
 
     def sections(self, mapping: Mapping16) -> list[Section]:
-        """Fast memory, the buffers and what a latency consists of: of the heuristic's layout and of one mapping's."""
-        return sections(
-            self.program, self.tables, self.heuristic, self.layout(mapping), self.game.granule_bytes
-        )
+        """Fast memory, the buffers and what a latency consists of: of the baseline's layout and of one mapping's."""
+        before, best = self.baseline_layout, self.layout(mapping)
+        return sections(self.program, self.tables, before, best, self.game.granule_bytes, self.about.rival)
 
     def bound(self, time_limit_s: float) -> Bound:
         """What no play costs less than or returns more than, by linear programming (docs/explanations/mmap.md).

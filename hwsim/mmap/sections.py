@@ -1,4 +1,4 @@
-"""What is shown of a layout beside the heuristic's: fast memory over time, the latency's parts, buffer after buffer."""
+"""What is shown of a layout beside the baseline's: fast memory over time, the latency's parts, buffer after buffer."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ PARTS = {
     WAIT_S: "waiting for copies",
 }
 """Of a latency, for people."""
-RIVAL, BEST = "the heuristic", "the best"
+BEST = "the best"
 
 
 def sections(
-    program: Program, tables: Tables, heuristic: Layout, best: Layout, granule_bytes: int
+    program: Program, tables: Tables, before: Layout, best: Layout, granule_bytes: int, rival: str
 ) -> list[Section]:
-    """The heuristic's layout and the best one, each as it is simulated."""
-    layouts = {RIVAL: heuristic, BEST: best}
+    """The layout `before`, of the `rival`, and the best one, each as it is simulated."""
+    layouts = {rival: before, BEST: best}
     parts = {label: latency_parts_s(tables, layout) for label, layout in layouts.items()}
-    less = {name: float(parts[RIVAL][k] - parts[BEST][k]) for k, name in PARTS.items()}
+    less = {name: float(parts[rival][k] - parts[BEST][k]) for k, name in PARTS.items()}
     most = max(less, key=lambda name: abs(less[name]))
     way = "less" if less[most] >= 0 else "more"
     edges = np.concatenate([[0.0], np.cumsum(tables.step["supply_s"])]).tolist()
@@ -51,7 +51,7 @@ def sections(
             "s",
             "instruction",
         ),
-        _buffers(program, tables, heuristic, best),
+        _buffers(program, tables, before, best, rival),
     ]
 
 
@@ -73,16 +73,16 @@ def _boxes(program: Program, tables: Tables, layout: Layout) -> list[Box]:
     return boxes
 
 
-def _buffers(program: Program, tables: Tables, heuristic: Layout, best: Layout) -> Table:
+def _buffers(program: Program, tables: Tables, before: Layout, best: Layout, rival: str) -> Table:
     columns = [
-        ("buffer", ""), ("size", "B"), (RIVAL, ""), (BEST, ""), ("first step", ""), ("last step", ""),
+        ("buffer", ""), ("size", "B"), (rival, ""), (BEST, ""), ("first step", ""), ("last step", ""),
         ("address", "B"),
     ]  # fmt: skip
     rows: list[list[Cell]] = []
-    for b in np.flatnonzero((heuristic.action >= 0) | (best.action >= 0)).tolist():
+    for b in np.flatnonzero((before.action >= 0) | (best.action >= 0)).tolist():
         there = best.first[b] >= 0
         place = (best.first[b], best.last[b], best.offset_bytes[b])
-        actions = [ACTIONS[int(a)].lower() if a >= 0 else None for a in (heuristic.action[b], best.action[b])]
+        actions = [ACTIONS[int(a)].lower() if a >= 0 else None for a in (before.action[b], best.action[b])]
         rows.append(
             [
                 program.buffer_name(b),
@@ -92,5 +92,5 @@ def _buffers(program: Program, tables: Tables, heuristic: Layout, best: Layout) 
             ]
         )
     changed = [row[2] != row[3] for row in rows]
-    says = f"{sum(changed):,} of {len(rows):,} buffers are treated otherwise than by the heuristic."
+    says = f"{sum(changed):,} of {len(rows):,} buffers are treated otherwise than by {rival}."
     return Table("Buffers", says, columns, rows, changed)

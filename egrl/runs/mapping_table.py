@@ -1,0 +1,87 @@
+"""Mappings in files of other tools, as objects that mapping files have per node: tables, and the metadata of models.
+
+A table (.csv) has a header. It has one row per node, with a column per head (`node,weight,activation`), or one row per
+tensor (`op,head,choice`, as `egrl export` writes it). `op` may be called `node`, and `choice` `memory`. Further columns
+are ignored; an empty cell, or `-`, is a tensor that does not exist.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from egrl.runs.mapping_export import PREFIX
+from hwsim.space import Space
+from workloads.errors import InputError
+
+ENDINGS = (".csv", ".onnx", ".onnx.gz")
+NODE, CHOICE = ("node", "op"), ("choice", "memory")
+"""What the columns of nodes and of choices are called."""
+NONE = ("", "-")
+
+
+def rows_of_csv(text: str, where: str, space: Space) -> list[dict[str, str]]:
+    """One object per node of a table. InputError, beginning with `where`, where it is none."""
+    try:
+        reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+        header = [name.strip() for name in reader.fieldnames or ()]
+        reader.fieldnames = header
+        rows = list(reader)
+    except csv.Error as error:
+        raise InputError(f"{where}: expected a table (.csv), found {error}") from error
+    node = next((name for name in NODE if name in header), None)
+    choice = next((name for name in CHOICE if name in header), None)
+    heads = [name for name in header if name in space.heads]
+    if node is None or not (heads or ("head" in header and choice is not None)):
+        raise InputError(
+            f"{where}: expected the columns node,{','.join(space.heads)} or op,head,choice, found"
+            f" {','.join(header)[:60]!r}"
+        )
+    found: dict[str, dict[str, str]] = {}
+    for number, row in enumerate(rows, 2):
+        cells = {key: (row.get(key) or "").strip() for key in header}
+        named = {head: cells[head] for head in heads} if heads else {cells["head"]: cells[choice or ""]}
+        entry = found.setdefault(cells[node], {"node": cells[node]})
+        for head, label in named.items():
+            if label in NONE:
+                continue
+            if head in entry:
+                raise InputError(
+                    f"{where}: line {number}: expected each tensor once, found the {head} of {cells[node]!r} again"
+                )
+            entry[head] = label
+    return list(found.values())
+
+
+def rows_of_onnx(file: str, where: str) -> list[dict[str, str]]:
+    """One object per op that the nodes of an ONNX file name, as `egrl export --format onnx` writes them.
+
+    InputError, beginning with `where`, where it is no model, or its nodes name no op.
+    """
+    from workloads.files import MAX_BYTES, read_bytes
+    from workloads.importers import onnx_file
+    from workloads.packed import unpack
+
+    model = onnx_file.parse(unpack(read_bytes(file, "a model (.onnx, .onnx.gz)"), file, MAX_BYTES), file)
+    found: dict[str, dict[str, str]] = {}
+    for node in model.graph.node:
+        named = _named(node)
+        if "op" in named:
+            name = named.pop("op")
+            found.setdefault(name, {"node": name}).update(named)
+    if not found:
+        raise InputError(
+            f"{where}: expected nodes with the metadata {PREFIX}op, as `egrl export --format onnx` writes them,"
+            " found none"
+        )
+    return list(found.values())
+
+
+def _named(node: Any) -> dict[str, str]:
+    """egrl's metadata of a node, without the prefix."""
+    return {
+        entry.key.removeprefix(PREFIX): entry.value
+        for entry in node.metadata_props
+        if entry.key.startswith(PREFIX)
+    }

@@ -1,0 +1,190 @@
+"""`--baseline FILE`: speedups over a mapping of the user's, in every command and in Python."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import refuse
+
+import egrl
+from egrl.cli.main import main
+from egrl.report.page import page_of
+from egrl.runs.past import PastRun
+from workloads.errors import InputError
+
+SEARCH = ["--method", "annealing", "--evals", "63"]
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory) -> Path:
+    """A mapping of AlexNet that is slower than the rule's: everything in dram, as a table."""
+    problem = egrl.search("alexnet", method="random", evals=1).problem
+    space = problem.space
+    weights = ["dram" if live else "" for live in space.live[:, 0]]
+    rows = [f"{node},{weight},dram" for node, weight in zip(space.nodes, weights, strict=True)]
+    path = tmp_path_factory.mktemp("mine") / "mine.csv"
+    path.write_text("node,weight,activation\n" + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(mine, tmp_path_factory) -> Path:
+    """A run over a baseline file that is gone since."""
+    folder = tmp_path_factory.mktemp("over")
+    given = Path(shutil.copy(mine, folder / "vela.csv"))
+    argv = ["run", "--workload", "alexnet", *SEARCH, "--baseline", str(given), "--out", str(folder / "r")]
+    assert main([*argv, "--quiet"]) == 0
+    given.unlink()
+    return folder / "r"
+
+
+def summary_of(run: Path) -> dict:
+    return json.loads((run / "summary.json").read_text())
+
+
+def test_a_run_is_over_the_file_and_names_it(finished):
+    found = summary_of(finished)
+    assert found["baseline"]["rule"] == found["about"]["rival"] == "vela.csv"
+    assert found["best"]["speedup"] == found["baseline"]["cost"] / found["best"]["cost"]
+    assert found["best"]["speedup"] > 1
+    assert found["best"]["reward"] == pytest.approx(found["best"]["speedup"] ** 2)
+    assert json.loads((finished / "baseline_mapping.json").read_text())["name"] == "vela.csv"
+
+
+def test_a_folder_needs_no_file_outside(finished, tmp_path, capsys):
+    run = Path(shutil.copytree(finished, tmp_path / "r"))
+    assert main(["evaluate", str(run)]) == 0
+    assert "x vela.csv" in capsys.readouterr().out
+    assert main(["run", "--resume", str(run), "--evals", "84"]) == 0
+    assert "x vela.csv" in capsys.readouterr().out
+    assert "over vela.csv" in page_of([PastRun.read(run)])
+    (run / "baseline_mapping.json").unlink()
+    refuse(capsys, ["evaluate", str(run)], "baseline_mapping.json: expected a mapping file")
+
+
+def test_another_file_under_the_folder_s_is_noticed(finished, tmp_path, capsys):
+    run = Path(shutil.copytree(finished, tmp_path / "r"))
+    document = json.loads((run / "baseline_mapping.json").read_text())
+    document["mapping"][0]["weight"] = "llc"
+    (run / "baseline_mapping.json").write_text(json.dumps(document))
+    refuse(capsys, ["evaluate", str(run)], "expected fingerprint")
+
+
+def test_a_resumed_run_equals_a_longer_one(mine, finished, tmp_path):
+    run = Path(shutil.copytree(finished, tmp_path / "r"))
+    assert main(["run", "--resume", str(run), "--evals", "84", "--quiet"]) == 0
+    longer = egrl.search("alexnet", method="annealing", evals=84, baseline=mine)
+    assert summary_of(run)["best"] == longer.summary["best"]
+
+
+def test_python_takes_it_too(mine):
+    result = egrl.search("alexnet", method="annealing", evals=21, baseline=mine)
+    assert "x mine.csv" in repr(result)
+    with egrl.Search("alexnet", method="annealing", baseline=mine) as search:
+        batch = search.ask(limit=1)
+        assert search.problem.about.rival == "mine.csv"
+        np.testing.assert_array_equal(batch.mapping[0], search.problem.baseline.mapping)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["evaluate", "--workload", "alexnet"],
+        ["bound", "--workload", "alexnet"],
+        ["compare", "--workload", "alexnet", "--methods", "random", "--seeds", "1", "--evals", "21"],
+    ],
+)
+def test_every_command_takes_it_and_names_it(argv, mine, tmp_path, capsys):
+    out = ["--out", str(tmp_path / "c")] if argv[0] == "compare" else []
+    assert main([*argv, "--baseline", str(mine), *out]) == 0
+    said = capsys.readouterr().out
+    assert "mine.csv" in said
+    assert "compiler" not in said.replace("start compiler", "")
+
+
+def test_a_finished_run_can_be_held_against_a_file_later(mine, finished, tmp_path, capsys):
+    plain = tmp_path / "plain"
+    assert main(["run", "--workload", "alexnet", *SEARCH, "--out", str(plain), "--quiet"]) == 0
+    past, over = PastRun.read(plain), PastRun.read(plain).over(str(mine))
+    factor = over.problem.baseline.cost / past.problem.baseline.cost
+    assert over.summary["best"]["speedup"] == pytest.approx(past.summary["best"]["speedup"] * factor)
+    assert over.summary["fingerprint"] == over.problem.fingerprint() == summary_of(finished)["fingerprint"]
+    np.testing.assert_allclose(over.evaluations().speedup, past.evaluations().speedup * factor)
+    page = tmp_path / "page.html"
+    assert main(["report", str(plain), "--baseline", str(mine), "-o", str(page)]) == 0
+    assert "x mine.csv" in page.read_text()
+    assert main(["report", str(plain), str(finished), "--baseline", str(mine), "-o", str(page)]) == 0
+    capsys.readouterr()
+    refuse(capsys, ["report", str(plain), str(finished)], "expected runs of one baseline")
+    assert main(["evaluate", str(plain), "--baseline", str(mine), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["speedup"] == pytest.approx(over.summary["best"]["speedup"])
+
+
+def test_a_board_measures_the_baseline_of_the_file(mine, tmp_path):
+    board = tmp_path / "board.py"
+    board.write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    request = json.loads(line)\n"
+        "    rows = request['mapping']\n"
+        "    slow = sum(row.get(head) == 'dram' for row in rows for head in ('weight', 'activation'))\n"
+        "    print(json.dumps({'id': request['id'], 'latency_s': 1e-3 * (1 + slow)}), flush=True)\n"
+    )
+    argv = ["run", "--workload", "alexnet", *SEARCH, "--baseline", str(mine), "--quiet"]
+    argv += ["--evaluator", f"{sys.executable} {board}", "--out", str(tmp_path / "r")]
+    assert main(argv) == 0
+    found = summary_of(tmp_path / "r")
+    tensors = int(PastRun.read(tmp_path / "r").problem.space.live.sum())
+    assert found["baseline"] == {"cost": pytest.approx(1e-3 * (1 + tensors)), "rule": "mine.csv"}
+    with pytest.raises(InputError, match="expected a run whose costs a model gave"):
+        PastRun.read(tmp_path / "r").over(str(mine))
+
+
+def test_the_same_mapping_is_read_from_every_form(finished, tmp_path, capsys):
+    long = tmp_path / "long.csv"
+    assert main(["export", str(finished), "-o", str(long)]) == 0
+    costs = []
+    for file in (str(long), str(finished / "best_mapping.json")):
+        capsys.readouterr()
+        assert main(["evaluate", "--workload", "alexnet", "--baseline", file, "--json"]) == 0
+        costs.append(json.loads(capsys.readouterr().out)["baseline"]["cost"])
+    assert costs == [summary_of(finished)["best"]["cost"]] * 2
+
+
+def test_a_file_may_say_what_it_is_called(finished, tmp_path, capsys):
+    document = json.loads((finished / "best_mapping.json").read_text()) | {"name": "Vela 4.2"}
+    (tmp_path / "x.json").write_text(json.dumps(document))
+    assert main(["evaluate", "--workload", "alexnet", "--baseline", str(tmp_path / "x.json")]) == 0
+    assert "1.0000x Vela 4.2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.csv", "a,b\n1,2\n", "expected the columns node,weight,activation or op,head,choice, found 'a,b'"),
+        ("a.csv", "node,weight\nconv9,dram\n", "expected a node of alexnet, found 'conv9'"),
+        (
+            "a.csv",
+            "op,head,choice\nconv1,weight,dram\nconv1,weight,llc\n",
+            "line 3: expected each tensor once",
+        ),
+        ("a.csv", "node,weight\nconv1,hbm\n", "expected one of dram, llc, sram, found 'hbm'"),
+        ("a.csv", 'node,weight\n"conv1', "expected a table (.csv)"),
+        ("a.json", "{}", "--baseline"),
+        ("a.json", '{"kind": "mapping", "version": 1, "name": 3}', "name: expected a printable text"),
+    ],
+)
+def test_a_file_that_is_no_mapping_is_refused_in_one_line(name, text, said, tmp_path, capsys):
+    (tmp_path / name).write_text(text)
+    refuse(capsys, ["run", "--workload", "alexnet", "--baseline", str(tmp_path / name)], said)
+
+
+def test_a_mapping_that_does_not_fit_the_chip_is_refused(mine, tmp_path, capsys):
+    (tmp_path / "fast.csv").write_text(mine.read_text().replace("dram", "sram"))
+    argv = ["run", "--workload", "alexnet", "--baseline", str(tmp_path / "fast.csv")]
+    refuse(capsys, argv, "expected a mapping that is valid on nnpi, found sram overflows at step 0 (conv1)")
