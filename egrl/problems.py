@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from egrl.core import plugins
+from egrl.core import plugins, typed_tables
 from egrl.core.registry import Choice, ProblemDefinition, ProblemEntry
 from hwsim.problem import Problem
 from workloads.errors import InputError
@@ -238,6 +238,17 @@ def find_problem(name: str) -> ProblemEntry:
         plugins.installed(KIND)  # says which plug-ins cannot have their names
         return PROBLEMS[name]
     return entry_of(plugins.find(KIND, name))
+
+
+def build_problem(problem: str, workload: str, chip: str, settings: Sequence[str]) -> Problem:
+    """The problem that texts name; the default chip if `chip` is empty, settings as `--set` takes them.
+
+    InputError if one of them is wrong.
+    """
+    definition = find_problem(problem).load()
+    tables = typed_tables.parse_set(settings, "problem")
+    settled: Any = typed_tables.build(definition.config, tables["problem"], "--set problem")
+    return definition.build(workload, chip or definition.chips()[0], settled)
 
 
 def list_problems() -> list[dict[str, object]]:

@@ -235,8 +235,6 @@ class About:
         chip: its name, for people and for summaries.
         unit: of costs; "s" for seconds.
         rival: what the baseline is called, such as "the compiler".
-        stands_for: what the baseline stands in for, if it is a rule of egrl's, such as "a compiler"; "" if it is what
-            `rival` says.
         evaluated: what is evaluated, in the plural, such as "inferences".
         measured: True if costs are seconds measured on this machine; the baseline is then measured anew in each run.
         place: what a choice is if it is a place, such as "memory" or "chip"; "" if choices are actions or rules.
@@ -255,7 +253,6 @@ class About:
     place: str = ""
     alike: bool = True
     step: str = "node"
-    stands_for: str = ""
 
 
 class Problem(Protocol):

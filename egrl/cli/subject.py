@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from egrl.runs.words import start_word
 from hwsim.capabilities import HasBestKnown
@@ -57,15 +56,10 @@ def subject_of(
     workload: str, problem: str, chip: str, settings: Sequence[str], baseline: str = ""
 ) -> Problem:
     """The problem that flags name; the default chip where `chip` is empty. InputError where they are wrong."""
-    from egrl.core import typed_tables
-    from egrl.problems import find_problem
+    from egrl.problems import build_problem
     from egrl.runs import baseline_file
 
-    definition = find_problem(problem).load()
-    tables = typed_tables.parse_set(settings, "problem")
-    settled: Any = typed_tables.build(definition.config, tables["problem"], "--set problem")
-    built = definition.build(workload, chip or definition.chips()[0], settled)
-    return baseline_file.over(built, baseline)
+    return baseline_file.over(build_problem(problem, workload, chip, settings), baseline)
 
 
 def mapping_of(mapping: str, problem: Problem) -> Mapping16:

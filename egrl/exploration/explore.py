@@ -17,7 +17,8 @@ from egrl.exploration import summary
 from egrl.exploration.grid import POINTS, SECONDS, read_grid
 from egrl.exploration.point import Subject
 from egrl.exploration.pool import open_pool
-from egrl.exploration.run import Explored, Plan, check_folder, explore_plan
+from egrl.exploration.run import Explored, Plan, check_folder, explore_plan, file_stem
+from egrl.figures.explore import DOCUMENT, figure_of
 from egrl.problems import find_problem
 from egrl.runs.lock import FolderLock
 from hwsim.capabilities import HasFiles, HasModel
@@ -25,7 +26,7 @@ from hwsim.problem import Problem
 from workloads.errors import InputError
 from workloads.nearest import one_of
 
-DOCUMENT, TABLE, FIGURE = "explore.json", "explore.csv", "explore.png"
+TABLE, FIGURE = "explore.csv", "explore.png"
 EXECUTORS = ("local", "ray")
 Floats = NDArray[np.float64]
 
@@ -173,7 +174,6 @@ def _result(found: Sequence[Explored], made: dict[str, Any]) -> Exploration:
 
 def _write(folder: Path, made: dict[str, Any], found: Sequence[Explored]) -> None:
     from analysis import style
-    from egrl.figures import explore as figure
 
     atomic.write(folder / DOCUMENT, json.dumps(made, indent=1, allow_nan=False) + "\n")
     atomic.write(folder / TABLE, summary.csv_text(made))
@@ -183,9 +183,10 @@ def _write(folder: Path, made: dict[str, Any], found: Sequence[Explored]) -> Non
             for k, p in enumerate(each.points)
         ]
         head = {"kind": "exploration-mappings", "version": 1, "workload": each.problem.about.workload}
-        name = each.problem.about.workload.replace("/", "-")
-        atomic.write(folder / f"mappings-{name}.json", json.dumps({**head, "points": best}) + "\n")
+        atomic.write(
+            folder / f"mappings-{file_stem(each.problem)}.json", json.dumps({**head, "points": best}) + "\n"
+        )
     try:
-        style.save(figure.figure_of(made), folder / FIGURE)
+        style.save(figure_of(made), folder / FIGURE)
     except OSError as error:
         raise atomic.disk_failure(folder / FIGURE, error) from error

@@ -9,12 +9,10 @@ import math
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from egrl.core import typed_tables
-from egrl.problems import find_problem
+from egrl.problems import build_problem
 from hwsim.capabilities import HasModel
 from hwsim.problem import Mapping16, Problem, Status
 from workloads.errors import InputError
@@ -43,10 +41,7 @@ class Subject:
 
     def on(self, chip: str) -> Problem:
         """The problem on a chip by name or file; "": the problem's default. InputError as `build`."""
-        definition = find_problem(self.problem).load()
-        tables = typed_tables.parse_set(self.settings, "problem")
-        config: Any = typed_tables.build(definition.config, tables["problem"], "--set problem")
-        return definition.build(self.workload, chip or definition.chips()[0], config)
+        return build_problem(self.problem, self.workload, chip, self.settings)
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,11 @@ class Plan:
         }
 
 
+def file_stem(problem: Problem) -> str:
+    """How names of files about a workload of an exploration begin or end."""
+    return problem.about.workload.replace("/", "-")
+
+
 def check_folder(folder: Path, plan: Plan) -> None:
     """Make the folder, or go on with it. InputError where it holds another exploration, or cannot be made."""
     path = folder / PLAN
@@ -197,7 +202,7 @@ def explore_plan(
                 lines = None
                 if folder is not None:
                     atomic.make_folder(folder / "points")
-                    path = folder / "points" / f"{problem.about.workload.replace('/', '-')}-{part:03d}.jsonl"
+                    path = folder / "points" / f"{file_stem(problem)}-{part:03d}.jsonl"
                     lines = stack.enter_context(closing(Lines(path, "solved points", KIND, VERSION)))
                 segments.append(Segment(plan, number, numbers, lines))
         if not _solve(segments, pool, say, stop):

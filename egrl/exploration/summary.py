@@ -18,7 +18,7 @@ from egrl.exploration.run import Explored
 from egrl.figures.drawing import plain
 from egrl.runs.summary import OPTIMAL
 from egrl.runs.units import better, cost_text
-from workloads.text import UNKNOWN, optional, table
+from workloads.text import UNKNOWN, csv_cell, optional, table
 
 LITTLE = 0.01
 """What is left to gain up to the end of a range counts as little below this share."""
@@ -188,7 +188,7 @@ def csv_text(made: Mapping[str, Any]) -> str:
     for each in made["workloads"]:
         for point in each["points"]:
             cells = ["" if point[name] is None else point[name] for name in columns]
-            writer.writerow([each["workload"], *point["values"], *cells])
+            writer.writerow([csv_cell(each["workload"]), *point["values"], *cells])
     return out.getvalue()
 
 

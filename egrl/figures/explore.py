@@ -22,7 +22,7 @@ from workloads.files import read_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "read"]
+__all__ = ["DOCUMENT", "draw", "read"]
 DOCUMENT = "explore.json"
 KEYS = ("chip", "unit", "parameters", "workloads")
 

@@ -46,6 +46,19 @@ def with_own_inputs(options: RunOptions, folder: Path) -> RunOptions:
     )
 
 
+def problem_in(folder: Path, options: RunOptions, settings: Mapping[str, Any], given: str = "") -> Problem:
+    """The problem of the run in a folder, from the folder's own inputs.
+
+    InputError where they are missing or damaged, or the problem is code in a file that was not `given`.
+    """
+    where = str(folder / run_folder.CONFIG)
+    check_given(where, (KIND, options.problem, given))
+    definition = find_problem(options.problem).load()
+    own = with_own_inputs(options, folder)
+    settled: Any = typed_tables.build(definition.config, settings, f"{where}: problem")
+    return baseline_file.over(definition.build(own.workload, own.chip, settled), own.baseline)
+
+
 @dataclass(frozen=True)
 class Evaluations:
     """What the run folder keeps of M evaluations, by ticket.
@@ -114,12 +127,7 @@ class PastRun:
 
         InputError where they are damaged, it is another by now, or it is code in a file that was not `given`.
         """
-        check_given(str(self.path / run_folder.CONFIG), (KIND, self.options.problem, self.given))
-        definition = find_problem(self.options.problem).load()
-        own = with_own_inputs(self.options, self.path)
-        where = f"{self.path / run_folder.CONFIG}: problem"
-        given: Any = typed_tables.build(definition.config, self.settings["problem"], where)
-        problem = baseline_file.over(definition.build(own.workload, own.chip, given), own.baseline)
+        problem = problem_in(self.path, self.options, self.settings["problem"], self.given)
         if problem.fingerprint() != self.summary["fingerprint"]:
             raise InputError(
                 f"{self.path}: this run was made by another simulator, chip or workload: expected fingerprint"

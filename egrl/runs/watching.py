@@ -15,13 +15,11 @@ from typing import Any
 
 from egrl.core import typed_tables
 from egrl.core.budget import Budget
-from egrl.core.plugins import check_given
 from egrl.measure import records
-from egrl.problems import KIND, find_problem
-from egrl.runs import baseline_file, config
+from egrl.runs import config
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunOptions
-from egrl.runs.past import with_own_inputs
+from egrl.runs.past import problem_in
 from egrl.runs.progress import best_text
 from hwsim.capabilities import HasBound
 from workloads.errors import InputError
@@ -125,11 +123,7 @@ class Watched:
 
 def _most(path: Path, options: RunOptions, settings: dict[str, object]) -> float:
     try:
-        check_given(str(path / run_folder.CONFIG), (KIND, options.problem, ""))
-        definition = find_problem(options.problem).load()
-        own = with_own_inputs(options, path)
-        given: Any = typed_tables.build(definition.config, settings, f"{path / run_folder.CONFIG}: problem")
-        problem = baseline_file.over(definition.build(own.workload, own.chip, given), own.baseline)
+        problem = problem_in(path, options, settings)
     except InputError:  # code that was not given, or inputs that are not written yet
         return math.nan
     if options.evaluator or not isinstance(problem, HasBound):

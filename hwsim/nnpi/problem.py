@@ -118,7 +118,6 @@ class NnpiProblem:
             evaluated="inferences",
             place="memory",
             step="op",
-            stands_for="a compiler",
         )
         self.parts = Parts.of_nodes([op.name for op in workload])
         size_bytes = np.stack([self.tables.weight_bytes, self.tables.activation_bytes], axis=1)

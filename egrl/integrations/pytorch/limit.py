@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,12 +30,9 @@ from egrl.runs.result import Result
 from hwsim.training.device import Device
 from hwsim.training.problem import TrainingConfig, TrainingProblem
 from workloads.errors import InputError
-from workloads.text import size_text
+from workloads.text import read_quantity, size_text
 from workloads.training_step import TrainingStep
 
-_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([KMGT]i?B|B)\s*", re.IGNORECASE)
-_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-_UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 NEAR_ENOUGH = 1e-3
 """A plan within this share of the bound is not improved further: times of ops are known less well."""
 INDUCTOR_MARGIN = 0.05
@@ -123,8 +119,9 @@ def size_of(limit: str | int, name: str = "limit") -> int:
     """Bytes of "6 GiB", "512MB" or a number of bytes. InputError if it is none above 0."""
     if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
         return limit
-    match = _SIZE.fullmatch(limit) if isinstance(limit, str) else None
-    size = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
+    # A text without a unit is more likely a slip than a number of bytes; neither is a bandwidth ("/s") one.
+    named = isinstance(limit, str) and limit.strip().upper().endswith("B")
+    size = int(read_quantity(str(limit)) or 0) if named else 0
     if size <= 0:
         raise InputError(f'{name}: expected bytes above 0 such as "6 GiB" or 6442450944, found {limit!r}')
     return size

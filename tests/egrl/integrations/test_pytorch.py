@@ -243,6 +243,9 @@ def test_sizes_have_units() -> None:
     assert size_of("6 GiB") == 6 * 2**30
     assert size_of("1.5kb") == 1500
     assert size_of(7) == 7
+    for wrong in ("7", "60 GB/s", "2e9", "0 B", "six GiB"):
+        with pytest.raises(InputError, match="expected bytes above 0"):
+            size_of(wrong)
 
 
 def test_another_backend_ends_in_one_line() -> None:
