@@ -14,9 +14,9 @@ from egrl.report.memory import memory
 from egrl.report.profiled import table
 from egrl.report.searching import curves, is_short, searching, settings
 from egrl.runs.past import PastRun
-from egrl.runs.summary import distance
 from egrl.runs.units import SECONDS, cost_text
-from egrl.runs.words import about_of, verdict
+from egrl.runs.verdict import distance, rule_text, verdict
+from egrl.runs.words import about_of, advice, rival_named
 from hwsim.capabilities import HasPlacement
 from hwsim.sections import Bars, Cell, HasSections, Section, Table
 from workloads.text import unit_for
@@ -58,7 +58,8 @@ def sections(run: PastRun) -> list[Section]:
         if problem.about.alike and not isinstance(problem, HasPlacement):  # else choices are rules or moves
             found.append(nodes(problem, best))
     found += [*searching(run), *settings(run)]
-    return [*found, glossary(about_of(run.summary), found)]
+    rule = str(run.summary["baseline"].get("rule", ""))
+    return [*found, glossary(about_of(run.summary), found, rule, bool(run.options.baseline))]
 
 
 def headline_of(summary: Mapping[str, Any]) -> str:
@@ -73,17 +74,20 @@ def sentence_of(summary: Mapping[str, Any]) -> str:
     spent = f"{summary['evaluations']:,} evaluations, {summary.get('seconds', 0.0):,.0f} s"
     if best is None:
         return f"No valid mapping was found in {spent}."
-    parts = [f"{best['speedup']:.4f}x {about_of(summary).rival}"]
+    baseline = summary.get("baseline", {})
+    parts = [f"{best['speedup']:.4f}x {rival_named(about_of(summary), baseline.get('rule', ''))}"]
     interval = (summary.get("evaluator") or {}).get("speedup_interval")
     if interval is not None:
         parts.append(f"95% interval {interval[0]:.4f}x to {interval[1]:.4f}x")
-    advice = verdict(summary)
     said = [
-        ", ".join(parts) + distance(summary.get("gap")) + f", {spent}",
+        ", ".join(part for part in (*parts, distance(summary.get("gap"))) if part),
         _costs(summary),
-        advice[:1].upper() + advice[1:],
+        verdict(summary),
+        rule_text(baseline),
+        advice(summary),
+        f"the search took {spent}",
     ]
-    return " ".join(f"{text}." for text in said if text)
+    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in said if text)
 
 
 def _costs(summary: Mapping[str, Any]) -> str:
