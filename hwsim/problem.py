@@ -238,6 +238,7 @@ class About:
         chip: its name, for people and for summaries.
         unit: of costs; "s" for seconds.
         rival: what the baseline is called, such as "the compiler".
+        model_error: how far the cost model is off on mappings that its fit has not seen, as a share; 0: not known.
         stands_for: what the baseline stands in for, if it is a rule of egrl's, such as "a compiler"; "" if it is what
             `rival` says.
         evaluated: what is evaluated, in the plural, such as "inferences".
@@ -258,6 +259,7 @@ class About:
     place: str = ""
     alike: bool = True
     step: str = "node"
+    model_error: float = 0.0
     stands_for: str = ""
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from egrl.cli import flags
 from egrl.cli.explanations import lines_of
 from egrl.cli.subject import run_or_flags
+from egrl.report.explaining import by_the_file
 from egrl.runs import gap, words
 from egrl.runs.summary import read_summary
 from egrl.runs.units import cost_text
@@ -63,12 +64,13 @@ def command(
     subject, chosen, name = run_or_flags("evaluate", run, named, settings, baseline)
     summary = None if run is None else read_summary(Path(run))
     report = evaluation_report(subject, chosen, name, summary)
-    shown: list[str] = []
+    shown, missed = list[str](), ""
     if run is not None and summary is not None and (measured := measured_best(summary)):
         report["measured"] = measured
+        missed = "" if report["cost"] is None else by_the_file(subject, chosen, measured["speedup"])
         shown = add_profile(measured, Path(run), problem or "")
     rewarded = isinstance(subject, HasBound) and math.isfinite(subject.bound(0).reward)
-    text = json.dumps(report, allow_nan=False) if as_json else text_of(report, rewarded, shown)
+    text = json.dumps(report, allow_nan=False) if as_json else text_of(report, rewarded, shown, missed)
     click.echo(text)
     return 0
 
@@ -137,9 +139,12 @@ def _known_bound(problem: Problem, summary: Mapping[str, Any] | None) -> float |
     return max(found or 0.0, known) or None
 
 
-def text_of(report: Mapping[str, Any], rewarded: bool = False, profile: Sequence[str] = ()) -> str:
+def text_of(
+    report: Mapping[str, Any], rewarded: bool = False, profile: Sequence[str] = (), missed: str = ""
+) -> str:
     """The report for people: the explanation as a table, then the score, a short line for each thing; with the reward
-    where that is no matter of the cost alone. The lines of a `profile` stand between them.
+    where that is no matter of the cost alone. The lines of a `profile` stand between them; `missed` says how far the
+    chip file is off where a board measured.
     """
     unit, lines = report["unit"], list[str]()
     measured = report.get("measured")
@@ -149,7 +154,7 @@ def text_of(report: Mapping[str, Any], rewarded: bool = False, profile: Sequence
             f"measured: {measured['speedup']:.4f}x {words.rival_named(about, baseline['rule'])},"
             f" {cost_text(measured['cost'], 's')}, by {measured['by']}"
         )
-        lines.append(f"{score}; the table below is computed from the chip file, not measured\n")
+        lines.append(f"{score}\nthe table below is computed from the chip file, not measured\n")
     if report["explanation"] is not None:
         lines += lines_of(report["explanation"], unit)
     lines += [*profile, *_broken(report["violations"])]
@@ -159,13 +164,14 @@ def text_of(report: Mapping[str, Any], rewarded: bool = False, profile: Sequence
     costs = f"{cost_text(report['cost'], unit)} instead of {cost_text(baseline['cost'], unit)}"
     best = {"speedup": report["speedup"], "bound_by": report["bound_by"]}
     said = [
-        f"{what}: {report['speedup']:.4f}x {words.rival_named(about, baseline['rule'])}",
-        costs + _rule(about, baseline["rule"]) + (", by the chip file" if measured else ""),
+        f"{what}: {report['speedup']:.4f}x {words.rival_named(about, baseline['rule'])}"
+        + (", by the chip file" if measured else ""),
+        costs + _rule(about, baseline["rule"]),
         f"reward {report['reward']:.4f}" if rewarded else "",
         *(() if measured else (distance(report["gap"]), verdict({**report, "best": best}))),
         "" if measured else rule_text(baseline),
         _moved(report),
-        score if measured else "",
+        f"{score}\n{missed}" if measured else "",
     ]
     return "\n".join([*lines, *(line for line in said if line)])
 

@@ -278,8 +278,12 @@ class Fastest:
     remarks: tuple[str, ...]
 
     def mappings(self) -> dict[str, Mapping16]:
-        """int16 [N, H] by what figures call them: "compiler", "best". InputError where the run found no valid one."""
+        """int16 [N, H] by what numbers call them: "compiler", "best". InputError where the run found no valid one."""
         return {"compiler": self.run.problem.baseline.mapping, "best": self.run.best_mapping()}
+
+    def label(self, name: str) -> str:
+        """What figures call a mapping of `mappings` for people: the baseline by the problem's own word."""
+        return self.run.problem.about.rival.removeprefix("the ") if name == "compiler" else name
 
     @property
     def title(self) -> str:

@@ -66,8 +66,8 @@ def _gains(problem: Problem, before: OpTimes, after: OpTimes, best: Mapping16) -
     says = (
         f"By the model {rival}'s mapping takes {cost_text(before.latency_s, 's')} and the best"
         f" {cost_text(after.latency_s, 's')}, {cost_text(abs(total), 's')} {_word(total)}. Each op stands in the row of"
-        " what moved of its own tensors; net gains add up to the difference. An op of which nothing moved takes another"
-        " time where others left it more of a memory, or of the time to fetch ahead."
+        " what moved of its own tensors; net gains add up to the difference. An op can gain without moving: its"
+        " neighbours left it more room in fast memory, or more time to fetch its weight ahead."
     )
     columns = [
         ("what moved", ""),

@@ -9,6 +9,7 @@ from typing import Any
 from egrl.figures.repetitions import check_comparable, labels, to_plot
 from egrl.report import render
 from egrl.report.changes import GAINED, gained, nodes
+from egrl.report.explaining import explaining
 from egrl.report.glossary import glossary
 from egrl.report.memory import memory
 from egrl.report.profiled import table
@@ -23,8 +24,8 @@ from workloads.text import unit_for
 
 MOST_BYTES = 5_000_000
 """Of a page."""
-MODELLED = "A board measured this run; these seconds are the chip file's model, not the board's."
-"""What is said where a problem explains a cost that it did not give."""
+SAME_MODEL = "By the same model."
+"""What is said of all sections but the first that explain a cost which a board measured."""
 
 
 def page_of(runs: Sequence[PastRun]) -> str:
@@ -43,14 +44,10 @@ def sections(run: PastRun) -> list[Section]:
     """All that is shown of one run: what changed, memory, ops, the search, what it was made with."""
     found: list[Section] = []
     if run.summary["best"] is not None:
-        problem, best = run.problem, run.best_mapping()
-        changes = gained(problem, best)
-        if run.options.evaluator:
-            changes = [
-                replace(s, says=f"{MODELLED} {s.says}") if isinstance(s, Bars) or s.title == GAINED else s
-                for s in changes
-            ]
-        found += changes
+        best = run.best_mapping()
+        explained = explaining(run, best)
+        problem = explained.problem
+        found += _with_model(gained(problem, best), explained.says)
         if isinstance(problem, HasSections):
             found += problem.sections(best)
         found += table(run, best)
@@ -60,6 +57,16 @@ def sections(run: PastRun) -> list[Section]:
     found += [*searching(run), *settings(run)]
     rule = str(run.summary["baseline"].get("rule", ""))
     return [*found, glossary(about_of(run.summary), found, rule, bool(run.options.baseline))]
+
+
+def _with_model(changes: Sequence[Section], says: str) -> list[Section]:
+    """Sections that explain, of which the first says by which model; nothing if that gave the costs."""
+    found, said = list[Section](), says
+    for section in changes:
+        if said and (isinstance(section, Bars) or section.title == GAINED):
+            section, said = replace(section, says=f"{said} {section.says}"), SAME_MODEL
+        found.append(section)
+    return found
 
 
 def headline_of(summary: Mapping[str, Any]) -> str:

@@ -94,7 +94,7 @@ def summarise(
         "complete": end != USER,
         "stopped": end,
         "best": None if champion is None else _best(problem, champion, measured),
-        "baseline": baseline_table(problem, baseline_cost),
+        "baseline": baseline_table(problem, baseline_cost, measured),
         **({} if evaluator is None else {"evaluator": {"command": config.run.evaluator, **evaluator}}),
         "bound": certified.pop("bound"),
         "bound_seconds": round(bound_seconds, 3),

@@ -33,14 +33,17 @@ def best_rule(problem: Problem) -> dict[str, Any] | None:
     return {"name": name, "cost": costs[name], "of": len(costs)}
 
 
-def baseline_table(problem: Problem, measured_cost: float | None = None) -> dict[str, Any]:
-    """What documents say of a problem's baseline: cost, rule and, if costs are modelled, the best of the rules.
+def baseline_table(problem: Problem, cost: float | None = None, measured: bool = False) -> dict[str, Any]:
+    """What documents say of a problem's baseline: cost, rule and, unless costs are `measured`, the best of the rules.
 
-    `measured_cost` is what the baseline was measured to take; None: costs are the problem's own.
+    `cost` is what the baseline took in a run; None: what the problem says.
     """
-    rules = None if measured_cost is not None or problem.about.measured else best_rule(problem)
-    cost = problem.baseline.cost if measured_cost is None else measured_cost
-    return {"cost": cost, "rule": problem.baseline.name, **({} if rules is None else {"best_rule": rules})}
+    rules = None if measured or problem.about.measured else best_rule(problem)
+    return {
+        "cost": problem.baseline.cost if cost is None else cost,
+        "rule": problem.baseline.name,
+        **({} if rules is None else {"best_rule": rules}),
+    }
 
 
 def rule_text(baseline: Mapping[str, Any]) -> str:
@@ -69,12 +72,19 @@ def shares_of(problem: Problem, mapping: Mapping16) -> dict[str, float] | None:
 
 
 def verdict(document: Mapping[str, Any]) -> str:
-    """The verdict of a summary; "" where nothing is proved of the costs, or nothing ran.
+    """The verdict of a summary; "" where nothing is proved of the costs and nothing to be doubted, or nothing ran.
 
     `document` has `best` (speedup and, if known, `bound_by`), `baseline` (cost), `bound`, `gap` and a problem's words.
     """
+    if document["best"] is None or document.get("evaluator"):
+        return ""
+    return "; ".join(part for part in (_gain(document), _doubt(document)) if part)
+
+
+def _gain(document: Mapping[str, Any]) -> str:
+    """What can be gained at most, what of it is found, and what takes the time; "" where nothing is proved."""
     best, bound, gap = document["best"], document.get("bound"), document.get("gap")
-    if best is None or bound is None or gap is None or document.get("evaluator"):
+    if bound is None or gap is None:
         return ""
     about = about_of(document)
     rival = short_rival(about)
@@ -92,6 +102,21 @@ def verdict(document: Mapping[str, Any]) -> str:
             f"{what} can gain at most {percent_up(most)} over {rival} here{_of_the_time(best, ': ')}; {part}"
         )
     return f"at most {percent_up(most)} can be gained over {rival}; {part}{_of_the_time(best, '; ')}"
+
+
+def _doubt(document: Mapping[str, Any]) -> str:
+    """That a fitted model is off by more than what it says is gained, or can be; "" where it is not."""
+    error, bound = about_of(document).model_error, document.get("bound")
+    found = document["best"]["speedup"] - 1.0
+    if bound is not None and 0 < document["baseline"]["cost"] / bound - 1.0 < error:
+        than = "can be gained"
+    elif 0 < found < error:
+        than = "is gained"
+    else:
+        return ""
+    return (
+        f"but the fitted file is off by {error:.2%} on mappings that its fit has not seen, more than {than}"
+    )
 
 
 def _of_the_time(best: Mapping[str, Any], before: str) -> str:

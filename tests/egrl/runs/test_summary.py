@@ -88,6 +88,27 @@ def test_the_verdict_says_what_can_be_gained_and_what_takes_the_time(cost, bound
     assert verdict({**found, "best": None}) == ""
 
 
+@pytest.mark.parametrize(
+    ("error", "bound", "than"),
+    [
+        (0.03, 97e-6, "is gained"),
+        (0.04, 97e-6, "can be gained"),
+        (0.03, None, "is gained"),
+        (0.01, 97e-6, ""),
+        (0.0, 97e-6, ""),
+    ],
+)
+def test_a_fitted_file_that_is_off_by_more_than_the_gain_is_doubted(error, bound, than):
+    best = {"speedup": 100 / 98, "cost": 98e-6, "source": "m"}
+    gap = None if bound is None else 98e-6 / bound - 1
+    found = {**summary(about={"model_error": error}, best=best, gap=gap), "bound": bound}
+    said = (
+        f"but the fitted file is off by {error:.2%} on mappings that its fit has not seen, more than {than}"
+    )
+    assert ("but the fitted file" in verdict(found)) == bool(than)
+    assert not than or verdict(found).endswith(said)
+
+
 def test_the_words_are_those_of_the_problem_and_plain_ones_in_older_summaries():
     about = About("nnpi", "w", "c", rival="the rival", evaluated="inferences", measured=True, place="memory")
     assert about_of({**summary(), "about": json.loads(json.dumps(table_of(about)))}) == about
