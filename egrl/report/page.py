@@ -82,13 +82,12 @@ def sentence_of(summary: Mapping[str, Any]) -> str:
     if best is None:
         return f"No valid mapping was found in {spent}."
     baseline = summary.get("baseline", {})
-    parts = [f"{best['speedup']:.4f}x {rival_named(about_of(summary), baseline.get('rule', ''))}"]
     interval = (summary.get("evaluator") or {}).get("speedup_interval")
-    if interval is not None:
-        parts.append(f"95% interval {interval[0]:.4f}x to {interval[1]:.4f}x")
     said = [
-        ", ".join(part for part in (*parts, distance(summary.get("gap"))) if part),
+        f"the speedup is over {rival_named(about_of(summary), baseline.get('rule', ''))}",
+        "" if interval is None else f"its 95% interval is {interval[0]:.4f}x to {interval[1]:.4f}x",
         _costs(summary),
+        distance(summary.get("gap")),
         verdict(summary),
         rule_text(baseline),
         advice(summary),
@@ -151,9 +150,10 @@ def compared(runs: Sequence[PastRun]) -> tuple[PastRun, str, list[Section]]:
         ("run", ""), ("speedup", ""), ("best", unit if unit == "s" else ""), ("within % of the best possible", ""),
         ("evaluations", ""), ("time of the search, s", ""), ("found by", ""), ("folder", ""),
     ]  # fmt: skip
-    rival = about_of(runs[best].summary).rival
+    summary = runs[best].summary
+    rival = rival_named(about_of(summary), summary["baseline"].get("rule", ""))
     sentence = (
-        f"The fastest of {len(runs)} runs, {names[best]}, has {headline_of(runs[best].summary)} {rival}; the slowest"
+        f"The fastest of {len(runs)} runs, {names[best]}, has {headline_of(summary)} {rival}; the slowest"
         f" has {min(speedups):.4f}x. What follows the comparison is the fastest."
     )
     table = Table("The runs", "", columns, rows)

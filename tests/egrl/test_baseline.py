@@ -117,7 +117,7 @@ def test_a_finished_run_can_be_held_against_a_file_later(mine, finished, tmp_pat
     np.testing.assert_allclose(over.evaluations().speedup, past.evaluations().speedup * factor)
     page = tmp_path / "page.html"
     assert main(["report", str(plain), "--baseline", str(mine), "-o", str(page)]) == 0
-    assert "x mine.csv" in page.read_text()
+    assert "The speedup is over mine.csv." in page.read_text()
     assert main(["report", str(plain), str(finished), "--baseline", str(mine), "-o", str(page)]) == 0
     capsys.readouterr()
     refuse(capsys, ["report", str(plain), str(finished)], "expected runs of one baseline")
