@@ -101,6 +101,7 @@ def test_what_bounds_an_inference_is_listed_by_time_with_shares(capsys):
         ({}, True),
         ({"gap": None}, True),
         ({"gap": 0.0}, False),
+        ({"gap": 0.00005}, False),
         ({"method": "exact"}, False),
         ({"evaluator": {}}, False),
         ({"problem": "fft"}, False),
