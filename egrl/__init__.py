@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from egrl.ask_tell import Batch, Search
     from egrl.core.method import Context, Method
     from egrl.core.proposals import Proposals, proposals
+    from egrl.exploration.explore import Exploration, explore
     from egrl.report.display import show, show_mapping
     from egrl.runs.config import RunOptions
     from egrl.runs.result import Result
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Batch",
     "Context",
+    "Exploration",
     "Method",
     "Proposals",
     "Result",
     "RunOptions",
     "Search",
     "__version__",
+    "explore",
     "proposals",
     "search",
     "show",
@@ -42,11 +45,13 @@ __all__ = [
 _HOMES = {
     "Batch": "egrl.ask_tell",
     "Context": "egrl.core.method",
+    "Exploration": "egrl.exploration.explore",
     "Method": "egrl.core.method",
     "Proposals": "egrl.core.proposals",
     "Result": "egrl.runs.result",
     "RunOptions": "egrl.runs.config",
     "Search": "egrl.ask_tell",
+    "explore": "egrl.exploration.explore",
     "proposals": "egrl.core.proposals",
     "search": "egrl.api",
     "show": "egrl.report.display",

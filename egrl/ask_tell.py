@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import operator
+import threading
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +22,7 @@ from egrl.core.loop import Loop
 from egrl.core.mapping_rows import rows_of
 from egrl.core.proposals import Proposals
 from egrl.core.recorder import Memory
+from egrl.measure.board import excerpt
 from egrl.measure.reported import REPORTED, ReportedSeconds, checked
 from egrl.runs.config import SEARCH_OPTIONS
 from egrl.runs.result import Result
@@ -56,6 +60,21 @@ class Batch:
         return [rows_of(self._problem, mapping) for mapping in self.mapping]
 
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def _one_at_a_time(method: Callable[Concatenate[Search, _P], _T]) -> Callable[Concatenate[Search, _P], _T]:
+    """The method, which waits until no other thread is in one of these."""
+
+    @wraps(method)
+    def alone(self: Search, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return alone
+
+
 class Search:
     """A search turn by turn: `ask` for mappings, measure them, `tell` the results. In memory, or leaving a run folder.
 
@@ -66,7 +85,7 @@ class Search:
     ...     result = search.result()
 
     `Search(resume="measured")` goes on from the folder's last checkpoint. What was asked for and not told then, or told
-    since, is asked for again.
+    since, is asked for again. Threads may use one search: its methods run one at a time.
 
     Attributes:
         problem: what is searched.
@@ -101,6 +120,7 @@ class Search:
             InputError: an argument, a file or the run folder is wrong.
             RunFailure: the disk failed.
         """
+        self._lock = threading.RLock()
         given = options_of(options, SEARCH_OPTIONS, workload, method, chip)
         kept = out is not None and out is not False
         with contextlib.ExitStack() as stack:
@@ -121,6 +141,7 @@ class Search:
         """Build the loop, which goes on from the run's state."""
         run, options = self._run, self._run.config.run
         self._external, self._memory = External(), Memory()
+        self._asked: set[int] = set()  # the first ticket of each batch that was asked for and not told
         self._loop = Loop(
             run.method,
             run.context,
@@ -152,6 +173,7 @@ class Search:
             self._closed = True
             self._stack.close()
 
+    @_one_at_a_time
     def close(self) -> None:
         """End the search: write the row of a generation that was cut off, a checkpoint and the results; let the run
         folder go. `result` still answers.
@@ -184,15 +206,16 @@ class Search:
         """Evaluations and generations."""
         return self.evaluations, self._loop.state.generation
 
+    @_one_at_a_time
     def ask(self, limit: int | None = None) -> Batch | None:
         """The next mappings to measure, `limit` at most, all of one batch of the method.
 
         None where the method has nothing more to propose. ValueError where what was asked for before has to be told
-        first, the limit is below 1, or the search is closed.
+        first, the limit is no whole number from 1, or the search is closed.
         """
         self._check_open("ask")
-        if limit is not None and limit < 1:
-            raise ValueError(f"ask: expected a limit of at least 1, received {limit}")
+        if limit is not None:
+            limit = _whole(limit)
         flow = self._loop.flow
         if not self._external.waiting:
             flow.extend(None if limit is None else flow.submitted + limit)
@@ -203,12 +226,14 @@ class Search:
                 raise ValueError("ask: expected the results of the last batch first (tell), received none")
             self._loop.turn()
         proposals, key = self._external.take(limit)
+        self._asked.add(int(proposals.tickets[0]))
         modelled = self.problem.evaluate(proposals.mapping, key)
         runs = modelled.status == Status.OK
         return Batch(
             modelled.repaired, proposals.source.tolist(), runs, proposals, key, modelled, self.problem, self
         )
 
+    @_one_at_a_time
     def tell(
         self,
         batch: Batch,
@@ -225,15 +250,12 @@ class Search:
         the batch is of another search or was told before, seconds and evaluations are mixed, or the search is closed.
         """
         self._check_open("tell")
-        if batch._search is not self:
-            raise ValueError("tell: expected a batch of this search, received one of another")
-        if len(results) != len(batch):
-            raise ValueError(f"tell: expected {len(batch)} results, received {len(results)}")
-        if op_seconds is not None and (isinstance(results, Evaluation) or len(op_seconds) != len(batch)):
-            found = "an Evaluation" if isinstance(results, Evaluation) else f"{len(op_seconds)} profiles"
+        self._check_batch(batch)
+        if _length(results) != len(batch):
+            raise ValueError(f"tell: expected {len(batch)} results, received {_counted(results)}")
+        if op_seconds is not None and (isinstance(results, Evaluation) or _length(op_seconds) != len(batch)):
+            found = "an Evaluation" if isinstance(results, Evaluation) else f"{_counted(op_seconds)} profiles"
             raise ValueError(f"tell: expected {len(batch)} seconds and as many profiles, received {found}")
-        if batch.proposals.tickets[0] < self.evaluations:
-            raise ValueError("tell: expected a batch that has not been told, received one that has")
         in_seconds = not isinstance(results, Evaluation)
         if not isinstance(results, Evaluation):
             results = checked(results)
@@ -243,16 +265,26 @@ class Search:
                 f"tell: expected {kinds[0]} throughout, as this search was told so far, received {kinds[1]}"
             )
         if isinstance(results, Evaluation):
-            evaluation = results
+            evaluation = _fitting(results, batch)
         else:
             evaluation = self._reported.evaluation(
                 batch.proposals, batch.key, batch._modelled, results, op_seconds
             )
             self._say_reported()
         self._in_seconds = in_seconds
+        self._asked.discard(int(batch.proposals.tickets[0]))
         self._external.give_back(batch.proposals, evaluation)
         while self._external.back or self._loop.flow.holds or not self._loop.flow.settled:
             self._loop.turn()
+
+    def _check_batch(self, batch: Batch) -> None:
+        """ValueError if it is no batch that this search has handed out and not been told."""
+        if not isinstance(batch, Batch):
+            raise ValueError(f"tell: expected a batch (from ask), received {excerpt(batch)}")
+        if batch._search is not self:
+            raise ValueError("tell: expected a batch of this search, received one of another")
+        if int(batch.proposals.tickets[0]) not in self._asked:
+            raise ValueError("tell: expected a batch that has not been told, received one that has")
 
     def _say_reported(self) -> None:
         """Say in the config that the caller measures, so that the model's costs are never mixed with these."""
@@ -268,6 +300,7 @@ class Search:
         if self._closed:
             raise ValueError(f"{what}: expected a search that is open, received a closed one")
 
+    @_one_at_a_time
     def result(self, bound_seconds: float = 0.0) -> Result:
         """What has been found so far; the search can go on. A bound is proved within `bound_seconds`, if there is none.
 
@@ -292,3 +325,35 @@ class Search:
             folder.write_results(document, self.problem, mapping)
             self._written = self._reached
         return Result(self.problem, document, mapping, folder.path)
+
+
+def _whole(limit: Any) -> int:
+    """A limit of `ask`. ValueError if it is no whole number from 1."""
+    try:
+        number = 0 if isinstance(limit, bool) else operator.index(limit)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise ValueError(f"ask: expected a limit of at least 1, a whole number, received {excerpt(limit)}")
+    return number
+
+
+def _length(given: Any) -> int | None:
+    """How many results or profiles were given; None if that is no sequence."""
+    try:
+        return None if isinstance(given, str | bytes | Mapping | Set) else len(given)
+    except TypeError:
+        return None
+
+
+def _counted(given: Any) -> str:
+    length = _length(given)
+    return excerpt(given) if length is None else str(length)
+
+
+def _fitting(results: Evaluation, batch: Batch) -> Evaluation:
+    """The evaluation, of a batch. ValueError if its mappings are of another shape than the batch's."""
+    found = np.shape(results.repaired)
+    if found != batch.mapping.shape:
+        raise ValueError(f"tell: expected mappings of shape {batch.mapping.shape}, received {found}")
+    return results

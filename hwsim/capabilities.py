@@ -79,19 +79,28 @@ class HasFiles(Protocol):
 
 @dataclass(frozen=True)
 class Solution:
-    """The result of a solve: a valid mapping int16 [N, H], its modelled cost, and a bound on all mappings."""
+    """The result of a solve: a valid mapping int16 [N, H], its modelled cost, and a bound on all mappings.
+
+    Attributes:
+        complete: False if the time limit ended the work: another call may give another solution.
+    """
 
     mapping: Mapping16
     cost: float
     bound: Bound
+    complete: bool = True
 
 
 @runtime_checkable
 class HasModel(Protocol):
     """A problem with a model that can be solved, exactly or to a gap."""
 
-    def solve(self, time_limit_s: float, seed: int) -> Solution:
-        """A good mapping and a bound within about `time_limit_s` seconds; `seed` is of the local search."""
+    def solve(self, time_limit_s: float, seed: int, start: Mapping16 | None = None) -> Solution:
+        """A good mapping and a bound within about `time_limit_s` seconds; `seed` is of the local search.
+
+        The solve may begin with the mapping `start` [N, H], such as the solution of a similar problem. If one is given,
+        the work is of a fixed amount where the problem can do that: it ends before the limit, and can be repeated.
+        """
 
     def model_cost(self, mapping: Mapping16) -> float:
         """The noise-free cost of one mapping [N, H], after any repair."""

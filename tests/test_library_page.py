@@ -28,7 +28,7 @@ def test_a_snippet_runs_in_an_empty_folder(number, tmp_path):
 
 
 def test_the_page_searches_asks_tells_and_goes_on():
-    assert len(SNIPPETS) == 6
+    assert len(SNIPPETS) == 7
     for word in (
         "egrl.search(",
         "search.ask(",
@@ -37,5 +37,6 @@ def test_the_page_searches_asks_tells_and_goes_on():
         "out=",
         "resume=",
         "on_generation=",
+        "ThreadPoolExecutor(",
     ):
         assert any(word in text for text in SNIPPETS), word

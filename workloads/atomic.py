@@ -10,12 +10,17 @@ TEMPORARY = ".tmp"
 """Suffix of files not yet complete; whatever carries it after a crash may be deleted."""
 
 
+def no_link(path: str, flags: int) -> int:
+    """How `open` opens a file itself, never what a link of its name leads to: its `opener`. OSError if it is a link."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
 def replace_file(path: Path, data: bytes) -> None:
     """Replace `path` by `data`, or make it. OSError where the disk refuses: the old file is then as it was."""
     # The name carries the process, so that two processes that write one file do not write into each other's.
     temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
     try:
-        with open(temporary, "wb") as stream:
+        with open(temporary, "wb", opener=no_link) as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())

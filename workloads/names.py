@@ -40,3 +40,10 @@ def encodes(value: object) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def visible(text: str) -> str:
+    """The text with every character that cannot be printed as an escape such as `\\x1b`, lone surrogates among them."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

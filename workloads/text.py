@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 UNKNOWN = "-"
 """What stands for a number that is not known."""
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""How text begins that spreadsheets take as a formula, or that hides one."""
 UNITS = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
     "B": ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
 }
 """Of seconds and of bytes: sizes and names of units, the largest first."""
+
+_QUANTITY = re.compile(
+    r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)\s*(?:([KMGT]?)(i?)B(?:/s)?)?\s*", re.IGNORECASE
+)
+
+
+def read_quantity(text: str) -> float | None:
+    """The number in "67.2e9", or the bytes (per second) in "8 MiB", "512MB" or "60 GB/s"; None if it is none."""
+    match = _QUANTITY.fullmatch(text)
+    if match is None or (match[3] and not match[2]):
+        return None
+    power = "_KMGT".index(match[2].upper()) if match[2] else 0
+    return float(match[1]) * float(1024 if match[3] else 1000) ** power
+
+
+def csv_cell(value: object) -> object:
+    """A value for a CSV file: text that a spreadsheet would run as a formula begins with an apostrophe."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
 
 
 def unit_for(most: float, unit: str) -> tuple[float, str]:

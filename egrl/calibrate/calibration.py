@@ -16,6 +16,7 @@ from egrl.calibrate.measured import Network
 from hwsim.chip_file import with_prediction
 from hwsim.family import Estimate, Parameter
 from hwsim.problem import Floats
+from workloads.text import csv_cell
 
 KIND, VERSION = "calibration", 1
 MOST_LOG = 50.0
@@ -146,5 +147,7 @@ def _single(networks: Sequence[Network], found: fit.Fit) -> str:
     ):
         if number >= 0:
             figures = (estimate.factor, estimate.low, estimate.high, left)
-            rows.writerow([networks[number].name, p.name, *(f"{figure:.4g}" for figure in figures)])
+            rows.writerow(
+                [csv_cell(networks[number].name), csv_cell(p.name), *(f"{figure:.4g}" for figure in figures)]
+            )
     return out.getvalue()

@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "transfer": "place a trained policy on other workloads, with no training",
     "pretrain": "train one policy on many workloads",
     "bound": "prove how fast a mapping can be, and how far the best known is from that",
+    "explore": "what more memory or bandwidth would buy, with a proof",
     "evaluate": "score and explain one mapping",
     "export": "the best mapping of a run as a table, or in a copy of the ONNX file",
     "allocate": "an address for each tensor of a mapping",

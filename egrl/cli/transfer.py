@@ -127,8 +127,10 @@ def _finetune(
     say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     from egrl.core import atomic
+    from egrl.runs.folder import check_links
     from egrl.transfer import finetune
 
+    check_links(source.folder)
     folder = source.folder / "finetune"
     atomic.make_folder(folder)
     return [

@@ -132,6 +132,11 @@ class Archive:
         """Evaluations of each problem whose mappings are kept."""
         return min(ring.window for ring in self._mappings)
 
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """(N, H) of the mappings of each problem."""
+        return [ring.shape for ring in self._mappings]
+
     def append(self, proposals: Proposals, evaluation: Evaluation) -> None:
         """Add rows in ticket order; ValueError where the next ticket is another."""
         if len(proposals) and proposals.tickets[0] != len(self):

@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
 from hwsim.problem import Status
+from workloads.names import visible
 
-LONGEST_LATENCY_S = 1e9
+SHORTEST_LATENCY_S, LONGEST_LATENCY_S = 1e-12, 1e9
+"""A latency is at least the first and below the second: nothing that runs takes less than a picosecond."""
 MOST_SAMPLES = 100_000
 EXCERPT = 120
+ID = "ID"
+"""What messages have in place of a request's id, which is drawn at random."""
+_READ = 1 << 16
+"""So many characters of a value are looked at for an excerpt."""
 ANSWERS = frozenset({"latency_s", "invalid", "error"})
 """Keys of which an answer has one."""
 
@@ -74,9 +80,9 @@ def parse_answer(line: str, number: int) -> Answer | None:
     return answer_of(document)
 
 
-def check_meant(line: str, number: int) -> None:
-    """BoardFailure where a line that answers no request looks as if it were meant to answer request `number`: a bare
-    number, or an answer without an id.
+def check_meant(line: str) -> None:
+    """BoardFailure if a line that answers no request looks as if it were meant as an answer: a bare number, or an
+    answer without an id.
     """
     try:
         document = json.loads(line)
@@ -85,7 +91,7 @@ def check_meant(line: str, number: int) -> None:
     unnamed = isinstance(document, dict) and "id" not in document and document.keys() & ANSWERS
     if unnamed or _is_number(document):
         raise BoardFailure(
-            f'expected an answer such as {{"id": {number}, "latency_s": 0.001}}, found {excerpt(line)}'
+            f'expected an answer such as {{"id": {ID}, "latency_s": 0.001}}, found {excerpt(line)}'
         )
 
 
@@ -100,7 +106,7 @@ def answer_of(document: Mapping[str, Any]) -> Answer:
         return Answer(Status.INVALID, epsilon=float(epsilon))
     found = document.get("latency_s")
     given = found if isinstance(found, list | tuple) else [found]
-    samples = tuple(float(s) for s in given if _is_number(s) and 0 < s < LONGEST_LATENCY_S)
+    samples = tuple(float(s) for s in given if _is_number(s) and SHORTEST_LATENCY_S <= s < LONGEST_LATENCY_S)
     if not 0 < len(samples) == len(given) <= MOST_SAMPLES:
         raise BoardFailure(f"expected latency_s above 0, invalid or error, found {excerpt(dict(document))}")
     return Answer(Status.OK, samples, op_seconds=document.get("op_seconds"))
@@ -111,7 +117,10 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 
 def excerpt(value: Any) -> str:
-    """A value on one line, cut to `EXCERPT` characters, each of which can be written as UTF-8."""
-    text = " ".join((value if isinstance(value, str) else repr(value)).split())
-    text = text.encode(errors="backslashreplace").decode()
+    """A value on one line, cut to `EXCERPT` characters, all of them printable (so that UTF-8 has each of them)."""
+    try:
+        text = value if isinstance(value, str) else repr(value)
+    except Exception:  # of an integer of thousands of digits, or an object of the caller's
+        text = f"an object of type {type(value).__name__}"
+    text = visible(" ".join(text[:_READ].split()))
     return text if len(text) <= EXCERPT else text[: EXCERPT - 3] + "..."

@@ -30,9 +30,20 @@ import subprocess
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from egrl.measure.board import Answer, BoardDied, BoardSilent, check_meant, excerpt, parse_answer
+from egrl.measure.board import (
+    ID,
+    Answer,
+    BoardDied,
+    BoardFailure,
+    BoardSilent,
+    check_meant,
+    excerpt,
+    parse_answer,
+)
+from egrl.measure.offspring import end_marked, marked, new_mark
 from workloads.errors import Notice
 
 LONGEST_LINE = 16 * 2**20
@@ -43,8 +54,8 @@ GRACE_S = 2.0
 """How long a board may take to end once its stdin is closed."""
 QUOTED_AFTER_S = 3.0
 """After this long without a first answer, what a board said instead is shown."""
-_IDS = 2**48
-"""How many ids there are; all are exact as a number of any language."""
+_LEAST_ID, _IDS = 2**52, 2**52
+"""The least id, and how many there are: all have 16 digits, and are exact as a number of any language."""
 _CHUNK = 1 << 16
 _FIRST = tuple(bytes([byte]) for byte in b"{-+.0123456789")
 """How a line begins that may be an answer, or meant as one."""
@@ -59,6 +70,7 @@ class BoardProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._output, self._errors = _Stream(-1), _Stream(-1)
         self._busy = self._understood = False
+        self._mark = new_mark()
 
     def measure(self, request: Mapping[str, Any], timeout_s: float) -> Answer:
         """See `Board`. BoardSilent and BoardDied leave no process behind: the next request starts a new one."""
@@ -73,17 +85,22 @@ class BoardProcess:
         allowed_s = timeout_s + (self._start_timeout_s if fresh else 0.0)
         deadline = time.monotonic() + allowed_s
         process = self._process or self._start()
-        number = secrets.randbelow(_IDS)
+        number = _LEAST_ID + secrets.randbelow(_IDS)
         line = json.dumps({"id": number, **request, "timeout_s": timeout_s}, allow_nan=False) + "\n"
         try:
-            return self._exchange(process, number, line.encode(), deadline)
+            answer = self._exchange(process, number, line.encode(), deadline)
+            return replace(answer, reason=answer.reason.replace(str(number), ID))
         except TimeoutError:
             self._kill()
-            raise BoardSilent(
+            failure: BoardFailure = BoardSilent(
                 f"no answer within {allowed_s:g} s{_quoted('it said', self._output.tail)}"
-            ) from None
+            )
         except _Ended:
-            raise BoardDied(self._obituary(process)) from None
+            failure = BoardDied(self._obituary(process))
+        except BoardFailure as error:
+            failure = error
+        # What is recorded must not have the id, which is another one in every run.
+        raise type(failure)(str(failure).replace(str(number), ID))
 
     def _exchange(
         self, process: subprocess.Popen[bytes], number: int, data: bytes, deadline: float
@@ -94,7 +111,7 @@ class BoardProcess:
         quoted_at = math.inf if self._understood else time.monotonic() + QUOTED_AFTER_S
         while (now := time.monotonic()) < deadline:
             if now >= quoted_at and self._output.tail:
-                self._show_what_it_said(number, deadline - now)
+                self._show_what_it_said(deadline - now)
                 quoted_at = math.inf
             wake_at = min(deadline, quoted_at) if quoted_at > now else deadline
             ready = self._ready(process.stdin.fileno() if left else None, wake_at - now)
@@ -127,13 +144,13 @@ class BoardProcess:
     def _answer(self, line: str, number: int) -> Answer | None:
         answer = parse_answer(line, number)
         if answer is None and not self._understood:
-            check_meant(line, number)
+            check_meant(line)
         self._understood = self._understood or answer is not None
         return answer
 
-    def _show_what_it_said(self, number: int, left_s: float) -> None:
+    def _show_what_it_said(self, left_s: float) -> None:
         warnings.warn(
-            f'the evaluator has given no answer such as {{"id": {number}, "latency_s": 0.001}} so far;'
+            f'the evaluator has given no answer such as {{"id": {ID}, "latency_s": 0.001}} so far;'
             f" waiting up to {left_s:.0f} s more{_quoted('it said', self._output.tail)}",
             Notice,
             stacklevel=2,
@@ -143,7 +160,13 @@ class BoardProcess:
         pipe = subprocess.PIPE
         try:
             process = subprocess.Popen(
-                self._command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, bufsize=0
+                self._command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                start_new_session=True,
+                bufsize=0,
+                env=marked(self._mark),
             )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -184,6 +207,7 @@ class BoardProcess:
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        end_marked(self._mark)
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 with contextlib.suppress(OSError):

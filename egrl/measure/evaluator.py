@@ -39,11 +39,13 @@ class FunctionBoard:
         """Call the function with rows of its own; an exception is a failure as a command's, and tried again."""
         try:
             found = self._function([dict(row) for row in request["mapping"]])
+            if isinstance(found, np.ndarray | np.generic):
+                found = found.tolist()
+            return answer_of(found if isinstance(found, Mapping) else {"latency_s": found})
+        except BoardFailure:
+            raise
         except Exception as error:
             raise BoardFailure(excerpt(f"{type(error).__name__}: {error}")) from error
-        if isinstance(found, np.ndarray | np.generic):
-            found = found.tolist()
-        return answer_of(found if isinstance(found, Mapping) else {"latency_s": found})
 
     def close(self) -> None:
         """Nothing to end."""

@@ -7,10 +7,12 @@ import os
 import time
 import warnings
 from collections.abc import Mapping
+from io import BufferedWriter
 from pathlib import Path
 from typing import Any
 
 from egrl.core import atomic
+from workloads.atomic import no_link
 from workloads.errors import Notice
 from workloads.files import read_bytes
 
@@ -48,7 +50,7 @@ class Lines:
         self.found = [entry for line in self._content.splitlines() if (entry := _object(line)) is not None]
         self._synced = 0.0
         try:
-            self._stream = path.open("ab")
+            self._stream = _appending(path)
             self._stream.truncate(len(self._content))
         except OSError as error:
             raise atomic.disk_failure(path, error) from error
@@ -86,7 +88,11 @@ class Lines:
         warnings.warn(Notice(text), stacklevel=2)
         self._stream.close()
         atomic.write(self.path, bytes(self._content))
-        self._stream = self.path.open("ab")
+        self._stream = _appending(self.path)
+
+
+def _appending(path: Path) -> BufferedWriter:
+    return open(path, "ab", opener=no_link)
 
 
 def _object(line: bytes | bytearray) -> dict[str, Any] | None:

@@ -18,6 +18,8 @@ import numpy as np
 from egrl.measure.json_lines import Lines
 from egrl.measure.op_seconds import Profile
 from hwsim.problem import Mapping16, Status
+from workloads.atomic import no_link
+from workloads.names import visible
 
 FILE = "measurements.jsonl"
 LOG = "evaluator.log"
@@ -131,8 +133,8 @@ class EvaluatorLog:
         self._path: Path | None = None
 
     def __call__(self, text: str) -> None:
-        """One line. A disk that refuses is for others to find: the log is not what a run is for."""
-        self._lines.append(text)
+        """One line, printable. A disk that refuses is for others to find: the log is not what a run is for."""
+        self._lines.append(visible(text))
         if self._path is not None:
             self._write()
 
@@ -146,7 +148,7 @@ class EvaluatorLog:
         lines, self._lines = self._lines, []
         if lines:
             try:
-                with open(self._path, "a") as stream:
+                with open(self._path, "a", encoding="utf-8", opener=no_link) as stream:
                     stream.write("".join(f"{line}\n" for line in lines))
             except OSError:
                 return

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.core.proposals import Proposals
-from egrl.measure.board import LONGEST_LATENCY_S, excerpt
+from egrl.measure.board import LONGEST_LATENCY_S, SHORTEST_LATENCY_S, excerpt
 from egrl.measure.op_seconds import Profile, ProfileReader, as_rows
 from egrl.measure.records import FILE, EvaluatorLog, Measurements, Record, digest
 from hwsim.measure import Measurement, Statistic
@@ -26,7 +26,7 @@ def checked(results: Sequence[float]) -> list[float]:
     """The seconds that a caller reports: above 0, or NaN if a measurement failed. ValueError if one is neither."""
     for row, given in enumerate(results):
         number = isinstance(given, int | float | np.integer | np.floating) and not isinstance(given, bool)
-        if not number or not (given != given or 0 < given < LONGEST_LATENCY_S):
+        if not number or not (given != given or SHORTEST_LATENCY_S <= given < LONGEST_LATENCY_S):
             raise ValueError(
                 f"tell: expected seconds above 0 and below {LONGEST_LATENCY_S:g}, or NaN for a failed measurement,"
                 f" received {excerpt(given)} for mapping {row}"

@@ -15,6 +15,7 @@ from hwsim.allocation.pack import pack
 from hwsim.capabilities import HasLifetimes, Lifetime
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
+from workloads.text import csv_cell
 
 FILE = "allocation"
 """Stem of what `egrl allocate` leaves in a run folder."""
@@ -163,5 +164,5 @@ def csv_of(report: dict[str, Any]) -> str:
     stream = io.StringIO()
     writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(report["tensors"])
+    writer.writerows({key: csv_cell(value) for key, value in row.items()} for row in report["tensors"])
     return stream.getvalue()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import io
+import math
 import re
 import zipfile
 import zlib
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.core import atomic
-from egrl.core.archive import SCALARS, Archive
+from egrl.core.archive import PROFILE_BYTES, SCALARS, WINDOW_ROWS, Archive
 from egrl.core.proposals import Proposals
 from hwsim.problem import Evaluation, Profiles
 from workloads.atomic import replace_file
@@ -36,6 +37,13 @@ _KINDS = {
 PARTS = "parts"
 _DIMENSIONS = {"mapping": 3, PARTS: 2}
 TRIES = 5
+MOST_ROWS = WINDOW_ROWS
+"""A chunk has the evaluations of an archive's window at most."""
+MOST_WORD_BYTES = 1024
+"""In a row of a column other than mapping and parts; the longest is the name of a source."""
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_DAMAGED = (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error)
+"""What reading a damaged chunk raises."""
 _FIELDS = ("reward", "cost", "speedup", "epsilon", "status", "partial")
 
 
@@ -106,19 +114,23 @@ def _in_window(archive: Archive, first: int, end: int) -> NDArray[np.int64]:
     return np.arange(max(first, len(archive) - archive.window), end)
 
 
-def read(paths: Sequence[Path]) -> dict[str, list[Any]]:
+def read(paths: Sequence[Path], shapes: Sequence[tuple[int, ...]] | None = None) -> dict[str, list[Any]]:
     """The columns of some chunks of one run, sorted by evaluation; `mapping` is a list of [N, H] arrays, and `parts`
     one of float32 [P] arrays, with None for rows of a chunk without profiles.
 
-    Raises InputError where a chunk is damaged.
+    Raises InputError where a chunk is damaged, or its mappings have another shape than `shapes` has for their
+    problem (None: any). Sizes are judged before anything is unpacked: a small file can hold gigabytes.
     """
     columns: dict[str, list[Any]] = {name: [] for name in (*_KINDS, PARTS)}
     for path in paths:
         data = read_bytes(path, "a chunk of mappings")
         try:
+            _check_sizes(path, data, shapes)
             with np.load(io.BytesIO(data), allow_pickle=False) as chunk:
                 arrays = {name: chunk[name] for name in columns if name != PARTS or name in chunk}
-        except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+        except _DAMAGED as error:
+            if isinstance(error, InputError):
+                raise
             raise InputError(f"{path}: damaged chunk of mappings: {error}") from error
         rows = arrays["evaluation"].shape
         for name, array in arrays.items():
@@ -140,12 +152,49 @@ def read(paths: Sequence[Path]) -> dict[str, list[Any]]:
     return {name: [parts[i] for i in order] for name, parts in columns.items()}
 
 
+def _check_sizes(path: Path, data: bytes, shapes: Sequence[tuple[int, ...]] | None) -> None:
+    """InputError where a chunk says that it holds more than a run writes, or mappings of another shape."""
+    with zipfile.ZipFile(io.BytesIO(data)) as chunk:
+        found = {name.removesuffix(".npy"): _header(chunk, name) for name in chunk.namelist()}
+    mapping, _ = found["mapping"]
+    if shapes is not None and len(mapping) == 3:
+        match = _NAME.fullmatch(path.name)
+        problem = 0 if match is None else int(match[3])
+        if problem >= len(shapes):
+            raise InputError(f"{path}: expected mappings of {len(shapes)} problems, found problem {problem}")
+        if mapping[1:] != shapes[problem]:
+            expected, given = list(shapes[problem]), list(mapping[1:])
+            raise InputError(f"{path.parent}: expected mappings of shape {expected}, found {given}")
+    for name, (dimensions, item_bytes) in found.items():
+        rows = dimensions[0] if dimensions else 0
+        row_bytes = item_bytes * math.prod(dimensions[1:])
+        if rows > MOST_ROWS or (name != "mapping" and rows * row_bytes > _most_bytes(name)):
+            raise InputError(
+                f"{path}: damaged chunk of mappings: {name}: expected at most {MOST_ROWS} rows of a run, found"
+                f" {list(dimensions)}, {rows * row_bytes} bytes"
+            )
+
+
+def _most_bytes(name: str) -> int:
+    return 2 * PROFILE_BYTES if name == PARTS else MOST_ROWS * MOST_WORD_BYTES
+
+
+def _header(chunk: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], int]:
+    """Shape and bytes of an item of an array in an .npz file. ValueError where it is none."""
+    with chunk.open(name) as stream:
+        version = np.lib.format.read_magic(stream)
+        if version not in _HEADERS:
+            raise ValueError(f"an array of version {version}")
+        shape, _, dtype = _HEADERS[version](stream)
+    return shape, dtype.itemsize
+
+
 def fill(archive: Archive, paths: Sequence[Path], evaluations: int, where: Path) -> None:
     """Put the evaluations before ticket `evaluations` into an empty archive; those too old leave blank rows.
 
     Raises InputError where one of the last `archive.window` is missing or a chunk is damaged.
     """
-    columns = read(paths)
+    columns = read(paths, archive.shapes)
     tickets = np.array(columns["evaluation"], dtype=np.int64)
     first = int(tickets[0]) if len(tickets) else evaluations
     needed = max(0, evaluations - archive.window)

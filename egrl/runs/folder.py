@@ -7,6 +7,7 @@ resuming cuts them back to that point. docs/reference/run-folder.md lists the fi
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,13 +17,12 @@ from egrl.core import atomic
 from egrl.core.archive import Archive
 from egrl.core.failure import RunFailure
 from egrl.core.recorder import POLICY_EVERY, policy_is_due
-from egrl.runs import checkpoint, chunks, mapping_file
+from egrl.runs import checkpoint, chunks, inputs, mapping_file
 from egrl.runs.chunks import Chunk
 from egrl.runs.events import EventFile
 from egrl.runs.kept_chunks import KeptChunks
 from egrl.runs.lock import LOCK, FolderLock, taken_over
 from egrl.runs.metrics_file import MetricsFile
-from hwsim.capabilities import HasFiles
 from hwsim.problem import Mapping16, Problem
 from workloads.atomic import TEMPORARY
 from workloads.errors import InputError, Notice
@@ -30,7 +30,7 @@ from workloads.errors import InputError, Notice
 if TYPE_CHECKING:
     from policies.store import StoredPolicy
 
-CONFIG = "config.toml"
+CONFIG = inputs.CONFIG
 SUMMARY = "summary.json"
 METRICS = "metrics.csv"
 BEST = "best_mapping.json"
@@ -66,13 +66,15 @@ class RunFolder:
     """
 
     def __init__(self, path: Path) -> None:
-        """InputError where another process uses the folder, or it cannot be written."""
+        """InputError where another process uses the folder, it has links, or it cannot be written."""
+        check_links(path)
         self.path = path
         self.policy_every = POLICY_EVERY
         self.settings: Mapping[str, Any] = {}
         self.defaults: Mapping[str, Any] = {}
         self._lock = FolderLock(path)
         self._metrics, self._chunks = MetricsFile(path / METRICS), KeptChunks(path / MAPPINGS)
+        self._inputs: inputs.Inputs | None = None
         self._saved: tuple[Path, int] | None = None  # the last checkpoint and its inode
         self._counted: dict[int, int] = {}  # generation of a kept checkpoint -> evaluations that it counts
         self._events: EventFile | None = None
@@ -131,15 +133,22 @@ class RunFolder:
 
         A run that dies before its first checkpoint begins anew from config.toml, so that the rest may be missing.
         """
-        atomic.write(self.path / CONFIG, config)
-        for name, content in copies.items():
-            atomic.write(self.path / name, content)
-        for number, problem in enumerate(problems):
-            folder = self.path if len(problems) == 1 else self.path / "inputs" / str(number)
-            atomic.make_folder(folder)
-            files = problem.files() if isinstance(problem, HasFiles) else {}
-            for name, file in files.items():
-                atomic.write(folder / name, file)
+        self._inputs = inputs.Inputs(self.path, config, problems, copies)
+        self._inputs.write()
+
+    def keep_inputs(self, config: str, problems: Sequence[Problem], copies: Mapping[str, bytes]) -> None:
+        """As `write_inputs`, of a run that goes on: only config.toml is written, if it says anything else."""
+        self._inputs = inputs.Inputs(self.path, config, problems, copies)
+        self.write_config(config)
+        self._inputs.look()
+
+    def write_config(self, config: str) -> None:
+        """Write config.toml if it says anything else. RunFailure if the disk refuses."""
+        if self._inputs is not None:
+            self._inputs.config = config
+        path = self.path / CONFIG
+        if not path.is_file() or path.read_bytes() != config.encode():
+            atomic.write(path, config)
 
     @property
     def begun(self) -> bool:
@@ -186,6 +195,11 @@ class RunFolder:
         self._saved = self._newest()
         self._counted[generation] = len(archive)
         self._drop_old_chunks(archive)
+        self._mend_inputs()
+
+    def _mend_inputs(self) -> None:
+        if self._inputs is not None:
+            self._inputs.mend()
 
     def _drop_old_chunks(self, archive: Archive) -> None:
         """Delete what no kept checkpoint needs (after the new one is safe: until then the old ones need it)."""
@@ -250,6 +264,7 @@ class RunFolder:
         if best is not None:
             atomic.write(self.path / BEST, mapping_file.dumps(problem, best))
         atomic.write(self.path / SUMMARY, json.dumps(summary, indent=1, allow_nan=False) + "\n")
+        self._mend_inputs()
 
     def write_policy(self, generation: int, policy: StoredPolicy, problem: Problem) -> None:
         """The deployable policy of a generation. RunFailure where the disk refuses."""
@@ -264,6 +279,20 @@ class RunFolder:
             save_policy(path, policy.weights, metadata)
         except OSError as error:
             raise atomic.disk_failure(path, error) from error
+
+
+def check_links(folder: Path) -> None:
+    """InputError if a run folder has a symbolic link: what a run writes there would come to lie elsewhere.
+
+    The folder itself may be one: its user named it.
+    """
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(place, name)
+            if path.is_symlink():
+                raise InputError(
+                    f"{folder}: expected a run folder without links, found the link {str(path.relative_to(folder))!r}"
+                )
 
 
 def _is_unfinished_config(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -27,6 +28,8 @@ class FolderLock:
             raise atomic.unwritable(str(folder), folder, error) from error
 
     def _take(self) -> None:
+        if self._path.is_symlink():
+            raise OSError(errno.ELOOP, "a link is in its place", str(self._path))
         self._lock = FileLock(self._path)
         self._lock.acquire(timeout=0)
         self._file = self._identity()

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
+from workloads.text import csv_cell
 
 PREFIX = "egrl."
 """Keys of the metadata begin with it."""
@@ -28,11 +29,11 @@ def rows(problem: Problem, mapping: Mapping16) -> list[dict[str, str | int]]:
 
 
 def to_csv(problem: Problem, mapping: Mapping16) -> str:
-    """The rows as CSV with a header."""
+    """The rows as CSV with a header; no name is a formula for a spreadsheet (`csv_cell`)."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, ["op", "head", "choice", "size_bytes"], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows(problem, mapping))
+    writer.writerows({key: csv_cell(value) for key, value in row.items()} for row in rows(problem, mapping))
     return stream.getvalue()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from egrl.core import atomic
+from workloads.atomic import no_link
 from workloads.errors import InputError, Notice
 from workloads.files import read_bytes
 
@@ -50,7 +51,7 @@ class MetricsFile:
         self._mend(self._size() == len(content))
         line = buffer.getvalue().encode()
         try:
-            with open(self._path, "ab") as stream:
+            with open(self._path, "ab", opener=no_link) as stream:
                 stream.write(line)
         except OSError as error:
             raise atomic.disk_failure(self._path, error) from error
@@ -81,7 +82,8 @@ class MetricsFile:
     def cut_back(self, content: bytes) -> None:
         """Go on from the beginning of the file that `check` gave. OSError where the disk refuses."""
         if self._path.exists():
-            os.truncate(self._path, len(content))
+            with open(self._path, "r+b", opener=no_link) as stream:
+                stream.truncate(len(content))
         self._content = bytearray(content)
 
     def _rows(self) -> bytearray:

@@ -131,6 +131,7 @@ class PastRun:
     def over(self, baseline: str) -> PastRun:
         """The run with speedups over the mapping in the file `baseline`; as it is where that is "".
 
+        So is the reward of the best; those of the evaluations stay as they were recorded.
         InputError where the file does not fit the problem, or costs were measured: the file's was not.
         """
         if not baseline:
@@ -147,7 +148,7 @@ class PastRun:
             **self.summary,
             TABLE: table_of(problem.about),
             "baseline": baseline_table(problem),
-            "best": best and {**best, "speedup": best["speedup"] * factor},
+            "best": best and {**best, "speedup": best["speedup"] * factor, "reward": self._reward(problem)},
             "fingerprint": problem.fingerprint(),
             SCALED: self.summary.get(SCALED, 1.0) * factor,
         }
@@ -155,6 +156,13 @@ class PastRun:
         changed = PastRun(self.path, summary, options, self.settings, self.given)
         vars(changed)["problem"] = problem  # what the cached property would build
         return changed
+
+    def _reward(self, problem: Problem) -> float:
+        """The recorded reward of the best mapping, in the ratio in which another baseline changes it."""
+        row, key = self.best_mapping()[None], np.zeros(1, np.uint64)
+        before, after = (float(one.evaluate(row, key).reward[0]) for one in (self.problem, problem))
+        recorded = float(self.summary["best"]["reward"])
+        return recorded * after / before if before else after
 
     def metrics(self, *names: str) -> list[NDArray[np.float64]]:
         """Columns of metrics.csv, float64 [T] each, a value a generation. InputError where they are damaged."""
@@ -177,11 +185,8 @@ class PastRun:
     def evaluations(self, name: str = "mappings") -> Evaluations:
         """All that a folder of the run keeps. InputError where a chunk is damaged or does not fit the problem."""
         folder = self.path / name
-        columns = chunks.read([chunk.path for chunk in chunks.listing(folder)])
         shape = self.problem.space.shape
-        odd = [mapping.shape for mapping in columns["mapping"] if mapping.shape != shape]
-        if odd:
-            raise InputError(f"{folder}: expected mappings of shape {list(shape)}, found {list(odd[0])}")
+        columns = chunks.read([chunk.path for chunk in chunks.listing(folder)], [shape])
         rows = len(columns["mapping"])
         return Evaluations(
             np.array(columns["evaluation"], dtype=np.int64),

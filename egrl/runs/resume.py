@@ -29,6 +29,14 @@ RESUMABLE = (*BUDGETS, "workers", "executor", "ray_address", "checkpoint_seconds
 """Options that may change when a run is resumed: a larger budget, and what changes no result."""
 KINDS = {"method": methods.KIND, "problem": problems.KIND}
 """Options that may be given again, and must be where they are MODULE:NAME."""
+RULE = "code in a file is imported only if you name it"
+RULES = {
+    "evaluator": "a command in a file is started only if you give it",
+    "ray_address": "a cluster in a file is joined only if you name it",
+}
+"""Option -> why it must be given again, where it is not `RULE`."""
+OWN_CLUSTER = "auto"
+"""The Ray address of this machine's cluster, which is the user's own."""
 
 AT_THE_ENDS = ("bound_seconds", "exact_seconds")
 """Options of what comes before and after the search: the start is kept in the folder, the bound is proved anew."""
@@ -78,20 +86,10 @@ def check_named(options: RunOptions, given: Mapping[str, Any], where: str, again
 
     `where` is the file that they are from. The error has the command `again`, with the flags that it needs.
     """
-    flags = _option_flags(options)
-    missing = [
-        word
-        for flag, value in zip(flags[::2], flags[1::2], strict=True)
-        if not given.get(flag.removeprefix("--"))
-        for word in (flag, value)
-    ]
-    if missing:
-        own = [word for name, value in given.items() for word in (_flags([name]), str(value))]
-        rule = (
-            "a command in a file is started only if you give it"
-            if "--evaluator" in missing
-            else "code in a file is imported only if you name it"
-        )
+    absent = {name: value for name, value in _named_by(options).items() if not given.get(name)}
+    if absent:
+        own, missing = _words(given), _words(absent)
+        rule = next((rule for name, rule in RULES.items() if name in absent), RULE)
         raise InputError(
             f"{where}: expected {shlex.join(missing)}, which was not given: {rule}; again with:"
             f" {shlex.join([*again, *own, *missing])}"
@@ -119,18 +117,25 @@ def check_no_other(config: Any, settings: Sequence[str]) -> None:
 
 
 def code_flags(resolved: RunConfig) -> list[str]:
-    """The words that `egrl run --resume` needs for this run: a command, and what names code, in flags and settings."""
-    return [*_option_flags(resolved.run), *missing_code("method", resolved.method, ())]
+    """The words that `egrl run --resume` needs for this run: what makes code run, in flags and settings."""
+    return [*_words(_named_by(resolved.run)), *missing_code("method", resolved.method, ())]
 
 
-def _option_flags(options: RunOptions) -> list[str]:
-    """Flag and value of each option that names code in files, or a command."""
+def _named_by(options: RunOptions) -> dict[str, str]:
+    """The options by which a file would make code run: code in files, a command, or another machine's cluster."""
     named = {
         name: getattr(options, name) for name, kind in KINDS.items() if kind.refers(getattr(options, name))
     }
     if is_command(options.evaluator):
         named["evaluator"] = options.evaluator
-    return [word for name, value in named.items() for word in (f"--{name}", value)]
+    if options.ray_address not in ("", OWN_CLUSTER):
+        named["ray_address"] = options.ray_address
+    return named
+
+
+def _words(options: Mapping[str, Any]) -> list[str]:
+    """The words of a command for these options."""
+    return [word for name, value in options.items() for word in (_flags([name]), str(value))]
 
 
 def larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:
@@ -144,8 +149,6 @@ def larger(options: RunOptions, given: Mapping[str, Any]) -> RunOptions:
     if bool(given.get("evaluator", options.evaluator)) != bool(options.evaluator):
         measured = "an evaluator" if options.evaluator else "none: the model measured this run"
         raise InputError(f"--evaluator: expected {measured}, found {given['evaluator']!r}")
-    if given.get("executor") == "local":  # the address was the old executor's
-        options = replace(options, ray_address="")
     return replace(options, **given)
 
 
@@ -183,6 +186,8 @@ def resolve_again(
     where = str(folder / run_folder.CONFIG)
     tables = config.read_toml(read_text(where, "a config file"), where)
     old = typed_tables.build(RunOptions, tables["run"], f"{where}: run")
+    if external or given.get("executor") == "local":  # the address was the old executor's
+        old = replace(old, executor="local", ray_address="")
     check_code(replace(old, evaluator="") if external else old, given, where, folder)
     options = larger(old, given)
     kinds = {

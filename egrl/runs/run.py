@@ -83,17 +83,19 @@ class Run:
         InputError if the folder is damaged, or of another simulator.
         """
         assert self.folder is not None
-        if not self.folder.begun:
+        begun = self.folder.begun
+        if not begun:
             self._write_inputs(self.folder)
         self.state = loop.resume(self.method, self.folder, self.context)
-        self.write_config()
+        if begun:
+            own = with_own_inputs(self.config.run, self.folder.path)
+            copies = _copies(own, self.problem, self.context.start[0])
+            self.folder.keep_inputs(config.to_toml(self.config), [self.problem], copies)
 
     def write_config(self) -> None:
         """Write config.toml if it says anything else. RunFailure if the disk refuses."""
         if self.folder is not None:
-            path, text = self.folder.path / run_folder.CONFIG, config.to_toml(self.config)
-            if path.read_text(encoding="utf-8") != text:
-                atomic.write(path, text)
+            self.folder.write_config(config.to_toml(self.config))
 
     def _write_inputs(self, folder: run_folder.RunFolder) -> None:
         copies = _copies(self.config.run, self.problem, self.context.start[0])

@@ -183,15 +183,19 @@ class BanksProblem:
         """float64 [L], bytes that one valid placement int16 [N, 1] moves through each memory, slowest first."""
         return moved_bytes(self.tables, self.space.canonical(mapping))
 
-    def solve(self, time_limit_s: float, seed: int) -> Solution:
-        """The best placement by branch and bound, or the baseline's where none better was found; `seed` is not used."""
+    def solve(self, time_limit_s: float, seed: int, start: Mapping16 | None = None) -> Solution:
+        """The best placement by branch and bound, or the baseline's where none better was found.
+
+        Neither `seed` nor `start` is used.
+        """
         from hwsim.banks.solve import solve
 
         found = solve(self.tables, time_limit_s)
         best, cost = self.baseline.mapping, self.baseline.cost
         if found.mapping is not None and (reached := self.model_cost(found.mapping)) < cost:
             best, cost = found.mapping, reached
-        return Solution(best, cost, replace(found.bound, cost=min(found.bound.cost, cost)))
+        bound = replace(found.bound, cost=min(found.bound.cost, cost))
+        return Solution(best, cost, bound, found.bound.seconds < time_limit_s)
 
     def model_cost(self, mapping: Mapping16) -> float:
         """Seconds of what one placement int16 [N, 1] is made to fit; infinite if that cannot be."""

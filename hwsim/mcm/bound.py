@@ -377,7 +377,7 @@ def solve(
     valid = repair(np.stack(candidates))
     price = cost_of(valid)
     best = int(np.argmin(price))
-    return Solution(valid[best][:, None], float(price[best]), bound)
+    return Solution(valid[best][:, None], float(price[best]), bound, bound.seconds < time_limit_s)
 
 
 def _hangs_together(tables: Tables) -> bool:

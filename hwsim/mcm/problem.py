@@ -259,8 +259,11 @@ class McmProblem:
             self._proved[time_limit_s] = bound_of(self.network, known_s, time_limit_s)[0]
         return self._proved[time_limit_s]
 
-    def solve(self, time_limit_s: float, seed: int) -> Solution:
-        """The cheapest split where the graph has few ideals, else the best cuts; nothing of it is random."""
+    def solve(self, time_limit_s: float, seed: int, start: Mapping16 | None = None) -> Solution:
+        """The cheapest split where the graph has few ideals, else the best cuts; nothing of it is random.
+
+        Neither `seed` nor `start` is used.
+        """
         keys = np.zeros(3, np.uint64)
         return solve(
             self.network,

@@ -55,6 +55,8 @@ POLISH_STEPS, POLISH_RESTARTS = 600_000, 3
 """Proposals of the local search that follows a solve, and its annealings."""
 POLISH_SHARE = 0.3
 """The share of the time limit that is kept for this search."""
+NEAR_STEPS, NEAR_WORK = (300_000, 300_000), 120_000_000
+"""Proposals of each annealing from a given start; and proposals times ops at most, some seconds."""
 
 _NOISE_STREAM = 0x6E6F697365
 _PROFILE_STREAM = 0x70726F66696C65
@@ -223,13 +225,16 @@ class NnpiProblem:
 
         return solve(self._noise_free(), time_limit_s=time_limit_s).as_bound()
 
-    def solve(self, time_limit_s: float, seed: int) -> Solution:
+    def solve(self, time_limit_s: float, seed: int, start: Mapping16 | None = None) -> Solution:
         """A bound and a first map by linear programming, then local search on the latency model.
 
-        If there are few mappings, all of them are tried instead.
+        If there are few mappings, all of them are tried instead. From a `start` on there is no branch and cut: the
+        linear relaxation and a fixed number of proposals take some seconds.
         """
         if self._of_all is not None:
             return self._of_all
+        if start is not None:
+            return self._solved_near(start, time_limit_s, seed)
         from hwsim.nnpi.exact.solve import solve
         from hwsim.nnpi.polish import polish
 
@@ -242,8 +247,36 @@ class NnpiProblem:
         mapping, cost = polish(
             tables, first, steps=POLISH_STEPS, seconds=left_s, key=seed % 2**64, restarts=POLISH_RESTARTS
         )
-        bound, before = found.as_bound(), self.bound(0)
-        return Solution(mapping, cost, before if before.cost > bound.cost else bound)
+        return Solution(mapping, cost, self._better(found.as_bound()), complete=False)
+
+    def _solved_near(self, start: Mapping16, time_limit_s: float, seed: int) -> Solution:
+        """The best of the start, the baseline and the rounded relaxation, improved by local search."""
+        from hwsim.nnpi.exact.solve import RELAXED, ROUNDING, solve
+        from hwsim.nnpi.polish import HOT, polish
+
+        tables, until = self._noise_free(), time.monotonic() + time_limit_s
+        found = solve(tables, time_limit_s=(1 - POLISH_SHARE) * time_limit_s, branch=False)
+        bound, complete = self._better(found.as_bound()), found.status == RELAXED
+        candidates = [self.baseline.mapping, self.rectify(start[None])[0]]
+        candidates += [] if found.mapping is None else [found.mapping]
+        costs = [trace_latency(tables, mapping)[0] for mapping in candidates]
+        cost = min(costs)
+        mapping = candidates[costs.index(cost)]
+        for run, steps in enumerate(NEAR_STEPS):
+            if cost <= bound.cost * (1.0 + 2 * ROUNDING):
+                break
+            if time.monotonic() >= until:
+                complete = False
+                break
+            steps = max(1, min(steps, NEAR_WORK // len(mapping)))
+            hot, key = HOT * 0.5 ** (run + 1), int(derive(np.array([seed % 2**64], np.uint64), run)[0])
+            mapping, cost = polish(tables, mapping, steps=steps, key=key, hot=hot)
+        return Solution(mapping, cost, bound, complete)
+
+    def _better(self, bound: Bound) -> Bound:
+        """The bound, or the one known before where that is higher."""
+        before = self.bound(0)
+        return before if before.cost > bound.cost else bound
 
     @cached_property
     def _of_all(self) -> Solution | None:

@@ -259,15 +259,16 @@ class Shard:
         if bound.cost > self._proved.cost:
             self._proved = bound
 
-    def solve(self, time_limit_s: float, seed: int) -> Solution:
-        """What the exact solver finds and proves from the baseline on, within about the limit."""
-        solving = self.solving(seed, start=self.baseline.mapping)
+    def solve(self, time_limit_s: float, seed: int, start: Mapping16 | None = None) -> Solution:
+        """What the exact solver finds and proves within about the limit, from the baseline on or a better `start`."""
+        better = start is not None and self.model_cost(start) < self.baseline.cost
+        solving = self.solving(seed, start=start if better else self.baseline.mapping)
         solving.work(time_limit_s)
         self.prove(solving.bound)
         best, cost = solving.best, solving.cost
         if best is None or cost > self.baseline.cost:
             best, cost = self.baseline.mapping, self.baseline.cost
-        return Solution(best, cost, solving.bound)
+        return Solution(best, cost, solving.bound, solving.done)
 
     def model_cost(self, mapping: Mapping16) -> float:
         """The cost of what is judged for one mapping int16 [N, 1]; infinite if that is not valid."""

@@ -249,11 +249,12 @@ class TrainingProblem:
         held = self.trace(mapping).held_bytes
         return Occupancy(("device",), held[:, None, None], np.array([self.limit_bytes], np.int64))
 
-    def solve(self, time_limit_s: float, seed: int) -> Solution:
-        """What the exact solver finds and proves from the baseline on, within about the limit."""
-        found = plan(
-            self.tables, self.limit_bytes, self.baseline.mapping[:, 0], time_limit_s, seed, self.config.gap
-        )
+    def solve(self, time_limit_s: float, seed: int, start: Mapping16 | None = None) -> Solution:
+        """What the exact solver finds and proves within about the limit, from the baseline on or a better `start`."""
+        first = self.baseline.mapping
+        if start is not None and self.model_cost(start) < self.baseline.cost:
+            first = start
+        found = plan(self.tables, self.limit_bytes, first[:, 0], time_limit_s, seed, self.config.gap)
         if found.bound.cost > self._proved.cost:
             self._proved = found.bound
         return found

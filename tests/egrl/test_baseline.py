@@ -115,6 +115,7 @@ def test_a_finished_run_can_be_held_against_a_file_later(mine, finished, tmp_pat
     past, over = PastRun.read(plain), PastRun.read(plain).over(str(mine))
     factor = over.problem.baseline.cost / past.problem.baseline.cost
     assert over.summary["best"]["speedup"] == pytest.approx(past.summary["best"]["speedup"] * factor)
+    assert over.summary["best"]["reward"] == pytest.approx(over.summary["best"]["speedup"] ** 2)
     assert over.summary["fingerprint"] == over.problem.fingerprint() == summary_of(finished)["fingerprint"]
     np.testing.assert_allclose(over.evaluations().speedup, past.evaluations().speedup * factor)
     page = tmp_path / "page.html"

@@ -6,6 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -212,7 +215,9 @@ def test_mistakes_in_naming_a_folder_are_said_in_a_line():
         egrl.Search("alexnet", method=lambda context: None, out="run")
 
 
-@pytest.mark.parametrize("wrong", [-1.0, 0.0, float("inf"), 1e300, "1.0", None, True, 1 + 2j, [1.0], 10**400])
+@pytest.mark.parametrize(
+    "wrong", [-1.0, 0.0, 1e-300, float("inf"), 1e300, "1.0", None, True, 1 + 2j, [1.0], 10**400]
+)
 def test_what_cannot_be_seconds_is_refused_and_changes_nothing(wrong):
     search = egrl.Search("alexnet", method="random")
     tell_seconds(search, 1)
@@ -234,3 +239,108 @@ def test_a_batch_of_another_search_is_refused_and_the_own_one_taken():
         one.tell(foreign, [1.0, 1.0])
     one.tell(batch, [1.0, 1.0])
     assert one.evaluations == 3
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, 2.0, float("nan"), True, "3", 1 + 0j])
+def test_a_limit_is_a_whole_number(limit):
+    search = egrl.Search("alexnet", method="random")
+    with pytest.raises(ValueError, match="ask: expected a limit of at least 1, a whole number, received"):
+        search.ask(limit=limit)
+    assert len(search.ask(limit=np.int64(1))) == 1
+
+
+@pytest.mark.parametrize("wrong", [None, 1.0, "11", {1.0: 1, 2.0: 1}, {1.0, 2.0}, iter([1.0, 1.0]), [1.0]])
+def test_what_is_no_list_of_results_is_refused_and_changes_nothing(wrong):
+    search = egrl.Search("alexnet", method="random")
+    tell_seconds(search, 1)
+    batch = search.ask(limit=2)
+    with pytest.raises(ValueError, match="tell: expected 2 results, received"):
+        search.tell(batch, wrong)
+    with pytest.raises(ValueError, match="tell: expected 2 seconds and as many profiles, received"):
+        search.tell(batch, [1.0, 1.0], op_seconds=3)
+    with pytest.raises(ValueError, match=r"tell: expected a batch .* received"):
+        search.tell(wrong, [1.0, 1.0])
+    search.tell(batch, [1.0, 1.0])
+    assert search.evaluations == 3
+
+
+def test_an_evaluation_of_other_mappings_is_refused():
+    search, other = egrl.Search("alexnet", method="random"), egrl.Search("vgg16", method="random")
+    batch, foreign = search.ask(limit=1), other.ask(limit=1)
+    evaluation = other.problem.evaluate(foreign.proposals.mapping, foreign.key)
+    with pytest.raises(ValueError, match="tell: expected mappings of shape"):
+        search.tell(batch, evaluation)
+    tell = search.problem.evaluate(batch.proposals.mapping, batch.key)
+    search.tell(batch, tell)
+    assert search.evaluations == 1
+
+
+def test_a_batch_that_was_told_before_its_turn_is_refused_the_second_time():
+    search = egrl.Search("alexnet", method="random")
+    tell_seconds(search, 1)
+    early, late = search.ask(limit=3), search.ask(limit=3)
+    search.tell(late, [2.0] * 3)
+    with pytest.raises(ValueError, match="received one that has"):
+        search.tell(late, [1.0] * 3)
+    search.tell(early, [1.0] * 3)
+    assert search.evaluations == 7
+    assert search.result().summary["best"]["cost"] == 1.0
+
+
+@pytest.mark.parametrize("out", [None, "run"])
+def test_threads_share_a_search(out):
+    """Eight of them ask, measure and tell; the result is that of one thread."""
+
+    def seconds(mapping):
+        return 1.0 + float((mapping == 0).mean())
+
+    def work() -> None:
+        while True:
+            try:
+                with turn:  # else more than 200 would be asked for
+                    left = 200 - asked[0]
+                    batch = None if left <= 0 else search.ask(limit=min(3, left))
+                    asked[0] += 0 if batch is None else len(batch)
+            except ValueError as error:
+                if "results of the last batch first" not in str(error):
+                    raise
+                time.sleep(0.001)
+                continue
+            if batch is None:
+                return
+            search.tell(batch, [seconds(mapping) for mapping in batch.mapping])
+
+    turn, asked = threading.Lock(), [1]
+    with egrl.Search("alexnet", method="annealing", seed=4, out=out) as search:
+        tell_seconds(search, 1)
+        with ThreadPoolExecutor(8) as pool:
+            for done in [pool.submit(work) for _ in range(8)]:
+                done.result()
+        assert search.evaluations == 200
+        found = search.result()
+    with egrl.Search("alexnet", method="annealing", seed=4) as alone:
+        while alone.evaluations < 200:
+            batch = alone.ask(limit=200 - alone.evaluations)
+            alone.tell(batch, [seconds(mapping) for mapping in batch.mapping])
+        assert alone.result().summary["best"] == found.summary["best"]
+
+
+def test_two_threads_that_tell_one_batch_tell_it_once():
+    search = egrl.Search("alexnet", method="random")
+    tell_seconds(search, 1)
+    for _ in range(10):
+        batch, before = search.ask(limit=5), search.evaluations
+        together = threading.Barrier(4)
+
+        def tell(batch=batch, together=together) -> bool:
+            together.wait()
+            try:
+                search.tell(batch, [1.0] * len(batch))
+            except ValueError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(4) as pool:
+            told = [pool.submit(tell) for _ in range(4)]
+            assert sum(one.result() for one in told) == 1
+        assert search.evaluations == before + len(batch)

@@ -164,7 +164,7 @@ class ToyChain:
     def prove(self, bound: Bound) -> None:
         self._proved = bound
 
-    def solve(self, time_limit_s: float, seed: int) -> Solution:
+    def solve(self, time_limit_s: float, seed: int, start: Mapping16 | None = None) -> Solution:
         best, cost = self._best()
         return Solution(best, cost, self.bound(time_limit_s))
 

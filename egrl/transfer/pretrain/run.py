@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from egrl.core import atomic, loop, typed_tables
+from egrl.core import loop, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.budget import BUDGETS, Budget
 from egrl.core.keys import MOST_SEED
@@ -75,7 +75,7 @@ def pretrain(options: PretrainOptions, out: Path, quiet: bool = True) -> dict[st
             state = loop.resume(method, folder, context)
             _check_larger(options, len(archive), out)
         if begun:
-            atomic.write(out / run_folder.CONFIG, to_toml(options))
+            folder.keep_inputs(to_toml(options), training, {})
         if state is None or not folder.begun:
             folder.write_inputs(to_toml(options), training, {})
         state, stopped = _search(method, context, options, folder, state, quiet)

@@ -28,6 +28,7 @@ from egrl.measure.local import InProcess
 from egrl.methods import find_method
 from egrl.runs.policies import Step
 from hwsim.problem import Problem, Status
+from workloads.atomic import no_link
 from workloads.errors import InputError
 from workloads.files import read_text
 
@@ -139,7 +140,7 @@ def _append(path: Path, trial: Trial, fingerprint: str, speedup: float) -> None:
         "speedup": speedup,
     }
     try:
-        with path.open("a", encoding="utf-8") as file:
+        with open(path, "a", encoding="utf-8", opener=no_link) as file:
             file.write(json.dumps(line, allow_nan=False) + "\n")
     except OSError as error:
         raise atomic.disk_failure(path, error) from error

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.linear_program import linear_bound
+from hwsim.linear_program import linear_bound, proven_bound, relax
 from hwsim.nnpi.exact.columns import ColumnsOf, scope
 from hwsim.nnpi.exact.model import Model, build
 from hwsim.nnpi.exact.search import OBJECTIVE, margin, search
@@ -112,6 +112,7 @@ TRIVIAL = "each op by itself at its best"
 PROVED = "proved"
 TIME_LIMIT = "time limit"
 TOO_LARGE = "too large"
+RELAXED = "relaxation"
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,8 @@ class ExactResult:
         bound_s: no capacity-valid mapping has a noise-free latency below this.
         mapping: int16 [N, 2], canonical and valid, the solution as it would run; None if none was found.
         model_cost_s: noise-free latency of `mapping`; infinity if there is none.
-        status: "proved" (the program was solved to `gap`), "time limit", or "too large".
+        status: "proved" (the program was solved to `gap`), "relaxation" (its linear relaxation was solved, which was
+            all that was asked for), "time limit", or "too large".
         seconds: that the solve took.
         proof: how the bound was obtained, in words.
         entries: estimated nonzeros of the program.
@@ -153,6 +155,7 @@ def solve(
     gap: float = 1e-3,
     memory_bytes: int = 2**31,
     max_placements: int = MAX_PLACEMENTS,
+    branch: bool = True,
 ) -> ExactResult:
     """A lower bound on the latency of every valid mapping of a workload on a chip, and a good mapping.
 
@@ -162,6 +165,8 @@ def solve(
         gap: stop when solution and bound of the program differ by this share.
         memory_bytes: that HiGHS may take, by estimate.
         max_placements: see `tabulate`.
+        branch: False leaves out branch and cut: the bound is the linear relaxation's, and its solution is rounded. That
+            is a fixed amount of work, unless the time limit ends it.
 
     Raises:
         ValueError: a limit is not positive or the gap is negative.
@@ -188,22 +193,17 @@ def solve(
                 f" {memory_bytes / 2**30:.1f} GiB allowed"
             )
             return case.without_solution(TOO_LARGE, why, entries)
-        model = build(
-            tables,
-            scale=OBJECTIVE / trivial_s,
-            tabulated=tabulated,
-            reached_s=case.reached_s,
-            until=until,
-        )
+        scale = OBJECTIVE / trivial_s
+        model = build(tables, scale=scale, tabulated=tabulated, reached_s=case.reached_s, until=until)
         if model is None:
             return case.without_solution(
                 TIME_LIMIT, f"(about {entries:,} nonzeros) was not written in time", entries
             )
-        found = case.tied(model, entries) if large else case.searched(model, entries)
-        if found is not None:
-            break
-    assert found is not None
-    return found
+        if not large:
+            return case.searched(model, entries) if branch else case.relaxed(model, entries)
+        if (found := case.tied(model, entries)) is not None:
+            return found if branch else replace(found, status=RELAXED)
+    raise AssertionError("the last turn returns")
 
 
 def reached(tables: Tables) -> float:
@@ -287,6 +287,18 @@ class _Case:
         elif found.bound > model.scale * least_s * (1.0 + DISTRUST):
             proved = False  # a mapping contradicts HiGHS, which must have lost it to its tolerances
         return self._result(bounds, mapping, cost_s, proved, entries)
+
+    def relaxed(self, model: Model, entries: int) -> ExactResult:
+        """By the linear relaxation alone: each tensor goes where most of it lies in its solution."""
+        left_s = self.until - time.monotonic()
+        found = relax(model.program, left_s) if left_s > 0 else None
+        if found is None:
+            return self.without_solution(TIME_LIMIT, "was not solved in time", entries)
+        mapping = rectify(self.tables, model.mapping(found.solution)[None])[0][0]
+        linear_s = proven_bound(model.program, found.multipliers) / model.scale * (1.0 - ROUNDING)
+        bounds = {TRIVIAL: self.trivial_s, "multipliers of the linear relaxation of the model": linear_s}
+        result = self._result(bounds, mapping, trace_latency(self.tables, mapping)[0], False, entries)
+        return replace(result, status=RELAXED)
 
     def without_solution(self, status: str, why: str, entries: int) -> ExactResult:
         """No program: the trivial bound, and why."""

@@ -76,7 +76,7 @@ def plan(
     search.run(time_limit_s, gap)
     found = search.found
     bound = Bound(found.bound_s, math.inf, search.proof, clock() - begun)
-    return Solution(found.plan[:, None].copy(), found.seconds, bound)
+    return Solution(found.plan[:, None].copy(), found.seconds, bound, found.met(gap))
 
 
 class Search:

@@ -12,8 +12,13 @@ import pytest
 from commands import refuse
 
 from egrl.cli.main import main
+from egrl.cli.subject import subject_of
+from egrl.runs import allocation, mapping_export
 from egrl.runs.past import PastRun
 from onnx_models import Net
+from workloads.load import load
+from workloads.serialize import to_json
+from workloads.text import csv_cell
 
 
 def model(path: Path) -> str:
@@ -115,3 +120,25 @@ def test_what_is_wrong_with_an_export_is_said_in_one_line(run, tmp_path, capsys)
         "ops",
     )
     assert not Path(out).exists()
+
+
+def test_no_name_is_a_formula_in_a_table(tmp_path):
+    """Spreadsheets run text that begins so; numbers stay numbers."""
+    document = json.loads(to_json(load("alexnet")))
+    strange = ["=cmd|' /C calc'!A0", "@SUM(1)", "+1", "-1"]
+    names = dict(zip([op["name"] for op in document["ops"]], strange, strict=False))
+    for op in document["ops"]:
+        op["name"] = names.get(op["name"], op["name"])
+        op["inputs"] = [names.get(source, source) for source in op["inputs"]]
+    (tmp_path / "strange.json").write_text(json.dumps(document))
+    problem = subject_of(str(tmp_path / "strange.json"), "nnpi", "", ())
+    mapping = problem.baseline.mapping
+    packed = allocation.allocate(problem, mapping, 64, 1.0, 0)
+    report = allocation.document(problem, "strange", packed, 64)
+    for text in (mapping_export.to_csv(problem, mapping), allocation.csv_of(report)):
+        rows = list(csv.reader(text.splitlines()))
+        cells = {cell for row in rows for cell in row}
+        assert {"'" + name for name in names.values()} <= cells
+        assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]
+    kept = [-1.5, -2, None, "", "a=b"]
+    assert [csv_cell(value) for value in (*kept, "\t=1")] == [*kept, "'\t=1"]

@@ -21,7 +21,7 @@ from egrl.core.budget import GENERATION
 from egrl.core.failure import RunFailure
 from egrl.core.proposals import proposals
 from egrl.measure import records as measurements
-from egrl.measure.board import BoardDied
+from egrl.measure.board import BoardDied, BoardFailure
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.evaluator import FunctionBoard, name_of
@@ -97,6 +97,35 @@ def test_a_function_measures_as_a_command_does(tmp_path):
     result = run(tmp_path / "b", like_the_board, workers=3)
     assert metrics(tmp_path / "a") == metrics(tmp_path / "b")
     assert result.summary["evaluator"]["command"].startswith("python:")
+
+
+class Mute:
+    """An answer that cannot even be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [10**5000, [10**5000], {"latency_s": Mute()}, {"invalid": np.ones(2)}, {"error": Mute()}, "\ud800"],
+    ids=["long", "long list", "mute", "array", "mute error", "text"],
+)
+def test_whatever_a_function_answers_is_a_failure_of_the_mapping(answer):
+    board = FunctionBoard(lambda rows: answer)
+    try:
+        said = board.measure({"mapping": []}, 1.0).reason
+    except BoardFailure as failure:
+        said = str(failure)
+    assert said
+    assert said.isprintable()
+
+
+def test_the_log_has_printable_lines_only(tmp_path):
+    log = EvaluatorLog()
+    log.attach(tmp_path)
+    log("a\x1b[2J \ud800\nb")
+    assert (tmp_path / measurements.LOG).read_text(encoding="utf-8") == "a\\x1b[2J \\ud800\\nb\n"
 
 
 @pytest.mark.slow

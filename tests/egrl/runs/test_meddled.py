@@ -133,6 +133,44 @@ def test_what_boards_said_is_written_again(meddle, tmp_path):
     assert kept == measured(tmp_path / "whole")
 
 
+INPUTS = ("config.toml", "workload.json", "chip.toml")
+
+
+def delete_inputs(out: Path) -> None:
+    for name in INPUTS:
+        (out / name).unlink()
+
+
+def resume(out: Path, seed: int, meddle: Callable[[], object]) -> None:
+    """Six generations, and two more; `meddle` is called between these."""
+    search(out, seed)
+    egrl.search(resume=out, gens=8, on_generation=lambda row: meddle() if row["generation"] == 7 else None)
+
+
+@pytest.mark.parametrize("run", [search, resume])
+def test_deleted_inputs_are_written_again(run, whole, tmp_path):
+    out = tmp_path / "run"
+    with pytest.warns(Notice, match="deleted while the run goes on; written again, nothing is lost") as told:
+        run(out, 0, lambda: delete_inputs(out))
+    assert {Path(str(warning.message).split(": ")[0]).name for warning in told} == set(INPUTS)
+    for name in INPUTS[1:]:
+        assert (out / name).read_bytes() == (whole / name).read_bytes()
+    assert main(["run", "--resume", str(out), "--gens", "9", "--quiet"]) == 0
+    assert PastRun.read(out).summary["generations"] == 9
+
+
+def test_a_folder_that_is_removed_in_the_last_generation_ends_the_run_in_one_line(tmp_path, capsys):
+    out = tmp_path / "run"
+
+    def remove(row: dict[str, object]) -> None:
+        if row["generation"] == 2:
+            shutil.rmtree(out)
+
+    with pytest.raises(RunFailure, match="the run folder was removed while the run went on"):
+        egrl.search("alexnet", method="random", gens=2, out=out, on_generation=remove, bound_seconds=0.0)
+    assert not out.exists()
+
+
 def test_a_touched_file_is_no_other(whole, tmp_path, recwarn):
     out = tmp_path / "run"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -134,6 +136,33 @@ def test_chunks_that_are_damaged_or_of_another_shape_are_refused(run, made):
     assert message.startswith(f"{run / 'mappings'}: expected mappings of shape [")
     chunk.write_bytes(chunk.read_bytes()[:100])
     assert f"{chunk}: damaged chunk of mappings" in refused(PastRun.read(run).evaluations)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("mapping", (5_000_000, None)),
+        ("mapping", (21, 10**6, 2)),
+        ("reward", (2**27,)),
+        ("parts", (21, 2**25)),
+    ],
+)
+def test_a_small_chunk_that_holds_gigabytes_is_refused_before_it_is_unpacked(name, size, run, monkeypatch):
+    """Only the header says so: unpacked, the array would end too early."""
+    (chunk,) = (run / "mappings").iterdir()
+    shape = PastRun.read(run).problem.space.shape
+    size = (size[0], *shape) if size[-1] is None else size
+    header = io.BytesIO()
+    kind = "<i2" if name == "mapping" else "<f4" if name == "parts" else "<f8"
+    np.lib.format.write_array_header_1_0(header, {"descr": kind, "fortran_order": False, "shape": size})
+    with zipfile.ZipFile(chunk) as before:
+        arrays = {file: before.read(file) for file in before.namelist()}
+    with zipfile.ZipFile(chunk, "w") as after:
+        for file, content in (arrays | {f"{name}.npy": header.getvalue()}).items():
+            after.writestr(file, content)
+    monkeypatch.setattr(np, "load", lambda *a, **k: pytest.fail("it was unpacked"))
+    message = refused(PastRun.read(run).evaluations)
+    assert "expected mappings of shape" in message or f"{name}: expected at most 100000 rows" in message
 
 
 def test_a_run_without_chunks_has_no_evaluations(run):

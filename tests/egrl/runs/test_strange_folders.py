@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import socket
 import tomllib
 from pathlib import Path
 
 import pytest
 import tomli_w
+from commands import refuse
 from plugged import run_all
 
+import egrl
+from egrl.cli.main import main
 from egrl.core.stopping import Interrupted
 from egrl.methods.es import EsConfig
 from egrl.runs.config import RunConfig, RunOptions
@@ -229,3 +233,36 @@ def test_what_the_user_names_again_is_imported(strange):
     told = run_all([["run", "--resume", "method", "--method", "evil:X"]], strange)
     assert "expected X in evil.py, found none" in told[0][2]
     assert (strange / "harm").exists()
+
+
+def test_no_folder_joins_a_cluster_that_the_user_did_not_name(tmp_path, capsys):
+    run = tmp_path / "run"
+    egrl.search("alexnet", method="random", gens=1, out=run, quiet=True)
+    with socket.create_server(("127.0.0.1", 0)) as cluster:
+        address = f"127.0.0.1:{cluster.getsockname()[1]}"
+        config = tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))
+        config["run"] |= {"executor": "ray", "ray_address": address}
+        (run / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
+        needed = f"config.toml: expected --ray-address {address}, which was not given: a cluster in a file is joined"
+        for argv in (
+            ["run", "--resume", str(run), "--gens", "2"],
+            ["run", "--config", str(run / "config.toml"), "--out", str(tmp_path / "again")],
+        ):
+            line = refuse(capsys, argv)
+            assert needed in line
+            assert line.endswith(f" --ray-address {address}\n")
+        shutil.copytree(run, tmp_path / "copy")
+        with egrl.Search(resume=run) as search:
+            assert search.ask(limit=1) is not None
+        cluster.settimeout(0.0)
+        with pytest.raises(BlockingIOError):
+            cluster.accept()
+    here = ["run", "--resume", str(tmp_path / "copy"), "--gens", "2", "--executor", "local", "--quiet"]
+    assert main(here) == 0
+
+
+def test_this_machines_cluster_is_the_users_own():
+    options = RunOptions("9", executor="ray", ray_address="auto")
+    assert code_flags(RunConfig(options, None, EsConfig())) == []
+    named = RunConfig(RunOptions("9", executor="ray", ray_address="head:1"), None, EsConfig())
+    assert code_flags(named) == ["--ray-address", "head:1"]

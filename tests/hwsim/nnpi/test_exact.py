@@ -261,3 +261,22 @@ def test_a_problem_of_few_mappings_is_proved_and_one_of_many_is_not_tried():
     assert solution.cost == few.model_cost(solution.mapping)
     assert 0 < solution.cost / solution.bound.cost - 1 < 2e-9
     assert fastest_of_all(build_tables(load("alexnet"), load_chip("nnpi"))) is None
+
+
+def test_a_solve_from_a_start_is_a_fixed_amount_of_work_and_no_worse_than_the_start():
+    problem = NnpiProblem(load("resnet50"), load_chip("edge"))
+    start = problem.space.initial
+    first, again = (problem.solve(60.0, 3, start) for _ in range(2))
+    assert first.complete
+    np.testing.assert_array_equal(first.mapping, again.mapping)
+    assert (first.cost, first.bound.cost) == (again.cost, again.bound.cost)
+    assert first.bound.cost <= first.cost <= min(problem.model_cost(start), problem.baseline.cost)
+    assert problem.model_cost(first.mapping) == first.cost
+    assert problem.judge(first.mapping) == []
+
+
+def test_a_solve_from_a_start_says_that_the_limit_cut_it_short():
+    problem = NnpiProblem(load("resnet50"), load_chip("edge"))
+    found = problem.solve(1e-3, 3, problem.baseline.mapping)
+    assert not found.complete
+    assert found.bound.cost <= found.cost <= problem.baseline.cost

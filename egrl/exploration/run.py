@@ -1,0 +1,263 @@
+"""An exploration as a whole: its points, solved in segments of neighbours, and the files that say what was found.
+
+Each segment is solved forwards, every point from the mapping of the one before, then backwards. Its results are lines
+of a file of its own, in that order, so that neither workers nor interruptions change a byte. At the end every point
+tries the mappings of the points around it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from egrl.core import atomic
+from egrl.core.keys import run_keys
+from egrl.core.stopping import StopSignal
+from egrl.exploration.grid import Grid
+from egrl.exploration.point import Point, Subject, Task, Trial, solve_point, try_mappings
+from egrl.exploration.pool import Pool
+from egrl.measure.json_lines import Lines
+from hwsim.problem import Problem
+from workloads.errors import InputError
+from workloads.files import read_text
+
+KIND, VERSION = "exploration-point", 1
+PLAN = "plan.json"
+POLL_S = 0.2
+NEAREST = 64
+"""Mappings of other points that a point tries."""
+STOPPING = "stopping; what is being solved is given up; Ctrl-C again stops at once"
+STREAM = 0x6578706C6F7265
+"""Of the keys of solves."""
+
+
+@dataclass(frozen=True)
+class Explored:
+    """One workload on a grid.
+
+    Attributes:
+        subject: what was explored.
+        problem: on the chip itself.
+        grid: its points.
+        points: what is known of each.
+    """
+
+    subject: Subject
+    problem: Problem
+    grid: Grid
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be explored.
+
+    Attributes:
+        subjects, problems: the workloads, and the problems on the chip itself.
+        grid: of chip files.
+        seed: of all solves.
+        time_limit_s: of each solve.
+    """
+
+    subjects: tuple[Subject, ...]
+    problems: tuple[Problem, ...]
+    grid: Grid
+    seed: int
+    time_limit_s: float
+
+    def document(self) -> dict[str, Any]:
+        """plan.json: all that results depend on."""
+        return {
+            "kind": "exploration-plan",
+            "version": 1,
+            "fingerprints": {p.about.workload: p.fingerprint() for p in self.problems},
+            "vary": {p.path: list(p.values) for p in self.grid.parameters},
+            "seed": self.seed,
+            "seconds_per_point": self.time_limit_s,
+        }
+
+
+def check_folder(folder: Path, plan: Plan) -> None:
+    """Make the folder, or go on with it. InputError where it holds another exploration, or cannot be made."""
+    path = folder / PLAN
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise atomic.unwritable(f"--out {folder}", folder, error) from error
+    expected = plan.document()
+    if not path.exists():
+        if any(folder.iterdir()):
+            raise InputError(f"--out {folder}: expected a new or an empty folder, or one of `egrl explore`")
+        atomic.write(path, json.dumps(expected, indent=1) + "\n")
+        return
+    try:
+        found = json.loads(read_text(str(path), "the plan of an exploration"))
+    except ValueError as error:
+        raise InputError(f"{path}: expected JSON: {error}") from error
+    for key, value in expected.items():
+        if not isinstance(found, dict) or found.get(key) != value:
+            was = found.get(key) if isinstance(found, dict) else found
+            raise InputError(f"{path}: {key}: expected {value}, found {was}; take another --out")
+
+
+class Segment:
+    """Points that are solved one after the other: forwards, then backwards."""
+
+    def __init__(self, plan: Plan, number: int, points: Sequence[int], lines: Lines | None) -> None:
+        """`number`: of the subject; `lines`: where the results are kept; what they have already is taken over."""
+        self.plan, self.number, self.lines = plan, number, lines
+        self.subject = plan.subjects[number]
+        self.order = [*points, *reversed(points[:-1])]
+        self.best: dict[int, Point] = {}
+        self.done = 0
+        for entry in lines.found if lines is not None else ():
+            if self.over or entry.get("step") != self.done or entry.get("point") != self.order[self.done]:
+                raise InputError(
+                    f"{lines.path if lines else ''}: expected the lines of this exploration in order"
+                )
+            self._take(_point_of(entry))
+
+    @property
+    def over(self) -> bool:
+        """True if every point was solved twice, but for the last."""
+        return self.done == len(self.order)
+
+    def task(self) -> Task:
+        """The next solve."""
+        point = self.order[self.done]
+        near = [point] if self.done == 0 else [point, self.order[self.done - 1]]
+        starts = tuple(m for k in near if k in self.best and (m := self.best[k].mapping) is not None)
+        key = int(run_keys(self.plan.seed, np.array([2 * point + (point in self.best)]), STREAM)[0])
+        return Task(
+            self.subject, self.plan.grid.chip_file(point), starts, key % 2**31, self.plan.time_limit_s
+        )
+
+    def tell(self, found: Point) -> int:
+        """Keep the result of the next solve; the point that it was of."""
+        point = self.order[self.done]
+        if self.lines is not None:
+            self.lines.add({"step": self.done, "point": point, **_entry_of(found)})
+        self._take(found)
+        return point
+
+    def _take(self, found: Point) -> None:
+        point = self.order[self.done]
+        before = self.best.get(point)
+        if before is not None and before.mapping is not None and found.mapping is not None:
+            better = found if found.cost < before.cost else before
+            proved = found if found.bound > before.bound else before
+            found = dataclasses.replace(
+                better,
+                bound=proved.bound,
+                proof=proved.proof,
+                complete=found.complete and before.complete,
+            )
+        self.best[point] = found
+        self.done += 1
+
+
+def _entry_of(point: Point) -> dict[str, Any]:
+    entry = {k: v for k, v in dataclasses.asdict(point).items() if k != "mapping" and v == v}
+    return entry | {"mapping": None if point.mapping is None else point.mapping.tolist()}
+
+
+def _point_of(entry: dict[str, Any]) -> Point:
+    try:
+        if entry["failure"]:
+            return Point.impossible(entry["failure"])
+        mapping = np.array(entry["mapping"], np.int16)
+        numbers = [float(entry[k]) for k in ("cost", "bound", "baseline")]
+        return Point(
+            numbers[0], numbers[1], mapping, numbers[2], str(entry["proof"]), bool(entry["complete"])
+        )
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"a line of a point: expected its cost, bound and mapping: {error}") from error
+
+
+def explore_plan(
+    plan: Plan, folder: Path | None, pool: Pool, say: Callable[[str], None]
+) -> list[Explored] | None:
+    """Solve what is missing. None where the user stopped it; what was solved is kept in the folder, if there is one.
+
+    Raises:
+        InputError: no point can be, or the folder is not of this exploration.
+        RunFailure: the disk or a worker failed.
+    """
+    segments: list[Segment] = []
+    with ExitStack() as stack, StopSignal(STOPPING) as stop:
+        for number, problem in enumerate(plan.problems):
+            for part, numbers in enumerate(plan.grid.segments()):
+                lines = None
+                if folder is not None:
+                    atomic.make_folder(folder / "points")
+                    path = folder / "points" / f"{problem.about.workload.replace('/', '-')}-{part:03d}.jsonl"
+                    lines = stack.enter_context(closing(Lines(path, "solved points", KIND, VERSION)))
+                segments.append(Segment(plan, number, numbers, lines))
+        if not _solve(segments, pool, say, stop):
+            return None
+        explored = []
+        for number, (subject, problem) in enumerate(zip(plan.subjects, plan.problems, strict=True)):
+            best = {k: found for s in segments if s.number == number for k, found in s.best.items()}
+            points = [best[k] for k in range(len(plan.grid))]
+            if all(point.failure for point in points):
+                raise InputError(f"--vary: {plan.grid.text(0)}: {points[0].failure}")
+            tried = exchanged(plan.grid, subject, points, pool, stop)
+            if tried is None:
+                return None
+            explored.append(Explored(subject, problem, plan.grid, tuple(tried)))
+        return explored
+
+
+def _solve(
+    segments: Sequence[Segment], pool: Pool, say: Callable[[str], None], stop: Callable[[], bool]
+) -> bool:
+    """Solve all segments; False where the user stopped it."""
+    total, under_way = sum(len(segment.order) for segment in segments), 0
+    for number, segment in enumerate(segments):
+        if not segment.over:
+            pool.submit(number, solve_point, segment.task())
+            under_way += 1
+    while under_way and not stop():
+        for key, found in pool.ready(POLL_S):
+            assert isinstance(key, int)
+            segment = segments[key]
+            point = segment.tell(found)
+            done = sum(each.done for each in segments)
+            grid, name = segment.plan.grid, segment.plan.problems[segment.number].about.workload
+            what = found.failure or f"within {found.cost / found.bound - 1:.2%} of the bound"
+            say(f"{done}/{total} {name}, {grid.text(point)}: {what}")
+            if segment.over or stop():
+                under_way -= 1
+            else:
+                pool.submit(key, solve_point, segment.task())
+    return all(segment.over for segment in segments)
+
+
+def exchanged(
+    grid: Grid, subject: Subject, points: Sequence[Point], pool: Pool, stop: Callable[[], bool]
+) -> list[Point] | None:
+    """Every point with the cheapest of its own mapping and those of the points around it; None: the user stopped it."""
+    after = list(points)
+    for k, point in enumerate(points):
+        if point.mapping is None:
+            continue
+        own = point.mapping.tobytes()
+        others = {m.tobytes(): m for j in grid.near(k, NEAREST) if (m := points[j].mapping) is not None}
+        mappings = tuple(mapping for digest, mapping in others.items() if digest != own)
+        pool.submit(k, try_mappings, Trial(subject, grid.chip_file(k), mappings, point))
+    left = sum(point.mapping is not None for point in points)
+    while left:
+        if stop():
+            return None
+        for number, found in pool.ready(POLL_S):
+            assert isinstance(number, int)
+            after[number] = found
+            left -= 1
+    return after

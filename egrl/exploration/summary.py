@@ -1,0 +1,233 @@
+"""What an exploration says: the table, and what more of each parameter is worth, in numbers and in words.
+
+Two neighbouring points a and b with costs of the best mappings found, F, and proven bounds, L: the best possible costs
+lie in [L, F], so what the step gains, 1 - cost(b) / cost(a), lies between 1 - F(b) / L(a) and 1 - L(b) / F(a). These
+limits are proved; 1 - F(b) / F(a) is what was found. Multipliers of a relaxation are not used: they are exact for the
+relaxation alone, while differences say something of the optimum.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from egrl.exploration.grid import Grid, Parameter
+from egrl.exploration.run import Explored
+from egrl.figures.drawing import plain
+from egrl.runs.units import better, cost_text
+from egrl.runs.verdict import OPTIMAL
+from workloads.text import UNKNOWN, optional, table
+
+LITTLE = 0.01
+"""What is left to gain up to the end of a range counts as little below this share."""
+SHARE = 1.1
+"""Of parameters that are no bytes the worth of a tenth more is told."""
+
+
+def document(found: Sequence[Explored], seed: int, time_limit_s: float) -> dict[str, Any]:
+    """explore.json."""
+    about, grid = found[0].problem.about, found[0].grid
+    parameters = [
+        {
+            "path": p.path,
+            "label": p.label,
+            "unit": p.unit[1],
+            "unit_size": p.unit[0],
+            "values": p.values,
+            "own": p.own,
+        }
+        for p in grid.parameters
+    ]
+    return plain(
+        {
+            "kind": "exploration",
+            "version": 1,
+            "problem": about.name,
+            "chip": about.chip,
+            "unit": about.unit,
+            "seed": seed,
+            "seconds_per_point": time_limit_s,
+            "parameters": parameters,
+            "workloads": [_workload(each) for each in found],
+        }
+    )
+
+
+def _workload(explored: Explored) -> dict[str, Any]:
+    problem, grid = explored.problem, explored.grid
+    points = [
+        {
+            "values": grid.values(k),
+            "cost": point.cost,
+            "bound": point.bound,
+            "gap": point.cost / point.bound - 1 if point.bound > 0 else math.nan,
+            "baseline": point.baseline,
+            "speedup": point.baseline / point.cost,
+            "proof": point.proof,
+            "complete": point.complete,
+            "failure": point.failure,
+        }
+        for k, point in enumerate(explored.points)
+    ]
+    steps = [step for k in range(len(grid.parameters)) for step in steps_of(explored, k)]
+    return {
+        "workload": problem.about.workload,
+        "baseline": problem.baseline.name,
+        "rival": problem.about.rival,
+        "points": points,
+        "steps": steps,
+        "words": words(explored),
+    }
+
+
+def line_of(grid: Grid, axis: int) -> list[int]:
+    """The points along one parameter, the other at the value nearest to the chip's own."""
+    at = [parameter.nearest for parameter in grid.parameters]
+    found = [k for k in range(len(grid)) if all(i == axis or n == at[i] for i, n in enumerate(grid.index(k)))]
+    return sorted(found, key=lambda k: grid.index(k)[axis])
+
+
+def steps_of(explored: Explored, axis: int) -> list[dict[str, Any]]:
+    """What each step along a parameter gains, the other parameter at the value nearest to the chip's own."""
+    line, parameter = line_of(explored.grid, axis), explored.grid.parameters[axis]
+    values = [explored.grid.values(k)[axis] for k in line]
+    found = []
+    for (k, a), (j, b) in zip(
+        zip(line, values, strict=True), zip(line[1:], values[1:], strict=True), strict=False
+    ):
+        if explored.points[k].mapping is None or explored.points[j].mapping is None:
+            continue
+        gain, least, most = gains(explored, k, j)
+        amount, name = per(parameter, a)
+        rate = 1 - (1 - gain) ** (
+            amount / (b - a) if parameter.path.endswith("_bytes") else amount / math.log(b / a)
+        )
+        found.append(
+            {
+                "parameter": parameter.path,
+                "from": a,
+                "to": b,
+                "gain": gain,
+                "proven_least": least,
+                "proven_most": most,
+                "per": name,
+                "gain_per": rate,
+            }
+        )
+    return found
+
+
+def gains(explored: Explored, before: int, after: int) -> tuple[float, float, float]:
+    """The share that the cost falls from one point to another: found, and its proven limits (-inf without a bound)."""
+    a, b = explored.points[before], explored.points[after]
+    least = 1 - b.cost / a.bound if a.bound > 0 else -math.inf
+    return 1 - b.cost / a.cost, least, 1 - b.bound / a.cost
+
+
+def per(parameter: Parameter, value: float) -> tuple[float, str]:
+    """The amount for which a worth is told, and its name: one unit of bytes, or the logarithm of a tenth more."""
+    if not parameter.path.endswith("_bytes"):
+        return math.log(SHARE), "10 %"
+    size, name = parameter.unit
+    return size, name
+
+
+def words(explored: Explored) -> list[str]:
+    """Sentences about each parameter: the whole range, the next step from the chip's value, where little is left."""
+    return [sentence for k in range(len(explored.grid.parameters)) for sentence in _words_of(explored, k)]
+
+
+def _words_of(explored: Explored, axis: int) -> list[str]:
+    parameter = explored.grid.parameters[axis]
+    line = [k for k in line_of(explored.grid, axis) if explored.points[k].mapping is not None]
+    if len(line) < 2:
+        return []
+    first, last = line[0], line[-1]
+    values = {k: explored.grid.values(k)[axis] for k in line}
+    unit = explored.problem.about.unit
+    ends = f"{parameter.text(values[first])} to {parameter.text(values[last])}"
+    costs = " to ".join(cost_text(explored.points[k].cost, unit) for k in (first, last))
+    found = [f"{parameter.label}, {ends}: {costs}, {_worth(*gains(explored, first, last), unit)}"]
+    steps = steps_of(explored, axis)
+    own = min(parameter.own, max((step["from"] for step in steps), default=parameter.own))
+    following = next((step for step in steps if step["to"] > own), None)
+    if following is not None:
+        bounds = (following["gain"], following["proven_least"], following["proven_most"])
+        found.append(
+            f"the next {following['per']} of {parameter.label} is worth {following['gain_per']:.2%}"
+            f" (from {parameter.text(following['from'])} to {parameter.text(following['to'])}:"
+            f" {_worth(*bounds, unit)})"
+        )
+    end = explored.points[last].bound
+    for k in line[:-1]:
+        left = 1 - end / explored.points[k].cost
+        if end > 0 and left <= LITTLE:
+            found.append(
+                f"from {parameter.text(values[k])} of {parameter.label} on, more is worth at most {max(left, 0):.2%}"
+                f" (proven up to {parameter.text(values[last])})"
+            )
+            break
+    return found
+
+
+def _worth(gain: float, least: float, most: float, unit: str) -> str:
+    proved = f"between {least:.2%} and {most:.2%}" if math.isfinite(least) else f"at most {most:.2%}"
+    return f"{gain:.2%} {better(unit)} (proven: {proved})"
+
+
+def csv_text(made: Mapping[str, Any]) -> str:
+    """explore.csv: a row per workload and point."""
+    import csv
+
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    columns = ["cost", "bound", "gap", "baseline", "speedup", "complete"]
+    writer.writerow(["workload", *(p["path"] for p in made["parameters"]), *columns])
+    for each in made["workloads"]:
+        for point in each["points"]:
+            cells = ["" if point[name] is None else point[name] for name in columns]
+            writer.writerow([each["workload"], *point["values"], *cells])
+    return out.getvalue()
+
+
+def text_of(made: Mapping[str, Any], most_rows: int) -> str:
+    """The exploration for people: a table per workload of at most so many rows, and the sentences."""
+    lines: list[str] = []
+    for each in made["workloads"]:
+        lines += [f"{each['workload']} on {made['chip']}", ""]
+        rows = [_row(made, point) for point in each["points"]]
+        rival = each["rival"].removeprefix("the ")
+        head = [*(p["label"] for p in made["parameters"]), "found", "bound", "gap", f"over the {rival}"]
+        lines += table(head, rows[:most_rows], left=0)
+        if len(rows) > most_rows:
+            lines.append(f"… {len(rows) - most_rows} more points in explore.csv")
+        lines += ["", *(f"- {sentence}" for sentence in each["words"])]
+        cut = sum(not point["complete"] for point in each["points"])
+        if cut:
+            lines.append(
+                f"- the time limit ended {cut} of {len(rows)} solves (--seconds-per-point): not repeatable"
+            )
+        for point in each["points"]:
+            if point["failure"]:
+                lines.append(f"- no chip at {', '.join(_values(made, point))}: {point['failure']}")
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def _values(made: Mapping[str, Any], point: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{value / p['unit_size']:.6g} {p['unit']}".rstrip()
+        for p, value in zip(made["parameters"], point["values"], strict=True)
+    ]
+
+
+def _row(made: Mapping[str, Any], point: Mapping[str, Any]) -> list[str]:
+    told = [
+        UNKNOWN if point[name] is None else cost_text(point[name], made["unit"]) for name in ("cost", "bound")
+    ]
+    gap = point["gap"]
+    if gap is not None and gap <= OPTIMAL:
+        return [*_values(made, point), *told, "optimal", f"{point['speedup']:.4f}x"]
+    return [*_values(made, point), *told, optional(gap, ".2%"), optional(point["speedup"], ".4f") + "x"]

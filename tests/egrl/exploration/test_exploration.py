@@ -1,0 +1,307 @@
+"""Grids of chip files: what a grid means, what is proved, and that neither workers nor interruptions change a byte."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import refuse
+
+import egrl
+from egrl.cli.main import main
+from egrl.exploration.grid import SEGMENT, read_grid
+from egrl.exploration.point import Point, Subject, Trial, try_mappings
+from egrl.exploration.pool import Here
+from egrl.exploration.run import Explored, exchanged
+from egrl.exploration.summary import gains, steps_of
+from hwsim.nnpi.chip import chip_file, load_chip, parse_chip
+from hwsim.nnpi.problem import NnpiProblem
+from workloads.errors import InputError
+from workloads.load import load
+from workloads.text import read_quantity
+
+CHIP = chip_file(load_chip("nnpi"))
+SRAM = "memories.sram.capacity_bytes"
+DRAM = "memories.dram.bandwidth_Bps"
+SMALL = ["explore", "--workload", "alexnet", "--vary", f"{SRAM}=1MiB..3MiB:3", "--vary", f"{DRAM}=50%,100%"]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("explored") / "x"
+    assert main([*SMALL, "-o", str(out), "--quiet"]) == 0
+    return out
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("67.2e9", 67.2e9), ("8MiB", 2**23), ("8 MiB", 2**23), ("60GB/s", 60e9), ("512kb", 512e3), ("7B", 7.0)],
+)
+def test_numbers_are_read_with_their_units(text, value):
+    assert read_quantity(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "MiB", "1iB", "-1", "8 miles", "nan", "1..2"])
+def test_what_is_no_number_is_none(text):
+    assert read_quantity(text) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "values"),
+    [
+        (f"{SRAM}=1MiB..4MiB:4", (2**20, 2**21, 3 * 2**20, 2**22)),
+        (f"{SRAM}=1MiB..8MiB:4 log", (2**20, 2**21, 2**22, 2**23)),
+        (f"{SRAM}=3MiB,1MiB,3MiB", (2**20, 3 * 2**20)),
+        (f"{SRAM}=50%..150%:3", (2**21, 2**22, 6 * 2**20)),
+        (f"{DRAM}=0.5e9..1.5e9", (0.5e9, 1.0e9, 1.5e9)),
+    ],
+)
+def test_a_spec_names_values_ascending_and_of_the_kind_that_the_chip_has(spec, values):
+    (parameter,) = read_grid([spec], CHIP, 3).parameters
+    assert parameter.values == values
+    assert all(type(value) is type(parameter.own) for value in parameter.values)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("memories.sram.capacity=1..2", "did you mean memories.sram.capacity_bytes"),
+        ("memories.srum.capacity_bytes=1..2", "did you mean memories.sram.capacity_bytes"),
+        (f"{SRAM}=2MiB..1MiB", "from a low value to a higher one"),
+        (f"{SRAM}=1MiB..2MiB:1", "2 to 1000 points"),
+        (f"{SRAM}=one,two", "expected numbers such as 8MiB"),
+        (f"{SRAM}=0,1", "expected values above 0"),
+        (SRAM, "expected PATH=LOW..HIGH"),
+        (f"{SRAM}=1..2000000:1000", ""),
+    ],
+)
+def test_a_wrong_spec_is_refused_in_one_line(spec, said):
+    if not said:
+        assert len(read_grid([spec], CHIP)) == 1000
+        return
+    with pytest.raises(InputError, match=said):
+        read_grid([spec], CHIP)
+
+
+def test_a_point_is_the_chip_file_with_its_values_alone_changed():
+    grid = read_grid([f"{SRAM}=1MiB..2MiB:2", f"{DRAM}=50%,100%"], CHIP)
+    assert grid.shape == (2, 2)
+    for point in range(len(grid)):
+        chip = parse_chip(grid.chip_file(point), "point")
+        assert (chip.memories[2].capacity_bytes, chip.memories[0].bandwidth_Bps) == grid.values(point)
+    table, own = tomllib.loads(grid.chip_file(3)), tomllib.loads(CHIP)
+    own["memories"][2]["capacity_bytes"] = 2**21
+    assert table == own
+
+
+def test_segments_hold_every_point_once_along_the_first_parameter():
+    grid = read_grid([f"{SRAM}=1MiB..8MiB:23", f"{DRAM}=50%,100%"], CHIP)
+    segments = grid.segments()
+    assert sorted(point for segment in segments for point in segment) == list(range(len(grid)))
+    assert max(map(len, segments)) <= SEGMENT
+    for segment in segments:
+        steps = [grid.index(point) for point in segment]
+        assert len({second for _, second in steps}) == 1
+        assert [first for first, _ in steps] == list(range(steps[0][0], steps[0][0] + len(steps)))
+
+
+def test_every_point_is_what_the_problem_itself_says_of_its_mapping(explored):
+    made = json.loads((explored / "explore.json").read_text())
+    mappings = json.loads((explored / "mappings-alexnet.json").read_text())["points"]
+    grid = read_grid([f"{SRAM}=1MiB..3MiB:3", f"{DRAM}=50%,100%"], CHIP)
+    for k, (point, kept) in enumerate(zip(made["workloads"][0]["points"], mappings, strict=True)):
+        problem = NnpiProblem(load("alexnet"), parse_chip(grid.chip_file(k), "point"))
+        mapping = np.array(kept["mapping"], np.int16)
+        assert problem.judge(mapping) == []
+        assert problem.model_cost(mapping) == point["cost"]
+        assert 0 < point["bound"] <= point["cost"] <= point["baseline"] == problem.baseline.cost
+        assert point["complete"]
+
+
+def test_no_mapping_of_another_point_is_better_than_a_points_own(explored):
+    made = json.loads((explored / "explore.json").read_text())
+    mappings = json.loads((explored / "mappings-alexnet.json").read_text())["points"]
+    grid = read_grid([f"{SRAM}=1MiB..3MiB:3", f"{DRAM}=50%,100%"], CHIP)
+    for k, point in enumerate(made["workloads"][0]["points"]):
+        problem = NnpiProblem(load("alexnet"), parse_chip(grid.chip_file(k), "point"))
+        costs = [problem.model_cost(np.array(each["mapping"], np.int16)) for each in mappings]
+        assert point["cost"] <= min(costs)
+
+
+def test_a_point_takes_a_better_mapping_and_a_bound_that_a_mapping_breaks_is_an_error():
+    problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
+    good = problem.solve(60.0, 0, problem.baseline.mapping)
+    slow = problem.space.initial * 0 - (problem.space.initial < 0)
+    point = Point(problem.model_cost(slow), good.bound.cost, slow, problem.baseline.cost, "")
+    subject = Subject("alexnet", "nnpi", ())
+    found = try_mappings(Trial(subject, CHIP, (good.mapping,), point))
+    assert found.cost == good.cost < point.cost
+    wrong = Point(point.cost, good.cost * 1.01, slow, problem.baseline.cost, "")
+    with pytest.raises(ValueError, match="bound: expected one below every cost"):
+        try_mappings(Trial(subject, CHIP, (good.mapping,), wrong))
+
+
+def test_points_exchange_their_mappings():
+    grid = read_grid([f"{SRAM}=4MiB,8MiB"], CHIP)
+    problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
+    good = problem.solve(60.0, 0, problem.baseline.mapping)
+    slow = problem.space.initial
+    cost = problem.model_cost(slow)
+    points = [Point(cost, good.bound.cost, slow, cost, ""), Point(good.cost, 0.0, good.mapping, cost, "")]
+    after = exchanged(grid, Subject("alexnet", "nnpi", ()), points, Here(), lambda: False)
+    assert after is not None
+    assert after[0].cost == good.cost < cost
+    np.testing.assert_array_equal(after[0].mapping, good.mapping)
+    assert exchanged(grid, Subject("alexnet", "nnpi", ()), points, Here(), lambda: True) is None
+
+
+def test_the_proven_limits_of_a_step_hold_for_every_cost_between_bound_and_found():
+    grid = read_grid([f"{SRAM}=1MiB,2MiB"], CHIP)
+    problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
+    mapping = problem.baseline.mapping
+    points = (Point(10.0, 9.0, mapping, 11.0, ""), Point(8.0, 7.5, mapping, 11.0, ""))
+    explored = Explored(Subject("alexnet", "nnpi", ()), problem, grid, points)
+    gain, least, most = gains(explored, 0, 1)
+    assert gain == pytest.approx(0.2)
+    rng = np.random.default_rng(0)
+    before, after = rng.uniform(9.0, 10.0, 1000), rng.uniform(7.5, 8.0, 1000)
+    assert least <= (1 - after / before).min()
+    assert (1 - after / before).max() <= most
+    assert least == pytest.approx(1 - 8.0 / 9.0)
+    assert most == pytest.approx(1 - 7.5 / 10.0)
+    (step,) = steps_of(explored, 0)
+    assert (step["per"], step["gain_per"]) == ("MiB", pytest.approx(0.2))
+
+
+def test_two_workers_leave_the_bytes_that_one_leaves(explored, tmp_path):
+    assert main([*SMALL, "-o", str(tmp_path / "x"), "--quiet", "--workers", "2"]) == 0
+    assert files(tmp_path / "x") == files(explored)
+
+
+def test_a_killed_exploration_goes_on_to_the_bytes_of_one_that_was_not(explored, tmp_path):
+    out = tmp_path / "x"
+    program = subprocess.Popen([sys.executable, "-m", "egrl", *SMALL, "-o", str(out), "--quiet"])
+    deadline = time.monotonic() + 120
+    while not any(p.stat().st_size for p in out.glob("points/*.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    program.send_signal(signal.SIGKILL)
+    program.wait()
+    assert not (out / "explore.json").exists()
+    first = next(p for p in sorted(out.glob("points/*.jsonl")) if p.stat().st_size)
+    with first.open("ab") as stream:
+        stream.write(b'{"kind": "exploration-po')  # what a machine that dies may leave
+    assert main([*SMALL, "-o", str(out), "--quiet"]) == 0
+    assert files(out) == files(explored)
+
+
+def test_a_folder_of_another_exploration_is_refused(explored, tmp_path, capsys):
+    line = refuse(capsys, [*SMALL, "--seed", "1", "-o", str(explored)])
+    assert "seed: expected 1, found 0; take another --out" in line
+    (tmp_path / "file").write_text("mine")
+    line = refuse(capsys, [*SMALL, "-o", str(tmp_path)])
+    assert "expected a new or an empty folder" in line
+
+
+def test_a_chip_that_cannot_be_is_named_and_ends_nothing(tmp_path, capsys):
+    vary = f"{DRAM}=67.2e9,900e9"  # faster than the next memory
+    assert main(["explore", "--workload", "alexnet", "--vary", vary, "-o", str(tmp_path / "x")]) == 0
+    shown = capsys.readouterr().out
+    assert "no chip at 900 GB/s: memories: expected bandwidth_Bps that does not fall" in shown
+    made = json.loads((tmp_path / "x" / "explore.json").read_text())
+    good, bad = made["workloads"][0]["points"]
+    assert good["cost"] > 0
+    assert bad["cost"] is None
+    line = refuse(
+        capsys,
+        ["explore", "--workload", "alexnet", "--vary", f"{DRAM}=9e11", "--quiet", "-o", str(tmp_path / "y")],
+    )
+    assert "expected bandwidth_Bps that does not fall" in line
+
+
+def test_problems_without_a_chip_file_or_a_model_are_refused(tmp_path, capsys):
+    for problem, workload in (("fft", "dft-64"), ("mmap", "alexnet_train_batch_32")):
+        argv = ["explore", "--problem", problem, "--workload", workload, "--vary", "x=1..2"]
+        assert "expected one with a chip file" in refuse(capsys, [*argv, "-o", str(tmp_path / problem)])
+
+
+@pytest.mark.slow
+def test_packages_of_chips_are_explored_by_the_same_command():
+    found = egrl.explore("resnet50", problem="mcm", vary="link.bandwidth_Bps=25e9,50e9", seconds_per_point=5)
+    assert found.cost.shape == (1, 2)
+    assert (found.bound <= found.cost).all()
+    assert found.cost[0, 1] <= found.cost[0, 0]
+
+
+def test_the_function_gives_arrays_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = egrl.explore(["alexnet"], vary=f"{SRAM}=1MiB,8MiB")
+    assert list(tmp_path.iterdir()) == []
+    assert found.paths == (SRAM,)
+    assert found.cost.shape == found.bound.shape == found.gap.shape == (1, 2)
+    assert found.values[0].tolist() == [2**20, 2**23]
+    assert found.mappings[0][0].shape == (len(load("alexnet")), 2)
+    assert found.words["alexnet"]
+
+
+def test_plot_draws_the_folder_again_and_json_has_its_numbers(explored, tmp_path, capsys):
+    out = tmp_path / "f.png"
+    assert main(["plot", "explore", str(explored), "-o", str(out), "--json"]) == 0
+    assert out.read_bytes() == (explored / "explore.png").read_bytes()
+    document = json.loads(capsys.readouterr().out)
+    assert document["parameters"][0]["path"] == SRAM
+    line = refuse(capsys, ["plot", "explore", str(tmp_path), "-o", str(out)])
+    assert "expected explore.json, found none" in line
+
+
+def test_the_table_has_a_row_per_point(explored):
+    rows = (explored / "explore.csv").read_text().splitlines()
+    assert rows[0] == f"workload,{SRAM},{DRAM},cost,bound,gap,baseline,speedup,complete"
+    assert len(rows) == 1 + 6
+
+
+@pytest.mark.slow
+def test_an_interrupted_exploration_says_so_and_keeps_what_was_solved(tmp_path):
+    out = tmp_path / "x"
+    argv = ["explore", "--workload", "resnet50", "--vary", f"{SRAM}=1MiB..8MiB", "-o", str(out)]
+    program = subprocess.Popen(
+        [sys.executable, "-m", "egrl", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 120
+    while not any(p.stat().st_size for p in out.glob("points/*.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    program.send_signal(signal.SIGINT)
+    told, warned = program.communicate(timeout=120)
+    assert program.returncode == 130
+    assert told == b""
+    assert b"interrupted; the same command goes on" in warned
+    assert not (out / "explore.json").exists()
+    assert sum(len(p.read_bytes().splitlines()) for p in out.glob("points/*.jsonl")) >= 1
+
+
+@pytest.mark.exhaustive
+def test_ray_leaves_the_bytes_that_one_process_leaves(explored, tmp_path):
+    pytest.importorskip("ray")
+    assert main([*SMALL, "-o", str(tmp_path / "x"), "--quiet", "--workers", "2", "--executor", "ray"]) == 0
+    assert files(tmp_path / "x") == files(explored)
+
+
+def test_a_time_limit_that_ends_a_solve_is_told(tmp_path, capsys):
+    argv = ["explore", "--workload", "alexnet", "--vary", f"{SRAM}=1MiB", "--seconds-per-point", "0.000001"]
+    assert main([*argv, "-o", str(tmp_path / "x")]) == 0
+    assert "the time limit ended 1 of 1 solves" in capsys.readouterr().out
+    assert "expected a number above 0" in refuse(capsys, [*argv[:-1], "0", "-o", str(tmp_path / "y")])
