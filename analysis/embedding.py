@@ -60,6 +60,7 @@ def embedding_figure(
     names: Sequence[str],
     distances: Distances,
     title: str,
+    rival: str = "the compiler",
 ) -> Figure:
     """Competitive mappings as open markers, best ones as filled, a shape and colour a run, an arrow to the compiler's.
 
@@ -69,6 +70,7 @@ def embedding_figure(
         run: [M], number of its run.
         names: of the runs.
         distances: what the line below the title says.
+        rival: what the compiler is called.
     """
     figure = new_figure(6.4, 5.2)
     axes = figure.add_subplot()
@@ -79,7 +81,7 @@ def embedding_figure(
     x, y = points[-1]
     axes.scatter(x, y, marker="*", s=170, facecolors="black", edgecolors="white", zorder=5)
     axes.margins(0.1)
-    _point_at(axes, points)
+    _point_at(axes, points, rival.removeprefix("the "))
     axes.set(xticks=[], yticks=[], xlabel="UMAP 1", ylabel="UMAP 2")
     figure.suptitle(title, fontsize=11, parse_math=False)
     axes.set_title(_quality_text(distances, len(names)), fontsize=8)
@@ -125,8 +127,8 @@ CLEAR, NEAR = 0.13, 0.2
 """How far the arrow's word stays from all mappings, and how far from the compiler's at least, in shares of the axes."""
 
 
-def _point_at(axes: Axes, points: NDArray[np.float64]) -> None:
-    """An arrow to the compiler's mapping, its word at the nearest place that is clear, or else the clearest."""
+def _point_at(axes: Axes, points: NDArray[np.float64], word: str) -> None:
+    """An arrow to the compiler's mapping, the word at the nearest place that is clear, or else the clearest."""
     low, high = np.array([axes.get_xlim(), axes.get_ylim()]).T
     shares = (points - low) / (high - low)
     places = np.array([(x, y) for x in np.linspace(0.1, 0.9, 17) for y in np.linspace(0.06, 0.94, 17)])
@@ -135,7 +137,7 @@ def _point_at(axes: Axes, points: NDArray[np.float64]) -> None:
     clear = (room >= CLEAR) & (away >= NEAR)
     chosen = int(np.argmin(np.where(clear, away, np.inf))) if clear.any() else int(np.argmax(room))
     axes.annotate(
-        "compiler",
+        word,
         (float(points[-1, 0]), float(points[-1, 1])),
         xytext=(float(places[chosen, 0]), float(places[chosen, 1])),
         textcoords="axes fraction",

@@ -80,8 +80,8 @@ def search(
             describes; None stands for the default.
 
     Returns:
-        A Result: `.speedup` (over the compiler's map), `.mapping` (int16 [N, H]), `.names`, `.cost`, `.bound`, `.gap`,
-        `.history`, `.summary`, `.folder`, `.problem`.
+        A Result: `.speedup` (over the compiler's map, or the option `baseline`), `.mapping` (int16 [N, H]), `.names`,
+        `.cost`, `.bound`, `.gap`, `.history`, `.summary`, `.folder`, `.problem`.
 
     Raises:
         InputError: an argument, a file or the run folder is wrong.

@@ -65,7 +65,7 @@ def with_baseline(problem: Same, mapping: Mapping16, name: str, where: str) -> S
         del vars(made)["fingerprint"]
     baseline = Baseline(mapping, cost, name)
     try:
-        vars(made).update(baseline=baseline, about=replace(problem.about, rival=name))
+        vars(made).update(baseline=baseline, about=replace(problem.about, rival=name, stands_for=""))
     except TypeError:  # a class with slots
         raise _fixed(problem, where) from None
     if made.baseline is not baseline or made.about.rival != name:  # it computes them

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar, cast, get_args, get_type_hints
+from typing import Annotated, Any, Generic, Literal, TypeVar, cast, get_args, get_type_hints
 
 import tomli_w
 from pydantic import Field, TypeAdapter, ValidationError
@@ -23,6 +23,12 @@ UNKNOWN = "unexpected_keyword_argument"
 Count = Annotated[int, Field(strict=True, ge=1, lt=2**53)]
 Rate = Annotated[float, Field(strict=True, ge=1, le=1e18, allow_inf_nan=False)]
 Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
+
+Prediction = Mapping[
+    Literal["held_out_error"], Annotated[float, Field(strict=True, ge=0, le=1e3, allow_inf_nan=False)]
+]
+"""How well a fitted file predicts: of mappings that the fit had not seen, the root mean square of the logarithm of
+predicted over measured. Empty: the file was not fitted, or nobody looked."""
 
 C = TypeVar("C")
 
@@ -86,6 +92,12 @@ class ChipFiles(Generic[C]):
 
     def _packaged(self, name: str) -> str:
         return (self._folder / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def with_prediction(text: str, held_out_error: float) -> str:
+    """The text of a fitted file with the table `prediction`, which it must not have."""
+    why = "Root mean square of log(predicted / measured), of mappings that the fit had not seen."
+    return f"{text.rstrip()}\n\n# {why}\n[prediction]\nheld_out_error = {held_out_error:.4g}\n"
 
 
 def _without_empty(table: Mapping[str, Any]) -> dict[str, Any]:

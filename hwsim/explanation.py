@@ -33,6 +33,15 @@ class OpTime:
     fetched_bytes: int
 
 
+CAUSES = {
+    "mac": "matrix engines",
+    "dsp": "vector units",
+    "overhead": "starting ops",
+    "measured": "ops whose times are given",
+}
+"""What bounds ops (`OpTime.bound_by`), for people; memories have their own names."""
+
+
 @dataclass(frozen=True)
 class OpTimes:
     """One inference.

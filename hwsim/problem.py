@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from typing import Any, Protocol
@@ -168,12 +168,15 @@ class Baseline:
         name: of the rule that made it.
         nearest: True if the baseline is a compiler's own plan that no mapping of the problem can express. Then `cost`
             is the cost of that plan, and `mapping` only comes near it: its own cost may differ.
+        rules: gives the noise-free cost of every rule that the baseline's was chosen from, by name, in a moment; None
+            if there is no choice. It pickles.
     """
 
     mapping: Mapping16
     cost: float
     name: str
     nearest: bool = False
+    rules: Callable[[], Mapping[str, float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -235,6 +238,9 @@ class About:
         chip: its name, for people and for summaries.
         unit: of costs; "s" for seconds.
         rival: what the baseline is called, such as "the compiler".
+        model_error: how far the cost model is off on mappings that its fit has not seen, as a share; 0: not known.
+        stands_for: what the baseline stands in for, if it is a rule of egrl's, such as "a compiler"; "" if it is what
+            `rival` says.
         evaluated: what is evaluated, in the plural, such as "inferences".
         measured: True if costs are seconds measured on this machine; the baseline is then measured anew in each run.
         place: what a choice is if it is a place, such as "memory" or "chip"; "" if choices are actions or rules.
@@ -253,6 +259,8 @@ class About:
     place: str = ""
     alike: bool = True
     step: str = "node"
+    model_error: float = 0.0
+    stands_for: str = ""
 
 
 class Problem(Protocol):

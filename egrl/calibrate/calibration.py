@@ -13,6 +13,7 @@ import numpy as np
 
 from egrl.calibrate import fit
 from egrl.calibrate.measured import Network
+from hwsim.chip_file import with_prediction
 from hwsim.family import Estimate, Parameter
 from hwsim.problem import Floats
 from workloads.text import csv_cell
@@ -64,6 +65,7 @@ def calibrate(networks: Sequence[Network], name: str, folds: int, seed: int) -> 
     fitted, text = fit.described(networks, by_file, name)
     if folds:
         predicted |= fit.held_out(networks, folds, seed, by_file, by_all)
+        text = with_prediction(text, _rms(predicted["fitted"] - measured))
     constants = fit.shared(by_file)
     effects, share = fit.beyond(by_all, sayable)
     document = {

@@ -14,10 +14,12 @@ from egrl.cli.output import output_file
 from egrl.cli.subject import subject_of
 from hwsim.baseline import noise_free_cost
 from hwsim.capabilities import HasBestKnown, HasBound, HasModel
-from hwsim.problem import Bound, Mapping16, Problem
+from hwsim.problem import About, Bound, Mapping16, Problem
 from workloads.errors import InputError
 
 DEFAULT_SECONDS = 60.0
+LONGEST_LABEL = 11
+"""Of a line."""
 
 
 @click.command(name="bound", short_help="prove a bound, and show the best mapping known and the gap")
@@ -95,7 +97,7 @@ def command(
             atomic.write(written, mapping_file.dumps(subject, best))
             report["written"] = output
     finally:  # a disk that refuses takes the file and not the bound
-        click.echo(json.dumps(report, allow_nan=False) if as_json else text(report, subject.about.rival))
+        click.echo(json.dumps(report, allow_nan=False) if as_json else text(report, subject.about))
     return 0
 
 
@@ -153,6 +155,8 @@ def bound_report(
         remarks += [remark] if remark else []
         if best_known is not None:
             known["package"] = best_known
+    from egrl.runs.verdict import baseline_table, shares_of
+
     costs = {name: noise_free_cost(problem, mapping) for name, mapping in known.items()}
     source = min(costs, key=lambda name: math.inf if math.isnan(costs[name]) else costs[name])
     if not math.isfinite(costs[source]) or bound.cost <= 0:
@@ -172,34 +176,45 @@ def bound_report(
             "cost": costs[source],
             "source": source,
             "speedup": problem.baseline.cost / costs[source],
+            "bound_by": shares_of(problem, known[source]),
         },
         "gap": costs[source] / bound.cost - 1.0,
-        "baseline": {"cost": problem.baseline.cost, "rule": problem.baseline.name},
+        "baseline": baseline_table(problem),
         "baseline_gap": problem.baseline.cost / bound.cost - 1.0,
         "remarks": remarks,
     }
     return report, known[source]
 
 
-def text_of(report: dict[str, Any], rival: str) -> str:
-    """The certificate for people; `rival` is what speedups are over: "the compiler"."""
-    from egrl.runs.summary import OPTIMAL, percent_up
+def text_of(report: dict[str, Any], about: About) -> str:
+    """The certificate for people; `about` has the problem's words."""
     from egrl.runs.units import better, cost_text
+    from egrl.runs.verdict import OPTIMAL, percent_up, rule_text, verdict
+    from egrl.runs.words import rival_named, short_rival, table_of
 
     best, baseline, unit = report["best_known"], report["baseline"], report["unit"]
-    subject, faster = f"{report['workload']} on {report['chip']}", f"{best['speedup']:.4f}x {rival}"
+    rival, rule = short_rival(about), rival_named(about, baseline["rule"])
+    label, detail = rival.removeprefix("the "), rule if about.stands_for else baseline["rule"]
+    if len(label) > LONGEST_LABEL:
+        label, detail = "baseline", rival
+    named = "" if detail == label else f" ({detail})"
     above = f"{report['baseline_gap']:.2%} above the bound"
     took = f", {report['seconds']:.1f} s" if report["seconds"] > 0 else ""
     if abs(report["gap"]) <= OPTIMAL:
         gap = "none: the best known is proven to be the best possible"
     else:
         gap = f"{percent_up(report['gap'])}: the best known is within this of the best possible"
+    said = verdict({**report, "best": best, "about": table_of(about)})
+    rules = rule_text(baseline)
     lines = [
-        f"{subject}: no mapping is {better(unit)} than {cost_text(report['bound'], unit)}",
+        f"{report['workload']} on {report['chip']}: no mapping is {better(unit)} than"
+        f" {cost_text(report['bound'], unit)}",
         f"  proof       {report['proof']}{took}",
-        f"  best known  {cost_text(best['cost'], unit)} ({best['source']}), {faster}",
-        f"  {rival.removeprefix('the '):<12}{cost_text(baseline['cost'], unit)}, {above} ({baseline['rule']})",
+        f"  best known  {cost_text(best['cost'], unit)} ({best['source']}), {best['speedup']:.4f}x {rival}",
+        f"  {label:<12}{cost_text(baseline['cost'], unit)}, {above}{named}",
+        *([f"  rules       {rules}"] if rules else []),
         f"  gap         {gap}",
+        *([f"  verdict     {said}"] if said else []),
     ]
     if "written" in report:
         lines.append(f"  written     {report['written']}: the best mapping known")

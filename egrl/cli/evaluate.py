@@ -15,8 +15,13 @@ import numpy as np
 from egrl.cli import flags
 from egrl.cli.explanations import lines_of
 from egrl.cli.subject import run_or_flags
+from egrl.report.explaining import by_the_file
+from egrl.runs import gap, words
+from egrl.runs.summary import read_summary
+from egrl.runs.units import cost_text
+from egrl.runs.verdict import baseline_table, distance, rule_text, shares_of, verdict
 from hwsim.capabilities import HasBound, HasExplanation
-from hwsim.problem import Mapping16, Problem, Status
+from hwsim.problem import About, Mapping16, Problem, Status
 
 MOST_VIOLATIONS = 20
 """Shown to people."""
@@ -57,17 +62,15 @@ def command(
     """
     named = {"--workload": workload, "--mapping": mapping, "--problem": problem, "--chip": chip}
     subject, chosen, name = run_or_flags("evaluate", run, named, settings, baseline)
-    report = evaluation_report(subject, chosen, name)
-    shown: list[str] = []
-    if run is not None and (measured := measured_best(Path(run))):
+    summary = None if run is None else read_summary(Path(run))
+    report = evaluation_report(subject, chosen, name, summary)
+    shown, missed = list[str](), ""
+    if run is not None and summary is not None and (measured := measured_best(summary)):
         report["measured"] = measured
+        missed = "" if report["cost"] is None else by_the_file(subject, chosen, measured["speedup"])
         shown = add_profile(measured, Path(run), problem or "")
     rewarded = isinstance(subject, HasBound) and math.isfinite(subject.bound(0).reward)
-    text = (
-        json.dumps(report, allow_nan=False)
-        if as_json
-        else text_of(report, subject.about.rival, rewarded, shown)
-    )
+    text = json.dumps(report, allow_nan=False) if as_json else text_of(report, rewarded, shown, missed)
     click.echo(text)
     return 0
 
@@ -85,69 +88,109 @@ def add_profile(measured: dict[str, Any], run: Path, problem: str) -> list[str]:
     return lines(found)
 
 
-def measured_best(run: Path) -> dict[str, Any] | None:
+def measured_best(summary: Mapping[str, Any]) -> dict[str, Any] | None:
     """Cost and speedup of a run's best as it was measured, and by what; None where the model gave the run's costs."""
-    from egrl.runs.summary import read_summary
-
-    summary = read_summary(run)
     best, evaluator = summary["best"], summary.get("evaluator")
     if best is None or not isinstance(evaluator, Mapping):
         return None
     return {"cost": best["cost"], "speedup": best["speedup"], "by": evaluator["command"]}
 
 
-def evaluation_report(problem: Problem, mapping: Mapping16, name: str) -> dict[str, Any]:
-    """What one mapping [N, H] costs, what it breaks as given, and where the cost of what runs comes from."""
+def evaluation_report(
+    problem: Problem, mapping: Mapping16, name: str, summary: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What one mapping [N, H] costs, what it breaks as given, where the cost of what runs comes from, and what is known
+    of the best possible: by the `summary` of a run, if there is one.
+    """
     found = problem.evaluate(mapping[None], np.zeros(1, np.uint64))
     ran = found.status[0] == Status.OK
     explanation = problem.explain(mapping) if isinstance(problem, HasExplanation) else None
+    cost = float(found.cost[0]) if ran else None
+    bound = _known_bound(problem, summary)
     return {
         "kind": "evaluation",
         "version": 1,
         "problem": problem.about.name,
         "workload": problem.about.workload,
         "chip": problem.about.chip,
+        words.TABLE: words.table_of(problem.about),
         "mapping": name,
         "status": Status(int(found.status[0])).name.lower(),
-        "cost": float(found.cost[0]) if ran else None,
+        "cost": cost,
         "unit": problem.about.unit,
         "speedup": float(found.speedup[0]),
         "reward": float(found.reward[0]),
         "epsilon": float(found.epsilon[0]),
-        "baseline": {"cost": problem.baseline.cost, "rule": problem.baseline.name},
+        "baseline": baseline_table(problem),
+        "bound": bound,
+        "gap": None if bound is None or cost is None else cost / bound - 1.0,
+        "bound_by": shares_of(problem, mapping) if ran else None,
         "violations": [str(violation) for violation in problem.judge(mapping)],
         "explanation": None if explanation is None else dataclasses.asdict(explanation),
     }
 
 
-def text_of(
-    report: Mapping[str, Any], rival: str, rewarded: bool = False, profile: Sequence[str] = ()
-) -> str:
-    """The report for people: the explanation as a table, then the score over the `rival` ("the compiler"); with the
-    reward where that is no matter of the cost alone. The lines of a `profile` stand between them.
-    """
-    from egrl.runs.units import cost_text
+def _known_bound(problem: Problem, summary: Mapping[str, Any] | None) -> float | None:
+    """No mapping costs less: what a run proved, or what is known at once; None where nothing is."""
+    if gap.unbounded(problem):
+        return None
+    found = None if summary is None else summary.get("bound")
+    known = problem.bound(0).cost if isinstance(problem, HasBound) else 0.0
+    return max(found or 0.0, known) or None
 
-    unit = report["unit"]
-    lines = []
-    if measured := report.get("measured"):
-        score = f"{cost_text(measured['cost'], 's')}, {measured['speedup']:.4f}x {rival}, by {measured['by']}"
-        lines.append(f"measured: {score}; the table below is computed from the chip file, not measured\n")
+
+def text_of(
+    report: Mapping[str, Any], rewarded: bool = False, profile: Sequence[str] = (), missed: str = ""
+) -> str:
+    """The report for people: the explanation as a table, then the score, a short line for each thing; with the reward
+    where that is no matter of the cost alone. The lines of a `profile` stand between them; `missed` says how far the
+    chip file is off where a board measured.
+    """
+    unit, lines = report["unit"], list[str]()
+    measured = report.get("measured")
+    about, baseline = words.about_of(report), report["baseline"]
+    if measured:
+        score = (
+            f"measured: {measured['speedup']:.4f}x {words.rival_named(about, baseline['rule'])},"
+            f" {cost_text(measured['cost'], 's')}, by {measured['by']}"
+        )
+        lines.append(f"{score}\nthe table below is computed from the chip file, not measured\n")
     if report["explanation"] is not None:
         lines += lines_of(report["explanation"], unit)
-    lines += profile
-    broken = report["violations"]
-    lines += [f"not valid as given: {violation}" for violation in broken[:MOST_VIOLATIONS]]
-    if len(broken) > MOST_VIOLATIONS:
-        lines.append(f"not valid as given: {len(broken) - MOST_VIOLATIONS} violations more (--json has all)")
-    cost = "did not run" if report["cost"] is None else cost_text(report["cost"], unit)
-    lines.append(
-        f"{report['workload']} on {report['chip']}, {report['mapping']}: {cost}, {report['speedup']:.4f}x"
-        f" {rival} ({report['baseline']['rule']}, {cost_text(report['baseline']['cost'], unit)}),"
-        + (f" reward {report['reward']:.4f}," if rewarded else "")
-        + f" status {report['status']}, epsilon {report['epsilon']:.4f}"
-        + (", by the chip file" if measured else "")
-    )
-    if measured:
-        lines.append(f"measured: {score}")
-    return "\n".join(lines)
+    lines += [*profile, *_broken(report["violations"])]
+    what = f"{report['workload']} on {report['chip']}, {report['mapping']}"
+    if report["cost"] is None:
+        return "\n".join([*lines, f"{what}: it did not run ({report['status']})", _moved(report)])
+    costs = f"{cost_text(report['cost'], unit)} instead of {cost_text(baseline['cost'], unit)}"
+    best = {"speedup": report["speedup"], "bound_by": report["bound_by"]}
+    said = [
+        f"{what}: {report['speedup']:.4f}x {words.rival_named(about, baseline['rule'])}"
+        + (", by the chip file" if measured else ""),
+        costs + _rule(about, baseline["rule"]),
+        f"reward {report['reward']:.4f}" if rewarded else "",
+        *(() if measured else (distance(report["gap"]), verdict({**report, "best": best}))),
+        "" if measured else rule_text(baseline),
+        _moved(report),
+        f"{score}\n{missed}" if measured else "",
+    ]
+    return "\n".join([*lines, *(line for line in said if line)])
+
+
+def _rule(about: About, rule: str) -> str:
+    """The rule that made the baseline, in brackets; "" where the headline names it."""
+    return "" if about.stands_for or rule == about.rival else f" ({rule})"
+
+
+def _broken(violations: Sequence[str]) -> list[str]:
+    lines = [f"not valid as given: {violation}" for violation in violations[:MOST_VIOLATIONS]]
+    if len(violations) > MOST_VIOLATIONS:
+        lines.append(
+            f"not valid as given: {len(violations) - MOST_VIOLATIONS} violations more (--json has all)"
+        )
+    return lines
+
+
+def _moved(report: Mapping[str, Any]) -> str:
+    """How much of the mapping had to change to be valid; "" if nothing."""
+    share = report["epsilon"]
+    return f"{share:.2%} of it had to change to be valid (epsilon)" if share else ""

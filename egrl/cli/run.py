@@ -45,17 +45,23 @@ def ablation_setting(method: str, ablation: str) -> str:
     return f"method.ablation={ablation}"
 
 
+NEAR = 1e-4
+"""A gap below this is not worth another search."""
+
+
 def exact_hint(summary: Mapping[str, Any]) -> str:
-    """That a model which can be solved is all that was measured; "" where it is not, or nothing is left to gain."""
+    """What to do next where a model that can be solved is all that was measured; "" where it is not, or next to nothing
+    is left to gain.
+    """
     from egrl.methods.exact import SECONDS
     from egrl.problems import PROBLEMS
 
     entry = PROBLEMS.get(summary["problem"])
     if entry is None or entry.modelled is None or entry.modelled.method != "exact" or "evaluator" in summary:
         return ""
-    if summary["method"] == "exact" or summary["gap"] == 0:
+    if summary["method"] == "exact" or (summary["gap"] is not None and summary["gap"] < NEAR):
         return ""
-    return f"no board measured this: --method exact solves the chip file's model directly, in {SECONDS:g} s at most"
+    return f"next: --method exact solves the chip file's model directly, in {SECONDS:g} s at most"
 
 
 @click.command(name="run", short_help="search for the best mapping of a workload")

@@ -123,6 +123,7 @@ def report(subject: Subject, folder: Path, failures: Mapping[Path, str]) -> dict
         words.TABLE: words.table_of(problem.about),
         "fingerprint": problem.fingerprint(),
         "baseline": problem.baseline.cost,
+        "rule": problem.baseline.name,
         "best_known": best_known,
         "bound": bound,
         "reference": comparison.reference_of(subject.methods),

@@ -170,6 +170,10 @@ def _check_same(path: Path, run: RunConfig) -> None:
         found = config.read_toml((path / CONFIG).read_text(), where)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{where}: expected a config file: {error}") from error
+    options = typed_tables.build(config.RunOptions, found["run"], f"{where}: run")
+    found["run"] = typed_tables.plain_table(
+        options
+    )  # options that are newer than the run have their defaults
     expected = tomllib.loads(config.to_toml(run))
     if measured := found["run"].get("evaluator"):
         raise InputError(

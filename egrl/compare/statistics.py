@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from egrl.runs.words import about_of
+from egrl.runs.words import about_of, rival_named
 from workloads.text import UNKNOWN, optional, table
 
 CONFIDENCE = 0.95
@@ -231,7 +231,7 @@ def _setting_line(document: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
     spent = document.get("seconds")
     budget = f"{document['evaluations']} evaluations" if spent is None else f"{spent:g} s of searching"
     return (
-        f"Speedup over {about_of(entry).rival} ({entry['baseline']:.6g} {unit});"
+        f"Speedup over {rival_named(about_of(entry), entry.get('rule', ''))} ({entry['baseline']:.6g} {unit});"
         f" {budget}, {seeds},"
         f" start {document['start']}. Best known: "
         + (UNKNOWN if known is None else f"{known:.6g} {unit}")

@@ -16,8 +16,8 @@ from typing import Any
 from egrl.exploration.grid import Grid, Parameter
 from egrl.exploration.run import Explored
 from egrl.figures.drawing import plain
-from egrl.runs.summary import OPTIMAL
 from egrl.runs.units import better, cost_text
+from egrl.runs.verdict import OPTIMAL
 from workloads.text import UNKNOWN, csv_cell, optional, table
 
 LITTLE = 0.01

@@ -1,4 +1,4 @@
-"""Memory maps of one run as bands: the compiler's and the best.
+"""Memory maps of one run as bands: the baseline's (the compiler's, say) and the best.
 
 A band is one head (weights, activations) of one map. Each bar is an op's tensor, in execution order: the darker, the
 slower its memory. White is no tensor. At the right stands the spread of bytes. Figure 6, bottom, of the EGRL paper.
@@ -18,7 +18,7 @@ from egrl.runs.past import PastRun
 
 
 def draw(runs: Sequence[PastRun]) -> Drawing:
-    """Where every tensor lies in the compiler's map and in the best mapping; of several runs, in the fastest's.
+    """Where every tensor lies in the baseline's map and in the best mapping; of several runs, in the fastest's.
 
     InputError where the runs are not of one problem, or none has a valid mapping.
     """
@@ -42,7 +42,8 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
             for h, head in enumerate(problem.space.heads)
         ],
     }
-    return Drawing(band_figure(found, problem.space.nodes, shown.title), plain(numbers), shown.remarks)
+    named = {shown.label(name): parts for name, parts in found.items()}
+    return Drawing(band_figure(named, problem.space.nodes, shown.title), plain(numbers), shown.remarks)
 
 
 def _numbers(band: Band) -> dict[str, object]:

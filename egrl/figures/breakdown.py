@@ -1,4 +1,4 @@
-"""What bounds the ops of one run's inferences: under the compiler's mapping and under the best.
+"""What bounds the ops of one run's inferences: under the baseline (the compiler's mapping, say) and under the best.
 
 Two bars are the latencies of the compiler's map and the best, shared out over causes: a memory, the multiply array
 (`mac`), the vector unit (`dsp`), the launch (`overhead`), a measurement (`measured`). An op counts wholly for the cause
@@ -35,7 +35,9 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         )
     explained = {name: explain(mapping).ops for name, mapping in shown.mappings().items()}
     before, after = (
-        Inference(name, np.array([op.duration_s for op in ops]), tuple(op.bound_by for op in ops))
+        Inference(
+            shown.label(name), np.array([op.duration_s for op in ops]), tuple(op.bound_by for op in ops)
+        )
         for name, ops in explained.items()
     )
     names = [op.name for op in explained["compiler"]]
@@ -47,8 +49,10 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         "ops": names,
         "causes": found.causes,
         **{
-            run.label: {"seconds_by_cause": seconds, "duration_s": run.duration_s, "bound_by": run.bound_by}
-            for run, seconds in ((before, found.before_s), (after, found.after_s))
+            name: {"seconds_by_cause": seconds, "duration_s": run.duration_s, "bound_by": run.bound_by}
+            for name, run, seconds in zip(
+                explained, (before, after), (found.before_s, found.after_s), strict=True
+            )
         },
         "change_s": found.change_s,
     }

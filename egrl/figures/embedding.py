@@ -35,12 +35,11 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
     distance = hamming(np.stack([*(searched[run][0][index] for run, index in pairs), compiler]))
     distances = measure(distance, best, groups.run)
     points = embed(distance)
-    title = (
-        f"{problem.about.workload} on {problem.about.chip}: mappings as fast as the compiler's, and the best"
-    )
+    rival = problem.about.rival
+    title = f"{problem.about.workload} on {problem.about.chip}: mappings as fast as {rival}'s, and the best"
     short = [run.path.name for run in kept]
     names = short if len(set(short)) == len(short) else [str(run.path) for run in kept]
-    figure = embedding_figure(points, best, groups.run, names, distances, title)
+    figure = embedding_figure(points, best, groups.run, names, distances, title, rival)
     numbers = {
         "workload": problem.about.workload,
         "chip": problem.about.chip,

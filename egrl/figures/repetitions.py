@@ -125,7 +125,7 @@ def check_comparable(runs: Sequence[PlottedRun]) -> None:
             raise _different("costs by one evaluator", (first, by[0]), (other, by[1]))
         left, right = first.summary["baseline"], other.summary["baseline"]
         rules_only = first.measured and other.measured
-        if left.get("rule") != right.get("rule") or not (left == right or rules_only):
+        if left.get("rule") != right.get("rule") or not (left.get("cost") == right.get("cost") or rules_only):
             raise _different("one baseline", (first, left.get("rule")), (other, right.get("rule")))
         same = all(_part(first, "problem.").get(k) == v for k, v in _part(other, "problem.").items())
         if same and first.summary["fingerprint"] != other.summary["fingerprint"]:
@@ -278,8 +278,12 @@ class Fastest:
     remarks: tuple[str, ...]
 
     def mappings(self) -> dict[str, Mapping16]:
-        """int16 [N, H] by what figures call them: "compiler", "best". InputError where the run found no valid one."""
+        """int16 [N, H] by what numbers call them: "compiler", "best". InputError where the run found no valid one."""
         return {"compiler": self.run.problem.baseline.mapping, "best": self.run.best_mapping()}
+
+    def label(self, name: str) -> str:
+        """What figures call a mapping of `mappings` for people: the baseline by the problem's own word."""
+        return self.run.problem.about.rival.removeprefix("the ") if name == "compiler" else name
 
     @property
     def title(self) -> str:

@@ -48,9 +48,8 @@ def draw(runs: Sequence[PastRun]) -> Drawing:
         )
     mappings = shown.mappings()
     held = {name: problem.occupancy(mapping) for name, mapping in mappings.items()}
-    labels = {"compiler": problem.about.rival.removeprefix("the ")}
     schedules = [
-        _schedule(problem, mapping, held[name], labels.get(name, name)) for name, mapping in mappings.items()
+        _schedule(problem, mapping, held[name], shown.label(name)) for name, mapping in mappings.items()
     ]
     first = held["compiler"]
     unit = f"{problem.about.step}, in execution order" if _ends_s(problem, mappings["best"]) is None else TIME

@@ -66,8 +66,8 @@ def _gains(problem: Problem, before: OpTimes, after: OpTimes, best: Mapping16) -
     says = (
         f"By the model {rival}'s mapping takes {cost_text(before.latency_s, 's')} and the best"
         f" {cost_text(after.latency_s, 's')}, {cost_text(abs(total), 's')} {_word(total)}. Each op stands in the row of"
-        " what moved of its own tensors; net gains add up to the difference. An op of which nothing moved takes another"
-        " time where others left it more of a memory, or of the time to fetch ahead."
+        " what moved of its own tensors; net gains add up to the difference. An op can gain without moving: its"
+        " neighbours left it more room in fast memory, or more time to fetch its weight ahead."
     )
     columns = [
         ("what moved", ""),
@@ -132,8 +132,8 @@ def _causes(before: OpTimes, after: OpTimes, rival: str) -> Bars:
         for label, each in ((rival, before), (BEST, after))
     }
     says = (
-        "Each op's time counts for what bounds it: a memory, where what it moves through that takes longest; an engine,"
-        " where its computing does; overhead, where the launch does. An op may be bound by something else than before."
+        "Each op's time counts for what takes longest in it: moving data through one of the memories, computing on an"
+        " engine, or starting the op (overhead). That may be something else than before."
     )
     return Bars("What bounds the time", says, names, series, "s")
 
@@ -216,7 +216,5 @@ def nodes(problem: Problem, best: Mapping16) -> Table:
             row += [old.bound_by, new.bound_by, sum(new.traffic_bytes.values())]
         rows.append(row)
     changed = (before != best).any(axis=1).tolist()
-    says = (
-        f"In {sum(changed):,} of {len(rows):,} rows the best chooses otherwise than {rival}; they are marked."
-    )
+    says = f"In {sum(changed):,} of {len(rows):,} rows the best differs from {rival}; they are marked."
     return Table("Ops" if ops else "Choices", says, columns, rows, changed)

@@ -60,7 +60,5 @@ def show_mapping(problem: Problem, mapping: Mapping16) -> Shown:
     found += [*memory(problem, mapping), nodes(problem, mapping)]
     changed = int((mapping != problem.baseline.mapping)[space.live].sum())
     what = f"{about.workload} on {about.chip}: a mapping beside {about.rival}"
-    sentence = (
-        f"{changed:,} of {int(space.live.sum()):,} decisions are otherwise than {about.rival} has them."
-    )
+    sentence = f"{changed:,} of {int(space.live.sum()):,} decisions differ from {about.rival}."
     return Shown(render.page(what, about.workload, sentence, found), what)

@@ -38,19 +38,34 @@ MEANINGS = {
 """One sentence per word, in the order of a page."""
 
 
-def glossary(about: About, sections: Sequence[Section]) -> Table:
-    """The words that the sections use, and who the rival is."""
+def glossary(about: About, sections: Sequence[Section], rule: str, given: bool) -> Table:
+    """The words that the sections use, and who the rival is.
+
+    `rule` made the baseline; `given`: the user brought it.
+    """
     said = {word for text in _texts(sections) for word in re.findall(r"[a-z]+", text.lower())}
     rows = [
         [word, meaning]
         for word, meaning in MEANINGS.items()
         if all(part in said or f"{part}s" in said for part in word.split())
     ]
-    rival = f"the mapping to beat: {_rivals(about)}"
-    return Table(TITLE, "", [("word", ""), ("meaning", "")], [[about.rival, rival], *rows])
+    name = f"{about.rival}, the rule" if about.stands_for else about.rival
+    return Table(
+        TITLE,
+        "",
+        [("word", ""), ("meaning", "")],
+        [[name, f"the mapping to beat: {_rivals(about, rule, given)}"], *rows],
+    )
 
 
-def _rivals(about: About) -> str:
+def _rivals(about: About, rule: str, given: bool) -> str:
+    if given:
+        return f"{about.rival}, which --baseline names"
+    if about.stands_for:
+        return (
+            f"that of the rule '{rule}', our stand-in for {about.stands_for}: none was run; --baseline FILE takes what"
+            " yours makes instead"
+        )
     if about.rival == "the compiler":
         return "what the chip's compiler would choose by its own rules"
     return f"{about.rival}, which the problem brings with it"

@@ -9,22 +9,23 @@ from typing import Any
 from egrl.figures.repetitions import check_comparable, labels, to_plot
 from egrl.report import render
 from egrl.report.changes import GAINED, gained, nodes
+from egrl.report.explaining import explaining
 from egrl.report.glossary import glossary
 from egrl.report.memory import memory
 from egrl.report.profiled import table
 from egrl.report.searching import curves, is_short, searching, settings
 from egrl.runs.past import PastRun
-from egrl.runs.summary import distance
 from egrl.runs.units import SECONDS, cost_text
-from egrl.runs.words import about_of, verdict
+from egrl.runs.verdict import distance, rule_text, verdict
+from egrl.runs.words import about_of, advice, rival_named
 from hwsim.capabilities import HasPlacement
 from hwsim.sections import Bars, Cell, HasSections, Section, Table
 from workloads.text import unit_for
 
 MOST_BYTES = 5_000_000
 """Of a page."""
-MODELLED = "A board measured this run; these seconds are the chip file's model, not the board's."
-"""What is said where a problem explains a cost that it did not give."""
+SAME_MODEL = "By the same model."
+"""What is said of all sections but the first that explain a cost which a board measured."""
 
 
 def page_of(runs: Sequence[PastRun]) -> str:
@@ -43,14 +44,10 @@ def sections(run: PastRun) -> list[Section]:
     """All that is shown of one run: what changed, memory, ops, the search, what it was made with."""
     found: list[Section] = []
     if run.summary["best"] is not None:
-        problem, best = run.problem, run.best_mapping()
-        changes = gained(problem, best)
-        if run.options.evaluator:
-            changes = [
-                replace(s, says=f"{MODELLED} {s.says}") if isinstance(s, Bars) or s.title == GAINED else s
-                for s in changes
-            ]
-        found += changes
+        best = run.best_mapping()
+        explained = explaining(run, best)
+        problem = explained.problem
+        found += _with_model(gained(problem, best), explained.says)
         if isinstance(problem, HasSections):
             found += problem.sections(best)
         found += table(run, best)
@@ -58,7 +55,18 @@ def sections(run: PastRun) -> list[Section]:
         if problem.about.alike and not isinstance(problem, HasPlacement):  # else choices are rules or moves
             found.append(nodes(problem, best))
     found += [*searching(run), *settings(run)]
-    return [*found, glossary(about_of(run.summary), found)]
+    rule = str(run.summary["baseline"].get("rule", ""))
+    return [*found, glossary(about_of(run.summary), found, rule, bool(run.options.baseline))]
+
+
+def _with_model(changes: Sequence[Section], says: str) -> list[Section]:
+    """Sections that explain, of which the first says by which model; nothing if that gave the costs."""
+    found, said = list[Section](), says
+    for section in changes:
+        if said and (isinstance(section, Bars) or section.title == GAINED):
+            section, said = replace(section, says=f"{said} {section.says}"), SAME_MODEL
+        found.append(section)
+    return found
 
 
 def headline_of(summary: Mapping[str, Any]) -> str:
@@ -73,17 +81,19 @@ def sentence_of(summary: Mapping[str, Any]) -> str:
     spent = f"{summary['evaluations']:,} evaluations, {summary.get('seconds', 0.0):,.0f} s"
     if best is None:
         return f"No valid mapping was found in {spent}."
-    parts = [f"{best['speedup']:.4f}x {about_of(summary).rival}"]
+    baseline = summary.get("baseline", {})
     interval = (summary.get("evaluator") or {}).get("speedup_interval")
-    if interval is not None:
-        parts.append(f"95% interval {interval[0]:.4f}x to {interval[1]:.4f}x")
-    advice = verdict(summary)
     said = [
-        ", ".join(parts) + distance(summary.get("gap")) + f", {spent}",
+        f"the speedup is over {rival_named(about_of(summary), baseline.get('rule', ''))}",
+        "" if interval is None else f"its 95% interval is {interval[0]:.4f}x to {interval[1]:.4f}x",
         _costs(summary),
-        advice[:1].upper() + advice[1:],
+        distance(summary.get("gap")),
+        verdict(summary),
+        rule_text(baseline),
+        advice(summary),
+        f"the search took {spent}",
     ]
-    return " ".join(f"{text}." for text in said if text)
+    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in said if text)
 
 
 def _costs(summary: Mapping[str, Any]) -> str:
@@ -140,9 +150,10 @@ def compared(runs: Sequence[PastRun]) -> tuple[PastRun, str, list[Section]]:
         ("run", ""), ("speedup", ""), ("best", unit if unit == "s" else ""), ("within % of the best possible", ""),
         ("evaluations", ""), ("time of the search, s", ""), ("found by", ""), ("folder", ""),
     ]  # fmt: skip
-    rival = about_of(runs[best].summary).rival
+    summary = runs[best].summary
+    rival = rival_named(about_of(summary), summary["baseline"].get("rule", ""))
     sentence = (
-        f"The fastest of {len(runs)} runs, {names[best]}, has {headline_of(runs[best].summary)} {rival}; the slowest"
+        f"The fastest of {len(runs)} runs, {names[best]}, has {headline_of(summary)} {rival}; the slowest"
         f" has {min(speedups):.4f}x. What follows the comparison is the fastest."
     )
     table = Table("The runs", "", columns, rows)

@@ -12,7 +12,7 @@ from egrl.core import typed_tables
 from egrl.core.version import versions
 from egrl.methods.twin.data import gather
 from egrl.methods.twin.posterior import Beliefs, fit
-from egrl.methods.twin.proposer import SOURCES
+from egrl.report.explaining import TWIN
 from egrl.runs.past import Evaluations, PastRun, course_of
 from egrl.runs.units import counted
 from egrl.runs.words import about_of
@@ -161,8 +161,6 @@ def settings(run: PastRun) -> list[Section]:
 
 PREDICTED = 300
 """Measured mappings that are predicted again, evenly over the run."""
-TWIN = ("twin", *SOURCES)
-"""Sources of mappings that a twin proposed."""
 FIRST = 20
 """Measurements that a twin has seen at least; it is fitted anew whenever they have doubled …"""
 MOST = 200

@@ -9,7 +9,7 @@ import numpy as np
 
 from hwsim.capabilities import HasBestKnown
 from hwsim.mappings import sample_uniformly
-from hwsim.problem import Bound, Mapping16, Problem
+from hwsim.problem import About, Bound, Mapping16, Problem
 
 PLAYS = 200
 """Random mappings that are tried where none better is known."""
@@ -86,8 +86,8 @@ def _best_of_random(problem: Problem, seed: int) -> Mapping16:
     return best
 
 
-def text_of(report: dict[str, Any], rival: str) -> str:
-    """The certificate for people; `rival` is what speedups are over: "the compiler"."""
+def text_of(report: dict[str, Any], about: About) -> str:
+    """The certificate for people; `about` has the problem's words."""
     best, bound = report["best_known"], report["reward_bound"]
     took = f", {report['seconds']:.1f} s" if report["seconds"] > 0 else ""
     if report["reward_gap"] <= PROVED * abs(bound):
@@ -99,7 +99,7 @@ def text_of(report: dict[str, Any], rival: str) -> str:
     lines = [
         f"{report['workload']} on {report['chip']}: no mapping has a reward above {reward_up(bound)}",
         f"  proof       {report['proof']}{took}",
-        f"  best known  {best['reward']:.4f} ({best['source']}), {best['speedup']:.4f}x {rival}",
+        f"  best known  {best['reward']:.4f} ({best['source']}), {best['speedup']:.4f}x {about.rival}",
         f"  gap         {gap}",
     ]
     if "written" in report:

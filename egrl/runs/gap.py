@@ -18,7 +18,7 @@ from egrl.runs import progress
 from egrl.runs.certificate import PROVED
 from egrl.runs.config import NEVER, RunOptions, share_of
 from egrl.runs.proving import Proving, better
-from egrl.runs.summary import OPTIMAL
+from egrl.runs.verdict import OPTIMAL
 from hwsim.capabilities import HasBound, HasSolving
 from hwsim.problem import UNPROVED, Bound, Problem
 from workloads.errors import InputError

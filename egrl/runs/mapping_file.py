@@ -15,7 +15,7 @@ from hwsim.mappings import repair
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
-from workloads.json_text import parse_document
+from workloads.json_text import judge, parse_document, parse_object
 
 KIND = "mapping"
 VERSION = 1
@@ -128,7 +128,12 @@ def read_named(path: str, problem: Problem, flag: str = "") -> tuple[Mapping16, 
             else mapping_table.rows_of_onnx(path, where)
         )
         return _mapping_of_rows(rows, where, problem), ""
-    document = parse_document(read_text(path, "a mapping file (best_mapping.json)"), where, KIND, VERSION)
+    document = parse_object(read_text(path, "a mapping file (best_mapping.json)"), where, KIND)
+    if document.get("kind") == mapping_table.PLAN:
+        return _mapping_of_rows(
+            mapping_table.rows_of_plan(document, where, problem.space), where, problem
+        ), ""
+    judge(document, where, KIND, VERSION)
     name = document.get("name", "")
     if not isinstance(name, str) or not name.isprintable():
         raise InputError(f"{where}: name: expected a printable text, found {str(name)[:60]!r}")

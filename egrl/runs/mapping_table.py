@@ -1,4 +1,4 @@
-"""Mappings in files of other tools, as objects that mapping files have per node: tables, and the metadata of models.
+"""Mappings in files of other tools, as objects that mapping files have per node: tables, metadata of models, plans.
 
 A table (.csv) has a header. It has one row per node, with a column per head (`node,weight,activation`), or one row per
 tensor (`op,head,choice`, as `egrl export` writes it). `op` may be called `node`, and `choice` `memory`. Further columns
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
 from typing import Any
 
 from egrl.runs.mapping_export import PREFIX
@@ -19,6 +20,8 @@ ENDINGS = (".csv", ".onnx", ".onnx.gz")
 NODE, CHOICE = ("node", "op"), ("choice", "memory")
 """What the columns of nodes and of choices are called."""
 NONE = ("", "-")
+PLAN = "executorch-plan"
+"""Kind of a plan that `egrl export --to executorch` writes."""
 
 
 def rows_of_csv(text: str, where: str, space: Space) -> list[dict[str, str]]:
@@ -52,6 +55,16 @@ def rows_of_csv(text: str, where: str, space: Space) -> list[dict[str, str]]:
                 )
             entry[head] = label
     return list(found.values())
+
+
+def rows_of_plan(document: Mapping[str, Any], where: str, space: Space) -> list[dict[str, str]]:
+    """One object per tensor of a plan for ExecuTorch; its offsets are ignored. InputError, beginning with `where`."""
+    rows = document.get("tensors")
+    if len(space.heads) != 1 or not isinstance(rows, list):
+        expected = "a mapping of " + ", ".join(space.heads) if len(space.heads) != 1 else "a list of tensors"
+        raise InputError(f"{where}: expected {expected}, found a plan for ExecuTorch")
+    given = [row if isinstance(row, Mapping) else {} for row in rows]
+    return [{"node": row.get("tensor", ""), space.heads[0]: row.get("bank", "")} for row in given]
 
 
 def rows_of_onnx(file: str, where: str) -> list[dict[str, str]]:

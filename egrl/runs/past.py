@@ -20,6 +20,7 @@ from egrl.runs import baseline_file, chunks, config, mapping_file
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunOptions
 from egrl.runs.summary import read_summary
+from egrl.runs.verdict import baseline_table
 from egrl.runs.words import TABLE, about_of, table_of
 from hwsim.problem import Mapping16, Problem, Profiles
 from workloads.errors import InputError
@@ -154,12 +155,13 @@ class PastRun:
         summary = {
             **self.summary,
             TABLE: table_of(problem.about),
-            "baseline": {"cost": problem.baseline.cost, "rule": problem.baseline.name},
+            "baseline": baseline_table(problem),
             "best": best and {**best, "speedup": best["speedup"] * factor, "reward": self._reward(problem)},
             "fingerprint": problem.fingerprint(),
             SCALED: self.summary.get(SCALED, 1.0) * factor,
         }
-        changed = PastRun(self.path, summary, self.options, self.settings, self.given)
+        options = replace(self.options, baseline=baseline)
+        changed = PastRun(self.path, summary, options, self.settings, self.given)
         vars(changed)["problem"] = problem  # what the cached property would build
         return changed
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from egrl.core.mapping_rows import rows_of
 from egrl.runs.folder import METRICS
-from egrl.runs.summary import distance, percent_up
 from egrl.runs.units import cost_text, counted
+from egrl.runs.verdict import distance, percent_up
+from egrl.runs.words import rival_named
 from hwsim.problem import Mapping16, Problem
 
 
@@ -81,10 +82,10 @@ class Result:
 
     def __repr__(self) -> str:
         what = f"{self.problem.about.workload} on {self.problem.about.chip}"
-        found = (
-            f"{self.speedup:.4f}x {self.problem.about.rival}" if self.mapping is not None else "nothing valid"
-        )
-        return f"<Result {what}: {found}{distance(self.gap)}, {counted(self.summary['evaluations'], 'evaluation')}>"
+        rival = rival_named(self.problem.about, self.problem.baseline.name)
+        found = "nothing valid" if self.mapping is None else f"{self.speedup:.4f}x {rival}"
+        parts = [found, distance(self.gap), counted(self.summary["evaluations"], "evaluation")]
+        return f"<Result {what}: {', '.join(part for part in parts if part)}>"
 
     def _repr_html_(self) -> str:
         """The result as a table, for notebooks."""

@@ -17,7 +17,8 @@ from egrl.runs.certificate import PROVED, reward_up
 from egrl.runs.config import RunConfig
 from egrl.runs.folder import BASELINE_LAYOUT, SUMMARY
 from egrl.runs.units import cost_text, counted
-from egrl.runs.words import TABLE, about_of, table_of, verdict
+from egrl.runs.verdict import OPTIMAL, baseline_table, distance, rule_text, shares_of, verdict
+from egrl.runs.words import TABLE, about_of, advice, rival_named, table_of
 from hwsim.capabilities import HasBound
 from hwsim.problem import UNPROVED, Bound, Problem
 from workloads.errors import InputError
@@ -26,9 +27,6 @@ from workloads.json_text import parse_document
 
 KIND = "summary"
 VERSION = 1
-OPTIMAL = 2e-9
-"""A gap up to this is what proofs give away for rounding (1e-9): the mapping is proven to be the best possible."""
-
 
 GAP, METHOD, BUDGET, USER = "gap", "method", "budget", "user"
 """Why a search ended: near enough to the bound, nothing more to propose, its budget spent, or the user wanted it to."""
@@ -74,6 +72,7 @@ def summarise(
         certified = _certified(problem, champion, config.run.bound_seconds, proved if known else None)
     bound_seconds = time.monotonic() - begun
     kept = min(len(archive), archive.window)
+    measured = evaluator is not None or problem.about.measured
     return {
         "kind": KIND,
         "version": VERSION,
@@ -81,7 +80,7 @@ def summarise(
         "problem": problem.about.name,
         "workload": problem.about.workload,
         "chip": problem.about.chip,
-        TABLE: table_of(replace(problem.about, measured=problem.about.measured or evaluator is not None)),
+        TABLE: table_of(replace(problem.about, measured=measured)),
         "method": config.run.method,
         "start": config.run.start,
         "seed": config.run.seed,
@@ -94,11 +93,8 @@ def summarise(
         "model_seconds": round(state.model_seconds, 3),
         "complete": end != USER,
         "stopped": end,
-        "best": None if champion is None else _best(problem, champion),
-        "baseline": {
-            "cost": problem.baseline.cost if baseline_cost is None else baseline_cost,
-            "rule": problem.baseline.name,
-        },
+        "best": None if champion is None else _best(problem, champion, measured),
+        "baseline": baseline_table(problem, baseline_cost, measured),
         **({} if evaluator is None else {"evaluator": {"command": config.run.evaluator, **evaluator}}),
         "bound": certified.pop("bound"),
         "bound_seconds": round(bound_seconds, 3),
@@ -109,8 +105,9 @@ def summarise(
     }
 
 
-def _best(problem: Problem, champion: Champion) -> dict[str, Any]:
-    """The champion as the summary has it; `valid` is the judge's word."""
+def _best(problem: Problem, champion: Champion, measured: bool) -> dict[str, Any]:
+    """The champion as the summary has it; `valid` is the judge's word, `bound_by` what its modelled time goes to."""
+    shares = None if measured else shares_of(problem, champion.mapping)
     return {
         "reward": champion.reward,
         "speedup": champion.speedup,
@@ -119,6 +116,7 @@ def _best(problem: Problem, champion: Champion) -> dict[str, Any]:
         "valid": not problem.judge(champion.mapping),
         "source": champion.source,
         "evaluation": champion.ticket,
+        **({} if shares is None else {"bound_by": shares}),
     }
 
 
@@ -173,21 +171,27 @@ def named_before(run: Path, evaluations: int, budget: Mapping[str, Any]) -> dict
 
 
 def sentence(summary: Mapping[str, Any], folder: str) -> str:
-    """The summary for people."""
-    best, baseline = summary["best"], summary["baseline"]
-    unit = "s" if best is None else best.get("unit", "s")
-    head = f"{summary['workload']} on {summary['chip']}, {summary['method']}: "
-    count = _spent(summary)
+    """The summary for people, a short line for each thing."""
+    best, baseline, about = summary["best"], summary["baseline"], about_of(summary)
+    head, count = f"{summary['workload']} on {summary['chip']}, {summary['method']}:", _spent(summary)
     if best is None:
-        return f"{head}no valid mapping found in {count}\nrun folder: {folder}"
+        return f"{head} no valid mapping found in {count}\nrun folder: {folder}"
+    unit = best.get("unit", "s")
     kept = BASELINE_LAYOUT if (Path(folder) / BASELINE_LAYOUT).is_file() else ""
-    advice = f"\n{verdict(summary, kept)}" if verdict(summary) else ""
-    return (
-        f"{head}{best['speedup']:.4f}x {about_of(summary).rival} ({cost_text(best['cost'], unit, 1)} against"
-        f" {cost_text(baseline['cost'], unit, 1)}), found by {best['source']}{distance(summary['gap'])}"
-        f"{_reward(summary)}{_interval(summary)}{advice}\n{count}\n"
-        f"run folder: {folder}"
-    )
+    costs = f"{cost_text(best['cost'], unit, 1)} instead of {cost_text(baseline['cost'], unit, 1)}"
+    lines = [
+        f"{head} {best['speedup']:.4f}x {rival_named(about, baseline.get('rule', ''))}",
+        f"{costs}, found by {best['source']}",
+        _interval(summary),
+        distance(summary["gap"]),
+        verdict(summary),
+        _reward(summary),
+        rule_text(baseline),
+        advice(summary, kept),
+        count,
+        f"run folder: {folder}",
+    ]
+    return "\n".join(line for line in lines if line)
 
 
 def _spent(summary: Mapping[str, Any]) -> str:
@@ -209,22 +213,13 @@ def _near(summary: Mapping[str, Any]) -> str:
     return "stopped, since the best is as near to the proven bound as --until-gap asks"
 
 
-def distance(gap: float | None) -> str:
-    """How far from the best possible, as the end of a sentence; nothing where that is unknown."""
-    if gap is None:
-        return ""
-    if abs(gap) <= OPTIMAL:
-        return ", proven to be the best possible"
-    return f", within {percent_up(gap)} of the best possible"
-
-
 def _reward(summary: Mapping[str, Any]) -> str:
-    """The reward beside its bound, as the end of a sentence; nothing where there is none."""
+    """The reward beside its bound; "" where there is none."""
     bound = summary.get("reward_bound")
     if bound is None:
         return ""
     best = summary["best"]
-    text = f", reward {best['reward']:.4f}"
+    text = f"reward {best['reward']:.4f}"
     if summary["reward_gap"] > PROVED:
         text += f" of {reward_up(bound)} at most"
     if best["speedup"] < 1:
@@ -233,11 +228,6 @@ def _reward(summary: Mapping[str, Any]) -> str:
 
 
 def _interval(summary: Mapping[str, Any]) -> str:
-    """How sure a measured speedup is, as the end of a sentence; nothing where that is not known."""
+    """How sure a measured speedup is; "" where that is not known."""
     interval = summary.get("evaluator", {}).get("speedup_interval")
-    return "" if interval is None else f"; 95% interval {interval[0]:.4f}x to {interval[1]:.4f}x"
-
-
-def percent_up(share: float) -> str:
-    """A share as percent, rounded up to two digits, so that "within" holds."""
-    return f"{math.ceil(share * 1e4 - 1e-9) / 1e2:.2f}%"
+    return "" if interval is None else f"95% interval: {interval[0]:.4f}x to {interval[1]:.4f}x"

@@ -27,7 +27,17 @@ def about_of(document: Mapping[str, Any]) -> About:
     return replace(found, **fitting)
 
 
-def verdict(summary: Mapping[str, Any], layout: str = "") -> str:
+def rival_named(about: About, rule: str) -> str:
+    """The rival in a headline: a rule of egrl's is named as one, and as what it stands in for."""
+    return f"the rule '{rule}', our stand-in for {about.stands_for}" if about.stands_for else about.rival
+
+
+def short_rival(about: About) -> str:
+    """The rival where a headline has named it before."""
+    return "the rule" if about.stands_for else about.rival
+
+
+def advice(summary: Mapping[str, Any], layout: str = "") -> str:
     """What to do where the best that was found is not surely better than the rival; "" where it is, or nothing ran.
 
     `layout` is the file that has the rival's own, where there is one.
@@ -38,7 +48,7 @@ def verdict(summary: Mapping[str, Any], layout: str = "") -> str:
     low, high = (summary.get("evaluator") or {}).get("speedup_interval") or (best["speedup"], best["speedup"])
     if low > 1:
         return ""
-    rival = about_of(summary).rival
+    rival = short_rival(about_of(summary))
     return f"not {'surely ' if high > 1 else ''}better than {rival}: keep {rival}'s{f' ({layout})' if layout else ''}"
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from hwsim.chip_file import ChipFiles, Name, Rate, capacity
+from hwsim.chip_file import ChipFiles, Name, Prediction, Rate, capacity
 
 KIND, VERSION = "mcm-package", 1
 MAX_CHIPS = 62
@@ -80,6 +80,7 @@ class Package:
     constraints: Constraints
     load: Literal["compute", "compute+transfers"]
     device: Device = field(default_factory=Device)
+    prediction: Prediction = field(default_factory=dict)
 
     @model_validator(mode="after")
     def _consistent(self) -> Package:

@@ -105,6 +105,7 @@ class McmProblem:
             rival="the heuristic",
             evaluated="partitions",
             place="chip",
+            model_error=package.prediction.get("held_out_error", 0.0),
         )
         size_bytes = self.tables.size_bytes[:, None].copy()
         chips = [str(chip) for chip in range(package.chips)]

@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from hwsim.chip_file import ChipFiles, Count, Name, Rate, capacity
+from hwsim.chip_file import ChipFiles, Count, Name, Prediction, Rate, capacity
 from workloads.nearest import one_of
 from workloads.workload import KINDS
 
@@ -129,6 +129,7 @@ class Chip:
     noise: Noise
     effects: Effects
     factors: Factors = field(default_factory=Factors)
+    prediction: Prediction = field(default_factory=dict)
 
     @model_validator(mode="after")
     def _consistent(self) -> Chip:

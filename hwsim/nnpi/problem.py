@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Literal
 
 import numpy as np
@@ -31,7 +31,7 @@ from hwsim.nnpi.judge import judge
 from hwsim.nnpi.latency import SIMULATOR_VERSION, profiles, trace_latency
 from hwsim.nnpi.occupancy import lifetimes, occupancy
 from hwsim.nnpi.rectify import epsilon, rectify
-from hwsim.nnpi.rules import DEFAULT_RULE, compile_map, rule_named
+from hwsim.nnpi.rules import DEFAULT_RULE, RULES, compile_map, rule_named
 from hwsim.nnpi.tables import Tables, build_tables
 from hwsim.observe import choice_columns
 from hwsim.problem import (
@@ -85,6 +85,11 @@ class NnpiConfig:
     ] = 0.0
 
 
+def _costs_of_rules(tables: Tables) -> dict[str, float]:
+    """Noise-free latency (s) of the map that each rule makes, by the rule's name."""
+    return {name: trace_latency(tables, compile_map(tables, rule))[0] for name, rule in RULES.items()}
+
+
 class NnpiProblem:
     """Place each op's weight and activation in one of the chip's memories.
 
@@ -118,6 +123,8 @@ class NnpiProblem:
             evaluated="inferences",
             place="memory",
             step="op",
+            stands_for="a compiler",
+            model_error=chip.prediction.get("held_out_error", 0.0),
         )
         self.parts = Parts.of_nodes([op.name for op in workload])
         size_bytes = np.stack([self.tables.weight_bytes, self.tables.activation_bytes], axis=1)
@@ -133,7 +140,12 @@ class NnpiProblem:
         )
         self.observation = Observation(x.astype(np.float32), edge_index(workload), SCHEMA_VERSION)
         compiled = compile_map(self.tables, rule)
-        self.baseline = Baseline(compiled, trace_latency(self.tables, compiled)[0], rule.name)
+        self.baseline = Baseline(
+            compiled,
+            trace_latency(self.tables, compiled)[0],
+            rule.name,
+            rules=partial(_costs_of_rules, self.tables),
+        )
 
     def evaluate(self, mapping: Mapping16, key: Keys) -> Evaluation:
         """Measure mappings int16 [B, N, 2]; if the chip's noise is on, keys uint64 [B] decide it.

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from hwsim.chip_file import ChipFiles, Name, capacity
+from hwsim.chip_file import ChipFiles, Name, Prediction, capacity
 
 KIND, VERSION = "training-device", 1
 MAX_BYTES = 2**60
@@ -38,6 +38,7 @@ class Device:
     from_host_Bps: HostRate = 0.0
     seconds: dict[str, Factor] = field(default_factory=dict)
     again: dict[str, Factor] = field(default_factory=dict)
+    prediction: Prediction = field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_limit(self) -> Device:

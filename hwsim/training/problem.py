@@ -142,6 +142,7 @@ class TrainingProblem:
             evaluated="plans",
             place="memory",
             step="run of an op",
+            model_error=self._device.prediction.get("held_out_error", 0.0),
         )
         size = np.array([step.values[number].size_bytes for number in step.candidates], np.int64)
         self.space = Space(

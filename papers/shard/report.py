@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
-from egrl.runs.summary import percent_up
+from egrl.runs.verdict import percent_up
 from papers.shard.plan import EXACT
 from papers.shard.published import CORES, TEAMS
 from papers.shared import render

@@ -13,8 +13,10 @@ from commands import refuse
 
 import egrl
 from egrl.cli.main import main
+from egrl.problems import find_problem
 from egrl.report.page import page_of
 from egrl.runs.past import PastRun
+from hwsim.banks.problem import BanksConfig
 from workloads.errors import InputError
 
 SEARCH = ["--method", "annealing", "--evals", "63"]
@@ -118,7 +120,7 @@ def test_a_finished_run_can_be_held_against_a_file_later(mine, finished, tmp_pat
     np.testing.assert_allclose(over.evaluations().speedup, past.evaluations().speedup * factor)
     page = tmp_path / "page.html"
     assert main(["report", str(plain), "--baseline", str(mine), "-o", str(page)]) == 0
-    assert "x mine.csv" in page.read_text()
+    assert "The speedup is over mine.csv." in page.read_text()
     assert main(["report", str(plain), str(finished), "--baseline", str(mine), "-o", str(page)]) == 0
     capsys.readouterr()
     refuse(capsys, ["report", str(plain), str(finished)], "expected runs of one baseline")
@@ -155,6 +157,28 @@ def test_the_same_mapping_is_read_from_every_form(finished, tmp_path, capsys):
         assert main(["evaluate", "--workload", "alexnet", "--baseline", file, "--json"]) == 0
         costs.append(json.loads(capsys.readouterr().out)["baseline"]["cost"])
     assert costs == [summary_of(finished)["best"]["cost"]] * 2
+
+
+def test_a_plan_for_executorch_is_a_mapping_of_banks(tmp_path, capsys):
+    argv = ["--problem", "banks", "--workload", "alexnet:backward=1"]
+    problem = find_problem("banks").load().build("alexnet:backward=1", "edge", BanksConfig())
+    slow = problem.space.labels[0][0]
+    tensors = [
+        {"tensor": node, "bank": slow, "offset_bytes": 0, "size_bytes": 1}
+        for node, live in zip(problem.space.nodes, problem.space.live[:, 0], strict=True)
+        if live
+    ]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"kind": "executorch-plan", "version": 1, "tensors": tensors}))
+    assert main(["evaluate", *argv, "--baseline", str(plan), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["baseline"]
+    everywhere = problem.space.canonical(np.zeros(problem.space.shape, np.int16))
+    assert found == {"cost": problem.model_cost(everywhere), "rule": "plan.json"}
+    refuse(
+        capsys, ["evaluate", "--workload", "alexnet", "--baseline", str(plan)], "found a plan for ExecuTorch"
+    )
+    plan.write_text(json.dumps({"kind": "executorch-plan", "version": 1, "tensors": [3]}))
+    refuse(capsys, ["evaluate", *argv, "--baseline", str(plan)], "expected a node of alexnet")
 
 
 def test_a_file_may_say_what_it_is_called(finished, tmp_path, capsys):

@@ -29,6 +29,7 @@ def fitted(package: Package, estimates: Mapping[str, Estimate], name: str) -> tu
     found = replace(
         package,
         name=name,
+        prediction={},
         chip=replace(package.chip, peak_ops=peak_ops),
         link=replace(package.link, bandwidth_Bps=bandwidth_Bps),
     )

@@ -191,6 +191,8 @@ class TrainingFamily(Family):
         seconds = {kind: factor("seconds", kind, device.seconds.get(kind, 1.0)) for kind in kinds}
         again = {kind: factor("again", kind, device.again.get(kind, 1.0)) for kind in kinds}
         text = f"# {device.name}, fitted to measurements: `seconds` and `again` are.\n" + device_file(
-            replace(device, name=name, seconds=device.seconds | seconds, again=device.again | again)
+            replace(
+                device, name=name, prediction={}, seconds=device.seconds | seconds, again=device.again | again
+            )
         )
         return parse_device(text, f"{name}.toml"), text

@@ -59,6 +59,24 @@ def test_every_node_of_the_copy_says_its_op_and_where_its_tensors_live(run, tmp_
     assert copy == onnx.load(str(tmp_path / "m.onnx"), load_external_data=False)
 
 
+@pytest.mark.parametrize("name", ["mapped.onnx", "mapped.csv", "mapped.json"])
+def test_what_is_exported_can_be_the_baseline(name, run, tmp_path, capsys):
+    given = str(tmp_path / "m.onnx")
+    model = ["--model", given] if name.endswith(".onnx") else []
+    assert main(["export", str(run), *model, "-o", str(tmp_path / name)]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", "--workload", given, "--baseline", str(tmp_path / name), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    best = json.loads((run / "summary.json").read_text())["best"]
+    assert (document["baseline"], document["speedup"]) == ({"cost": best["cost"], "rule": name}, 1.0)
+
+
+def test_a_model_without_a_mapping_is_no_baseline(tmp_path, capsys):
+    given = model(tmp_path / "m.onnx")
+    argv = ["evaluate", "--workload", given, "--baseline", given]
+    refuse(capsys, argv, f"--baseline {given}: expected nodes with the metadata egrl.op")
+
+
 def test_the_table_has_a_row_a_tensor(run, tmp_path):
     out = tmp_path / "m.csv"
     assert main(["export", str(run), "-o", str(out)]) == 0

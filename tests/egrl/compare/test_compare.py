@@ -276,6 +276,17 @@ def test_it_goes_on_with_what_is_missing_and_with_a_larger_budget(copied, capsys
     assert metrics(tmp_path / "alone") == metrics(copied / "alexnet" / "annealing-s0")
 
 
+def test_a_folder_from_before_there_was_an_option_is_no_other_configuration(copied, capsys):
+    for run in (copied / "alexnet").iterdir():
+        config = (run / "config.toml").read_text()
+        assert 'baseline = ""\n' in config
+        (run / "config.toml").write_text(config.replace('baseline = ""\n', ""))
+    assert main(arguments(copied)) == 0
+    best = str(copied / "alexnet" / "annealing-s0" / "best_mapping.json")
+    capsys.readouterr()
+    refuse(capsys, arguments(copied, "--baseline", best), "run.baseline", best, "another --out")
+
+
 def test_a_changed_configuration_is_refused(copied, capsys):
     capsys.readouterr()
     refuse(

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import drawn, refused_figure
+from matplotlib.text import Text
 
 from egrl.cli.main import main
-from egrl.figures import breakdown, utilisation
+from egrl.figures import bands, breakdown, shift, utilisation
 from egrl.runs.past import PastRun
 from hwsim.capabilities import HasExplanation
 from hwsim.nnpi.problem import NnpiProblem
@@ -123,10 +124,11 @@ def test_memories_are_drawn_over_ops_where_the_problem_cannot_say_how_long_they_
     assert drawing.numbers["best"]["mean_share"] == pytest.approx(mean / [2**35, 24 * 2**20, 4 * 2**20])
 
 
-def test_the_left_picture_has_the_name_of_the_problems_own_rival(runs):
+def test_every_picture_has_the_name_of_the_problems_own_rival(runs):
     run = PastRun.read(runs["warm"])
     run.problem.about = replace(run.problem.about, rival="the first fit")
-    drawing = utilisation.draw([run])
-    titles = [text.get_text() for axes in drawing.figure.axes for text in axes.texts]
-    assert any(title.startswith("first fit, ") for title in titles), titles
-    assert not any("compiler" in title for title in titles)
+    for figure in (utilisation, bands, breakdown, shift):
+        drawing = figure.draw([run])
+        said = [text.get_text() for text in drawing.figure.findobj(Text)]
+        assert any("first fit" in text for text in said), said
+        assert not any("compiler" in text for text in said), said

@@ -541,7 +541,7 @@ def test_failures_and_the_interval_are_said_at_the_end(tmp_path, capsys):
     assert "the evaluator failed" in capsys.readouterr().err
     argv[-1] = str(tmp_path / "noisy")
     assert main([*argv, "--evaluator", fake("noise", 0.1)]) == 0
-    assert "; 95% interval " in capsys.readouterr().out
+    assert "\n95% interval: " in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -250,19 +250,21 @@ def test_the_first_sentence():
         "best": best,
     }
     summary |= {"gap": 0.0129, "evaluations": 4200, "seconds": 280.4}
-    told = "1.0725x the compiler, within 1.29% of the best possible, 4,200 evaluations, 280 s."
-    assert pages.sentence_of(summary) == told
+    told, near = "The speedup is over the compiler.", "Within 1.29% of the best possible."
+    took = "The search took 4,200 evaluations, 280 s."
+    assert pages.sentence_of(summary) == f"{told} {near} {took}"
     whole = {**summary, "baseline": {"cost": 107e-6}, "bound": 98e-6, "best": {**best, "cost": 1e-4}}
     costs = "It costs 100 us instead of 107 us, estimated by a model, not measured; no mapping costs less"
     costs += " than 98 us."
-    assert pages.sentence_of(whole) == f"{told} {costs}"
-    assert "proven to be the best possible" in pages.sentence_of({**summary, "gap": 0.0})
+    gained = "At most 9.19% can be gained over the compiler; 7.25% is found."
+    assert pages.sentence_of(whole) == f"{told} {costs} {near} {gained} {took}"
+    assert "Proven to be the best possible" in pages.sentence_of({**summary, "gap": 0.0})
     assert (
         pages.sentence_of({**summary, "best": None})
         == "No valid mapping was found in 4,200 evaluations, 280 s."
     )
     board = {**summary, "evaluator": {"speedup_interval": [1.01, 1.13]}}
-    assert "95% interval 1.0100x to 1.1300x" in pages.sentence_of(board)
+    assert "Its 95% interval is 1.0100x to 1.1300x." in pages.sentence_of(board)
 
 
 def test_numbers_are_in_the_unit_that_reads_best():

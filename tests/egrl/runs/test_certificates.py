@@ -18,7 +18,7 @@ from hwsim.capabilities import Solution
 from hwsim.nnpi.best_known import BOUNDS, best_known, proved, record_bound
 from hwsim.nnpi.chip import chip_file, load_chip
 from hwsim.nnpi.problem import NnpiProblem
-from hwsim.problem import Bound
+from hwsim.problem import About, Bound
 from workloads.errors import InputError
 from workloads.load import load, names
 
@@ -235,7 +235,7 @@ def test_a_game_that_can_be_won_wholly_is_proven_to_be_won(capsys):
             "remarks": ["r"],
         },
     }
-    assert text_of(report, "the production heuristic").splitlines() == [
+    assert text_of(report, About("mmap", "w", "c", rival="the production heuristic")).splitlines() == [
         "w on c: no mapping has a reward above 1.0000",
         "  proof       p",
         "  best known  1.0000 (s), 2.0000x the production heuristic",

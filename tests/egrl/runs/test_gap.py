@@ -19,7 +19,8 @@ from egrl.runs import gap
 from egrl.runs.config import RunOptions, share_of
 from egrl.runs.gap import Gap
 from egrl.runs.proving import Proving, rising
-from egrl.runs.summary import OPTIMAL, sentence
+from egrl.runs.summary import sentence
+from egrl.runs.verdict import OPTIMAL
 from hwsim.problem import Bound
 from toys import TOYS
 from toys.chain import ToyChain
