@@ -29,7 +29,9 @@ EVALS = 4000
 @click.option("--seeds", type=click.IntRange(1), default=5, help="runs of each method: seeds 0, 1, … [5]")
 @flags.budget(f"{EVALS} evaluations", "of each run")
 @click.option("--problem", default="nnpi", help="what a mapping costs; see `egrl list problems` [nnpi]")
-@click.option("--start", default=None, help="begin with: cold, compiler, exact, or a mapping FILE [compiler]")
+@click.option(
+    "--start", default=None, help="begin with: cold, compiler, rules, exact, or a mapping FILE [compiler]"
+)
 @flags.baseline()
 @click.option("--chip", default="", help="a chip of `egrl list chips`, or a chip file (.toml)")
 @click.option(

@@ -232,8 +232,9 @@ class Flow:
 
 
 def _starts(context: Context) -> list[Proposals]:
-    """The start mappings, a batch each, numbered."""
-    known = [(number, start) for number, start in enumerate(context.start) if start is not None]
+    """The start mappings, or the rules, a batch each, numbered."""
+    starts = [(number, start) for number, start in enumerate(context.start) if start is not None]
+    known = [*starts, *((0, rule) for rule in context.rules)]
     return [
         proposals(start[None], START, number).numbered(ticket) for ticket, (number, start) in enumerate(known)
     ]

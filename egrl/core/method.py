@@ -115,6 +115,8 @@ class Context:
         archive: every evaluation so far; the loop appends, methods read.
         seed: of the run.
         start: for each problem a mapping int16 [N, H] to begin with, or None (cold).
+        rules: mappings int16 [N, H] of the only problem, measured before the first `ask` where there is no start; see
+            `egrl.core.from_rules`.
         init: a saved policy to begin with, or None.
         threads: of a learner's tensor operations.
         device: torch device of the networks.
@@ -137,6 +139,7 @@ class Context:
     number: int = 0
     model_use: ModelUse = field(default_factory=ModelUse)
     seconds: float | None = None
+    rules: Sequence[Mapping16] = ()
     costs: Costs = field(default_factory=Costs)
 
     def generator(self, stream: str) -> np.random.Generator:

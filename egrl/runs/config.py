@@ -102,7 +102,10 @@ class RunOptions:
     start: Annotated[
         str,
         PRINTABLE,
-        Doc("begin with: cold, compiler, exact, or a mapping FILE [compiler; cold with --preset paper]"),
+        Doc(
+            "begin with: cold, compiler, rules (the best of all rules, each measured), exact, or a mapping FILE"
+            " [compiler; cold with --preset paper]"
+        ),
     ] = ""
     baseline: Annotated[
         str,

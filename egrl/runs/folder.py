@@ -42,7 +42,7 @@ START_FILE = "start_mapping.json"
 BASELINE_FILE = "baseline_mapping.json"
 BASELINE_LAYOUT = "baseline_layout.json"
 INIT_FILE = "init_policy.safetensors"
-KEPT_STARTS = ("cold", "compiler")
+KEPT_STARTS = ("cold", "compiler", "rules")
 """Starts that follow from the problem; others are copied into the run folder."""
 
 

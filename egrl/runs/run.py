@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from egrl.core import atomic, loop
 from egrl.core.archive import Archive
+from egrl.core.from_rules import FromRules, rules_of
 from egrl.core.method import Context, Costs, Method
 from egrl.core.model_use import ModelUse
 from egrl.core.registry import MethodDefinition
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
     from policies.store import StoredPolicy
 
-STARTS = ("cold", "compiler", "exact")
+STARTS = ("cold", "compiler", "rules", "exact")
 """What a run can begin with by name."""
 
 
@@ -135,9 +137,11 @@ def prepare(resolved: RunConfig, problem: Problem, definition: MethodDefinition 
         options.generation_evals,
         model_use=use,
         seconds=options.seconds,
+        rules=rules_of(problem) if options.start == "rules" else (),
         costs=Costs(bool(options.evaluator) or problem.about.measured),
     )
-    return Run(resolved, definition.build(context, resolved.method), context)
+    build = partial(definition.build, config=resolved.method)
+    return Run(resolved, FromRules(context, build) if len(context.rules) else build(context), context)
 
 
 def reopen(
@@ -207,7 +211,7 @@ def check_device(name: str) -> str:
 
 
 def _start(options: RunOptions, problem: Problem) -> Mapping16 | None:
-    if options.start == "cold":
+    if options.start in ("cold", "rules"):
         return None
     if options.start == "compiler":
         return problem.baseline.mapping

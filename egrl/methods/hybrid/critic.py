@@ -104,14 +104,19 @@ class CriticMember:
         return self._thinking is not None
 
     def _first(self) -> Mapping16:
-        """The rules that the problem knows, unless the start is cold, and random mappings; each once."""
+        """The rules that the problem knows, unless the start is cold, and random mappings; each once.
+
+        Rules that a run measures anyhow are left out.
+        """
         problem, warm = self._problem, self._context.start[0] is not None
         rules = list(problem.family.first().values()) if warm and isinstance(problem, HasFamily) else []
         known = {row.tobytes(): row for row in rules}
         keys = self._context.keys(SAMPLE, FIRST_KEYS, max(self._config.first, LEAST - len(known)))
         for row in repair(self._problem, sample_uniformly(self._problem, keys), keys):
             known.setdefault(row.tobytes(), row)
-        return np.stack(list(known.values()))
+        measured = {row.tobytes() for row in self._context.rules}
+        new = [row for row in known.values() if row.tobytes() not in measured]
+        return np.array(new, np.int16).reshape(-1, *problem.space.shape)
 
     def _tickets(self) -> NDArray[np.int64]:
         """What was told of this problem lately: half the window, still at hand whatever has been measured since."""

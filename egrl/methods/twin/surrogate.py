@@ -153,7 +153,7 @@ class Surrogate:
         yield from self._proposer.propose(mapping, seen, failed, self._config.batch, self._rng)
 
     def _first(self) -> Batch:
-        """The rules, and what the description likes best; each different mapping once."""
+        """The rules, and what the description likes best; each different mapping once, rules only if new to the run."""
         known = self._family.first()
         start = self._problem.baseline.mapping
         key = int(self._rng.integers(2**63))
@@ -161,7 +161,8 @@ class Surrogate:
             self._proposer.nominal(), start, steps=NOMINAL_STEPS, hot=2e-3, key=key
         )
         rows = np.stack([*known.values(), nominal])
-        kept = unique_rows(rows)
+        measured = {row.tobytes() for row in self._context.rules}
+        kept = [k for k in unique_rows(rows).tolist() if rows[k].tobytes() not in measured] or [len(known)]
         names = ["rule"] * len(known) + ["nominal"]
         return rows[kept], [names[k] for k in kept]
 

@@ -1,0 +1,107 @@
+"""The same first measurements for every method: all rules that the problem knows, of which the best is the start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from egrl.core.method import Context, Method
+from egrl.core.proposals import START, Proposals
+from egrl.core.proposals import proposals as proposed
+from hwsim.family import HasFamily
+from hwsim.problem import Evaluation, Mapping16, Problem
+from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from policies.store import StoredPolicy
+
+
+def rules_of(problem: Problem) -> list[Mapping16]:
+    """The mappings int16 [N, H] of the rules that a problem knows, each once. InputError if it knows none."""
+    if not isinstance(problem, HasFamily):
+        raise InputError(
+            f"--start rules: expected a problem with rules to measure first, found {problem.about.name} without"
+        )
+    return list({row.tobytes(): row for row in problem.family.first().values()}.values())
+
+
+class FromRules(Method):
+    """A method that begins with the cheapest of `Context.rules`, which are measured first, and counted.
+
+    The method is built anew once all of them are measured. Its results so far are those of its start; the others are
+    in the archive.
+    """
+
+    def __init__(self, context: Context, build: Callable[[Context], Method]) -> None:
+        """`build` makes the method for a context."""
+        self._context, self._build = context, build
+        self._told = 0
+        self._best: int | None = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Build the method for the best of the rules as its start, or for a cold start where none ran."""
+        start = None if self._best is None else self._context.rules[self._best]
+        self._method = self._build(replace(self._context, start=[start]))
+        self.proves, self.on_a_model = self._method.proves, self._method.on_a_model
+
+    @property
+    def ahead(self) -> int:  # type: ignore[override]
+        """The method's."""
+        return self._method.ahead
+
+    @property
+    def phase(self) -> str:  # type: ignore[override]
+        """The method's."""
+        return self._method.phase
+
+    def ask(self) -> Proposals | None:
+        """The method's next batch."""
+        return self._method.ask()
+
+    def learn(self) -> bool | None:
+        """The method learns."""
+        return self._method.learn()
+
+    def tell(self, proposals: Proposals, evaluation: Evaluation) -> None:
+        """Once the last of the rules is there, begin with the best, and tell the method of it; then of what it asks."""
+        if self._told == len(self._context.rules):
+            self._method.tell(proposals, evaluation)
+            return
+        self._told += 1
+        if self._told < len(self._context.rules):
+            return
+        results = [self._context.archive.evaluation(ticket) for ticket in range(self._told)]
+        cost = np.array([result.cost[0] if result.usable[0] else np.inf for result in results])
+        ran = np.isfinite(cost)
+        self._best = int(np.argmin(np.where(ran, cost, np.inf))) if ran.any() else None
+        self._begin()
+        if self._best is not None:
+            start = proposed(self._context.rules[self._best][None], START).numbered(self._best)
+            self._method.tell(start, results[self._best])
+
+    def metrics(self) -> Mapping[str, float]:
+        """The method's."""
+        return self._method.metrics()
+
+    def policy(self) -> StoredPolicy | None:
+        """The method's."""
+        return self._method.policy()
+
+    def champion(self, problem: int) -> int | None:
+        """The method's."""
+        return self._method.champion(problem)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """The method's, and its start; None if the method has none."""
+        inner = self._method.state_dict()
+        return None if inner is None else {"told": self._told, "best": self._best, "method": inner}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self._told, self._best = state["told"], state["best"]
+        self._begin()
+        self._method.load_state_dict(state["method"])

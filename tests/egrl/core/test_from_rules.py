@@ -1,0 +1,77 @@
+"""Every method can begin with the best of the rules, which are measured first and counted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from commands import TINY, outcome
+
+import egrl
+from egrl.cli.main import main
+from egrl.core.from_rules import rules_of
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.problem import NnpiProblem
+from workloads.errors import InputError
+from workloads.load import load
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return NnpiProblem(load("alexnet"), load_chip("nnpi"))
+
+
+@pytest.mark.parametrize("method", ["ea", "annealing", "greedy-dp", "random", "pg"])
+def test_the_rules_are_measured_first_and_counted(problem, method):
+    rules = rules_of(problem)
+    search = egrl.Search(problem, method=method, start="rules", seed=0)
+    measured = []
+    while search.evaluations < len(rules) + 5:
+        batch = search.ask(limit=len(rules) + 5 - search.evaluations)
+        measured.extend(batch.proposals.mapping)
+        search.tell(batch, problem.evaluate(batch.proposals.mapping, batch.key))
+    assert len(measured) == len(rules) + 5
+    np.testing.assert_array_equal(measured[: len(rules)], rules)
+    best = problem.evaluate(np.stack(rules), np.zeros(len(rules), np.uint64)).speedup.max()
+    assert search.result().speedup >= best
+
+
+def test_a_chain_goes_on_from_the_best_of_the_rules(problem):
+    rules = rules_of(problem)
+    cost = problem.evaluate(np.stack(rules), np.zeros(len(rules), np.uint64)).cost.astype(float)
+    made_up = np.where(np.arange(len(rules)) == 1, 1e-9, cost)  # on this board the second rule is far ahead
+    search = egrl.Search(problem, method="annealing", start="rules", seed=0, settings=["method.t0=1e-9"])
+    for seconds in made_up.tolist():
+        search.tell(search.ask(), [seconds])
+    proposed = search.ask(limit=1).proposals.mapping[0]
+    changed = [int((proposed != rule).sum()) for rule in rules]
+    assert 0 < changed[1] == min(changed)
+
+
+def test_no_rule_is_measured_twice(problem):
+    rules = {rule.tobytes() for rule in rules_of(problem)}
+    for method in ("egrl", "twin"):
+        search = egrl.Search(problem, method=method, start="rules", seed=0)
+        rows = []
+        while len(rows) < len(rules) + 8:
+            batch = search.ask()
+            rows += [row.tobytes() for row in batch.proposals.mapping]
+            search.tell(batch, problem.evaluate(batch.proposals.mapping, batch.key))
+        assert not rules & set(rows[len(rules) :]), method
+
+
+@pytest.mark.parametrize("method", ["annealing", "egrl", "nevergrad"])
+@pytest.mark.parametrize("before", [5, 16])
+def test_a_run_from_the_rules_goes_on_as_if_never_stopped(tmp_path, method, before):
+    if method == "nevergrad":
+        pytest.importorskip("nevergrad")
+    sizes = TINY if method == "egrl" else ()
+    argv = ["run", "--workload", "alexnet", "--method", method, "--start", "rules", "--quiet", *sizes]
+    assert main([*argv, "--evals", "30", "--out", str(tmp_path / "whole")]) == 0
+    assert main([*argv, "--evals", str(before), "--out", str(tmp_path / "parts")]) == 0
+    assert main(["run", "--resume", str(tmp_path / "parts"), "--evals", "30", "--quiet"]) == 0
+    assert outcome(tmp_path / "whole") == outcome(tmp_path / "parts")
+
+
+def test_a_problem_without_rules_is_refused_in_a_line():
+    with pytest.raises(InputError, match="--start rules: expected a problem with rules to measure first"):
+        egrl.search("alexnet", problem="mmap", method="random", evals=3, start="rules")
