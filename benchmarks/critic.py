@@ -10,7 +10,11 @@ mark the champion that the method names is judged without noise (`chosen`), and 
 
 Variants: `egrl`, as it comes; `alone`, without the critic; `no-context`: op times do not depend on what went before;
 `no-residual`; `noise-0`, `noise-20`: the per cent of noise of op times; `half`: half of the ops never have a time;
-`cold`: from no mapping and no rule; `ea` and `annealing`, which use no profile, with `--rival-evals` evaluations.
+`cold`: from no mapping and no rule; `ea`, `annealing` and `twin-totals`, which use no profile, with `--rival-evals`
+evaluations (`twin-totals`: 400 at most). All but `cold` begin with the same measurements, `--start rules`.
+
+The second table compares the champions of `egrl` with those of each rival, paired by seed: the mean logarithm of the
+ratio of their speedups and its 95 % interval by Student's t.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ import numpy as np
 
 import egrl
 from benchmarks.lines import Lines
+from egrl.compare.statistics import paired_interval
 from egrl.methods.parts_critic import residual
 from egrl.methods.parts_critic.family import Layout
 from hwsim.nnpi.chip import load_chip
@@ -38,7 +43,8 @@ from workloads.load import load
 MARKS = (25, 50, 100, 200, 400, 1000, 2000, 4000)
 NOISE, OF_OPS = 0.01, {"noise-0": 0.0, "noise-20": 0.2}
 USUAL = 0.05
-RIVALS = {"ea": (), "annealing": ("method.t0=0.003",)}
+RIVALS = {"ea": (), "annealing": ("method.t0=0.003",), "twin-totals": ()}
+FEWER = {"twin-totals": 400}
 SETTINGS: dict[str, tuple[str, ...]] = {"alone": ("method.critic.use=off",), **RIVALS}
 
 
@@ -68,6 +74,7 @@ class Bench:
         self.exact = NnpiProblem(network, chip)
         rng = np.random.default_rng([seed, 1])
         self._hidden = rng.random(len(self.noisy.parts)) < (0.5 if variant == "half" else 0.0)
+        self._totals = variant.endswith("-totals")
         self.true: list[float] = []
 
     def measure(self, mapping: np.ndarray, key: np.ndarray) -> Evaluation:
@@ -75,14 +82,16 @@ class Bench:
         self.true += self.exact.evaluate(mapping, key).speedup.tolist()
         found = self.noisy.evaluate(mapping, key)
         assert found.parts is not None
+        if self._totals:
+            return replace(found, parts=None)
         return replace(found, parts=np.where(self._hidden, np.float32(np.nan), found.parts))
 
 
 def run(workload: str, variant: str, seed: int, evals: int) -> dict[str, Any]:
     """One variant; true speedups at the marks."""
     bench = Bench(workload, variant, seed)
-    method = variant if variant in RIVALS else "egrl"
-    options: dict[str, Any] = {"start": "cold"} if variant == "cold" else {}
+    method = variant.removesuffix("-totals") if variant in RIVALS else "egrl"
+    options: dict[str, Any] = {"start": "cold" if variant == "cold" else "rules"}
     search = egrl.Search(
         bench.noisy, method=method, seed=seed, settings=list(SETTINGS.get(variant, ())), **options
     )
@@ -120,6 +129,25 @@ def table(lines: list[dict[str, Any]]) -> None:
             print(f"| {variant} | {len(own)} | " + " | ".join(cells) + f" | {seconds:.2f} |")
 
 
+def against_rivals(lines: list[dict[str, Any]]) -> None:
+    """How far the champions of `egrl` at each mark are above those of each rival at its last, paired by seed."""
+    print("\n| network | rival, evaluations | " + " | ".join(f"egrl, {m}" for m in MARKS[:4]) + " |")
+    for workload in sorted({line["workload"] for line in lines}):
+        here = [line for line in lines if line["workload"] == workload]
+        chosen = {v: {e["seed"]: e["chosen"] for e in here if e["variant"] == v} for v in ("egrl", *RIVALS)}
+        for rival in (rival for rival in RIVALS if chosen[rival]):
+            last = str(max(int(mark) for each in chosen[rival].values() for mark in each))
+            theirs = {s: float(np.log(each[last])) for s, each in chosen[rival].items() if last in each}
+            cells = []
+            for mark in map(str, MARKS[:4]):
+                ours = {s: float(np.log(each[mark])) for s, each in chosen["egrl"].items() if mark in each}
+                found = paired_interval(ours, theirs)
+                cells.append(
+                    "" if found is None else f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
+                )
+            print(f"| {workload} | {rival}, {last} | " + " | ".join(cells) + " |")
+
+
 def main() -> None:
     """Run what is missing, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -138,10 +166,12 @@ def main() -> None:
                 if case in lines:
                     continue
                 evals = options.rival_evals if variant in RIVALS else options.evals
+                evals = min(evals, FEWER.get(variant, evals))
                 with ablated(variant):
                     lines.add(case, run(*case, evals))
                 print(json.dumps(lines.all[-1]), flush=True)
     table(lines.all)
+    against_rivals(lines.all)
 
 
 if __name__ == "__main__":
