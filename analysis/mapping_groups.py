@@ -47,6 +47,7 @@ class Distances:
         separation: mean silhouette of the mappings, -1 (mixed up) to 1 (two tight groups far apart).
         spread: group -> mean distance of two of its mappings.
         spread_in_a_run: the same of two mappings of one run; NaN where no run has two.
+        spread_between_runs: the same of two mappings of different runs, which share no ancestor; NaN for one run.
         to_compiler: group -> mean distance of its mappings to the compiler's.
         nearest_to_compiler: group -> distance of its mapping that is nearest to the compiler's.
         compiler_is_nearer_to: the group to which the compiler's mapping has the smaller mean distance.
@@ -55,6 +56,7 @@ class Distances:
     separation: float
     spread: dict[str, float]
     spread_in_a_run: dict[str, float]
+    spread_between_runs: dict[str, float]
     to_compiler: dict[str, float]
     nearest_to_compiler: dict[str, float]
     compiler_is_nearer_to: str
@@ -142,6 +144,7 @@ def measure(distance: NDArray[np.float64], best: NDArray[np.bool_], run: NDArray
         separation=silhouette(between, best),
         spread={name: _mean(between, other, group) for name, group in members.items()},
         spread_in_a_run={name: _mean(between, alike, group) for name, group in members.items()},
+        spread_between_runs={name: _mean(between, other & ~alike, group) for name, group in members.items()},
         to_compiler=means,
         nearest_to_compiler={name: float(distance[-1, group].min()) for name, group in members.items()},
         compiler_is_nearer_to=min(means, key=means.__getitem__),

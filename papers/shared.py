@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from egrl.compare import report as comparison_report
+from egrl.compare.statistics import paired_interval
 from egrl.core import atomic
 from egrl.core.stopping import Interrupted
 from workloads import text
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 """Takes one line of progress."""
+LEVEL = 0.005
+"""Two things are level if the interval of their difference lies within this share of the second."""
 DEFAULTS = {"evals": None, "chip": "", "start": "", "settings": (), "preset": ""}
 
 
@@ -79,6 +82,43 @@ def _templates() -> Environment:
     environment.filters.update(FILTERS)
     environment.globals.update(rule=text.table_rule)
     return environment
+
+
+def verdict(interval: Mapping[str, float] | None, scale: float = 1.0, sign: int = 1) -> str:
+    """Whether a claim holds that a difference is above 0 (`sign` 1) or below it (-1); one rule for all reports.
+
+    `interval` is the 95 % interval of the difference, None for fewer than two runs; `scale` is what it is a share of.
+    """
+    if interval is None:
+        return "not told apart (one run)"
+    low, high = sorted((sign * interval["low"], sign * interval["high"]))
+    if low > 0:
+        return "yes"
+    if high < 0:
+        return "no"
+    within = -LEVEL * abs(scale) <= low and high <= LEVEL * abs(scale)
+    return f"level (within {LEVEL:.1%})" if within else "not told apart"
+
+
+def turned(interval: Mapping[str, float] | None) -> Mapping[str, float] | None:
+    """The interval of the opposite difference."""
+    if interval is None:
+        return None
+    return {"mean": -interval["mean"], "low": -interval["high"], "high": -interval["low"]}
+
+
+def interval_text(interval: Mapping[str, float] | None, digits: int = 4) -> str:
+    """The mean difference and its 95 % interval in brackets; "" for None."""
+    if interval is None:
+        return ""
+    mean, low, high = (f"{interval[name]:+.{digits}f}" for name in ("mean", "low", "high"))
+    return f" ({mean} [{low}, {high}])"
+
+
+def paired(ours: Sequence[float], theirs: Sequence[float]) -> Mapping[str, float] | None:
+    """The mean difference of paired runs and its 95 % interval; None for fewer than two pairs."""
+    found = paired_interval(dict(enumerate(ours)), dict(enumerate(theirs)))
+    return None if found is None else asdict(found)
 
 
 def plus_minus(values: Sequence[float]) -> str:

@@ -11,13 +11,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from workloads.errors import InputError
+from workloads.errors import InputError, Notice
 from workloads.files import read_bytes
 from workloads.nearest import hint
 
@@ -182,14 +183,20 @@ def _check_same(path: Path, run: RunConfig) -> None:
         )
     if run.run.init and _kept_policy(path) == read_bytes(run.run.init, "a policy file"):
         expected["run"]["init"] = found["run"].get("init")  # the same policy, wherever it lies now
+    others = set()
     for table, values in found.items():
         left, right = (typed_tables.dotted_keys({table: tables}) for tables in (values, expected[table]))
         for key in sorted(left.keys() | right.keys()):
-            if key.removeprefix("run.") not in RESUMABLE and left.get(key) != right.get(key):
+            if (key in left) != (key in right):
+                others.add(key)
+            elif key.removeprefix("run.") not in RESUMABLE and left[key] != right[key]:
                 raise InputError(
-                    f"{where}: {key}: expected {right.get(key)!r} as in this comparison, found {left.get(key)!r};"
+                    f"{where}: {key}: expected {right[key]!r} as in this comparison, found {left[key]!r};"
                     " take another --out"
                 )
+    if others:
+        names = ", ".join(sorted(others))
+        warnings.warn(Notice(f"{where}: made by a version with other settings: {names}"), stacklevel=2)
     for kind, most in run.run.budget().items():
         spent = found["run"].get(kind)
         if not isinstance(spent, int | float) or spent > most:

@@ -5,13 +5,21 @@ The sentences are in `report.md.j2`; published numbers in `published.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from papers.egrl.published import NAMES, PUBLISHED
-from papers.shared import render
+from papers.shared import interval_text, paired, render, turned, verdict
 
 Results = Mapping[str, Any]
+CLEARLY = 0.95
+"""Mappings are more alike than others if their mean distance is at most this multiple of the others'."""
+LEAST = 1e-3
+"""Speedups below count as this one."""
+FIFTH = 5
+"""What is late in training: the last of so many parts of the saved policies; it is held against the middle one."""
 Claim = tuple[str, str, str, str]
 """What is claimed, what was published, what came out here, whether it holds."""
 
@@ -55,7 +63,7 @@ def _claims(results: Results) -> Iterator[Claim]:
     yield from _transfer_claims(results)
     for workload, numbers in results["umap"].items():
         distances, name = numbers["distances"], _title(workload)
-        spread, inside = distances["spread"], distances["spread_in_a_run"]
+        inside, apart = distances["spread_in_a_run"], distances["spread_between_runs"]
         yield (
             f"{name}: best mappings are separable from compiler-competitive ones (Figure 5)",
             "generally",
@@ -65,9 +73,11 @@ def _claims(results: Results) -> Iterator[Claim]:
         yield (
             f"{name}: best mappings are more alike than competitive ones (Figure 5)",
             "markedly",
-            f"mean distance {spread['best']:.2f} against {spread['competitive']:.2f}; within a run"
-            f" {inside['best']:.2f} against {inside['competitive']:.2f}",
-            _yes(spread["best"] < spread["competitive"]),
+            f"mean distance of two from different runs {apart['best']:.2f} against {apart['competitive']:.2f}; from one"
+            f" run, where they are of one lineage, {inside['best']:.2f} against {inside['competitive']:.2f}",
+            _yes(apart["best"] < CLEARLY * apart["competitive"], "not told apart")
+            if apart["best"] <= apart["competitive"] / CLEARLY
+            else "no",
         )
         near, mean = distances["nearest_to_compiler"], distances["to_compiler"]
         holds = [near["competitive"] < near["best"], mean["competitive"] < mean["best"]]
@@ -97,10 +107,14 @@ def _orderings(workload: str, rows: Mapping[str, Any]) -> Iterator[Claim]:
         ("greedy-dp", "EGRL beats greedy-dp"),
     ):
         interval = rows[other]["against"]
-        verdict = _yes(rows["egrl"]["mean"] > rows[other]["mean"])
-        if interval is None or interval["low"] <= 0 <= interval["high"]:
-            verdict = "equal (the 95% interval of the difference holds 0)"
-        yield f"{name}: {claim}", *both("egrl", other), verdict
+        figures, here = both("egrl", other)
+        # The interval is of the rival's speedup less EGRL's.
+        yield (
+            f"{name}: {claim}",
+            figures,
+            f"{here}{interval_text(turned(interval))}",
+            verdict(turned(interval), rows[other]["mean"]),
+        )
     for method, claim, above in (
         ("egrl", "EGRL beats the compiler", True),
         ("pg", "PG alone stays below the compiler", False),
@@ -118,24 +132,24 @@ def _orderings(workload: str, rows: Mapping[str, Any]) -> Iterator[Claim]:
 
 
 def _transfer_claims(results: Results) -> Iterator[Claim]:
+    """Of each run's policies on workloads that they were not trained on, which are the units of the intervals."""
     for each in results["transfer"]["transfers"]:
         others = [k for k, name in enumerate(each["targets"]) if name not in each["trained_on"]]
-        at_end = {each["targets"][k]: each["speedup"][k][-1] for k in others}
-        best = {each["targets"][k]: max(each["speedup"][k]) for k in others}
-        above = [name for name, speedup in at_end.items() if speedup > 1]
+        log = [[math.log(max(speedup, LEAST)) for speedup in each["speedup"][k]] for k in others]
+        late, middle = [fmean(x[-_fifth(x) :]) for x in log], [fmean(x[_middle(x)]) for x in log]
+        over = paired(late, [0.0] * len(late))
         yield (
             f"policies of {each['policies']} beat the compiler on other workloads (Figure 4)",
             "yes",
-            f"at the end on {len(above)} of {len(others)}, at its best moment on"
-            f" {sum(value > 1 for value in best.values())}",
-            _yes(len(above) == len(others), "on some" if above else "no"),
+            f"late in training on {sum(x > 0 for x in late)} of {len(others)}; mean log speedup{interval_text(over)}",
+            verdict(over),
         )
-        fallen = sum(at_end[name] < best[name] - 1e-9 for name in best)
+        fallen = paired(late, middle)
         yield (
             f"policies of {each['policies']} overfit: zero-shot falls late in training (Figure 4)",
             "yes",
-            f"on {fallen} of {len(others)} the end is below the best moment",
-            _yes(fallen > len(others) / 2, "on some" if fallen else "no"),
+            f"late against the middle of training, mean log ratio{interval_text(fallen)}",
+            verdict(fallen, sign=-1),
         )
     rows = sorted(results["pretraining"]["rows"], key=lambda row: -row["mean"])
     best_alone = next(row for row in rows if not row["policies"].startswith("pre-trained"))
@@ -146,6 +160,16 @@ def _transfer_claims(results: Results) -> Iterator[Claim]:
         f"{own['mean']:.4f} against at most {best_alone['mean']:.4f} ({best_alone['policies']})",
         _yes(own["mean"] > best_alone["mean"]),
     )
+
+
+def _fifth(moments: Sequence[float]) -> int:
+    return max(1, len(moments) // FIFTH)
+
+
+def _middle(moments: Sequence[float]) -> slice:
+    """The middle fifth."""
+    first = (len(moments) - _fifth(moments)) // 2
+    return slice(first, first + _fifth(moments))
 
 
 def _band_claims(name: str, numbers: Mapping[str, Any]) -> Iterator[Claim]:

@@ -12,7 +12,7 @@ from typing import Any
 from papers.mcm import published
 from papers.mcm.numbers import SHARES
 from papers.mcm.plan import AGENTS, ON_HELD_OUT, ON_TEST, TUNED
-from papers.shared import render
+from papers.shared import interval_text, render, verdict
 
 Results = Mapping[str, Any]
 Interval = Mapping[str, float]
@@ -109,8 +109,8 @@ def _of_agent(results: Results, where: str, agent: str, paper: str) -> Iterator[
             yield (
                 f"`{agent}` above `{rival}` in the end",
                 "-" if over is None else f"{over[paper]:+.2%}",
-                f"{gain:+.1%}{_bounds(interval)}",
-                _verdict(interval),
+                f"{gain:+.1%}{interval_text(interval)}",
+                verdict(interval, fmean(variants[rival]["final"])),
             )
     if goals := own["transfer"].get(agent):
         yield _fewer(agent, goals, paper)
@@ -129,8 +129,13 @@ def _of_agent(results: Results, where: str, agent: str, paper: str) -> Iterator[
         if f"{agent}-{label}" in variants:
             interval = own["against"].get(f"{agent}-{label} - {agent}")
             ahead = _ahead(variants, f"{agent}-{label}", agent, -1)
-            here = f"{ahead:+.1%} with `{agent}-{label}`{_bounds(interval)}"
-            yield f"{words}, for `{agent}`", "yes", here, _verdict(interval, -1)
+            here = f"{ahead:+.1%} with `{agent}-{label}`{interval_text(interval)}"
+            yield (
+                f"{words}, for `{agent}`",
+                "yes",
+                here,
+                verdict(interval, fmean(variants[agent]["final"]), -1),
+            )
 
 
 def _fewer(agent: str, goals: Sequence[Mapping[str, Any]], paper: str) -> Claim:
@@ -152,17 +157,3 @@ def _ahead(variants: Results, label: str, first: str, k: int) -> float:
     """How much better a variant's mean curve is than the first's at a sample, as a share."""
     mine, theirs = variants[label]["curve"][k], variants[first]["curve"][k]
     return float(mine / theirs - 1) if theirs > 0 else float("inf") if mine > 0 else 0.0
-
-
-def _verdict(interval: Interval | None, sign: int = 1) -> str:
-    if interval is None:
-        return "one seed"
-    if sign * interval["mean"] > 0 and interval["low"] * interval["high"] > 0:
-        return "yes"
-    return "in the mean only" if sign * interval["mean"] > 0 else "no"
-
-
-def _bounds(interval: Interval | None) -> str:
-    if interval is None:
-        return ""
-    return f" ({interval['mean']:+.4f} [{interval['low']:+.4f}, {interval['high']:+.4f}])"

@@ -12,7 +12,7 @@ from typing import Any
 from papers.mmap import plan, published
 from papers.mmap.plan import AGENT, FULL, UNREVISED
 from papers.mmap.published import TABLE2
-from papers.shared import render
+from papers.shared import interval_text, paired, render, verdict
 
 Results = Mapping[str, Any]
 Claim = tuple[str, str, str, str]
@@ -77,16 +77,11 @@ def report(results: Results) -> str:
     )
 
 
-def _verdict(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """Whether the first runs' rewards are above the second's."""
-    if min(ours) > max(theirs):
-        return "yes"
-    return "yes, in the mean" if fmean(ours) > fmean(theirs) else "no"
-
-
 def _above(claim: str, published: str, ours: Sequence[float], theirs: Sequence[float]) -> Claim:
     """The claim that the first runs' rewards are above the second's."""
-    return claim, published, f"{fmean(ours):.4f} against {fmean(theirs):.4f}", _verdict(ours, theirs)
+    interval = paired(ours, theirs)
+    here = f"{fmean(ours):.4f} against {fmean(theirs):.4f}{interval_text(interval)}"
+    return claim, published, here, verdict(interval, fmean(theirs))
 
 
 def _orderings(results: Results) -> Iterator[Claim]:
@@ -146,8 +141,11 @@ def _against(entry: Mapping[str, Any], label: str) -> str:
     """The full agent's rewards against another's, by the mean over its seeds."""
     ours = entry["methods"][AGENT]["reward"]
     theirs = entry["methods"][label]["reward"] if label in entry["methods"] else [entry[HEURISTIC]["reward"]]
-    word = {"yes": "above", "no": "not above"}.get(_verdict(ours, theirs), "above in the mean")
-    return f"{word} ({fmean(ours) - fmean(theirs):+.4f})"
+    interval = paired(ours, theirs * len(ours) if len(theirs) == 1 else theirs)
+    words = {"yes": "above", "no": "below"}
+    found = verdict(interval, fmean(theirs))
+    said = interval_text(interval) or f" ({fmean(ours) - fmean(theirs):+.4f})"
+    return f"{words.get(found, found)}{said}"
 
 
 def _best(entry: Mapping[str, Any]) -> tuple[float, str]:

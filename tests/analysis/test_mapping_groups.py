@@ -45,6 +45,9 @@ def test_numbers_equal_a_loop_over_pairs(seed, mappings, decisions):
         alike = [distance[i, j] for i, j in itertools.combinations(members, 2) if run[i] == run[j]]
         mean = sum(alike) / len(alike) if alike else np.nan
         np.testing.assert_allclose(found.spread_in_a_run[name], mean)
+        apart = [distance[i, j] for i, j in itertools.combinations(members, 2) if run[i] != run[j]]
+        mean = sum(apart) / len(apart) if apart else np.nan
+        np.testing.assert_allclose(found.spread_between_runs[name], mean)
         assert found.to_compiler[name] == pytest.approx(distance[-1, members].mean())
         assert found.nearest_to_compiler[name] == min(distance[-1, members])
 

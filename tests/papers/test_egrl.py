@@ -97,6 +97,29 @@ def test_claims_are_judged_by_the_numbers_not_by_hope(made):
     assert next(line for line in text.splitlines() if "EGRL beats EA" in line).endswith("| yes |")
 
 
+def test_claims_of_transfer_and_likeness_turn_with_the_numbers(made):
+    out, _ = made
+    results = json.loads((out / "results.json").read_text())
+    targets, (first, *_) = ["bert", "vgg16", "gpt2"], results["transfer"]["transfers"]
+    for course, beats, overfits in (
+        (lambda k: [0.8, 1.2, 1.2, 1.2, 1.1 + 0.01 * k], "yes", "yes"),
+        (lambda k: [0.8, 0.9, 0.9, 0.9, 0.95 + 0.01 * k], "no", "no"),
+        (lambda k: [1.0, 1.3, 1.0, 1.0, (0.9, 1.1, 1.0)[k]], "not told apart", "not told apart"),
+    ):
+        each = {**first, "targets": targets, "trained_on": [], "speedup": [course(k) for k in range(3)]}
+        text = report({**results, "seconds": 60.0, "transfer": {**results["transfer"], "transfers": [each]}})
+        lines = [line for line in text.splitlines() if line.startswith("| policies of")]
+        told = {words: line for line in lines for words in ("beat the compiler", "overfit") if words in line}
+        assert told["beat the compiler"].endswith(f"| {beats} |")
+        assert told["overfit"].endswith(f"| {overfits} |")
+    for best, verdict in ((0.2, "yes"), (0.39, "not told apart"), (0.5, "no")):
+        for numbers in results["umap"].values():
+            numbers["distances"]["spread_between_runs"] = {"best": best, "competitive": 0.4}
+        text = report({**results, "seconds": 60.0})
+        (line, *_) = (line for line in text.splitlines() if "are more alike" in line)
+        assert line.endswith(f"| {verdict} |")
+
+
 def test_the_time_that_is_said_grows_with_the_plan_and_shrinks_with_workers():
     assert seconds(Plan.quick(), 1) < seconds(Plan(), 2) < seconds(Plan(), 1)
     assert 3600 < seconds(Plan(), 1) < 6 * 3600
