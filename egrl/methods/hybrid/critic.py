@@ -23,7 +23,7 @@ from egrl.core.proposals import Proposals, proposals
 from egrl.methods.hybrid.method import CRITIC
 from egrl.methods.hybrid.turns import Turns
 from egrl.methods.parts_critic.accesses import Readable
-from egrl.methods.parts_critic.critic import LEAST, CriticConfig, PartsCritic
+from egrl.methods.parts_critic.critic import LEAST, Belief, CriticConfig, PartsCritic
 from egrl.methods.parts_critic.data import Measured, gather
 from hwsim.family import HasFamily
 from hwsim.mappings import repair, sample_uniformly
@@ -45,7 +45,7 @@ REPEATS, ENOUGH = 3, 4
 """The mapping that is probably the best is measured so often, where measurements have noise, beside batches of at
 least so many."""
 
-Thought = tuple[Mapping16, Floats]
+Thought = tuple[Mapping16, Floats, Belief]
 
 
 class CriticMember:
@@ -60,7 +60,8 @@ class CriticMember:
         self._told = self._judged = 0
         self._rest, self._until = REST[0], 0
         self._best = np.inf
-        self._champion = -1
+        self._belief: Belief | None = None
+        self._champion: tuple[int, int | None] = (0, None)
         self._thinking: Generator[None, None, Thought] | None = None
         self._measured: Measured | None = None
         self._before: dict[str, Any] = {}
@@ -124,18 +125,20 @@ class CriticMember:
         tickets = np.arange(max(0, self._told - archive.window // 2), self._told)
         return tickets[archive.column("problem")[tickets] == self._context.number]
 
+    def _gathered(self) -> Measured:
+        nodes = len(self._problem.space.nodes)
+        return gather(self._context.archive, self._tickets(), self._problem.parts.node, nodes)
+
     def _think(self) -> Generator[None, None, Thought]:
-        archive, parts = self._context.archive, self._problem.parts
-        self._measured = gather(archive, self._tickets(), parts.node, len(self._problem.space.nodes))
+        self._measured = self._gathered()
         seen = {row.tobytes() for row in self._measured.mapping}
         return (yield from self._critic.think(self._measured, seen, self._rng))
 
-    def _conclude(self, batch: Mapping16, estimate: Floats) -> Mapping16:
+    def _conclude(self, batch: Mapping16, estimate: Floats, belief: Belief) -> Mapping16:
         """What to measure; whoever found the best mappings gets the credit."""
         measured = self._measured
         assert measured is not None
-        best = int(np.argmin(estimate))
-        self._champion = -1 if measured.exact else int(measured.ticket[best])
+        best, self._belief = int(np.argmin(estimate)), belief
         top = set(measured.ticket[np.argsort(estimate, kind="stable")[:TOP]].tolist())
         since = self._tickets()
         since = since[since >= self._judged]
@@ -164,8 +167,15 @@ class CriticMember:
         self._told = int(told.tickets[-1]) + 1
 
     def champion(self) -> int | None:
-        """The ticket whose mapping is probably the fastest; None if measurements are exact, or nothing is learned."""
-        return None if self._champion < 0 else self._champion
+        """The ticket whose mapping is probably the fastest; None if measurements are exact, or nothing is learned.
+
+        What was measured since the last thought counts, too, by what was believed then.
+        """
+        if self._belief is not None and self._champion[0] != self._told:
+            measured = self._gathered()
+            best = int(np.argmin(self._critic.estimate(self._belief, measured)))
+            self._champion = (self._told, None if measured.exact else int(measured.ticket[best]))
+        return self._champion[1]
 
     def metrics(self) -> Mapping[str, float]:
         """The noise that was learned, and its share of the rows."""
@@ -185,7 +195,7 @@ class CriticMember:
             "judged": self._judged,
             "rest": [self._rest, self._until],
             "best": self._best,
-            "champion": self._champion,
+            **({} if self._belief is None else {"belief": self._belief.state_dict()}),
             "open": self._thinking is not None,
         }
 
@@ -196,7 +206,8 @@ class CriticMember:
         self._turns.load_state_dict(state)
         self._begun, self._told, self._judged = state["begun"], state["told"], state["judged"]
         self._rest, self._until = state["rest"]
-        self._best, self._champion = state["best"], state["champion"]
+        self._best, self._champion = state["best"], (0, None)
+        self._belief = Belief.of_state(state["belief"]) if "belief" in state else None
         self._thinking = self._measured = None
         if state["open"]:
             self._before = self._beliefs()

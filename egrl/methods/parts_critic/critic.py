@@ -32,6 +32,8 @@ STEPS = 8
 LEAST_MISFIT, NEAREST = 0.1, 8
 """The least standard deviation of what the model does not explain of a cost, as a share of the noise; how many of
 the mappings that it thinks best, at least, show it."""
+SLOWER = 3.0
+"""A cost so many standard deviations above what the model says is believed, not the model."""
 LEAST_BATCH, GROWTH = 2, 6
 """While there are few data, batches are small: a mapping for so many that were learned from, but at least two."""
 PACKED = -1
@@ -71,19 +73,36 @@ class CriticConfig:
 
 
 @dataclass(frozen=True)
+class Belief:
+    """What a thought believes of op times: the parameters of the model, and the residual's table float64 [A, L]."""
+
+    parameters: Parameters
+    table: Floats
+
+    def state_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"parameters": self.parameters.state_dict(), "table": self.table}
+
+    @staticmethod
+    def of_state(state: dict[str, Any]) -> Belief:
+        """The inverse of `state_dict`."""
+        return Belief(Parameters.of_state(state["parameters"]), state["table"])
+
+
+@dataclass(frozen=True)
 class Learned:
     """What one fit has learned.
 
     Attributes:
         data: what it was fitted to.
         residual: as its class says.
-        table: float64 [A, L], its mean.
+        belief: the most likely model, with the residual's mean.
         estimate: float64 [M], log cost of each measured mapping by the measurement and the model together.
     """
 
     data: Profiled
     residual: Residual
-    table: Floats
+    belief: Belief
     estimate: Floats
 
 
@@ -101,14 +120,16 @@ class PartsCritic:
 
     def think(
         self, measured: Measured, seen: set[bytes], rng: np.random.Generator
-    ) -> Generator[None, None, tuple[Mapping16, Floats]]:
-        """The next batch, new mappings int16 [B, N, H], and log costs [M] of the measured ones; yields while it works.
+    ) -> Generator[None, None, tuple[Mapping16, Floats, Belief]]:
+        """The next batch, new mappings int16 [B, N, H], log costs [M] of the measured ones, what it now believes.
+
+        It yields while it works.
 
         `seen` has the bytes of mappings that are not to be proposed.
         """
         learned = yield from self._learn(measured)
         batch = yield from self._propose(measured, learned, seen, rng)
-        return batch, learned.estimate
+        return batch, learned.estimate, learned.belief
 
     def _learn(self, measured: Measured) -> Generator[None, None, Learned]:
         data = self._profiled(measured.thinned(self._config.most))
@@ -118,8 +139,8 @@ class PartsCritic:
         p = self._parameters
         left = data.log_seconds - model.log_seconds(p, data.mapping)
         residual = Residual(self._accesses, data.mapping, left, p.noise)
-        table = residual.table()
-        return Learned(data, residual, table, self._estimate(model, p, measured, table))
+        belief = Belief(p, residual.table())
+        return Learned(data, residual, belief, self.estimate(belief, measured))
 
     def _fit(self, model: OpTimes, data: Profiled) -> Work:
         if self._parameters is None or len(data.mapping) >= MORE * self._searched:
@@ -140,11 +161,13 @@ class PartsCritic:
         self._mean_seconds = mean_seconds
         self._model = OpTimes(self._accesses, self._features, mean_seconds)
 
-    def _estimate(self, model: OpTimes, p: Parameters, measured: Measured, table: Floats) -> Floats:
-        """Log costs [M] by measurements and model, weighed by their precisions."""
+    def estimate(self, belief: Belief, measured: Measured) -> Floats:
+        """Log costs [M] by measurements and a model that was believed, weighed by their precisions."""
         if measured.exact:
             return measured.log_cost
-        predicted = np.log(np.exp(model.log_seconds(p, measured.mapping, table)).sum(axis=1))
+        assert self._model is not None
+        seconds = self._model.log_seconds(belief.parameters, measured.mapping, belief.table)
+        predicted = np.log(np.exp(seconds).sum(axis=1))
         left = measured.log_cost - predicted
         noise = measured.noise**2 / measured.count
         # What differs in all mappings alike (overhead between ops) changes no choice. A lucky cost is no misfit, and
@@ -152,7 +175,10 @@ class PartsCritic:
         near = np.argsort(predicted, kind="stable")[: max(NEAREST, len(left) // 4)]
         shift = float(np.median(left[near]))
         spread = 1.4826 * float(np.median(np.abs(left[near] - shift)))
-        misfit = max(spread**2 - float(noise[near].mean()), (LEAST_MISFIT * measured.noise) ** 2)
+        usual = max(spread**2 - float(noise[near].mean()), (LEAST_MISFIT * measured.noise) ** 2)
+        # Who looks for the best finds where the model errs to the good.
+        off = left - shift
+        misfit = np.where(off > SLOWER * np.sqrt(noise + usual), off**2, usual)
         return np.asarray(
             (measured.log_cost / noise + (predicted + shift) / misfit) / (1.0 / noise + 1.0 / misfit)
         )
@@ -172,7 +198,7 @@ class PartsCritic:
             likely, rank, hot = SEARCHES[k % len(SEARCHES)]
             yield
             drawn = p if likely else draw(p, curvature, rng)
-            table = learned.table if likely else learned.residual.table(rng)
+            table = learned.belief.table if likely else learned.residual.table(rng)
             start = measured.mapping[order[min(max(rank, 0), len(order) - 1)]]
             if rank == PACKED:
                 start = _packed(start, len(self._accesses.capacity), rng)

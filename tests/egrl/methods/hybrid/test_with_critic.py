@@ -150,7 +150,7 @@ def test_without_gains_it_rests_longer_and_longer(problem):
     rests = []
     for estimate in (0.0, -1.0, -1.0, -1.0, -2.0, -2.0):
         member._conclude(
-            np.empty((0, *problem.space.shape), np.int16), np.full(len(member._measured), estimate)
+            np.empty((0, *problem.space.shape), np.int16), np.full(len(member._measured), estimate), None
         )
         rests.append(max(0, member._until - member._told))
     assert rests[:2] == [0, 0]
