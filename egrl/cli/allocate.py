@@ -102,7 +102,24 @@ def failure(report: Mapping[str, Any], seconds: float) -> str:
             f"{memory['memory']} does not fit by {memory['over_bytes']:,} bytes ({why}):"
             f" {', '.join(names[:NAMED])}{more}"
         )
-    return "; ".join(lines)
+    return "; ".join([*lines, advice(report, seconds)])
+
+
+def advice(report: Mapping[str, Any], seconds: float) -> str:
+    """What to try next, by the first memory that could not be packed."""
+    memory = next(memory for memory in report["memories"] if not memory["packed"])
+    name, align = memory["memory"], report["align_bytes"]
+    if memory["fullest_bytes"] > memory["capacity_bytes"]:
+        return (
+            f"next: {name} holds too much at one step, whatever the addresses: search on this chip, egrl run --start"
+            " FILE with this mapping; what a run finds fits"
+        )
+    smaller = f"give {name} {memory['over_bytes']:,} bytes less in a copy of the chip file, and run the search with it"
+    if memory["verdict"] == "impossible" and align > 1:
+        return f"next: --align {max(1, align // 4)}, or {smaller}"
+    if memory["verdict"] == "impossible":
+        return f"next: {smaller}"
+    return f"next: --seconds {6 * max(seconds, 1.0):g}, or {smaller}"
 
 
 def text_of(report: Mapping[str, Any], output: str | None) -> str:
