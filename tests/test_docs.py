@@ -254,7 +254,9 @@ def test_the_way_from_a_rough_chip_file_to_a_mapping_runs_in_its_order(tmp_path,
     evaluator = summary.read_summary(tmp_path / "runs" / "rough")["evaluator"]
     assert evaluator["failures"] == 0
     assert 40 <= evaluator["requests"] <= 50
-    assert "gap" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "gap" in printed
+    assert "next: egrl run --workload runs/rough/workload.json --chip fitted.toml --method exact\n" in printed
 
 
 @pytest.mark.parametrize("text", REPORTED, ids=["README", *PAGES])

@@ -82,5 +82,8 @@ def command(
         style.save(drawing(measured, found).figure, picture)
     report = {**found.document, "chip_file": str(path), "ops_file": str(single)}
     wrote = f"written: {path}, {single}" + ("" if picture is None else f", {picture}")
-    click.echo(json.dumps(report, allow_nan=False) if as_json else f"{text_of(report)}\n\n{wrote}")
+    following = f"next: egrl run --workload {Path(runs[0]) / 'workload.json'} --chip {path} --method exact"
+    click.echo(
+        json.dumps(report, allow_nan=False) if as_json else f"{text_of(report)}\n\n{wrote}\n{following}"
+    )
     return 0
