@@ -164,7 +164,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     folder = tmp_path_factory.mktemp("story")
     example = blocks((ROOT / "docs" / "reference" / "workloads.md").read_text(encoding="utf-8"), "json")[0]
     (folder / "net.json").write_text(example, encoding="utf-8")
-    onnx_models.tiny(folder / "model.onnx", x=["batch", 3, 8, 8])
+    onnx_models.tiny(folder / "model.onnx", x=[1, 3, 8, 8])
     shutil.copytree(ROOT / "examples", folder / "examples")
     before, path = Path.cwd(), os.environ["PATH"]
     os.chdir(folder)
