@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.api import MethodLike, check_resumed, new_run, options_of
+from egrl.api import MethodLike, check_resumed, new_run, options_of, say_chosen
 from egrl.core.budget import Budget
 from egrl.core.external import External
 from egrl.core.loop import Loop
@@ -133,6 +133,7 @@ class Search:
                 run = new_run(given, workload, method, chip, settings, preset, kept)
                 if kept:
                     run.keep(out, stack)
+                say_chosen(given, workload, run)
             self._run, self._context, self.problem = run, run.context, run.problem
             self._begin()
             stack.callback(self._reported.close)
