@@ -64,7 +64,7 @@ def command(
 ) -> int:
     """Write the best mapping of a run, by the names of the ops.
 
-    egrl export runs/model-egrl-s0-1 --format onnx --model model.onnx -o mapped.onnx
+    egrl export runs/model --format onnx --model model.onnx -o mapped.onnx
 
     egrl export runs/model-exact-s0-1 --to executorch -o plan.json
     """
