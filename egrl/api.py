@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -16,17 +17,18 @@ from egrl.core.registry import MethodDefinition, serves_all
 from egrl.measure.evaluator import Function, board_executor
 from egrl.measure.evaluator import name_of as name_of_evaluator
 from egrl.methods import METHODS
+from egrl.problems import find_problem
 from egrl.runs import baseline_file, mapping_file, progress
 from egrl.runs import folder as run_folder
 from egrl.runs.conduct import OnGeneration, conduct
-from egrl.runs.config import RunOptions, resolve
+from egrl.runs.config import AUTO, RunOptions, resolve
 from egrl.runs.result import Result
 from egrl.runs.resume import check_only, nothing_left
 from egrl.runs.run import Run, prepare, reopen
 from egrl.runs.summary import BUDGET, METHOD, named_before
 from hwsim.problem import About
 from hwsim.space import Space
-from workloads.errors import InputError
+from workloads.errors import InputError, Notice
 from workloads.nearest import one_of
 
 if TYPE_CHECKING:
@@ -58,8 +60,8 @@ def search(
         workload: str, a name of `egrl list workloads`, or a workload file (.json); a Workload, a Program; or a Problem,
             which then is what is searched. Needed, unless `resume` is given.
         method: str, a name of `egrl list methods` or MODULE:NAME; the settings of a method, `EaConfig(…)` say; a
-            MethodDefinition; or a function of a Context that gives a Method; default "": egrl, or the problem's own
-            (mmap: revise; fft: tag; shard, banks, training: exact).
+            MethodDefinition; or a function of a Context that gives a Method; default "": without a budget and a board
+            "auto"; else egrl, or the problem's own (mmap: revise; fft: tag; shard, banks, training: exact).
         chip: str, a name of `egrl list chips`, or a chip file (.toml); a Chip or a Package; default "": the problem's
             first.
         out: path of the run folder, new or empty; True: `runs/<workload>-<method>-s<seed>-<n>`, as `egrl run` does;
@@ -94,6 +96,8 @@ def search(
     kept, again = out is not None and out is not False, resume is not None
     if again:
         check_resumed(given, out, preset)
+    elif not (preset or on_generation or is_problem(workload)) and _is_left_open(given, settings):
+        given["method"] = AUTO
     with contextlib.ExitStack() as stack:
         stack.enter_context(progress.compiling(quiet))
         run = (
@@ -111,11 +115,26 @@ def search(
             boards.measure_baseline()
         if kept and not again:
             run.keep(out, stack)
+        if not again:
+            say_chosen(given, workload, run)
         if boards is not None and run.folder is not None:
             boards.attach(run.folder.path)
         if boards is not None and again:
             boards.measure_baseline()  # after `attach`: the folder may have it
         return conduct(run, boards, quiet, on_generation)
+
+
+SEARCHES = frozenset(
+    {"method", "gens", "evals", "seconds", "requests", "generation_evals", "evaluator", "start", "init"}
+    | {"workers", "executor", "ray_address", "device"}
+)
+"""Options that ask for a search: where none of them is given, a problem's model is solved, which is sooner done."""
+
+
+def _is_left_open(given: Mapping[str, Any], settings: Sequence[str] | None) -> bool:
+    """Whether how to search is left open, and the problem has a model that can be solved."""
+    asked = SEARCHES & given.keys() or any(text.strip().startswith("method.") for text in settings or ())
+    return not asked and find_problem(str(given.get("problem", RunOptions.problem))).modelled is not None
 
 
 def new_run(
@@ -145,6 +164,14 @@ def new_run(
     objects = [None if isinstance(each, names) else each for each in (workload, chip)]
     problem = baseline_file.over(workload, config.run.baseline) if built else config.build_problem(*objects)
     return prepare(config, problem, meant.definition)
+
+
+def say_chosen(given: Mapping[str, Any], workload: Any, run: Run) -> None:
+    """Say which method was taken, and why, where `auto` chose it: a `Notice`."""
+    if given.get("method") == AUTO and not is_problem(workload):
+        options = run.config.run
+        taken = find_problem(options.problem).choose(bool(options.evaluator))
+        warnings.warn(Notice(f"--method auto: {taken.method}, since {taken.reason}"), stacklevel=3)
 
 
 def check_resumed(given: Mapping[str, Any], out: Any, preset: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from egrl.api import MethodLike, check_resumed, new_run, options_of
+from egrl.api import MethodLike, check_resumed, new_run, options_of, say_chosen
 from egrl.core.budget import Budget
 from egrl.core.external import External
 from egrl.core.loop import Loop
@@ -24,6 +24,7 @@ from egrl.core.proposals import Proposals
 from egrl.core.recorder import Memory
 from egrl.measure.board import excerpt
 from egrl.measure.reported import REPORTED, ReportedSeconds, checked
+from egrl.runs.champion import Named, confirm, crowned
 from egrl.runs.config import SEARCH_OPTIONS
 from egrl.runs.result import Result
 from egrl.runs.run import reopen
@@ -132,6 +133,7 @@ class Search:
                 run = new_run(given, workload, method, chip, settings, preset, kept)
                 if kept:
                     run.keep(out, stack)
+                say_chosen(given, workload, run)
             self._run, self._context, self.problem = run, run.context, run.problem
             self._begin()
             stack.callback(self._reported.close)
@@ -151,14 +153,16 @@ class Search:
             state=run.state,
             checkpoint_seconds=options.checkpoint_seconds,
         )
-        self._reported = ReportedSeconds(self.problem)
+        self._reported = ReportedSeconds(self.problem, run.config.evaluator.statistic)
+        self._confirmed: tuple[int, Named] | None = None  # after how many evaluations, and what was named
         self._closed, self._written = False, (-1, -1)
         self._in_seconds = False if self.evaluations else None
         if run.folder is not None and options.evaluator:
             self._in_seconds = True
             self._reported.attach(run.folder.path)
             if self.evaluations:
-                self._reported.read_baseline(run.folder.path, run.config.evaluator.statistic)
+                self._reported.read_baseline(run.folder.path)
+                self._context.costs.noise = self._reported.noise or None
 
     def __enter__(self) -> Search:
         return self
@@ -237,10 +241,13 @@ class Search:
     def tell(
         self,
         batch: Batch,
-        results: Evaluation | Sequence[float],
+        results: Evaluation | Sequence[float] | Sequence[Sequence[float]],
         op_seconds: Sequence[Any] | None = None,
     ) -> None:
         """The results of a batch: an `Evaluation` of its proposals, or seconds (NaN: the measurement failed).
+
+        Of a mapping that was measured several times, give all of its seconds as a list: their median counts
+        (`evaluator.statistic`). The spread of the baseline's tells the search how noisy measurements are.
 
         `op_seconds` goes with seconds: for each mapping a profile, as an evaluator gives it (docs/guides/boards.md), or
         None. A profile that makes no sense is dropped with a notice.
@@ -257,8 +264,7 @@ class Search:
             found = "an Evaluation" if isinstance(results, Evaluation) else f"{_counted(op_seconds)} profiles"
             raise ValueError(f"tell: expected {len(batch)} seconds and as many profiles, received {found}")
         in_seconds = not isinstance(results, Evaluation)
-        if not isinstance(results, Evaluation):
-            results = checked(results)
+        samples = [] if isinstance(results, Evaluation) else checked(results)
         if self._in_seconds not in (None, in_seconds):
             kinds = ("seconds", "evaluations") if self._in_seconds else ("evaluations", "seconds")
             raise ValueError(
@@ -268,7 +274,7 @@ class Search:
             evaluation = _fitting(results, batch)
         else:
             evaluation = self._reported.evaluation(
-                batch.proposals, batch.key, batch._modelled, results, op_seconds
+                batch.proposals, batch.key, batch._modelled, samples, op_seconds
             )
             self._say_reported()
         self._in_seconds = in_seconds
@@ -289,6 +295,7 @@ class Search:
     def _say_reported(self) -> None:
         """Say in the config that the caller measures, so that the model's costs are never mixed with these."""
         self._context.costs.measured = True
+        self._context.costs.noise = self._reported.noise or None
         run, before = self._run, self._run.config.run.evaluator
         if before != REPORTED:
             run.config = replace(run.config, run=replace(run.config.run, evaluator=REPORTED))
@@ -310,13 +317,49 @@ class Search:
             self._loop.save()
         return self._conclude(bound_seconds)
 
+    @_one_at_a_time
+    def confirm(self, measure: Callable[[Mapping16], float], contenders: int = 5, rounds: int = 20) -> Result:
+        """Measure again which mapping is the best, as `egrl run` does at the end of a run on a noisy board.
+
+        All mappings within three standard deviations of the best are measured in turn, until one is ahead or
+        `rounds` are over. That one and the baseline are then measured in turn `rounds` times, afresh, so that the
+        luck by which it was chosen does not count. Their medians are the result's cost and speedup, and
+        `Result.interval` is the speedup's 95% interval. They hold until more is told. Other threads wait meanwhile.
+
+        Args:
+            measure: seconds of one mapping int16 [N, H], measured once. It is called 2 * rounds times at least.
+            contenders: how many mappings are measured again at most; with 1 only the best so far.
+            rounds: measurements of each at most, at least 2.
+
+        Raises:
+            ValueError: the search is closed or was not told seconds, a number is out of range, or what `measure` gives
+                cannot be seconds. What it raises itself is passed on. Nothing is changed then.
+        """
+        self._check_open("confirm")
+        if not self._in_seconds or not np.isfinite(self._reported.baseline_cost):
+            raise ValueError("confirm: expected a search that was told seconds, received one that was not")
+        for name, value, least in (("contenders", contenders, 1), ("rounds", rounds, 2)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"confirm: expected {name} from {least}, received {excerpt(value)}")
+        self._loop.save()
+        found = confirm(self.problem, self._run, self._reported.noise, measure, contenders, rounds)
+        self._confirmed = None if found is None else (self.evaluations, found)
+        return self._conclude(0.0)
+
     def _conclude(self, bound_seconds: float) -> Result:
         config, folder = self._run.config, self._run.folder
         resolved = replace(config, run=replace(config.run, bound_seconds=bound_seconds))
-        measured = {"noise": None} if self._in_seconds else None
+        measured: dict[str, Any] | None = (
+            {"noise": self._reported.noise or None} if self._in_seconds else None
+        )
         state, archive = self._loop.named(), self._context.archive
+        baseline_cost, best = self.baseline_cost, state.champions[0]
+        if self._confirmed is not None and self._confirmed[0] == self.evaluations and best is not None:
+            named = self._confirmed[1]
+            state = replace(state, champions=[crowned(best, archive, named)])
+            baseline_cost, measured = named.baseline.value, named.table()
         end = METHOD if self.finished else USER
-        document = summarise(resolved, self.problem, state, archive, end, self.baseline_cost, measured)
+        document = summarise(resolved, self.problem, state, archive, end, baseline_cost, measured)
         champion = state.champions[0]
         mapping = None if champion is None else champion.mapping
         if folder is None:

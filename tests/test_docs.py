@@ -164,7 +164,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     folder = tmp_path_factory.mktemp("story")
     example = blocks((ROOT / "docs" / "reference" / "workloads.md").read_text(encoding="utf-8"), "json")[0]
     (folder / "net.json").write_text(example, encoding="utf-8")
-    onnx_models.tiny(folder / "model.onnx", x=["batch", 3, 8, 8])
+    onnx_models.tiny(folder / "model.onnx", x=[1, 3, 8, 8])
     shutil.copytree(ROOT / "examples", folder / "examples")
     before, path = Path.cwd(), os.environ["PATH"]
     os.chdir(folder)
@@ -254,7 +254,9 @@ def test_the_way_from_a_rough_chip_file_to_a_mapping_runs_in_its_order(tmp_path,
     evaluator = summary.read_summary(tmp_path / "runs" / "rough")["evaluator"]
     assert evaluator["failures"] == 0
     assert 40 <= evaluator["requests"] <= 50
-    assert "gap" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "gap" in printed
+    assert "next: egrl run --workload runs/rough/workload.json --chip fitted.toml --method exact\n" in printed
 
 
 @pytest.mark.parametrize("text", REPORTED, ids=["README", *PAGES])

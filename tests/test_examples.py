@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -112,6 +113,36 @@ def test_a_larger_memory_never_makes_the_best_slower(tmp_path, monkeypatch, caps
     assert head[0] == "scratchpad,"
     assert [float(row[0]) / float(rows[0][0]) for row in rows] == [1, 2, 4]
     assert all(float(best) <= float(compiler) for _, compiler, best in rows)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_python_and_c_read_the_same_mapping_and_addresses(tmp_path, monkeypatch, capsys):
+    """The whole page is followed; each row of either program is also a tensor of the run's best mapping."""
+    shutil.copytree(EXAMPLES, tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    text = page("handover")
+    run, allocate, _, compile_c, _ = block(text, "sh").splitlines()
+    assert main(shlex.split(run)[1:]) == 0
+    assert main(shlex.split(allocate)[1:]) == 0
+    warnings = ["-std=c99", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([*shlex.split(compile_c), *warnings], check=True)
+    past = PastRun.read(tmp_path / "runs/mine")
+    capsys.readouterr()
+    for name in ("best_mapping", "allocation"):
+        file = f"runs/mine/{name}.json"
+        in_c = subprocess.run(["./places", file], check=True, capture_output=True, text=True).stdout
+        assert module_of(EXAMPLES / "handover/places.py").main([file]) == 0
+        assert capsys.readouterr().out == in_c
+        placed = {tuple(row.split(" ")[:3]) for row in in_c.splitlines()}
+        assert placed == {
+            (node, head, past.problem.space.labels[h][past.best_mapping()[n, h]])
+            for n, node in enumerate(past.problem.space.nodes)
+            for h, head in enumerate(past.problem.space.heads)
+            if past.best_mapping()[n, h] >= 0
+        }
+    shown = block(text, "text")
+    assert words(shown) == words("\n".join(in_c.splitlines()[-len(shown.splitlines()) :]))
+    assert subprocess.run(["./places", "missing"], check=False).returncode == 2
 
 
 def test_the_transfer_example_draws(tmp_path, monkeypatch):

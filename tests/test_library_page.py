@@ -28,7 +28,7 @@ def test_a_snippet_runs_in_an_empty_folder(number, tmp_path):
 
 
 def test_the_page_searches_asks_tells_and_goes_on():
-    assert len(SNIPPETS) == 7
+    assert len(SNIPPETS) == 8
     for word in (
         "egrl.search(",
         "search.ask(",

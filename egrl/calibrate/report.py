@@ -19,7 +19,10 @@ NAMED = 12
 def text_of(report: Mapping[str, Any]) -> str:
     """A calibration's document as lines."""
     networks = ", ".join(f"{each['workload']} {each['measurements']}" for each in report["networks"])
-    lines = [f"measured mappings: {networks}; not explained: {report['unexplained']:.2%}", ""]
+    lines = [
+        f"measured mappings: {networks}; noise and what no constant explains: {report['unexplained']:.2%}",
+        "",
+    ]
     lines += [f"{'constant':<32}{'before':>12}{'fitted':>12}   90 % interval"]
     lines += [_constant(row) for row in report["constants"]]
     lines += ["", f"{'effect':<14}{'before':<8}{'found':<8}odds"]
@@ -45,9 +48,9 @@ def _effect(row: Mapping[str, Any]) -> str:
 
 def _beyond(beyond: Mapping[str, Any]) -> list[str]:
     if not beyond["effects"]:
-        return ["nothing was found that a chip file has no place for, but for single ops"]
+        return ["a chip file can state all that was found, except factors of single ops"]
     lines = [
-        f"found, but no chip file can say it: {', '.join(beyond['effects'])},"
+        f"found, but a chip file has no entry for it: {', '.join(beyond['effects'])},"
         f" {beyond['share_of_cost']:.1%} of the cost on average"
     ]
     return lines + [f"  {_constant(row)}" for row in beyond["terms"]]
@@ -58,7 +61,7 @@ def _not_learned(report: Mapping[str, Any]) -> list[str]:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     told = f"{', '.join(names[:NAMED])}{more}" if names else "no constant"
     return [
-        "what the measurements cannot tell (more than 80 % of the prior's spread is left):",
+        "not learned from these measurements (more than 80 % of the first uncertainty is left):",
         f"  {told}; {own['count']} of {own['of']} factors of single ops, tensors and shapes",
     ]
 
@@ -67,17 +70,23 @@ def _errors(report: Mapping[str, Any]) -> list[str]:
     error = report["rms_log_error"]
     lines = [
         "error of predictions (root mean square of the logarithm):",
-        f"  {'the chip file before':<40}{error['nominal']:.2%}",
-        f"  {'the fitted file, on what it has seen':<40}{error['fitted_seen']:.2%}",
+        f"  {'the chip file before':<52}{error['nominal']:.2%}",
+        f"  {'the fitted file, on the mappings it was fitted to':<52}{error['fitted_seen']:.2%}",
     ]
     if report["folds"]:
         lines += [
-            f"  {'the fitted file, held out':<40}{error['fitted']:.2%}",
-            f"  {'all that was learned, held out':<40}{error['posterior']:.2%}",
+            f"  {'the fitted file, on other mappings':<52}{error['fitted']:.2%}",
+            f"  {'with the factors of single ops, on other mappings':<52}{error['posterior']:.2%}",
         ]
-    if error["fitted" if report["folds"] else "fitted_seen"] > error["nominal"]:
+    if is_worse(report):
         lines.append("the fitted file predicts worse than the one before: keep that one")
     return lines
+
+
+def is_worse(report: Mapping[str, Any]) -> bool:
+    """Whether the fitted file predicts worse than the one before."""
+    error = report["rms_log_error"]
+    return bool(error["fitted" if report["folds"] else "fitted_seen"] > error["nominal"])
 
 
 def drawing(networks: Sequence[Network], found: Calibration) -> Drawing:

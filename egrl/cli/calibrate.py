@@ -54,7 +54,7 @@ def command(
     from egrl.calibrate.calibration import calibrate
     from egrl.calibrate.design import measure_some
     from egrl.calibrate.measured import networks
-    from egrl.calibrate.report import drawing, text_of
+    from egrl.calibrate.report import drawing, is_worse, text_of
     from egrl.core import atomic
     from egrl.runs.past import PastRun
 
@@ -82,5 +82,10 @@ def command(
         style.save(drawing(measured, found).figure, picture)
     report = {**found.document, "chip_file": str(path), "ops_file": str(single)}
     wrote = f"written: {path}, {single}" + ("" if picture is None else f", {picture}")
-    click.echo(json.dumps(report, allow_nan=False) if as_json else f"{text_of(report)}\n\n{wrote}")
+    following = (
+        ""
+        if is_worse(report)
+        else f"\nnext: egrl run --workload {Path(runs[0]) / 'workload.json'} --chip {path} --method exact"
+    )
+    click.echo(json.dumps(report, allow_nan=False) if as_json else f"{text_of(report)}\n\n{wrote}{following}")
     return 0

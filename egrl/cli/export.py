@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,8 +13,12 @@ from egrl.cli.output import output_file
 from egrl.runs.units import counted
 from workloads.errors import InputError
 
+if TYPE_CHECKING:
+    from egrl.runs.allocation import PackedMemory
+    from hwsim.problem import Mapping16, Problem
+
 SECONDS = 10.0
-"""Time limit of the search for offsets, a bank."""
+"""Time limit of the search for offsets, per memory; as of `egrl allocate`, which gives the same ones."""
 
 
 @click.command(
@@ -25,7 +30,8 @@ SECONDS = 10.0
     "--format",
     "form",
     type=OneOf(["json", "csv", "onnx"]),
-    help="json: a mapping file; csv: one row per tensor; onnx: metadata in a copy of the model [the output's ending]",
+    help="json: a mapping file; csv: one row per tensor; onnx: metadata in a copy of the model; the last two have"
+    " addresses, where the problem has lifetimes [the output's ending]",
 )
 @click.option("--model", help="the .onnx file that the run's workload was made of (format onnx)")
 @click.option(
@@ -41,6 +47,9 @@ SECONDS = 10.0
     type=OneOf(["executorch", "pytorch"]),
     help="a plan for that compiler, of a run of the problem banks (executorch) or training (pytorch)",
 )
+@click.option(
+    "--align", type=int, default=64, help="csv, onnx: every address is a multiple of this many bytes [64]"
+)
 @click.option("--problem", default="", help="problem of the run, needed only if it is MODULE:NAME")
 def command(
     run: str,
@@ -50,11 +59,12 @@ def command(
     dims: tuple[str, ...],
     no_fuse: bool,
     to: str | None,
+    align: int,
     problem: str,
 ) -> int:
     """Write the best mapping of a run, by the names of the ops.
 
-    egrl export runs/model-egrl-s0-1 --format onnx --model model.onnx -o mapped.onnx
+    egrl export runs/model --format onnx --model model.onnx -o mapped.onnx
 
     egrl export runs/model-exact-s0-1 --to executorch -o plan.json
     """
@@ -75,6 +85,8 @@ def command(
             f"--model: expected {wanted}, found {'none' if model is None else f'--format {form}'}"
         )
     output_file(output)
+    if not 1 <= align <= 2**40:
+        raise InputError(f"--align: expected a number of bytes from 1 to 2^40, found {align}")
     past = PastRun.read(Path(run), problem)
     mapping = past.best_mapping()
     outside: list[str] = []
@@ -82,25 +94,42 @@ def command(
     if form == "json":
         data = mapping_file.dumps(past.problem, mapping)
     elif form == "csv":
-        data = mapping_export.to_csv(past.problem, mapping)
+        data = mapping_export.to_csv(past.problem, mapping, _addresses(past.problem, mapping, align, run))
     else:
         assert model is not None
         if not model.lower().endswith((".onnx", ".onnx.gz")):
             raise InputError(f"--model {model}: expected a file ending in .onnx or .onnx.gz")
         if path.exists() and Path(model).exists() and path.samefile(model):
             raise InputError(f"--output {output}: expected another file than --model, found the same")
-        data, outside = mapping_export.to_onnx(
-            past.problem, mapping, model, dimensions.parse(dims), not no_fuse
-        )
+        memories, given = _addresses(past.problem, mapping, align, run), dimensions.parse(dims)
+        data, outside = mapping_export.to_onnx(past.problem, mapping, model, given, not no_fuse, memories)
     atomic.write(path, data)
     if outside:
-        click.echo(
-            f"egrl export: nodes of the model without a place, being views or constants: {len(outside)}",
-            err=True,
-        )
+        remark = "nodes of the model without a place, being views or constants"
+        click.echo(f"egrl export: {remark}: {len(outside)}", err=True)
     about, ops = past.problem.about, counted(len(past.problem.space.nodes), "op")
     click.echo(f"{path}: {about.workload} on {about.chip}, {ops}")
     return 0
+
+
+def _addresses(
+    problem: Problem, mapping: Mapping16, align_bytes: int, run: str
+) -> Sequence[PackedMemory] | None:
+    """The memories with addresses; None if the problem knows no lifetimes. What cannot be packed is said on stderr."""
+    from egrl.runs.allocation import allocate
+    from hwsim.capabilities import HasLifetimes
+
+    if not isinstance(problem, HasLifetimes):
+        return None
+    memories = allocate(problem, mapping, align_bytes, SECONDS, 0)
+    for memory in memories:
+        if memory.packing.verdict != "packed":
+            click.echo(
+                f"egrl export: {memory.name} does not fit by {memory.over_bytes:,} bytes, so its tensors have no"
+                f" addresses; next: egrl allocate {run}",
+                err=True,
+            )
+    return memories
 
 
 def _plan(run: str, output: str, problem: str, to: str, others: Mapping[str, object]) -> int:

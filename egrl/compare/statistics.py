@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from egrl.runs.units import cost_text
 from egrl.runs.words import about_of, rival_named
 from workloads.text import UNKNOWN, optional, table
 
@@ -231,11 +232,11 @@ def _setting_line(document: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
     spent = document.get("seconds")
     budget = f"{document['evaluations']} evaluations" if spent is None else f"{spent:g} s of searching"
     return (
-        f"Speedup over {rival_named(about_of(entry), entry.get('rule', ''))} ({entry['baseline']:.6g} {unit});"
+        f"Speedup over {rival_named(about_of(entry), entry.get('rule', ''))} ({cost_text(entry['baseline'], unit)});"
         f" {budget}, {seeds},"
         f" start {document['start']}. Best known: "
-        + (UNKNOWN if known is None else f"{known:.6g} {unit}")
-        + ("; no proven bound." if bound is None else f"; proven bound: {bound:.6g} {unit}.")
+        + (UNKNOWN if known is None else cost_text(known, unit))
+        + ("; no proven bound." if bound is None else f"; proven bound: {cost_text(bound, unit)}.")
     )
 
 

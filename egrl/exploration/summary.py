@@ -18,6 +18,8 @@ from egrl.exploration.run import Explored
 from egrl.figures.drawing import plain
 from egrl.runs.units import better, cost_text
 from egrl.runs.verdict import OPTIMAL
+from egrl.runs.words import rival_named, short_rival
+from hwsim.problem import Problem
 from workloads.text import UNKNOWN, csv_cell, optional, table
 
 LITTLE = 0.01
@@ -75,11 +77,17 @@ def _workload(explored: Explored) -> dict[str, Any]:
     return {
         "workload": problem.about.workload,
         "baseline": problem.baseline.name,
-        "rival": problem.about.rival,
+        "rival": short_rival(problem.about),
         "points": points,
         "steps": steps,
-        "words": words(explored),
+        "words": [*words(explored), *_stand_in(problem)],
     }
+
+
+def _stand_in(problem: Problem) -> list[str]:
+    """What the baseline is, where it is a rule that stands in for something else."""
+    named = rival_named(problem.about, problem.baseline.name).removeprefix("the rule ")
+    return [f"the rule is {named}"] if problem.about.stands_for else []
 
 
 def line_of(grid: Grid, axis: int) -> list[int]:

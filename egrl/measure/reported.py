@@ -14,7 +14,7 @@ from egrl.core.proposals import Proposals
 from egrl.measure.board import LONGEST_LATENCY_S, SHORTEST_LATENCY_S, excerpt
 from egrl.measure.op_seconds import Profile, ProfileReader, as_rows
 from egrl.measure.records import FILE, EvaluatorLog, Measurements, Record, digest
-from hwsim.measure import Measurement, Statistic
+from hwsim.measure import Measurement, Statistic, relative_noise
 from hwsim.problem import Evaluation, Floats, Keys, Problem, Status
 from workloads.errors import InputError
 
@@ -22,16 +22,32 @@ REPORTED = "told:seconds"
 """What a config holds in place of an evaluator's command if the caller reports the seconds."""
 
 
-def checked(results: Sequence[float]) -> list[float]:
-    """The seconds that a caller reports: above 0, or NaN if a measurement failed. ValueError if one is neither."""
-    for row, given in enumerate(results):
-        number = isinstance(given, int | float | np.integer | np.floating) and not isinstance(given, bool)
-        if not number or not (given != given or SHORTEST_LATENCY_S <= given < LONGEST_LATENCY_S):
+Samples = tuple[float, ...]
+"""Seconds of one mapping, measured once or several times; (NaN,) if the measurement failed."""
+
+
+def checked(results: Sequence[Any], what: str = "tell") -> list[Samples]:
+    """The seconds that a caller reports: a number above 0, NaN if a measurement failed, or several numbers above 0.
+
+    ValueError, which begins with `what`, if a row is none of these.
+    """
+    return [_samples(given, row, what) for row, given in enumerate(results)]
+
+
+def _samples(given: Any, row: int, what: str) -> Samples:
+    several = isinstance(given, list | tuple) or (isinstance(given, np.ndarray) and given.ndim == 1)
+    numbers = list(given) if several else [given]
+    if not numbers:
+        raise ValueError(f"{what}: expected seconds, received none for mapping {row}")
+    for number in numbers:
+        real = isinstance(number, int | float | np.integer | np.floating) and not isinstance(number, bool)
+        failed = real and number != number and not several
+        if not real or not (failed or SHORTEST_LATENCY_S <= number < LONGEST_LATENCY_S):
             raise ValueError(
-                f"tell: expected seconds above 0 and below {LONGEST_LATENCY_S:g}, or NaN for a failed measurement,"
-                f" received {excerpt(given)} for mapping {row}"
+                f"{what}: expected seconds above 0 and below {LONGEST_LATENCY_S:g}, or NaN for a failed measurement,"
+                f" received {excerpt(number)} for mapping {row}"
             )
-    return [float(given) for given in results]
+    return tuple(map(float, numbers))
 
 
 class ReportedSeconds:
@@ -39,41 +55,47 @@ class ReportedSeconds:
 
     Attributes:
         baseline_cost: seconds of the baseline; NaN before they are reported.
+        noise: relative standard deviation of its seconds; 0 where they were reported once.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem, self._measurements = problem, Measurements()
+    def __init__(self, problem: Problem, statistic: Statistic) -> None:
+        """`statistic` is what the latency is of several seconds."""
+        self._problem, self._measurements, self._statistic = problem, Measurements(), statistic
         self._profiles = ProfileReader(problem, EvaluatorLog())
-        self.baseline_cost = np.nan
+        self.baseline_cost, self.noise = np.nan, 0.0
 
     def attach(self, folder: Path) -> None:
         """Keep what is reported in a run folder from now on. RunFailure if the disk refuses."""
         self._measurements.attach(folder)
 
-    def read_baseline(self, folder: Path, statistic: Statistic) -> None:
+    def read_baseline(self, folder: Path) -> None:
         """Take the baseline's seconds from what the folder keeps. InputError if it does not have them."""
         mapping = self._problem.baseline.mapping[None]
         known = self._problem.evaluate(mapping, np.zeros(1, np.uint64)).repaired[0]
         record = self._measurements.get(digest(known))
         if record is None or record.status != Status.OK:
             raise InputError(f"{folder / FILE}: expected the seconds of the baseline, found none")
-        self.baseline_cost = Measurement(record.samples_s, statistic).value
+        self._take_baseline(record.samples_s)
+
+    def _take_baseline(self, samples: Samples) -> None:
+        self.baseline_cost = Measurement(samples, self._statistic).value
+        self.noise = relative_noise(samples)
 
     def evaluation(
         self,
         proposals: Proposals,
         key: Keys,
         modelled: Evaluation,
-        results: Sequence[float],
+        results: Sequence[Samples],
         op_seconds: Sequence[Any] | None = None,
     ) -> Evaluation:
-        """The evaluation of B proposals from B seconds (NaN: failed); `modelled` says what ran of each.
+        """The evaluation of B proposals from the seconds of each; `modelled` says what ran of each.
 
         `op_seconds` has B profiles, each as a board gives it, None for none.
 
         ValueError if the first of all is not the baseline, or its measurement failed.
         """
-        seconds = np.asarray(results, np.float64)
+        seconds = np.array([Measurement(samples, self._statistic).value for samples in results])
         if proposals.tickets[0] == 0:
             known = self._problem.evaluate(self._problem.baseline.mapping[None], key[:1])
             if not np.array_equal(known.repaired[0], modelled.repaired[0]):
@@ -82,7 +104,7 @@ class ReportedSeconds:
                 )
             if not (np.isfinite(seconds[0]) and seconds[0] > 0):
                 raise ValueError(f"tell: expected the seconds of the baseline, received {seconds[0]}")
-            self.baseline_cost = float(seconds[0])
+            self._take_baseline(results[0])
         runs = modelled.status == Status.OK
         ran = runs & np.isfinite(seconds) & (seconds > 0)
         profiles = self._read(modelled, seconds, ran, op_seconds)
@@ -91,7 +113,7 @@ class ReportedSeconds:
             if (
                 proposals.tickets[row] == 0 or self._measurements.get(name) is None
             ):  # the first counts, as on boards
-                ok = Record(Status.OK, (float(seconds[row]),), profile=profiles[row])
+                ok = Record(Status.OK, results[row], profile=profiles[row])
                 self._measurements.put(name, ok if ran[row] else Record(Status.FAILED))
         measured = Evaluation.of_costs(
             seconds,

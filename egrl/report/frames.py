@@ -116,7 +116,7 @@ def _line(
 
 def maps(section: MemoryMaps) -> dict[str, Any]:
     """Each memory a row, the maps of it side by side, all on one scale."""
-    kinds = list(dict.fromkeys(box.kind for each in section.maps for box in each.boxes))
+    kinds = sorted({box.kind for each in section.maps for box in each.boxes})
     end = max([float(each.edges[-1]) for each in section.maps], default=1.0)
     begin = min([float(each.edges[0]) for each in section.maps], default=0.0)
     rows = []

@@ -105,7 +105,7 @@ def _costs(summary: Mapping[str, Any]) -> str:
     by = "measured" if about.measured or summary.get("evaluator") else "estimated by a model, not measured"
     least = "" if bound is None else f"; no mapping costs less than {_cost(bound, unit)}"
     costs = f"{_cost(best['cost'], unit)} instead of {_cost(baseline['cost'], unit)}"
-    return f"It costs {costs}, {by}{least}"
+    return f"the best mapping costs {costs}, {by}{least}"
 
 
 def _cost(cost: float, unit: str) -> str:

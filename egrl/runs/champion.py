@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 
 from egrl.core.archive import Archive
-from egrl.core.state import SearchState
-from egrl.measure.board import BoardFailure
+from egrl.core.state import Champion, SearchState
+from egrl.measure.board import BoardFailure, excerpt
 from egrl.measure.board_executor import BoardExecutor
+from egrl.measure.config import EvaluatorConfig
 from egrl.measure.contenders import contenders
 from egrl.measure.keeper import GivenUp
 from egrl.measure.records import digest
+from egrl.measure.reported import checked
+from egrl.runs.run import Run
 from hwsim.capabilities import HasRace
-from hwsim.measure import Measurement, Practice, interleave, speedup_interval
+from hwsim.measure import Measurement, Practice, interleave, relative_noise, speedup_interval
 from hwsim.problem import Mapping16, Problem, Status
 
 LEAST_ROUNDS = 3
@@ -44,6 +47,15 @@ class Named:
     baseline: Measurement
     contenders: int
 
+    def table(self) -> dict[str, Any]:
+        """What the table `evaluator` of a summary says of it."""
+        noise = self.best.noise or relative_noise(self.baseline.samples)
+        return {
+            "noise": noise,
+            "contenders": self.contenders,
+            "speedup_interval": list(speedup_interval(self.best, self.baseline)),
+        }
+
 
 def choose(boards: BoardExecutor, archive: Archive, tickets: Sequence[int]) -> Named | None:
     """Measure mappings again, in turn, on the first board that still measures, and name the best of them.
@@ -58,18 +70,85 @@ def choose(boards: BoardExecutor, archive: Archive, tickets: Sequence[int]) -> N
     boards.rest()
     if not boards.living:
         return None
-    race = Practice(0, min(LEAST_ROUNDS, config.rounds), config.rounds, config.width, config.statistic)
     try:
-        at = 0
-        if len(mappings) > 1:
-            found = interleave([_sampler(boards, mapping) for mapping in mappings], race, boards.noise)
-            at = min(range(len(found)), key=lambda i: found[i].value)
-        anew = [_sampler(boards, mapping) for mapping in (boards.baseline, mappings[at])]
-        baseline, best = interleave(anew, replace(race, least=config.rounds), boards.noise)
+        return in_turn(
+            lambda m: _sampler(boards, m), boards.baseline, mappings, tickets, config, boards.noise
+        )
     except (BoardFailure, GivenUp) as error:
         boards.log(f"naming the best: {error}")
         return None
-    return Named(tickets[at], mappings[at], best, baseline, len(mappings))
+
+
+def in_turn(
+    sampler: Callable[[Mapping16], Callable[[], float]],
+    baseline: Mapping16,
+    mappings: Sequence[Mapping16],
+    tickets: Sequence[int],
+    config: EvaluatorConfig,
+    noise: float,
+) -> Named:
+    """Measure mappings int16 [N, H] in turn and choose one; then measure it in turn with the baseline, afresh.
+
+    `sampler` gives what measures a mapping once, in seconds. At least one mapping, each with its ticket.
+    """
+    race = Practice(0, min(LEAST_ROUNDS, config.rounds), config.rounds, config.width, config.statistic)
+    at = 0
+    if len(mappings) > 1:
+        found = interleave([sampler(mapping) for mapping in mappings], race, noise)
+        at = min(range(len(found)), key=lambda i: found[i].value)
+    anew = [sampler(mapping) for mapping in (baseline, mappings[at])]
+    reference, best = interleave(anew, replace(race, least=config.rounds), noise)
+    return Named(tickets[at], mappings[at], best, reference, len(mappings))
+
+
+def confirm(
+    problem: Problem,
+    run: Run,
+    noise: float,
+    measure: Callable[[Mapping16], float],
+    most: int,
+    rounds: int,
+) -> Named | None:
+    """Name the best of a run whose caller measures; None if nothing has run yet. See `egrl.Search.confirm`.
+
+    If the `noise` is not known, that of `LEAST_ROUNDS` measurements of the baseline stands for it.
+    """
+
+    def sampler(mapping: Mapping16) -> Callable[[], float]:
+        return lambda: _seconds(measure(mapping.copy()))
+
+    archive, config = run.context.archive, replace(run.config.evaluator, contenders=most, rounds=rounds)
+    baseline = problem.evaluate(problem.baseline.mapping[None], np.zeros(1, np.uint64)).repaired[0]
+    if not noise:
+        once = sampler(baseline)
+        noise = relative_noise([once() for _ in range(LEAST_ROUNDS)])
+    tickets = contenders(archive, noise, most)
+    if not tickets:
+        return None
+    mappings = [archive.mappings(np.array([ticket]))[0] for ticket in tickets]
+    return in_turn(sampler, baseline, mappings, tickets, config, noise)
+
+
+def _seconds(given: Any) -> float:
+    """What a caller measured. ValueError if it cannot be seconds."""
+    ((found, *more),) = checked([given], "confirm")
+    if more or found != found:
+        raise ValueError(f"confirm: expected the seconds of one measurement, received {excerpt(given)}")
+    return found
+
+
+def crowned(champion: Champion, archive: Archive, found: Named) -> Champion:
+    """The champion of a problem, where what was named is that; its cost and speedup are those measured anew."""
+    speedup = found.baseline.value / found.best.value
+    return replace(
+        champion,
+        reward=speedup**2,
+        cost=found.best.value,
+        speedup=speedup,
+        source=str(archive.sources(np.array([found.ticket]))[0]),
+        ticket=found.ticket,
+        mapping=found.mapping,
+    )
 
 
 def _sampler(boards: BoardExecutor, mapping: Mapping16) -> Callable[[], float]:
@@ -148,16 +227,7 @@ def name_the_best(boards: BoardExecutor, archive: Archive, state: SearchState, c
     champion = state.champions[0]
     if found is not None and champion is not None:
         baseline_cost = found.baseline.value
-        speedup = baseline_cost / found.best.value
-        state.champions[0] = replace(
-            champion,
-            reward=speedup**2,
-            cost=found.best.value,
-            speedup=speedup,
-            source=str(archive.sources(np.array([found.ticket]))[0]),
-            ticket=found.ticket,
-            mapping=found.mapping,
-        )
+        state.champions[0] = crowned(champion, archive, found)
     usage = boards.usage()
     return Measured(
         baseline_cost,

@@ -44,7 +44,7 @@ PRINTABLE = Predicate(str.isprintable)
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What to run. At most one of gens, evals, seconds and requests; none: 200 generations.
+    """What to run. At most one of gens, evals, seconds and requests; none: 200 generations, or what `auto` takes.
 
     A resolved run has evals instead of requests.
     """
@@ -58,8 +58,8 @@ class RunOptions:
     method: Annotated[
         str,
         Doc(
-            "how to search: auto, a name of `egrl list methods`, or MODULE:NAME [egrl; mmap: revise; fft: tag; shard,"
-            " banks: exact]"
+            "how to search: auto, a name of `egrl list methods`, or MODULE:NAME [auto without a budget and a board;"
+            " else egrl; mmap: revise; fft: tag; shard, banks: exact]"
         ),
     ] = ""
     chip: Annotated[
@@ -230,8 +230,6 @@ def resolve(
         evaluator,
     )
     typed_tables.check_code("method", resolved.method)
-    if taken:
-        warnings.warn(Notice(f"--method auto: {taken.method}, since {taken.reason}"), stacklevel=2)
     return resolved
 
 

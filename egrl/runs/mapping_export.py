@@ -4,46 +4,73 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from egrl.runs.allocation import PackedMemory
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.text import csv_cell
 
 PREFIX = "egrl."
 """Keys of the metadata begin with it."""
+OFFSET = "offset_bytes"
+"""Name of the column, and the end of the keys, that have a tensor's address in its memory."""
 
 
-def rows(problem: Problem, mapping: Mapping16) -> list[dict[str, str | int]]:
-    """A row a tensor: op, head, choice (the name of its memory), size_bytes; dead decisions are left out."""
+def rows(
+    problem: Problem, mapping: Mapping16, memories: Sequence[PackedMemory] | None = None
+) -> list[dict[str, str | int]]:
+    """One row per tensor: op, head, choice (the name of its memory), size_bytes; dead decisions are left out.
+
+    With `memories` (`allocation.allocate`) also offset_bytes, "" for the tensors of a memory that could not be packed.
+    """
+    offsets = {
+        (tensor.node, tensor.head): offset
+        for memory in memories or ()
+        if memory.packing.verdict == "packed"
+        for tensor, offset in zip(memory.tensors, memory.packing.offsets, strict=True)
+    }
     found: list[dict[str, str | int]] = []
     for n, node in enumerate(problem.space.nodes):
         for h, head in enumerate(problem.space.heads):
             choice = int(mapping[n, h])
             if choice >= 0:
                 size = int(problem.space.size_bytes[n, h])
-                found.append(
-                    {"op": node, "head": head, "choice": problem.space.labels[h][choice], "size_bytes": size}
-                )
+                row: dict[str, str | int] = {
+                    "op": node,
+                    "head": head,
+                    "choice": problem.space.labels[h][choice],
+                    "size_bytes": size,
+                }
+                found.append(row if memories is None else row | {OFFSET: offsets.get((node, head), "")})
     return found
 
 
-def to_csv(problem: Problem, mapping: Mapping16) -> str:
+def to_csv(problem: Problem, mapping: Mapping16, memories: Sequence[PackedMemory] | None = None) -> str:
     """The rows as CSV with a header; no name is a formula for a spreadsheet (`csv_cell`)."""
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, ["op", "head", "choice", "size_bytes"], lineterminator="\n")
+    columns = ["op", "head", "choice", "size_bytes", *([] if memories is None else [OFFSET])]
+    writer = csv.DictWriter(stream, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({key: csv_cell(value) for key, value in row.items()} for row in rows(problem, mapping))
+    writer.writerows(
+        {key: csv_cell(value) for key, value in row.items()} for row in rows(problem, mapping, memories)
+    )
     return stream.getvalue()
 
 
 def to_onnx(
-    problem: Problem, mapping: Mapping16, file: str, dimensions: Mapping[str, int], fuse: bool
+    problem: Problem,
+    mapping: Mapping16,
+    file: str,
+    dimensions: Mapping[str, int],
+    fuse: bool,
+    memories: Sequence[PackedMemory] | None = None,
 ) -> tuple[bytes, list[str]]:
     """A copy of an ONNX file whose nodes say, in their metadata, which op they run in and where its tensors live.
 
-    Keys of a node: `egrl.op`, and `egrl.HEAD` for each head of that op. Keys of the model: `egrl.workload`,
-    `egrl.chip`, `egrl.problem`. Weights in other files are left there.
+    Keys of a node: `egrl.op`, and `egrl.HEAD` for each head of that op; with `memories` (`allocation.allocate`) also
+    `egrl.HEAD.offset_bytes`, where that memory could be packed. Keys of the model: `egrl.workload`, `egrl.chip`,
+    `egrl.problem`. Weights in other files are left there.
 
     Args:
         problem, mapping: what was mapped, int16 [N, H].
@@ -68,8 +95,11 @@ def to_onnx(
     model = onnx_file.parse(unpack(read_bytes(file, "a model (.onnx, .onnx.gz)"), file, MAX_BYTES), file)
     where = {name: op for op, names in imported.nodes.items() for name in names}
     places: dict[str, dict[str, str]] = {}
-    for row in rows(problem, mapping):
-        places.setdefault(str(row["op"]), {})[str(row["head"])] = str(row["choice"])
+    for row in rows(problem, mapping, memories):
+        entry = places.setdefault(str(row["op"]), {})
+        entry[str(row["head"])] = str(row["choice"])
+        if row.get(OFFSET, "") != "":
+            entry[f"{row['head']}.{OFFSET}"] = str(row[OFFSET])
     outside = []
     for node in model.graph.node:
         op = where.get(onnx_file.name_of(node))

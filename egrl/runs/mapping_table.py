@@ -12,7 +12,7 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from egrl.runs.mapping_export import PREFIX
+from egrl.runs.mapping_export import OFFSET, PREFIX
 from hwsim.space import Space
 from workloads.errors import InputError
 
@@ -92,9 +92,9 @@ def rows_of_onnx(file: str, where: str) -> list[dict[str, str]]:
 
 
 def _named(node: Any) -> dict[str, str]:
-    """egrl's metadata of a node, without the prefix."""
+    """egrl's metadata of a node, without the prefix, and without addresses."""
     return {
         entry.key.removeprefix(PREFIX): entry.value
         for entry in node.metadata_props
-        if entry.key.startswith(PREFIX)
+        if entry.key.startswith(PREFIX) and not entry.key.endswith(f".{OFFSET}")
     }

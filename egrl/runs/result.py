@@ -60,6 +60,12 @@ class Result:
         """Cost / bound - 1: the best possible costs at most so much less; None where that is unknown."""
         return self._number("gap")
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95% interval of a measured speedup, low and high (closed); None where it is not known."""
+        found = (self.summary.get("evaluator") or {}).get("speedup_interval")
+        return None if found is None else (float(found[0]), float(found[1]))
+
     def _number(self, key: str) -> float | None:
         found = self.summary[key]
         return None if found is None else float(found)
@@ -84,7 +90,9 @@ class Result:
         what = f"{self.problem.about.workload} on {self.problem.about.chip}"
         rival = rival_named(self.problem.about, self.problem.baseline.name)
         found = "nothing valid" if self.mapping is None else f"{self.speedup:.4f}x {rival}"
-        parts = [found, distance(self.gap), counted(self.summary["evaluations"], "evaluation")]
+        sure = self.interval
+        between = "" if sure is None else f"95% interval {sure[0]:.4f}x to {sure[1]:.4f}x"
+        parts = [found, between, distance(self.gap), counted(self.summary["evaluations"], "evaluation")]
         return f"<Result {what}: {', '.join(part for part in parts if part)}>"
 
     def _repr_html_(self) -> str:

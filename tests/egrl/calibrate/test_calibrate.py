@@ -216,8 +216,8 @@ def test_the_report_is_for_people(measured, tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().out
     assert re.search(r"launch +5e-07 +\S+ +\S+ to \S+ s\n", said)
     assert re.search(r"contention +on +(on|off) +\S.*: 1", said)
-    assert "what the measurements cannot tell" in said
-    assert "held out" not in said
+    assert "not learned from these measurements" in said
+    assert "on other mappings" not in said
 
 
 def test_a_file_that_predicts_worse_than_the_one_before_is_not_advised():

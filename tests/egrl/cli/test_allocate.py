@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from commands import refuse
 
+from egrl.cli.allocate import failure
 from egrl.cli.main import main
 from egrl.runs import allocation
 from egrl.runs.past import PastRun
@@ -138,7 +139,28 @@ def test_what_cannot_be_packed_is_written_named_and_an_exit_code_of_1(run, cramp
     assert captured.err.count("\n") == 1
     assert f"sram does not fit by {sram['over_bytes']:,} bytes (proved impossible" in captured.err
     assert out_there[0] in captured.err
+    assert "next: sram holds too much at one step" in captured.err
     assert f"no, by {sram['over_bytes']:,} bytes: impossible" in captured.out
+
+
+@pytest.mark.parametrize(
+    ("verdict", "align", "named"),
+    [
+        ("impossible", 64, "--align 16"),
+        ("impossible", 1, "give sram 100 bytes less"),
+        ("not found", 64, "--seconds 60"),
+    ],
+)
+def test_what_does_not_fit_names_what_to_try_next(verdict, align, named):
+    memory = {
+        "memory": "sram",
+        "packed": False,
+        "verdict": verdict,
+        "over_bytes": 100,
+        "sticking_out": ["weight of a"],
+    }
+    report = {"align_bytes": align, "memories": [memory | {"fullest_bytes": 900, "capacity_bytes": 1000}]}
+    assert f"next: {named}" in failure(report, 10.0)
 
 
 def test_wrong_input_is_one_line(run, tmp_path, capsys):

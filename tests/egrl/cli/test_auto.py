@@ -9,9 +9,10 @@ import pytest
 from commands import refuse
 
 import egrl
+from egrl import api
 from egrl.cli.main import main
 from egrl.problems import PROBLEMS, find_problem
-from workloads.errors import Notice
+from workloads.errors import InputError, Notice
 
 TAKEN = [
     ("nnpi", False, "exact"),
@@ -67,3 +68,53 @@ def test_from_python_it_looks_at_who_measures():
 
 def test_a_setting_of_another_method_is_refused(capsys):
     refuse(capsys, ["run", "--workload", "alexnet", "--method", "auto", "--set", "method.tau=3"], "tau")
+
+
+def test_with_neither_method_nor_budget_nor_board_it_is_taken(tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(["run", "--workload", "alexnet", "--seed", "1", "--out", str(out)]) == 0
+    assert "egrl: --method auto: exact, since no board measures" in capsys.readouterr().err
+    assert json.loads((out / "summary.json").read_text())["method"] == "exact"
+    assert main(["run", "--resume", str(out), "--quiet"]) == 0
+    with pytest.warns(Notice, match="--method auto: exact"):
+        assert egrl.search("alexnet").summary["method"] == "exact"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"gens": 1},
+        {"evals": 5},
+        {"seconds": 0.01},
+        {"preset": "paper", "evals": 5},
+        {"evals": 5, "evaluator": lambda mapping: 1e-3},
+        {"on_generation": lambda row: True},
+        {"evals": 5, "settings": ["method.alpha=0.1"]},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_what_asks_for_a_search_gets_one(given):
+    small = ["method.network.width=8", "method.network.depth=2", "method.network.attention_heads=2"]
+    result = egrl.search("alexnet", **{**given, "settings": [*given.get("settings", ()), *small]})
+    assert result.summary["method"] == "egrl"
+
+
+@pytest.mark.parametrize(
+    "left", [{"settings": ["method.alpha=0.1"]}, {"preset": "paper"}, {"evals": 1}, {"init": "x"}]
+)
+def test_a_search_is_asked_for_by_settings_a_preset_or_a_budget(left, monkeypatch):
+    """Without the runs: what is resolved."""
+    taken = []
+
+    def resolved(options, *rest):
+        taken.append(options.method)
+        raise InputError("enough")
+
+    monkeypatch.setattr(api, "resolve", resolved)
+    with pytest.raises(InputError, match="enough"):
+        egrl.search("alexnet", **left)
+    assert taken == [""]
+
+
+def test_ask_and_tell_search_as_before():
+    assert egrl.Search("alexnet").result().summary["method"] == "egrl"

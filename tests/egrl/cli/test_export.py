@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -44,6 +45,9 @@ def test_every_node_of_the_copy_says_its_op_and_where_its_tensors_live(run, tmp_
     copy = onnx.load(str(out), load_external_data=False)
     past = PastRun.read(run)
     mapping, labels = past.best_mapping(), past.problem.space.labels[0]
+    assert main(["allocate", str(run)]) == 0
+    tensors = json.loads((run / "allocation.json").read_text())["tensors"]
+    offsets = {(row["op"], row["head"]): str(row["offset_bytes"]) for row in tensors}
     found = {node.name: {p.key: p.value for p in node.metadata_props} for node in copy.graph.node}
     assert found["flatten3"] == {}
     for n, name in enumerate(past.problem.space.nodes):
@@ -52,6 +56,8 @@ def test_every_node_of_the_copy_says_its_op_and_where_its_tensors_live(run, tmp_
         for entry in own:
             assert entry["egrl.activation"] == labels[mapping[n, 1]]
             assert entry.get("egrl.weight") == (labels[mapping[n, 0]] if mapping[n, 0] >= 0 else None)
+            for head in ("weight", "activation"):
+                assert entry.get(f"egrl.{head}.offset_bytes") == offsets.get((name, head))
     assert {p.key: p.value for p in copy.metadata_props}["egrl.chip"] == "nnpi"
     for node in copy.graph.node:
         del node.metadata_props[:]
@@ -85,6 +91,36 @@ def test_the_table_has_a_row_a_tensor(run, tmp_path):
     assert len(rows) == int(problem.space.live.sum())
     assert {row["op"] for row in rows} == set(problem.space.nodes)
     assert sum(int(row["size_bytes"]) for row in rows) == problem.space.size_bytes.sum()
+    assert main(["allocate", str(run), "--align", "16", "--format", "csv"]) == 0
+    assert main(["export", str(run), "-o", str(out), "--align", "16"]) == 0
+    keys = ("op", "head", "offset_bytes")
+    ours, theirs = (
+        [[row[key] for key in keys] for row in csv.DictReader(io.StringIO(file.read_text()))]
+        for file in (out, run / "allocation.csv")
+    )
+    assert ours == theirs
+
+
+def test_tensors_of_a_memory_that_cannot_be_packed_have_no_address(run, tmp_path, capsys, monkeypatch):
+    """A run's own mapping is packed easily, so the packing of one memory is said to stick out."""
+    whole = allocation.allocate
+
+    def sticking_out(*args):
+        return [
+            replace(memory, packing=replace(memory.packing, verdict="impossible", height_bytes=5_000_000))
+            if memory.name == "sram"
+            else memory
+            for memory in whole(*args)
+        ]
+
+    monkeypatch.setattr(allocation, "allocate", sticking_out)
+    out = tmp_path / "m.csv"
+    assert main(["export", str(run), "-o", str(out)]) == 0
+    said = capsys.readouterr().err
+    assert f"sram does not fit by {5_000_000 - 4_194_304:,} bytes" in said
+    assert f"next: egrl allocate {run}" in said
+    rows = list(csv.DictReader(io.StringIO(out.read_text())))
+    assert {row["choice"] for row in rows if row["offset_bytes"] == ""} == {"sram"}
 
 
 def test_the_json_is_a_mapping_file_that_can_be_evaluated(run, tmp_path, capsys):
@@ -106,6 +142,7 @@ def test_what_is_wrong_with_an_export_is_said_in_one_line(run, tmp_path, capsys)
         ["export", str(run), "-o", str(tmp_path / "o.csv"), "--model", given],
         "expected --format onnx",
     )
+    refuse(capsys, ["export", str(run), "-o", str(tmp_path / "o.csv"), "--align", "0"], "--align")
     refuse(capsys, ["export", str(run), "-o", str(tmp_path / "o.txt")], "ending in .json, .csv or .onnx")
     refuse(capsys, ["export", str(run), "-o", given, "--model", given], "another file than --model")
     refuse(capsys, ["export", str(run), "-o", str(tmp_path / "no" / "o.csv")], "a folder that exists")

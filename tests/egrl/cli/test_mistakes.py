@@ -40,7 +40,7 @@ MISTAKES = [
     (
         "run --workload bert --chip ndge",
         "ndge",
-        "chip: expected one of edge, h100, nnpi, quad, tpuv4i or a .toml file, found 'ndge'; did you mean edge?",
+        "chip: expected one of edge, h100, nnpi, npu, quad, tpuv4i or a .toml file, found 'ndge'; did you mean edge?",
     ),
     (
         "run --workload alexnet --chip mine.toml",

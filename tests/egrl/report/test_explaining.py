@@ -131,7 +131,7 @@ def test_a_fitted_file_knows_how_well_it_predicts(learned, tmp_path, capsys, mon
     assert main(["calibrate", "r", "-o", "mine.toml"]) == 0
     said = capsys.readouterr().out
     error = load_chip("mine.toml").prediction["held_out_error"]
-    assert f"{'the fitted file, held out':<40}{error:.2%}" in said
+    assert f"{'the fitted file, on other mappings':<52}{error:.2%}" in said
     assert main(["calibrate", "r", "-o", "seen.toml", "--folds", "0"]) == 0
     assert dict(load_chip("seen.toml").prediction) == {}
     capsys.readouterr()

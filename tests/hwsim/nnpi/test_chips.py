@@ -27,6 +27,7 @@ def test_the_chips_that_ship_have_two_three_and_four_memories():
         "nnpi": 3,
         "tpuv4i": 2,
         "edge": 2,
+        "npu": 3,
         "quad": 4,
         "h100": 3,
     }
