@@ -247,6 +247,8 @@ class About:
         alike: True if mappings with more equal numbers are more alike. False if the meaning of a number depends on the
             choices before it, as with the rules of a plan.
         step: what one step of the time axis is, such as "op" or "instruction".
+        plan_file: the file of a run folder that has the plan of the best mapping alone (`HasPlanText`), for other
+            programs; "": there is none.
     """
 
     name: str
@@ -261,6 +263,7 @@ class About:
     step: str = "node"
     model_error: float = 0.0
     stands_for: str = ""
+    plan_file: str = ""
 
 
 class Problem(Protocol):

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 FOUND: dict[str, Any] = PYPROJECT["tool"]["setuptools"]["packages"]["find"]
 ROOMS = sorted({pattern.split(".")[0] for pattern in FOUND["include"]})
-NOT_PACKAGED = {"tests", "docs", "benchmarks", "examples", "papers", "tools", "build", "dist"}
+NOT_PACKAGED = {"tests", "docs", "benchmarks", "examples", "papers", "plugins", "tools", "build", "dist"}
 
 DISTRIBUTIONS = {"umap": "umap-learn", "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
 """Modules whose distribution has another name."""

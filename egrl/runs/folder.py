@@ -23,6 +23,7 @@ from egrl.runs.events import EventFile
 from egrl.runs.kept_chunks import KeptChunks
 from egrl.runs.lock import LOCK, FolderLock, taken_over
 from egrl.runs.metrics_file import MetricsFile
+from hwsim.capabilities import HasPlanText
 from hwsim.problem import Mapping16, Problem
 from workloads.atomic import TEMPORARY
 from workloads.errors import InputError, Notice
@@ -259,10 +260,12 @@ class RunFolder:
     # ---- results
 
     def write_results(self, summary: Mapping[str, Any], problem: Problem, best: Mapping16 | None) -> None:
-        """summary.json and, where a valid mapping is known, best_mapping.json."""
+        """summary.json and, where a valid mapping is known, best_mapping.json and the file of its plan."""
         self._hold()
         if best is not None:
             atomic.write(self.path / BEST, mapping_file.dumps(problem, best))
+            if problem.about.plan_file and isinstance(problem, HasPlanText):
+                atomic.write(self.path / problem.about.plan_file, problem.plan_text(best) + "\n")
         atomic.write(self.path / SUMMARY, json.dumps(summary, indent=1, allow_nan=False) + "\n")
         self._mend_inputs()
 
