@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from soaking import boards, contents, endurance, interruptions, surroundings
+from soaking import boards, contents, endurance, interruptions, protocol, surroundings
 from soaking.trial import Outcome, Subject, subjects
 
 Part = Callable[[random.Random, Sequence[Subject], int, Path], Iterator[Outcome]]
@@ -78,6 +78,11 @@ PROMISES = {
         "no answer of a board breaks a run, or is taken for another",
         "answers with bytes changed, cut, put in, said twice; 8 boards at once",
         boards.replies, 1000, 16,
+    ),
+    "lies": Promise(
+        "whatever a board does to the protocol ends in time, and leaves no process",
+        "27 ways to answer at random: floods, drips, ids, lies, depth, children; 8 boards at once",
+        protocol.lies, 10_000, 32,
     ),
     "boards": Promise(
         "boards that hang, lie, slow down and die cost mappings, not the run",

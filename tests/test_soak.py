@@ -33,6 +33,18 @@ def test_a_few_cases_of_each_part_go_well():
     assert done.stdout.endswith("nothing went wrong\n")
 
 
+@pytest.mark.slow
+def test_a_few_answers_that_nearly_keep_to_the_protocol_go_well():
+    done = subprocess.run(
+        [sys.executable, str(SOAK), "--only", "lies", "--cases", "lies=64", "--subjects", "none"],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = table(done.stdout)[2:]
+    assert int(row[2]) >= 74
+    assert row[3] == "0"
+
+
 def test_the_page_has_a_row_for_each_promise():
     sys.path.insert(0, str(SOAK.parent))
     try:

@@ -7,6 +7,7 @@ docs/guides/boards.md is the page for people.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
@@ -20,6 +21,9 @@ MOST_SAMPLES = 100_000
 EXCERPT = 120
 ID = "ID"
 """What messages have in place of a request's id, which is drawn at random."""
+LEAST_ID, IDS = 2**52, 2**52
+"""The least id, and how many there are: all have 16 digits, and are exact as a number of any language."""
+_LIKE_ID = re.compile(r"(?<![\d.])[4-9]\d{15}(?!\.?\d)")
 _READ = 1 << 16
 """So many characters of a value are looked at for an excerpt."""
 ANSWERS = frozenset({"latency_s", "invalid", "error"})
@@ -117,10 +121,14 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 
 def excerpt(value: Any) -> str:
-    """A value on one line, cut to `EXCERPT` characters, all of them printable (so that UTF-8 has each of them)."""
+    """A value on one line, cut to `EXCERPT` characters, all of them printable (so that UTF-8 has each of them).
+
+    What looks like an id of a request, of this one or an earlier one, is replaced by `ID` before the text is cut: ids
+    are others in every run, and nobody should be able to guess them from what is shown.
+    """
     try:
         text = value if isinstance(value, str) else repr(value)
     except Exception:  # of an integer of thousands of digits, or an object of the caller's
         text = f"an object of type {type(value).__name__}"
-    text = visible(" ".join(text[:_READ].split()))
+    text = visible(" ".join(_LIKE_ID.sub(ID, text)[:_READ].split()))
     return text if len(text) <= EXCERPT else text[: EXCERPT - 3] + "..."

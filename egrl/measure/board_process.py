@@ -23,6 +23,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import secrets
 import select
 import signal
@@ -35,6 +36,8 @@ from typing import Any
 
 from egrl.measure.board import (
     ID,
+    IDS,
+    LEAST_ID,
     Answer,
     BoardDied,
     BoardFailure,
@@ -54,8 +57,8 @@ GRACE_S = 2.0
 """How long a board may take to end once its stdin is closed."""
 QUOTED_AFTER_S = 3.0
 """After this long without a first answer, what a board said instead is shown."""
-_LEAST_ID, _IDS = 2**52, 2**52
-"""The least id, and how many there are: all have 16 digits, and are exact as a number of any language."""
+_BEGUN_ID = re.compile(r'("id"\s*:\s*)\d+$')
+"""How a line ends that was cut within an id."""
 _CHUNK = 1 << 16
 _FIRST = tuple(bytes([byte]) for byte in b"{-+.0123456789")
 """How a line begins that may be an answer, or meant as one."""
@@ -85,7 +88,7 @@ class BoardProcess:
         allowed_s = timeout_s + (self._start_timeout_s if fresh else 0.0)
         deadline = time.monotonic() + allowed_s
         process = self._process or self._start()
-        number = _LEAST_ID + secrets.randbelow(_IDS)
+        number = LEAST_ID + secrets.randbelow(IDS)
         line = json.dumps({"id": number, **request, "timeout_s": timeout_s}, allow_nan=False) + "\n"
         try:
             answer = self._exchange(process, number, line.encode(), deadline)
@@ -280,6 +283,12 @@ def _write(process: subprocess.Popen[bytes], data: memoryview) -> int:
 
 
 def _quoted(what: str, tail: bytearray) -> str:
-    """The last line that was kept, as the end of a sentence; nothing where there is none."""
+    """The last line that was kept, as the end of a sentence; nothing where there is none. No part of an id is shown."""
     lines = bytes(tail).decode(errors="replace").strip().splitlines()
-    return f"; {what}: {excerpt(lines[-1])}" if lines else ""
+    if not lines:
+        return ""
+    line = lines[-1]
+    if len(lines) == 1 and len(tail) == TAIL_BYTES:
+        line = line.lstrip("0123456789")  # the rest of a number that began before what was kept
+    line = _BEGUN_ID.sub(rf"\1{ID}", line)
+    return f"; {what}: {excerpt(line)}"

@@ -308,6 +308,11 @@ def test_whatever_an_error_says_can_be_printed(error):
         "answer['verdict'] = number",
         "answer['latency_s'], answer['id'] = 1, str(number)",
         "sys.exit(f'no mapping {number}')",
+        "answer['error'] = 'x' * 110 + f' {number}'",
+        "answer['error'] = ' ' * 65530 + f'{number}'",
+        "sys.exit('x' * 110 + f' {number}')",
+        "print('{\"id\": ' + str(number)[:7], end='', flush=True); input()",
+        "sys.exit(str(number) + 'x' * 4090 + ' ID')",
     ],
 )
 def test_what_is_recorded_is_the_same_in_every_run(tmp_path, says):
@@ -323,8 +328,20 @@ def test_what_is_recorded_is_the_same_in_every_run(tmp_path, says):
     except BoardFailure as error:
         said = str(error)
     board.close()
-    assert re.search(r"\bID\b", said)
-    assert not re.search(r"\d{5}", said)
+    assert re.search(r"\bID\b|x{110}", said)
+    assert not re.search(r"\d{3}", said)
+
+
+def test_the_answer_to_an_earlier_request_is_quoted_without_its_id(tmp_path):
+    script = tmp_path / "board.py"
+    script.write_text(
+        "import json\nanswer = {'id': json.loads(input())['id'], 'latency_s': 1}\n"
+        "print(json.dumps(answer), flush=True)\ninput()\n"
+    )
+    board = BoardProcess([sys.executable, str(script)])
+    board.measure(REQUEST, 30.0)
+    with pytest.raises(BoardDied, match=r'exited with code 0; it said: \{"id": ID, "latency_s": 1\}'):
+        board.measure(REQUEST, 30.0)
 
 
 def test_processes_that_come_and_go_never_take_each_others_output():
