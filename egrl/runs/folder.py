@@ -222,6 +222,7 @@ class RunFolder:
         if tree is None:
             if self.begun:
                 raise InputError(f"{self.path / 'checkpoint'}: expected a checkpoint of the run, found none")
+            self._remove(self._unfinished())
             return None
         check_settings(tree["settings"], self.settings, str(self.path / CONFIG), self.defaults)
         found = tree["loop"]["fingerprints"]
@@ -249,11 +250,21 @@ class RunFolder:
             if number.isdecimal()
             and (int(number) > generation or not policy_is_due(int(number), self.policy_every))
         ]
-        unfinished = [path for path in self.path.rglob(f"*{TEMPORARY}") if path.is_file()]
+        self._remove([*(chunk.path for chunk in newer), *later, *self._unfinished()])
         try:
-            for path in (*(chunk.path for chunk in newer), *later, *unfinished):
-                path.unlink()
             self._metrics.cut_back(metrics)
+        except OSError as error:
+            raise atomic.disk_failure(self.path, error) from error
+
+    def _unfinished(self) -> list[Path]:
+        """What a process that was killed was about to write."""
+        return [path for path in self.path.rglob(f"*{TEMPORARY}") if path.is_file()]
+
+    def _remove(self, files: Sequence[Path]) -> None:
+        """RunFailure where the disk refuses."""
+        try:
+            for path in files:
+                path.unlink()
         except OSError as error:
             raise atomic.disk_failure(self.path, error) from error
 

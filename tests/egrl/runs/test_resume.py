@@ -237,3 +237,18 @@ def test_a_run_of_an_earlier_version_is_refused_and_still_read(run, capsys, monk
     assert main(["plot", "curves", str(run), "-o", str(tmp_path / "curves.png")]) == 0
     mapping = str(run / "best_mapping.json")
     assert main(["evaluate", "--workload", "alexnet", "--mapping", mapping]) == 0
+
+
+def test_what_a_run_killed_before_its_first_checkpoint_left_half_written_is_removed(tmp_path):
+    argv = ["run", "--workload", "alexnet", "--method", "annealing", "--evals", "30", "--quiet"]
+    assert main([*argv, "--out", str(tmp_path / "whole")]) == 0
+    assert main([*argv, "--out", str(tmp_path / "killed")]) == 0
+    for path in sorted((tmp_path / "killed").rglob("*"), reverse=True):  # as if killed right after its inputs
+        if path.is_file() and path.name not in ("config.toml", "workload.json", "chip.toml"):
+            path.unlink()
+    (tmp_path / "killed" / "mappings").rmdir()
+    half = tmp_path / "killed" / "checkpoint" / "generation-00000000.safetensors.77.tmp"
+    half.write_bytes(b"half")
+    assert main(["run", "--resume", str(tmp_path / "killed"), "--quiet"]) == 0
+    assert not half.exists()
+    assert outcome(tmp_path / "whole") == outcome(tmp_path / "killed")
