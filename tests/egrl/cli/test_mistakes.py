@@ -34,8 +34,7 @@ MISTAKES = [
     (
         "run --workload bert --problem mmpa",
         "mmpa",
-        "--problem: expected one of nnpi, mmap, mcm, fft, shard, banks, training or MODULE:NAME, found 'mmpa';"
-        " did you mean mmap?",
+        "or MODULE:NAME, found 'mmpa'; did you mean mmap?",
     ),
     (
         "run --workload bert --chip ndge",
