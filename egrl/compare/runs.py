@@ -11,14 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from workloads.errors import InputError, Notice
+from workloads.errors import InputError
 from workloads.files import read_bytes
 from workloads.nearest import hint
 
@@ -164,17 +163,13 @@ def _check_same(path: Path, run: RunConfig) -> None:
     from egrl.core import typed_tables
     from egrl.runs import config
     from egrl.runs.folder import CONFIG
-    from egrl.runs.resume import RESUMABLE
+    from egrl.runs.resume import RESUMABLE, default_settings
 
     where = str(path / CONFIG)
     try:
         found = config.read_toml((path / CONFIG).read_text(), where)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{where}: expected a config file: {error}") from error
-    options = typed_tables.build(config.RunOptions, found["run"], f"{where}: run")
-    found["run"] = typed_tables.plain_table(
-        options
-    )  # options that are newer than the run have their defaults
     expected = tomllib.loads(config.to_toml(run))
     if measured := found["run"].get("evaluator"):
         raise InputError(
@@ -183,20 +178,16 @@ def _check_same(path: Path, run: RunConfig) -> None:
         )
     if run.run.init and _kept_policy(path) == read_bytes(run.run.init, "a policy file"):
         expected["run"]["init"] = found["run"].get("init")  # the same policy, wherever it lies now
-    others = set()
+    defaults = default_settings(run)  # of a setting that is newer than the run
     for table, values in found.items():
         left, right = (typed_tables.dotted_keys({table: tables}) for tables in (values, expected[table]))
         for key in sorted(left.keys() | right.keys()):
-            if (key in left) != (key in right):
-                others.add(key)
-            elif key.removeprefix("run.") not in RESUMABLE and left[key] != right[key]:
+            made = left.get(key, defaults.get(key))
+            if key.removeprefix("run.") not in RESUMABLE and made != right.get(key):
                 raise InputError(
-                    f"{where}: {key}: expected {right[key]!r} as in this comparison, found {left[key]!r};"
+                    f"{where}: {key}: expected {right.get(key)!r} as in this comparison, found {made!r};"
                     " take another --out"
                 )
-    if others:
-        names = ", ".join(sorted(others))
-        warnings.warn(Notice(f"{where}: made by a version with other settings: {names}"), stacklevel=2)
     for kind, most in run.run.budget().items():
         spent = found["run"].get(kind)
         if not isinstance(spent, int | float) or spent > most:

@@ -279,12 +279,15 @@ def test_it_goes_on_with_what_is_missing_and_with_a_larger_budget(copied, capsys
 def test_a_folder_from_before_there_was_an_option_is_no_other_configuration(copied, capsys):
     for run in (copied / "alexnet").iterdir():
         config = (run / "config.toml").read_text()
-        assert 'baseline = ""\n' in config
-        (run / "config.toml").write_text(config.replace('baseline = ""\n', ""))
+        for line in ('baseline = ""\n', *(["t0 = 0.005\n"] if run.name.startswith("annealing") else [])):
+            assert line in config
+            config = config.replace(line, "")
+        (run / "config.toml").write_text(config)
     assert main(arguments(copied)) == 0
     best = str(copied / "alexnet" / "annealing-s0" / "best_mapping.json")
     capsys.readouterr()
     refuse(capsys, arguments(copied, "--baseline", best), "run.baseline", best, "another --out")
+    refuse(capsys, arguments(copied, "--set", "annealing.t0=0.5"), "method.t0", "0.5", "another --out")
 
 
 def test_a_changed_configuration_is_refused(copied, capsys):
