@@ -87,15 +87,21 @@ class Bench:
         self.seconds.append(self.measure(mapping))
         return self.seconds[-1]
 
-    def champion(self, count: int) -> float:
-        """The speedup, judged without noise, of the mapping chosen after `count` requests, confirmations included."""
+    def champion(self, count: int, named: np.ndarray | None = None) -> float:
+        """The speedup, judged without noise, of the mapping chosen after `count` requests, confirmations included.
+
+        Contenders are the fastest and, if it is given, the mapping [N, H] that the method names, which was measured.
+        """
         searched = max(1, count - CONTENDERS * AGAIN)
         seconds = np.array(self.seconds[:searched])
         best: dict[bytes, int] = {}
+        if named is not None:
+            known = [row.tobytes() for row in self.mappings[:searched]]
+            best[named.tobytes()] = known.index(named.tobytes())
         for at in np.argsort(seconds, kind="stable").tolist():
-            best.setdefault(self.mappings[at].tobytes(), at)
             if len(best) == CONTENDERS:
                 break
+            best.setdefault(self.mappings[at].tobytes(), at)
         means = {
             at: float(np.mean([seconds[at], *(self.measure(self.mappings[at]) for _ in range(AGAIN))]))
             for at in best.values()

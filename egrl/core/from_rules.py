@@ -1,4 +1,7 @@
-"""The same first measurements for every method: all rules that the problem knows, of which the best is the start."""
+"""The same first measurements for every method: the baseline and all rules that the problem knows.
+
+The best of them is the start.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,16 @@ if TYPE_CHECKING:
 
 
 def rules_of(problem: Problem) -> list[Mapping16]:
-    """The mappings int16 [N, H] of the rules that a problem knows, each once. InputError if it knows none."""
+    """The baseline and the mappings int16 [N, H] of the rules that a problem knows, each once.
+
+    InputError if it knows none.
+    """
     if not isinstance(problem, HasFamily):
         raise InputError(
             f"--start rules: expected a problem with rules to measure first, found {problem.about.name} without"
         )
-    return list({row.tobytes(): row for row in problem.family.first().values()}.values())
+    rows = [problem.baseline.mapping, *problem.family.first().values()]
+    return list({row.tobytes(): row for row in rows}.values())
 
 
 class FromRules(Method):

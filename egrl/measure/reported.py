@@ -100,7 +100,8 @@ class ReportedSeconds:
             known = self._problem.evaluate(self._problem.baseline.mapping[None], key[:1])
             if not np.array_equal(known.repaired[0], modelled.repaired[0]):
                 raise ValueError(
-                    "tell: expected evaluations, since the search does not begin at the baseline"
+                    "tell: expected evaluations, since the search does not begin at the baseline (--start compiler or"
+                    " rules)"
                 )
             if not (np.isfinite(seconds[0]) and seconds[0] > 0):
                 raise ValueError(f"tell: expected the seconds of the baseline, received {seconds[0]}")

@@ -7,7 +7,7 @@ Algorithm 2; see `egrl.methods.hybrid.method` for the engine and the deviations.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from annotated_types import Ge
 from typing_extensions import Doc
@@ -16,14 +16,10 @@ from egrl.core.method import Context, Method
 from egrl.core.registry import MethodDefinition, needs_graph
 from egrl.methods.hybrid.learner import PAPER_LEARNER, LearnerConfig
 from egrl.methods.hybrid.method import PAPER_POPULATION, Hybrid, Parts
-from egrl.methods.hybrid.with_critic import WithCritic
-from egrl.methods.hybrid.with_twin import WithTwin
-from egrl.methods.parts_critic.accesses import readable
+from egrl.methods.hybrid.with_critic import UseTwin, with_models
 from egrl.methods.parts_critic.critic import CriticConfig
-from hwsim.family import HasFamily
 from policies.network import NetworkConfig
 from population.evolve import EvolutionConfig
-from workloads.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -44,36 +40,16 @@ class EgrlConfig:
         Ge(1),
         Doc("mappings per episode, each of which the policy makes after seeing the one before (Table 2: 1)"),
     ] = 1
-    twin: Annotated[
-        Literal["auto", "on", "off"],
-        Doc(
-            '"on": the twin takes turns with population and learner; "off": it does not; "auto": it'
-            " does where a board measures and the problem has a family of models"
-        ),
-    ] = "auto"
+    twin: UseTwin = "auto"
     critic: Annotated[CriticConfig, Doc("see `egrl.methods.parts_critic.critic`")] = field(
         default_factory=CriticConfig
     )
 
 
 def build(context: Context, config: EgrlConfig) -> Method:
-    """Population and learner, and the twin and the critic of parts where they serve.
-
-    InputError if the twin is to be on and cannot.
-    """
-    hybrid = Hybrid(
-        context, Parts(config.network, config.evolution, config.learner, config.steps_per_episode)
-    )
-    problem = context.problems[0]
-    if config.twin == "on" and not isinstance(problem, HasFamily):
-        raise InputError(
-            f"method.twin: expected auto or off, since the problem {problem.about.name} has no family of models,"
-            " found on"
-        )
-    inner = hybrid if config.twin == "off" else WithTwin(context, hybrid, always=config.twin == "on")
-    if config.critic.use == "off" or not readable(problem):
-        return inner
-    return WithCritic(context, inner, problem, config.critic)
+    """Population and learner, and the twin and the critic of parts where they serve."""
+    parts = Parts(config.network, config.evolution, config.learner, config.steps_per_episode)
+    return with_models(context, Hybrid(context, parts), config.twin, config.critic)
 
 
 PAPER: dict[str, Any] = {**PAPER_POPULATION, **PAPER_LEARNER, "twin": "off", "critic.use": "off"}

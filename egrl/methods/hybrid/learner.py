@@ -94,6 +94,8 @@ class Replay:
 ROUNDING = 1e-9
 UNTOLD = 256
 """Room in the archive's window for rows that are measured and not yet told."""
+LEARNER_SOURCE = "learner"
+"""The source of the learner's own rollouts in the archive."""
 LEARNER_METRICS = ("critic_loss", "actor_loss", "entropy", "q")
 
 
@@ -132,6 +134,15 @@ class LearnerConfig:
     replay: Annotated[int, Ge(1), Doc("transitions that the replay buffer holds (Table 2: 100,000)")] = (
         100_000
     )
+    shared: Annotated[
+        bool,
+        Doc(
+            "if true, the learner learns from all mappings that ran (Algorithm 2); if false, from its own rollouts"
+        ),
+    ] = True
+    migration: Annotated[
+        bool, Doc("if true, the actor's weights join the population now and then (Algorithm 2, line 32)")
+    ] = True
     elites: Annotated[
         int,
         Ge(1),
@@ -208,8 +219,13 @@ class Learner:
         self._previous = np.concatenate([self._previous, np.full(max(0, grow), -1, np.int64)])
         self._done = np.concatenate([self._done, np.zeros(max(0, grow), np.bool_)])
         self._previous[tickets], self._done[tickets] = states, last
-        self._replay.add(tickets[usable])
+        self._replay.add(tickets[usable & self._learns_from(tickets)])
         self._due_steps += len(tickets) * self._an_evaluation
+
+    def _learns_from(self, tickets: NDArray[np.int64] | slice) -> NDArray[np.bool_]:
+        """Whether each evaluation may be learned from, bool [B]."""
+        sources = self._context.archive.sources(tickets)
+        return np.ones(len(sources), np.bool_) if self.config.shared else sources == LEARNER_SOURCE
 
     def learn(self) -> dict[str, float]:
         """Make the steps that are due. Returns means of `LEARNER_METRICS` over them; nothing where none was made."""
@@ -247,7 +263,7 @@ class Learner:
         seen = slice(max(0, self._oldest()), len(self._previous))
         first, reward = seen.start, archive.column("reward")[seen]
         usable = (archive.column("status")[seen] <= Status.INVALID) & np.isfinite(reward)
-        usable &= archive.column("problem")[seen] == self._context.number
+        usable &= (archive.column("problem")[seen] == self._context.number) & self._learns_from(seen)
         distinct, at = np.unique(np.where(usable, -reward, np.inf), return_index=True)
         best = first + at[np.isfinite(distinct)][: self.config.elites]
         if not len(best):

@@ -31,7 +31,7 @@ from egrl.core.keys import SAMPLE
 from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals, proposals
 from egrl.methods import policy_fit
-from egrl.methods.hybrid.learner import LEARNER_METRICS, Learner, LearnerConfig
+from egrl.methods.hybrid.learner import LEARNER_METRICS, LEARNER_SOURCE, Learner, LearnerConfig
 from egrl.methods.moves import moves_of
 from hwsim.mappings import sample
 from hwsim.observe import observe
@@ -197,7 +197,7 @@ class Hybrid(Method):
 
     def _source(self, member: int) -> str:
         if member == LEARNER:
-            return "learner"
+            return LEARNER_SOURCE
         if member == COMPILER or self._population is None:
             return "compiler"
         return self._population.members[member].encoding
@@ -282,9 +282,10 @@ class Hybrid(Method):
         others = np.flatnonzero((last.member < 0) & last.usable)
         guests = [*self._guests, *(Guest(ran[row], float(last.reward[row])) for row in others)]
         self._guests = []
+        learner = self._learner
         self._population.evolve(
             fitness,
-            None if self._learner is None else self._learner.weights(),
+            learner.weights() if learner is not None and learner.config.migration else None,
             self._rng,
             observation=self._observation,
             ran=ran[last.member >= 0],

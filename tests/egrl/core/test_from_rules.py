@@ -75,3 +75,15 @@ def test_a_run_from_the_rules_goes_on_as_if_never_stopped(tmp_path, method, befo
 def test_a_problem_without_rules_is_refused_in_a_line():
     with pytest.raises(InputError, match="--start rules: expected a problem with rules to measure first"):
         egrl.search("alexnet", problem="mmap", method="random", evals=3, start="rules")
+
+
+def test_seconds_are_told_of_the_baseline_first_and_of_each_rule_once():
+    search = egrl.Search("resnet50", method="annealing", start="rules", seed=0)
+    rules = rules_of(search.problem)
+    assert np.array_equal(rules[0], search.problem.baseline.mapping)
+    took = []
+    while search.evaluations < len(rules) + 5:
+        batch = search.ask(limit=1)
+        took.append(1.0 + 0.01 * float((batch.mapping[0] == 0).mean()))
+        search.tell(batch, took[-1:])
+    assert search.result().speedup == pytest.approx(took[0] / min(took))

@@ -82,3 +82,48 @@ def test_the_paper_s_values_and_pg_have_a_step_an_evaluation(method):
     assert paper.gradient_steps == 1
     plain = typed_tables.build(definition.config, {}, "test").learner
     assert plain.gradient_steps == (1 if method == "pg" else 0.25)
+
+
+def batches_of_a_run(monkeypatch, settings: dict) -> tuple[list, Archive, list]:
+    """Minibatches of a learner in two rounds, the archive, and the weights that the population was given."""
+    problem, archive, given = ToyRagged(), Archive([ToyRagged()]), []
+    definition = find_method("egrl")
+    config = typed_tables.build(definition.config, {**SMALL["egrl"], "twin": "off", **settings}, "test")
+    method = definition.build(Context([problem], archive, 0, [None]), config)
+    made = []
+    monkeypatch.setattr(method._learner._sac, "update", lambda batch, rng: made.append(batch) or {})
+    evolve = method._population.evolve
+    monkeypatch.setattr(
+        method._population,
+        "evolve",
+        lambda fit, weights, *a, **k: given.append(weights) or evolve(fit, weights, *a, **k),
+    )
+    told = 0
+    for _ in range(3):
+        batch = method.ask().numbered(told)
+        method.learn()
+        evaluation = problem.evaluate(batch.mapping, run_keys(0, batch.tickets, 0))
+        archive.append(batch, evaluation)
+        method.tell(batch, evaluation)
+        told += len(batch)
+    return made, archive, given
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_learner_that_shares_no_replay_learns_from_its_own_rollouts_alone(shared, monkeypatch):
+    settings = {"learner.gradient_steps": 1.0, "learner.shared": shared}
+    made, archive, _ = batches_of_a_run(monkeypatch, settings)
+    tickets = np.arange(len(archive))
+    own = {row.tobytes() for row in archive.mappings(tickets[archive.sources(tickets) == "learner"])}
+    learned = {row.tobytes() for batch in made for row in batch.action.astype(np.int16)}
+    assert 0 < len(own) < len(archive) / 2
+    assert learned
+    assert (learned <= own) == (not shared)
+    assert all(np.isfinite(batch.elite).all() for batch in made)
+
+
+@pytest.mark.parametrize("migration", [True, False])
+def test_the_actor_joins_the_population_only_with_migration(migration, monkeypatch):
+    _, _, given = batches_of_a_run(monkeypatch, {"learner.migration": migration})
+    assert given
+    assert all((weights is not None) == migration for weights in given)

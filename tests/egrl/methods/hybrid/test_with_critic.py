@@ -255,3 +255,13 @@ def test_a_run_that_dies_in_the_middle_of_a_thought_thinks_again(tmp_path, monke
             egrl.search(resume=path)
     egrl.search(resume=path)
     assert metrics(path) == metrics(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("method", ["ea", "pg"])
+def test_a_population_or_a_learner_alone_takes_turns_with_the_critic_if_it_is_asked_to(method):
+    table = [f"method.{key}={value}" for key, value in SMALL[method].items()]
+    plain = egrl.search("alexnet", method=method, evals=60, settings=table)
+    assert "critic_share" not in plain.history
+    both = egrl.search("alexnet", method=method, evals=60, settings=[*table, "method.critic.use=auto"])
+    assert "critic_share" in both.history
+    assert both.speedup > plain.speedup

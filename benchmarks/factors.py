@@ -1,0 +1,221 @@
+"""What each part of the hybrid is worth on boards that no chip file describes: twin, critic, population, learner.
+
+    python -m benchmarks.factors -o FILE [--workloads resnet50,...] [--rounds 3] [--requests 100] [--arms all,...]
+                                 [--hours 24]
+
+Each line of FILE is one arm on one board; what is there is not run again, and the tables of all are printed at the
+end. A board is a network and a kind of `benchmarks.foreign.boards`: `d` (the chip file's equations with other
+constants, each op and each tensor off, 3 % noise), `queues` and `droop` (simulators of another structure, 1 % noise).
+Each says what each op took, with 5 % noise of its own. In each round every network gets another kind. All arms begin
+with the same measurements (`--start rules`). Every measurement counts, also those with which all choose their
+champions in the same way: the mapping that the method names and the fastest four, measured three times again. Champions
+are judged without noise.
+
+Arms: `all` has twin, critic, population and learner; `no-X` is `all` without X; `X` and `X+Y` have these alone;
+`X-frozen` is `all` with X as it is before it has learned: the chip file itself for the twin, the prior for the critic,
+weights as drawn for the learner, selection that does not see costs for the population. `critic-totals` is `all` told no
+profiles.
+
+Units of the intervals are networks: the mean over the boards of a network is one value. Decided before the first run:
+a part is worth something if the interval of `all` against `no-X` or against `X-frozen` lies above 0; two arms are level
+if it lies within 0.005.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+import egrl
+from benchmarks.lines import Lines
+from benchmarks.twin import AGAIN, CONTENDERS, Bench
+from egrl.compare.statistics import Interval, paired_interval
+from egrl.methods.parts_critic import residual
+from egrl.methods.parts_critic.critic import PartsCritic
+from egrl.methods.parts_critic.model import Profiled
+from egrl.methods.twin import posterior, proposer
+from hwsim.nnpi.chip import load_chip
+from hwsim.nnpi.problem import NnpiProblem
+from papers.shared import interval_text, verdict
+from population.evolve import Population
+from population.steady import Guest
+from workloads.load import load
+
+WORKLOADS = (
+    "resnet50,resnet101,resnet152,densenet121,inception_v3,efficientnet_b4,mixer_b16,bert,gpt2,quartznet15x5"
+)
+KINDS = ("queues", "droop", "d")
+MARKS = (50, 100, 400, 2100)
+PROFILE_NOISE = 0.05
+NO_DATA = 10.0
+"""A noise of costs beside which they say nothing."""
+
+TWIN, NO_TWIN = "method.twin=on", "method.twin=off"
+CRITIC, NO_CRITIC = "method.critic.use=auto", "method.critic.use=off"
+STEPS = "method.gradient_steps=0.25"
+"""What the learner does in `egrl`, for the learner alone, too."""
+ARMS: dict[str, tuple[str, ...]] = {
+    "all": ("egrl", TWIN, CRITIC),
+    "no-twin": ("egrl", NO_TWIN, CRITIC),
+    "no-critic": ("egrl", TWIN, NO_CRITIC),
+    "no-learner": ("ea", TWIN, CRITIC),
+    "no-population": ("pg", TWIN, CRITIC, STEPS),
+    "twin-frozen": ("egrl", TWIN, CRITIC),
+    "critic-frozen": ("egrl", TWIN, CRITIC),
+    "learner-frozen": ("egrl", TWIN, CRITIC, "method.gradient_steps=0"),
+    "population-frozen": ("egrl", TWIN, CRITIC),
+    "population": ("ea", NO_TWIN, NO_CRITIC),
+    "learner": ("pg", NO_TWIN, NO_CRITIC, STEPS),
+    "population+learner": ("egrl", NO_TWIN, NO_CRITIC),
+    "population+twin": ("ea", TWIN, NO_CRITIC),
+    "population+critic": ("ea", NO_TWIN, CRITIC),
+    "learner+twin": ("pg", TWIN, NO_CRITIC, STEPS),
+    "learner+critic": ("pg", NO_TWIN, CRITIC, STEPS),
+    "twin": ("twin",),
+    "no-chromosomes": ("egrl", TWIN, CRITIC, "method.boltzmann_fraction=0"),
+    "no-networks": ("egrl", TWIN, CRITIC, "method.boltzmann_fraction=1"),
+    "no-migration": ("egrl", TWIN, CRITIC, "method.migration=false"),
+    "no-shared-replay": ("egrl", TWIN, CRITIC, "method.shared=false"),
+    "critic-totals": ("egrl", TWIN, CRITIC),
+    "annealing": ("annealing", "method.t0=0.003"),
+}
+"""Name -> method, settings."""
+
+
+def _prior(critic: PartsCritic, model: Any, data: Profiled) -> Iterator[None]:
+    """In place of a fit: what is believed of ops of which nothing was measured."""
+    nothing = np.full_like(data.log_seconds, np.nanmedian(data.log_seconds))
+    yield
+    return model.begin(Profiled(data.mapping, nothing))
+
+
+def _blind(evolve: Callable[..., Any]) -> Callable[..., Any]:
+    """Evolution to which every mapping that ran costs the same."""
+
+    def evolved(population: Population, fitness: Any, *rest: Any, guests: Any = (), **named: Any) -> Any:
+        alike = np.where(np.isfinite(fitness), 0.0, fitness)
+        named["ran_fitness"] = alike
+        return evolve(population, alike, *rest, guests=[Guest(g.ran, 0.0) for g in guests], **named)
+
+    return evolved
+
+
+@contextmanager
+def frozen(arm: str) -> Iterator[None]:
+    """A part that does not learn, while the arm runs."""
+    if arm == "twin-frozen":
+        learned = posterior.fit
+        with patch.object(proposer, "fit", lambda f, data, b, _: learned(f, data, b, NO_DATA)):
+            yield
+    elif arm == "critic-frozen":
+        with patch.object(PartsCritic, "_fit", _prior), patch.object(residual, "SIZES", (0.0,)):
+            yield
+    elif arm == "population-frozen":
+        with patch.object(Population, "evolve", _blind(Population.evolve)):
+            yield
+    else:
+        yield
+
+
+def run(problem: NnpiProblem, kind: str, number: int, arm: str, requests: int) -> dict[str, Any]:
+    """One arm on one board: speedups of its champions at the marks, and CPU seconds per request."""
+    bench = Bench(problem, kind, number, PROFILE_NOISE)
+    method, *settings = ARMS[arm]
+    if arm == "twin-frozen":
+        bench.profile = lambda mapping: [float("nan")] * len(problem.parts)  # type: ignore[method-assign]
+    search = egrl.Search(bench.problem, method=method, settings=settings, seed=number, start="rules")
+    begun, marks = time.process_time(), {}
+    for mark in [mark for mark in MARKS if mark <= requests]:
+        while search.evaluations < mark - CONTENDERS * AGAIN:
+            batch = search.ask(limit=mark - CONTENDERS * AGAIN - search.evaluations)
+            if batch is None:
+                break
+            seconds = [bench.search(mapping) for mapping in batch.mapping]
+            profiles = None if arm == "critic-totals" else [bench.profile(row) for row in batch.mapping]
+            search.tell(batch, seconds, op_seconds=profiles)
+        marks[str(mark)] = bench.champion(mark, search.result().mapping)
+    return {"marks": marks, "seconds": (time.process_time() - begun) / max(1, search.evaluations)}
+
+
+def logs(
+    lines: list[dict[str, Any]], arm: str, mark: int, kinds: tuple[str, ...]
+) -> dict[tuple[str, str], float]:
+    """Log speedups of an arm at a mark by network and kind."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for line in lines:
+        if line["arm"] == arm and line["kind"] in kinds and str(mark) in line["marks"]:
+            found.setdefault((line["workload"], line["kind"]), []).append(np.log(line["marks"][str(mark)]))
+    return {board: fmean(values) for board, values in found.items()}
+
+
+def between(
+    lines: list[dict[str, Any]], ours: tuple[str, int], theirs: tuple[str, int], kinds: tuple[str, ...]
+) -> tuple[Interval | None, int]:
+    """Mean log ratio over networks, each the mean over boards that both ran on; and the number of networks."""
+    own, other = logs(lines, *ours, kinds), logs(lines, *theirs, kinds)
+    both = sorted(own.keys() & other.keys())
+    networks = sorted({network for network, _ in both})
+    means = [
+        {n: fmean(values[b] for b in both if b[0] == network) for n, network in enumerate(networks)}
+        for values in (own, other)
+    ]
+    return paired_interval(*means), len(networks)
+
+
+def table(lines: list[dict[str, Any]], mark: int) -> None:
+    """Each arm at a mark: its mean speedup, and how far `all` is above it, over all kinds and by kind."""
+    print(f"\n{mark} requests\n| arm | speedup | `all` above it | networks | by kind | s per request |")
+    print("|---|---:|---|---:|---|---:|")
+    for arm in ARMS:
+        values = logs(lines, arm, mark, KINDS)
+        if not values:
+            continue
+        found, networks = between(lines, ("all", mark), (arm, mark), KINDS)
+        kinds = []
+        for kind in KINDS:
+            of_kind, _ = between(lines, ("all", mark), (arm, mark), (kind,))
+            kinds.append(f"{kind} {'–' if of_kind is None else format(of_kind.mean, '+.4f')}")
+        text = "" if found is None or arm == "all" else f"{interval_text(found)}: {verdict(found)}"
+        seconds = fmean(line["seconds"] for line in lines if line["arm"] == arm)
+        speedup = np.exp(fmean(values.values()))
+        print(f"| {arm} | {speedup:.4f} | {text} | {networks} | {', '.join(kinds)} | {seconds:.2f} |")
+
+
+def main() -> None:
+    """Run what is missing, and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--workloads", default=WORKLOADS, help="names or workload files")
+    parser.add_argument("--rounds", type=int, default=len(KINDS))
+    parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--requests", type=int, default=100)
+    parser.add_argument("--hours", type=float, default=24.0, help="no new run begins after so many")
+    options = parser.parse_args()
+    lines, end = Lines(options.out, ("workload", "kind", "board", "arm", "requests")), time.monotonic()
+    end += 3600 * options.hours
+    for number in range(options.rounds):
+        for place, given in enumerate(options.workloads.split(",")):
+            name, kind = Path(given).stem, KINDS[(place + number) % len(KINDS)]
+            problem = NnpiProblem(load(given), load_chip("nnpi"))
+            for arm in options.arms.split(","):
+                case = (name, kind, number, arm, options.requests)
+                if case in lines or time.monotonic() > end:
+                    continue
+                with frozen(arm):
+                    lines.add(case, run(problem, kind, number, arm, options.requests))
+                print(json.dumps(lines.all[-1]), flush=True)
+    for mark in MARKS:
+        table(lines.all, mark)
+
+
+if __name__ == "__main__":
+    main()
