@@ -55,6 +55,7 @@ class Op:
         seconds: how long it takes; 0 for an op that only makes views.
         scratch_bytes: room that it needs beside inputs and outputs while it runs.
         recomputable: False if it must not run twice, because it draws random numbers, has an effect, or was forbidden.
+        module: path of the module that it belongs to, such as "blocks.0.up", for people; "" if it is not known.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Op:
     seconds: float
     scratch_bytes: int = 0
     recomputable: bool = True
+    module: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,12 @@ class TrainingStep:
         for number, op in enumerate(self.ops):
             maker[list(op.outputs)] = number
         return maker
+
+    def label(self, number: int) -> str:
+        """A value's name, with the module that makes it if it is known: what people look for in their model."""
+        maker = self.maker[number]
+        module = self.ops[maker].module if maker >= 0 else ""
+        return f"{self.values[number].name} of {module}" if module else self.values[number].name
 
     @cached_property
     def candidates(self) -> Sequence[int]:

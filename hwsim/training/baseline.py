@@ -155,7 +155,7 @@ def shortage(step: TrainingStep, t: Tables, plan: Plan, limit_bytes: int, imposs
     phase = "forward" if at < run.turn else "backward"
     near = {int(step.owner[n]) for n in (*op.inputs, *op.outputs)}
     largest = sorted(near, key=lambda n: -step.values[n].size_bytes)[:NAMED]
-    names = ", ".join(f"{step.values[n].name} ({step.values[n].size_bytes})" for n in largest)
+    names = ", ".join(f"{step.label(n)} ({step.values[n].size_bytes})" for n in largest)
     return (
         f"{step.name}: expected a limit of at least {int(run.held_bytes[at])} bytes, the least peak found (in the"
         f" {phase} pass at {op.name}: {names}; {t.fixed_bytes} bytes are there all the time), found {limit_bytes}"

@@ -55,7 +55,7 @@ def _dearest(t: Tables, again: Bools, runs: Runs) -> Ints:
 
 
 def _name(step: TrainingStep, t: Tables, storage: int) -> str:
-    return step.values[t.storage[storage]].name
+    return step.label(int(t.storage[storage]))
 
 
 def _holders(

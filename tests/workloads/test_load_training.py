@@ -58,6 +58,13 @@ def column(table: str, name: str, at: int, value: Any) -> list[Any]:
 @pytest.mark.parametrize("step", [STEP, decoder(1), unet(1), *map(random_step, range(20))])
 def test_a_step_is_read_as_it_was_written(step):
     assert from_json(to_json(step), "f") == step
+    assert '"module"' not in to_json(step)  # as files were before ops had modules
+
+
+def test_ops_may_say_which_module_they_belong_to():
+    step = replace(STEP, ops=(*OPS[:1], replace(OPS[1], module="blocks.0.up"), *OPS[2:]))
+    assert from_json(to_json(step), "f") == step
+    assert [step.label(number) for number in (1, 3)] == ["x", "h of blocks.0.up"]
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.json.gz", "a.json.xz"])

@@ -106,6 +106,8 @@ def _check_op(step: TrainingStep, op: Op) -> None:
         raise _fault(f"{where}: phase", f"one of {', '.join(PHASES)}", op.phase)
     if not encodes(op.kind):
         raise _fault(f"{where}: kind", "text", op.kind)
+    if not encodes(op.module):
+        raise _fault(f"{where}: module", "text", op.module)
     if not 0 <= op.seconds < MAX_SECONDS or not math.isfinite(op.seconds):
         raise _fault(f"{where}: seconds", f"0 to below {MAX_SECONDS:g}", op.seconds)
     if not 0 <= op.scratch_bytes < MAX_BYTES:

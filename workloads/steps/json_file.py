@@ -3,15 +3,17 @@
     {"kind": "training-step", "version": 1, "name": …, "source": …, "graph": …,
      "values": {"name": […], "size_bytes": […], "view_of": […], "role": […]},
      "ops": {"name": […], "kind": […], "phase": […], "inputs": [[…], …], "outputs": [[…], …], "seconds": […],
-             "scratch_bytes": […], "recomputable": […]},
+             "scratch_bytes": […], "recomputable": […], "module": […]},
      "outputs": […], "gradients": […]}
 
-Fields are those of `workloads.training_step`, one column each; a value is called by its position.
+Fields are those of `workloads.training_step`, one column each; a value is called by its position. `module` may be
+missing.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -29,6 +31,8 @@ _COLUMNS = {table: {f.name: str(f.type) for f in fields(row)} for table, row in 
 _LISTS = ("outputs", "gradients")
 _TEXTS = ("source", "graph")
 """Texts that a step may lack."""
+_OPTIONAL = "module"
+"""The column that a table may lack."""
 _SEPARATOR = ",\n"
 
 
@@ -44,7 +48,8 @@ def to_json(step: TrainingStep) -> str:
     parts = [f"{_dump(key)}: {_dump(value)}" for key, value in header.items()]
     for table, columns in _COLUMNS.items():
         rows = getattr(step, table)
-        lines = [f"  {_dump(c)}: {_dump([getattr(row, c) for row in rows])}" for c in columns]
+        known = [c for c in columns if c != _OPTIONAL or any(getattr(row, c) for row in rows)]
+        lines = [f"  {_dump(c)}: {_dump([getattr(row, c) for row in rows])}" for c in known]
         parts.append(f"{_dump(table)}: {{\n{_SEPARATOR.join(lines)}\n}}")
     parts += [f"{_dump(name)}: {_dump(getattr(step, name))}" for name in _LISTS]
     return f"{{{_SEPARATOR.join(parts)}}}\n"
@@ -67,7 +72,7 @@ def from_json(text: str, where: str) -> TrainingStep:
     for field in ("name", *_TEXTS):
         if type(document.get(field, "")) is not str:
             raise InputError(f"{where}: {field}: expected a string, found {describe(document[field])}")
-    values, ops = (read_rows(document, table, _COLUMNS[table], where) for table in _TABLES)
+    values, ops = (read_rows(document, table, _present(document, table), where) for table in _TABLES)
     outputs, gradients = (check_numbers(document.get(name), f"{where}: {name}") for name in _LISTS)
     step = TrainingStep(
         document.get("name", ""),
@@ -81,6 +86,13 @@ def from_json(text: str, where: str) -> TrainingStep:
         return check(step)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
+
+
+def _present(document: Mapping[str, Any], table: str) -> dict[str, str]:
+    """The columns of a table with their types, without the one that it may lack if it does."""
+    given = document.get(table)
+    lacking = isinstance(given, dict) and _OPTIONAL not in given
+    return {name: kind for name, kind in _COLUMNS[table].items() if name != _OPTIONAL or not lacking}
 
 
 def _dump(value: object) -> str:

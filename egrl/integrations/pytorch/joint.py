@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -135,7 +136,10 @@ class _Reader:
             if any(_is_item(user) for user in item.users):
                 raise UnsupportedGraphError(f"{node.name} returns tuples within a tuple")
         kind = str(node.target)
-        return Op(node.name, kind, self._phase(node), tuple(inputs), numbers, 0.0, 0, _recomputable(node))
+        may_repeat = _recomputable(node)
+        return Op(
+            node.name, kind, self._phase(node), tuple(inputs), numbers, 0.0, 0, may_repeat, _module(node)
+        )
 
     def _base(self, node: fx.Node) -> int:
         """The position of the value that owns what a view shows; `OWNER` if the node is no view."""
@@ -214,6 +218,17 @@ def _size_bytes(node: fx.Node) -> int:
     if not isinstance(size, int):
         raise UnsupportedGraphError("sizes are not fixed: compile with dynamic=False")
     return size
+
+
+def _module(node: fx.Node) -> str:
+    """The path of the innermost module that the op belongs to, as `named_modules` has it; "" if it is not known."""
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    path = next(reversed(stack.values()), ("", None))[0]
+    return _ROOT.sub("", str(path))
+
+
+_ROOT = re.compile(r"^[LG]\['\w+'\]\.?")
+"""What Dynamo calls the compiled module: a local or global variable."""
 
 
 def _viewed(node: fx.Node) -> fx.Node | None:

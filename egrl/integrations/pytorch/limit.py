@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,10 @@ from workloads.training_step import TrainingStep
 
 NEAR_ENOUGH = 1e-3
 """A plan within this share of the bound is not improved further: times of ops are known less well."""
+CLEAR = "\r\033[K"
+"""Goes to the start of a terminal's line, and clears it."""
+LARGE_RESULT = 0.01
+"""Results that take this share of the peak suggest that a loss is computed elsewhere."""
 INDUCTOR_MARGIN = 0.05
 """Share of the limit that is left free under inductor, whose fusion the simulation knows roughly."""
 
@@ -176,7 +180,7 @@ def memory_limit(
     ) -> Any:
         if model is None:
             return lambda model: compile_within(model, backend=backend, dynamic=dynamic, **kwargs)
-        name = getattr(model, "__qualname__", type(model).__name__)
+        name = _name_of(model)
         report = _Report(made, save, quiet)
         planner = _Planner(asked, given, backend, report)
         planned = PlannedBackend(backend, planner, name, bool(dynamic), report.say)
@@ -185,6 +189,14 @@ def memory_limit(
     original = torch.compile
     with mock.patch.object(torch, "compile", compile_within):
         yield made
+
+
+def _name_of(model: Any) -> str:
+    """What lines about a module or function call it; `Module.compile` compiles a method of the module."""
+    owner = getattr(model, "__self__", None)
+    if isinstance(owner, torch.nn.Module):
+        model = owner
+    return str(getattr(model, "__qualname__", type(model).__name__))
 
 
 def _limit(
@@ -204,7 +216,12 @@ def _limit(
         raise InputError(f"seconds: expected a number above 0, found {seconds!r}")
     find_method(method)
     room = None if limit is None else size_of(limit)
-    return Limit(room, fraction, size_of(reserved, "reserved") if reserved else 0, method, seconds, seed)
+    taken = size_of(reserved, "reserved") if reserved else 0
+    if room is not None and taken >= room:
+        raise InputError(
+            f"reserved: expected less than the limit of {size_text(room)}, found {size_text(taken)}"
+        )
+    return Limit(room, fraction, taken, method, seconds, seed)
 
 
 @dataclass
@@ -223,8 +240,28 @@ class _Report:
             self.say(str(plan))
 
     def say(self, text: str) -> None:
-        """Write a line to stderr."""
-        print(f"egrl: {text}", file=sys.stderr, flush=True)
+        """Write a line to stderr, in place of what `passing` wrote."""
+        cleared = CLEAR if sys.stderr.isatty() else ""
+        print(f"{cleared}egrl: {text}", file=sys.stderr, flush=True)
+
+    def passing(self, text: str) -> None:
+        """Write to a terminal what is being done; the next text takes its place."""
+        if not self.quiet and sys.stderr.isatty():
+            print(f"{CLEAR}egrl: {text}", end="", file=sys.stderr, flush=True)
+
+    def progress(self, done: int, of: int) -> None:
+        """How many ops are timed."""
+        self.passing(f"timing op {done} of {of}")
+
+    def results(self, step: TrainingStep, plan: Plan) -> None:
+        """Say if so much leaves the graph that a loss is probably computed outside of it."""
+        owners = {int(step.owner[number]) for number in step.outputs}
+        size = sum(step.values[number].size_bytes for number in owners if step.maker[number] >= 0)
+        if not self.quiet and size > LARGE_RESULT * plan.all_peak_bytes:
+            self.say(
+                f"{plan.name}: it returns {size_text(size)}: what is computed of this outside, such as a loss, takes"
+                " memory that no plan knows; compile both together"
+            )
 
 
 class _Planner:
@@ -242,6 +279,7 @@ class _Planner:
         except InputError as error:
             raise MemoryLimitError(str(error)) from None
         self._report(plan)
+        self._report.results(joint.step, plan)
         names = set(plan.keep)
         return [number for number, value in enumerate(joint.step.values) if value.name in names]
 
@@ -272,7 +310,8 @@ class _Planner:
             else replace(self._limit, reserved=self._limit.reserved + earlier)
         )
         margin = INDUCTOR_MARGIN if self._backend == "inductor" else 0.0
-        step = self._step(TIMES.measure(joint, _progress(self._report.quiet)))
+        step = self._step(TIMES.measure(joint, self._report.progress))
+        self._report.passing(f"searching for a plan, {limit.seconds:g} s at most")
         try:
             plan, held = limit.plan(step, margin)
         except InputError as error:
@@ -290,10 +329,3 @@ def _frame() -> int:
     """The number of the frame of Python that is being compiled; a frame is one graph at a time."""
     compiled = torch._guards.CompileContext.current_compile_id()
     return -1 if compiled is None or compiled.frame_id is None else int(compiled.frame_id)
-
-
-def _progress(quiet: bool) -> Callable[[int, int], None]:
-    """Writes to a terminal how many ops are timed."""
-    if quiet or not sys.stderr.isatty():
-        return lambda done, of: None
-    return lambda done, of: print(f"\regrl: timing op {done} of {of} ", end="", file=sys.stderr, flush=True)

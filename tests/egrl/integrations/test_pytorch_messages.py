@@ -1,0 +1,80 @@
+"""What `memory_limit` says: names of modules, hints, and what is wrong at once."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import torch
+
+import egrl.integrations.pytorch as training
+from egrl.integrations.pytorch.capture import capture_joint
+from workloads.errors import InputError
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning:torch.*"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:torch.*"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*"),
+]
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    torch._dynamo.reset()
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(16, 64), torch.nn.Linear(64, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(torch.nn.functional.gelu(self.up(x)))
+
+
+class Net(torch.nn.Module):
+    def __init__(self, loss: bool = True) -> None:
+        super().__init__()
+        self.blocks, self.loss = torch.nn.ModuleList([Block(), Block()]), loss
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x.square().mean() if self.loss else x
+
+
+def test_ops_know_their_module() -> None:
+    model = Net()
+    step = capture_joint(model, torch.randn(8, 16)).step
+    known = {op.module for op in step.ops}
+    assert {"blocks.0", "blocks.0.up", "blocks.1.down"} <= known
+    assert known <= {"", *(name for name, _ in model.named_modules())}
+    assert any(op.module for op in step.ops if op.phase == "backward")
+
+
+def test_too_little_memory_names_tensors_by_their_modules() -> None:
+    with training.memory_limit("20 KiB", method="annealing", seconds=0.2, quiet=True):
+        step = torch.compile(Net(), backend="aot_eager")
+    with pytest.raises(Exception, match=r"expected a limit") as caught:
+        step(torch.randn(64, 16))
+    assert re.search(r"\w+ of blocks\.[01](\.\w+)? \(\d+\)", str(caught.value))
+
+
+@pytest.mark.parametrize(("loss", "hinted"), [(True, False), (False, True)])
+def test_large_results_are_said_to_be_used_outside(
+    loss: bool, hinted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model: Any = Net(loss)
+    with training.memory_limit(fraction=0.95, method="annealing", seconds=0.2):
+        model.compile(backend="aot_eager")
+    model(torch.randn(256, 16)).sum().backward()
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("egrl: Net: peak")
+    assert any("it returns 16 KiB: what is computed of this outside" in line for line in said) == hinted
+
+
+def test_no_room_is_left_by_what_is_reserved() -> None:
+    message = "reserved: expected less than the limit of 1 GiB, found 1 GiB"
+    with pytest.raises(InputError, match=message), training.memory_limit("1 GiB", reserved="1 GiB"):
+        pass
