@@ -193,19 +193,21 @@ class Parts:
         names: P different names. If a part is the time of a node, it has that node's name.
         whole: how parts make the cost: their "sum", or the largest of them ("max").
         node: int32 [P], the node of the space that each part belongs to; -1: to none.
+        kinds: what sort of op each part is the time of, such as "conv", P of them; empty if that is not known.
     """
 
     names: tuple[str, ...]
     whole: Literal["sum", "max"]
     node: NDArray[np.int32]
+    kinds: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
 
     @staticmethod
-    def of_nodes(names: Sequence[str]) -> Parts:
+    def of_nodes(names: Sequence[str], kinds: Sequence[str] = ()) -> Parts:
         """A part for each node; their sum is the cost."""
-        return Parts(tuple(names), "sum", np.arange(len(names), dtype=np.int32))
+        return Parts(tuple(names), "sum", np.arange(len(names), dtype=np.int32), tuple(kinds))
 
 
 @runtime_checkable

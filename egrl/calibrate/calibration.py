@@ -13,8 +13,9 @@ import numpy as np
 
 from egrl.calibrate import fit
 from egrl.calibrate.measured import Network
+from hwsim.capabilities import HasParts
 from hwsim.chip_file import with_prediction
-from hwsim.family import Estimate, Parameter
+from hwsim.family import Estimate, Family, Parameter
 from hwsim.problem import Floats
 from workloads.text import csv_cell
 
@@ -61,8 +62,8 @@ def calibrate(networks: Sequence[Network], name: str, folds: int, seed: int) -> 
     within = by_all.posterior.effects <= frozenset(sayable)
     by_file = by_all if within else fit.fit_of(networks, sayable)
     measured = np.log(np.concatenate([network.cost for network in networks]))
-    predicted = {"nominal": np.concatenate(fit.nominal(networks))}
-    fitted, text = fit.described(networks, by_file, name)
+    predicted = {"nominal": fit.nominal(networks)}
+    families, text = fit.described(networks, by_file, name)
     if folds:
         predicted |= fit.held_out(networks, folds, seed, by_file, by_all)
         text = with_prediction(text, _rms(predicted["fitted"] - measured))
@@ -89,10 +90,44 @@ def calibrate(networks: Sequence[Network], name: str, folds: int, seed: int) -> 
         "folds": folds,
         "rms_log_error": {
             **{key: _rms(values - measured) for key, values in predicted.items()},
-            "fitted_seen": _rms(np.concatenate(fitted) - measured),
+            "fitted_seen": _rms(fit.simulated(families, networks) - measured),
         },
+        "kinds": _kinds(networks, families),
     }
     return Calibration(text, _single(networks, by_file), document, measured, predicted)
+
+
+def _kinds(networks: Sequence[Network], families: Sequence[Family]) -> list[dict[str, Any]]:
+    """How well the time of each kind of op is predicted, the kind that takes longest first; empty without profiles."""
+    found: dict[str, list[Floats]] = {}
+    for network, fitted in zip(networks, families, strict=True):
+        problem = network.problem
+        if network.parts is None or not isinstance(problem, HasParts) or not problem.parts.kinds:
+            continue
+        rows = np.flatnonzero(np.isfinite(network.parts).any(axis=1))
+        models = [
+            each.part_times(fit.itself(each), network.mapping[rows]) for each in (network.family, fitted)
+        ]
+        if None in models:
+            continue
+        times = np.stack([network.parts[rows], *(model.seconds for model in models if model is not None)])
+        known = np.isfinite(times[0]) & (times > 0).all(axis=0)
+        kind = np.broadcast_to(np.array(problem.parts.kinds), known.shape)
+        for name in dict.fromkeys(problem.parts.kinds):
+            found.setdefault(name, []).append(times[:, known & (kind == name)])
+    joined = {name: np.concatenate(times, axis=1) for name, times in found.items()}
+    total = sum(float(times[0].sum()) for times in joined.values())
+    kinds: list[dict[str, Any]] = [
+        {
+            "kind": name,
+            "share_of_time": float(times[0].sum()) / total,
+            "nominal": _rms(np.log(times[1] / times[0])),
+            "fitted": _rms(np.log(times[2] / times[0])),
+        }
+        for name, times in joined.items()
+        if times.shape[1]
+    ]
+    return sorted(kinds, key=lambda row: -row["share_of_time"])
 
 
 def _rms(error: Floats) -> float:

@@ -18,12 +18,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from egrl.calibrate.measured import Network
 from egrl.methods.twin.data import Data, gather
 from egrl.methods.twin.inference import Inference
 from egrl.methods.twin.posterior import Beliefs, Posterior, fit, structure
-from hwsim.family import Effects, Estimate, Family, HasFamily, Learnable, Model, Parameter
+from hwsim.family import Effects, Estimate, Family, HasFamily, Learnable, Model, Parameter, PartTimes
 from hwsim.problem import Floats, Mapping16
 
 
@@ -96,6 +97,31 @@ class Stack(Learnable):
             found = self._families[number].gradient(self.part(number, model), own)
             cost[at], slope[np.ix_(at, columns)] = found
         return cost, slope
+
+    def part_times(self, model: Model, mapping: Mapping16) -> PartTimes | None:
+        """The parts of each network, 0 beyond its last up to those of the longest; None if one does not know parts."""
+        found = []
+        for number, at, own in self._blocks(mapping):
+            times = self._families[number].part_times(self.part(number, model), own)
+            if times is None:
+                return None
+            found.append((self._columns[number], at, times))
+        most = max(times.seconds.shape[1] for _, _, times in found)
+        columns = np.unique(np.concatenate([to[times.columns] for to, _, times in found]))
+        seconds = np.zeros((len(mapping), most))
+        common = np.zeros((len(mapping), most, len(columns)))
+        entries: list[tuple[Floats, NDArray[np.int64], NDArray[np.int64]]] = []
+        for to, at, times in found:
+            parts = times.seconds.shape[1]
+            seconds[at, :parts] = times.seconds
+            where = np.searchsorted(columns, to[times.columns])
+            common[np.ix_(at, np.arange(parts), where)] = times.common.reshape(len(at), parts, -1)
+            single = times.alone.tocoo()
+            entries.append((single.data, at[single.row // parts] * most + single.row % parts, to[single.col]))
+        values, row, column = (np.concatenate(each) for each in zip(*entries, strict=True))
+        shape = (len(mapping) * most, len(self.parameters))
+        alone = sparse.csr_matrix((values, (row, column)), shape)
+        return PartTimes(seconds, columns, common.reshape(len(mapping) * most, -1), alone)
 
     def places(self, mapping: Mapping16) -> Floats:
         """float64 [B, F], those of each network beside the others'."""
@@ -180,12 +206,25 @@ def fit_of(networks: Sequence[Network], effects: Sequence[str] | None, like: Fit
     stack = Stack([network.family for network in networks], shapes, effects)
     rows = stack.rows([network.mapping for network in networks])
     cost = np.concatenate([network.cost for network in networks])
-    data, beliefs = gather(stack, rows, cost, len(cost)), Beliefs((stack.nominal,))
+    data, beliefs = gather(stack, rows, cost, len(cost), _profiles(networks)), Beliefs((stack.nominal,))
     if like is not None:
         beliefs = Beliefs((like.posterior.effects,), searched=len(cost))
     *_, posterior = fit(stack, data, beliefs)
     assert posterior is not None
     return Fit(stack, data, beliefs, posterior)
+
+
+def _profiles(networks: Sequence[Network]) -> Floats | None:
+    """float64 [M, Q], network by network, 0 beyond the last part of a profiled one; None if nothing was profiled."""
+    most = max((network.parts.shape[1] for network in networks if network.parts is not None), default=0)
+    found = np.full((sum(len(network.cost) for network in networks), most), np.nan)
+    end = 0
+    for network in networks:
+        begin, end = end, end + len(network.cost)
+        if network.parts is not None:
+            found[begin:end, network.parts.shape[1] :] = 0.0
+            found[begin:end, : network.parts.shape[1]] = network.parts
+    return found if most else None
 
 
 def describable(networks: Sequence[Network]) -> Sequence[str]:
@@ -250,16 +289,16 @@ def _projected(found: Fit, columns: NDArray[np.int64]) -> Floats:
     return near.model.theta
 
 
-def described(networks: Sequence[Network], found: Fit, name: str) -> tuple[list[Floats], str]:
-    """What the description fitted predicts: log costs float64 [M] of each network's mappings; and its text."""
-    predicted, text = [], ""
+def described(networks: Sequence[Network], found: Fit, name: str) -> tuple[list[Family], str]:
+    """The family of each network on the board as fitted, and the text of its description."""
+    families, text = [], ""
     estimates, effects = shared(found), found.posterior.effects
     for network in networks:
         assert isinstance(network.problem, HasFamily)
         problem, text = network.problem.described(estimates, effects, name)
         assert isinstance(problem, HasFamily)
-        predicted.append(_simulated(problem.family, network.mapping))
-    return predicted, text
+        families.append(problem.family)
+    return families, text
 
 
 def check_name(networks: Sequence[Network], name: str) -> None:
@@ -269,14 +308,24 @@ def check_name(networks: Sequence[Network], name: str) -> None:
     problem.described({}, networks[0].family.nominal, name)
 
 
-def nominal(networks: Sequence[Network]) -> list[Floats]:
-    """Log costs float64 [M] of each network's mappings by the description as it was."""
-    return [_simulated(network.family, network.mapping) for network in networks]
+def nominal(networks: Sequence[Network]) -> Floats:
+    """Log costs float64 [M], network by network, by the description as it was."""
+    return simulated([network.family for network in networks], networks)
 
 
-def _simulated(family: Family, mapping: Mapping16) -> Floats:
-    model = Model(family.nominal, np.zeros(len(family.parameters)))
-    return np.asarray(np.log(family.predict(model, mapping)))
+def simulated(families: Sequence[Family], networks: Sequence[Network]) -> Floats:
+    """Log costs float64 [M], network by network, as the description says that is nominal in a family of each."""
+    return np.concatenate(
+        [
+            np.log(family.predict(itself(family), network.mapping))
+            for family, network in zip(families, networks, strict=True)
+        ]
+    )
+
+
+def itself(family: Learnable) -> Model:
+    """The member of a family that is the description itself."""
+    return Model(family.nominal, np.zeros(len(family.parameters)))
 
 
 def held_out(
@@ -295,7 +344,7 @@ def held_out(
         train = [_some(network, part != number) for network, part in zip(networks, parts, strict=True)]
         test = [_some(network, part == number) for network, part in zip(networks, parts, strict=True)]
         file = fit_of(train, describable(networks), by_file)
-        found["fitted"][fold == number] = np.concatenate(described(test, file, "fold")[0])
+        found["fitted"][fold == number] = simulated(described(test, file, "fold")[0], test)
         rest = file if by_all is by_file else fit_of(train, None, by_all)
         rows = rest.stack.rows([network.mapping for network in test])
         found["posterior"][fold == number] = rest.posterior.predict(rows)[0]
@@ -303,7 +352,8 @@ def held_out(
 
 
 def _some(network: Network, chosen: NDArray[np.bool_]) -> Network:
-    return replace(network, mapping=network.mapping[chosen], cost=network.cost[chosen])
+    parts = None if network.parts is None else network.parts[chosen]
+    return replace(network, mapping=network.mapping[chosen], cost=network.cost[chosen], parts=parts)
 
 
 def beyond(found: Fit, sayable: Sequence[str]) -> tuple[Effects, float]:

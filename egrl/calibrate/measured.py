@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from egrl.methods.twin.data import MOST, thin
+from egrl.methods.twin.data import MOST, averaged, thin
 from egrl.problems import find_problem
 from egrl.runs.past import PastRun
-from hwsim.capabilities import HasFiles
+from hwsim.capabilities import HasFiles, HasParts
 from hwsim.family import Family, HasFamily, Model
 from hwsim.problem import Floats, Mapping16, Problem
 from workloads.errors import InputError
@@ -33,6 +33,7 @@ class Network:
         family: the problem's.
         mapping: int16 [M, N, H], different ones.
         cost: float64 [M], geometric means where one was measured several times.
+        parts: float64 [M, Q], the time of each op, NaN where it is not known; None if no board has profiled one.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Network:
     family: Family
     mapping: Mapping16
     cost: Floats
+    parts: Floats | None = None
 
 
 def networks(runs: Sequence[PastRun]) -> list[Network]:
@@ -49,7 +51,7 @@ def networks(runs: Sequence[PastRun]) -> list[Network]:
     or too little was measured.
     """
     problems: dict[str | bytes, Problem] = {}
-    rows: dict[str | bytes, list[tuple[Mapping16, Floats]]] = {}
+    rows: dict[str | bytes, list[_Rows]] = {}
     described = ""
     for run in runs:
         problem = run.problem
@@ -73,8 +75,12 @@ def networks(runs: Sequence[PastRun]) -> list[Network]:
                     f"{run.path}: expected a run whose costs were measured, by --evaluator or told; this one's are the"
                     " chip file's own"
                 )
-            rows.setdefault(workload, []).append((found.mapping[ran], found.cost[ran]))
-    made = [_network(problems[key], parts, MOST // len(rows)) for key, parts in rows.items()]
+            quantity = len(problem.parts) if isinstance(problem, HasParts) else 0
+            parts = np.full((len(ran), quantity), np.nan)
+            if found.parts.shape[1] == quantity:
+                parts[:] = found.parts
+            rows.setdefault(workload, []).append((found.mapping[ran], found.cost[ran], parts[ran]))
+    made = [_network(problems[key], some, MOST // len(rows)) for key, some in rows.items()]
     count = sum(len(network.cost) for network in made)
     if count < LEAST:
         raise InputError(
@@ -89,14 +95,19 @@ def _own(family: Family, mapping: Mapping16, cost: Floats) -> bool:
     return len(cost) > 0 and bool(np.allclose(family.predict(nominal, mapping), cost, rtol=SAME))
 
 
-def _network(problem: Problem, parts: Sequence[tuple[Mapping16, Floats]], most: int) -> Network:
+_Rows = tuple[Mapping16, Floats, Floats]
+"""Mappings [R, N, H], their costs [R], and their profiles [R, Q]."""
+
+
+def _network(problem: Problem, rows: Sequence[_Rows], most: int) -> Network:
     assert isinstance(problem, HasFamily)
-    mapping = np.concatenate([part for part, _ in parts])
-    log_cost = np.log(np.concatenate([cost for _, cost in parts]))
+    mapping, cost, profiles = (np.concatenate(column) for column in zip(*rows, strict=True))
+    log_cost = np.log(cost)
     flat = mapping.reshape(len(mapping), -1)
     _, first, number = np.unique(flat, axis=0, return_index=True, return_inverse=True)
     cost = np.exp(np.bincount(number, log_cost) / np.bincount(number)) if len(flat) else np.zeros(0)
+    parts = averaged(profiles, number, len(cost))
     if len(cost) > most:
         kept = thin(cost, most)
-        first, cost = first[kept], cost[kept]
-    return Network(problem.about.workload, problem, problem.family, mapping[first], cost)
+        first, cost, parts = first[kept], cost[kept], None if parts is None else parts[kept]
+    return Network(problem.about.workload, problem, problem.family, mapping[first], cost, parts)

@@ -78,6 +78,12 @@ def _errors(report: Mapping[str, Any]) -> list[str]:
             f"  {'the fitted file, on other mappings':<52}{error['fitted']:.2%}",
             f"  {'with the factors of single ops, on other mappings':<52}{error['posterior']:.2%}",
         ]
+    if report["kinds"]:
+        lines += ["", f"{'profiles, error by kind of op':<32}{'of the time':>12}{'before':>12}{'fitted':>12}"]
+        lines += [
+            f"  {row['kind']:<30}{row['share_of_time']:>12.1%}{row['nominal']:>12.2%}{row['fitted']:>12.2%}"
+            for row in report["kinds"]
+        ]
     if is_worse(report):
         lines.append("the fitted file predicts worse than the one before: keep that one")
     return lines

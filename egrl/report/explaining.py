@@ -89,7 +89,7 @@ def _fitted(run: PastRun) -> tuple[Problem, float, float, int] | None:
     (network,) = measured
     log_cost = np.log(network.cost)
     held_out = fit.held_out(measured, FOLDS, SEED, by_file, by_file)["fitted"]
-    error, before = (_rms(each - log_cost) for each in (held_out, fit.nominal(measured)[0]))
+    error, before = (_rms(each - log_cost) for each in (held_out, fit.nominal(measured)))
     if error >= before:
         return None
     described = _described(problem, by_file)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hwsim.family import Learnable
 from hwsim.problem import Floats, Mapping16
@@ -87,6 +89,20 @@ def _profiled(mapping: Mapping16, cost: Floats, parts: Floats) -> Profiled | Non
     over = float(np.median((cost[at] / whole)[complete])) if complete.any() else 1.0
     log_seconds = np.log(np.where(parts[at] > 0, parts[at] * over, np.nan))
     return Profiled(mapping[at], log_seconds)
+
+
+def averaged(parts: NDArray[np.floating[Any]], group: NDArray[np.int64], groups: int) -> Floats | None:
+    """float64 [groups, Q], the mean of profiles [R, Q] of each group [R], NaN where a part is not known.
+
+    None if nothing is known of any.
+    """
+    known = np.isfinite(parts)
+    if not known.any():
+        return None
+    total, count = np.zeros((groups, parts.shape[1])), np.zeros((groups, parts.shape[1]))
+    np.add.at(total, group, np.where(known, parts, 0.0))
+    np.add.at(count, group, known)
+    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
 
 
 def closeness(distance: Floats) -> Floats:

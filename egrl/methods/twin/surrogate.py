@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egrl.core.method import Context
+from egrl.methods.twin.data import averaged
 from egrl.methods.twin.proposer import TOP, Proposer, TwinConfig, unique_rows
 from hwsim.family import HasFamily
 from hwsim.problem import Floats, Mapping16, Status
@@ -203,18 +204,12 @@ class Surrogate:
 
     def _profiles(self, tickets: NDArray[np.int64], mapping: Mapping16) -> Floats | None:
         """float64 [M, Q], the mean profiles of different mappings [M, N, H]; None if no evaluation has one."""
-        archive = self._context.archive
-        parts = archive.parts(tickets)
-        profiled = np.isfinite(parts).any(axis=1)
-        if not profiled.any() or not self._config.profiles:
+        if not self._config.profiles:
             return None
-        number = {row.tobytes(): at for at, row in enumerate(mapping)}
-        total, count = (np.zeros((len(mapping), parts.shape[1])) for _ in range(2))
-        for row, part in zip(archive.mappings(tickets[profiled]), parts[profiled], strict=True):
-            if (at := number.get(row.tobytes())) is not None:
-                total[at] += np.nan_to_num(part)
-                count[at] += np.isfinite(part)
-        return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+        archive, number = self._context.archive, {row.tobytes(): at for at, row in enumerate(mapping)}
+        group = np.array([number.get(row.tobytes(), -1) for row in archive.mappings(tickets)], np.int64)
+        ran = group >= 0
+        return averaged(archive.parts(tickets)[ran], group[ran], len(mapping))
 
     def _conclude(self, mapping: Mapping16, tickets: NDArray[np.int64], told: int) -> None:
         """From the posterior on different mappings [M, N, H]; what was told since the last time gets its credit."""

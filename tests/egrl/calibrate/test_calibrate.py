@@ -16,6 +16,7 @@ from commands import refuse
 
 import egrl
 from egrl.calibrate import design, fit
+from egrl.calibrate.calibration import calibrate
 from egrl.calibrate.design import measure_some
 from egrl.calibrate.fit import Stack
 from egrl.calibrate.measured import Network
@@ -23,7 +24,7 @@ from egrl.calibrate.measured import networks as networks_of
 from egrl.calibrate.report import _errors
 from egrl.cli.main import main
 from egrl.runs.past import PastRun
-from hwsim.family import Estimate, Model
+from hwsim.family import Estimate, Model, PartTimes
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
 from workloads.load import load
@@ -86,6 +87,14 @@ def stack_of(networks: list[Network]) -> Stack:
     return Stack([n.family for n in networks], [n.mapping.shape[1:] for n in networks])
 
 
+def slopes_of(times: PartTimes, count: int) -> np.ndarray:
+    """Of parts by parameters, float64 [B Q, P]."""
+    found = times.alone.toarray()
+    found[:, times.columns] += times.common
+    assert found.shape[1] == count
+    return found
+
+
 def test_a_stack_is_its_networks_with_the_board_in_common(networks):
     stack = stack_of(networks)
     names = [p.name for p in stack.parameters]
@@ -111,6 +120,18 @@ def test_a_stack_is_its_networks_with_the_board_in_common(networks):
         np.testing.assert_array_equal(
             distance[part, part], network.family.distance(network.mapping[:5], network.mapping[:5])
         )
+    times = stack.part_times(model, rows)
+    assert times is not None
+    np.testing.assert_allclose(times.seconds.sum(axis=1), cost, rtol=1e-9)
+    for k, network in enumerate(networks):
+        ops, part = network.mapping.shape[1], slice(5 * k, 5 * k + 5)
+        assert (times.seconds[part, ops:] == 0).all()
+        found = slopes_of(times, len(names)).reshape(len(rows), -1, len(names))[part, :ops]
+        own = network.family.part_times(stack.part(k, model), network.mapping[:5])
+        expected = slopes_of(own, len(network.family.parameters)).reshape(5, ops, -1)
+        np.testing.assert_allclose(found[:, :, stack._columns[k]], expected, rtol=1e-9)
+        others = np.setdiff1d(np.arange(len(names)), stack._columns[k])
+        assert (found[:, :, others] == 0).all()
     assert (slope[:5, stack.network == 1] == 0).all()
     assert (distance[:5, 5:] == 1).all()
     assert (places[:5] @ places[5:].T == 0).all()
@@ -135,7 +156,7 @@ def test_a_fitted_file_predicts_what_it_has_not_seen(networks):
     by_file = fit.fit_of(networks, fit.describable(networks))
     held_out = fit.held_out(networks, 4, 0, by_file, by_file)
     truth = np.log(np.concatenate([n.cost for n in networks]))
-    before = np.concatenate(fit.nominal(networks)) - truth
+    before = fit.nominal(networks) - truth
     for name in ("fitted", "posterior"):
         assert np.std(held_out[name] - truth) < 0.03
         assert np.sqrt(np.mean((held_out[name] - truth) ** 2)) < 0.15 * np.sqrt(np.mean(before**2))
@@ -210,6 +231,34 @@ def test_from_runs_to_a_chip_file_that_serves_everywhere(measured, tmp_path, mon
     refuse(capsys, ["calibrate", "again", "-o", "x.toml"], "expected a run whose costs were measured")
 
 
+def test_profiles_make_a_few_mappings_enough_and_show_each_kind_of_op():
+    plain, profiled = [], []
+    for name in NETWORKS:
+        problem = problem_of(name)
+        rows, rng = drawn(problem, 8, 4), np.random.default_rng(6)
+        cost = seconds(problem, rows) * np.exp(0.01 * rng.normal(size=len(rows)))
+        family = problem.family
+        logs = [np.log(TRUE.get(p.name, 1.0)) / p.spread for p in family.parameters]
+        parts = family.part_times(Model(family.nominal - {"moves"}, np.array(logs)), rows).seconds
+        parts = parts * np.exp(0.05 * rng.normal(size=parts.shape))
+        parts[rng.random(parts.shape) < 0.1] = np.nan
+        plain.append(Network(name, problem, family, rows, cost))
+        profiled.append(replace(plain[-1], parts=parts))
+    error = {}
+    for kind, networks in (("totals", plain), ("profiles", profiled)):
+        found = fit.shared(fit.fit_of(networks, fit.describable(networks)))
+        error[kind] = max(
+            abs(np.log(found[name].factor / TRUE[name])) for name in ("bandwidth dram", "compute")
+        )
+    assert error["profiles"] < 0.05 < error["totals"]
+    report = calibrate(profiled, "mine", 0, 0).document
+    assert {row["kind"] for row in report["kinds"]} == {op.kind for n in NETWORKS for op in load(n)}
+    assert sum(row["share_of_time"] for row in report["kinds"]) == pytest.approx(1.0)
+    assert report["kinds"][0]["fitted"] < 0.5 * report["kinds"][0]["nominal"]
+    assert any("profiles, error by kind of op" in line for line in _errors(report))
+    assert calibrate(plain, "mine", 0, 0).document["kinds"] == []
+
+
 def test_the_report_is_for_people(measured, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["calibrate", str(measured["alexnet"]), "-o", "mine.toml", "--folds", "0"]) == 0
@@ -222,9 +271,9 @@ def test_the_report_is_for_people(measured, tmp_path, monkeypatch, capsys):
 
 def test_a_file_that_predicts_worse_than_the_one_before_is_not_advised():
     error = {"nominal": 0.3, "fitted_seen": 0.2, "fitted": 0.35, "posterior": 0.1}
-    assert "keep that" in _errors({"rms_log_error": error, "folds": 5})[-1]
-    assert "keep that" not in _errors({"rms_log_error": error, "folds": 0})[-1]
-    assert "keep that" not in _errors({"rms_log_error": {**error, "fitted": 0.25}, "folds": 5})[-1]
+    assert "keep that" in _errors({"rms_log_error": error, "folds": 5, "kinds": []})[-1]
+    assert "keep that" not in _errors({"rms_log_error": error, "folds": 0, "kinds": []})[-1]
+    assert "keep that" not in _errors({"rms_log_error": {**error, "fitted": 0.25}, "folds": 5, "kinds": []})[-1]
 
 
 BOARD = f"{sys.executable} -m benchmarks.foreign.boards a 1 alexnet"

@@ -65,7 +65,7 @@ def test_a_run_that_learned_is_explained_by_a_file_that_is_fitted_to_it(learned)
 
 def test_a_fit_that_predicts_no_better_is_not_used(learned, monkeypatch):
     run = PastRun.read(learned)
-    monkeypatch.setattr(fit, "held_out", lambda measured, *_: {"fitted": fit.nominal(measured)[0]})
+    monkeypatch.setattr(fit, "held_out", lambda measured, *_: {"fitted": fit.nominal(measured)})
     assert len(networks([run])[0].cost) > explained.LEAST
     found = explaining(run, run.best_mapping())
     assert found.problem is run.problem
