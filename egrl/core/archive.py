@@ -14,6 +14,9 @@ from hwsim.problem import Evaluation, Mapping16, Problem, Profiles
 
 WINDOW_ROWS = 100_000
 WINDOW_BYTES = 1 << 30
+SLACK = 1024
+"""Rows before the window whose scalars are kept, too: what was measured beyond what a method was told moves it on."""
+MOST_ROWS = 1 << 62
 PROFILE_BYTES = 1 << 28
 """Of profiles, which are kept in memory beside the mappings."""
 
@@ -29,32 +32,66 @@ SCALARS: dict[str, Any] = {
 }
 
 
-class _Column:
-    """An array that grows; amortised O(1) a row."""
+class Column:
+    """A scalar of every evaluation, by ticket; rows older than the last `keep` are blank (NaN, or zeros).
 
-    def __init__(self, dtype: Any, shape: tuple[int, ...] = ()) -> None:
-        self._data = np.zeros((256, *shape), dtype=dtype)
+    Storage grows up to twice what is kept, at amortised O(1) a row.
+    """
+
+    def __init__(self, dtype: Any, keep: int, blank: Any = None) -> None:
+        """`blank` is what old rows have instead of NaN or zeros."""
+        self._data = np.zeros(256, dtype=dtype)
+        self._first = 0  # ticket of the first row in storage
         self._rows = 0
+        self._keep = keep
+        self._blank = (
+            blank if blank is not None else np.nan if self._data.dtype.kind == "f" else self._data[0]
+        )
 
     def extend(self, rows: NDArray[Any]) -> None:
-        need = self._rows + len(rows)
+        """Add rows, [B]."""
+        need = self._rows - self._first + len(rows)
         if need > len(self._data):
-            grown = np.zeros((max(need, 2 * len(self._data)), *self._data.shape[1:]), self._data.dtype)
-            grown[: self._rows] = self._data[: self._rows]
-            self._data = grown
-        self._data[self._rows : need] = rows
-        self._rows = need
+            drop = max(0, min(self._rows, self._rows + len(rows) - self._keep) - self._first)
+            size = min(max(need, 2 * len(self._data)), max(2 * self._keep, need - drop))
+            grown = np.zeros(size, self._data.dtype)
+            kept = self._data[drop : self._rows - self._first]
+            grown[: len(kept)] = kept
+            self._data, self._first = grown, self._first + drop
+        at = self._rows - self._first
+        self._data[at : at + len(rows)] = rows
+        self._rows += len(rows)
 
-    @property
-    def values(self) -> NDArray[Any]:
-        return self._data[: self._rows]
+    def skip(self, rows: int) -> None:
+        """Begin an empty column with so many blank rows, which take no memory."""
+        self._first = self._rows = rows
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __getitem__(self, rows: int | slice | NDArray[np.int64]) -> Any:
+        """The rows of a slice or of tickets int64 [B], a new array; the value of one ticket."""
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(self._rows)
+            if start >= self._first and step > 0:
+                return self._data[start - self._first : max(start, stop) - self._first : step].copy()
+            return self._take(np.arange(start, stop, step))
+        return self._take(np.asarray(rows))[()]
+
+    def _take(self, tickets: NDArray[np.int64]) -> NDArray[Any]:
+        if tickets.size and not -self._rows <= tickets.min() <= tickets.max() < self._rows:
+            raise IndexError(f"tickets: expected below {self._rows}, received {tickets.max()}")
+        tickets = np.where(tickets < 0, tickets + self._rows, tickets)
+        found = self._data[np.maximum(tickets - self._first, 0)]
+        old = tickets < self._first
+        return np.where(old, np.asarray(self._blank, self._data.dtype), found) if old.any() else found
 
 
 class _Words:
     """A column of words, of which there are few: each is kept once, and its number a row."""
 
-    def __init__(self) -> None:
-        self._numbers = _Column(np.int32)
+    def __init__(self, keep: int) -> None:
+        self._numbers = Column(np.int32, keep, blank=-1)
         self._of: dict[str, int] = {}
 
     def extend(self, rows: NDArray[np.str_]) -> None:
@@ -62,8 +99,13 @@ class _Words:
         numbers = [self._of.setdefault(word, len(self._of)) for word in words.tolist()]
         self._numbers.extend(np.array(numbers, np.int32)[where.reshape(-1)])
 
+    def skip(self, rows: int) -> None:
+        self._numbers.skip(rows)
+
     def take(self, rows: NDArray[np.int64] | slice) -> NDArray[np.str_]:
-        return np.array([*self._of, ""], SCALARS["source"])[self._numbers.values[rows]]
+        return np.array([*self._of, ""], SCALARS["source"])[
+            self._numbers[rows]
+        ]  # the last, of number -1, is blank
 
 
 class _Ring:
@@ -101,17 +143,15 @@ class _Ring:
 
 
 class Archive:
-    """Scalars of every evaluation, and the (repaired) mappings of the last `window` of each problem.
+    """Scalars and (repaired) mappings of the last `window` evaluations of each problem.
 
     The window is `WINDOW_ROWS` rows, fewer where they would take more than `WINDOW_BYTES`. The last profiles are kept,
-    too: those of as many rows, fewer where they would take more than `PROFILE_BYTES`.
+    too: those of as many rows, fewer where they would take more than `PROFILE_BYTES`. Scalars are blank `SLACK` rows
+    before the window, so that memory has an end; those of several problems, whose windows end at different tickets, are
+    all kept. No method may depend on older ones: a run that was resumed does not have them.
     """
 
     def __init__(self, problems: Sequence[Problem], window_rows: int = WINDOW_ROWS) -> None:
-        self._scalars = {name: _Column(dtype) for name, dtype in SCALARS.items() if name != "source"}
-        self._sources = _Words()
-        self._row = _Column(np.int64)
-        self._profile = _Column(np.int64)  # where in its ring; -1: it has none
         self._mappings: list[_Ring] = []
         self._profiles: list[_Ring] = []
         for problem in problems:
@@ -123,9 +163,14 @@ class Archive:
             parts = len(problem.parts) if isinstance(problem, HasParts) else 0
             most = PROFILE_BYTES // len(problems) // max(1, 4 * parts)
             self._profiles.append(_Ring(max(1024, min(window, most)), (parts,), np.float32))
+        keep = self.window + SLACK if len(problems) == 1 else MOST_ROWS
+        self._scalars = {name: Column(dtype, keep) for name, dtype in SCALARS.items() if name != "source"}
+        self._sources = _Words(keep)
+        self._row = Column(np.int64, keep, blank=-1)
+        self._profile = Column(np.int64, keep, blank=-1)  # where in its ring; -1: it has none
 
     def __len__(self) -> int:
-        return len(self._row.values)
+        return len(self._row)
 
     @property
     def window(self) -> int:
@@ -164,16 +209,13 @@ class Archive:
 
     def skip(self, rows: int) -> None:
         """Begin an empty archive at ticket `rows`: what came before is blank (reward NaN) and older than the window."""
-        for name, column in self._scalars.items():
-            blank = np.nan if SCALARS[name] is np.float64 else np.zeros((), dtype=SCALARS[name])
-            column.extend(np.full(rows, blank, dtype=SCALARS[name]))
-        self._sources.extend(np.full(rows, "", SCALARS["source"]))
-        self._row.extend(np.full(rows, -1))
-        self._profile.extend(np.full(rows, -1))
+        for column in (*self._scalars.values(), self._row, self._profile):
+            column.skip(rows)
+        self._sources.skip(rows)
 
-    def column(self, name: str) -> NDArray[Any]:
-        """A scalar of every evaluation so far, [rows]; names as in `SCALARS`."""
-        return self.sources(slice(None)) if name == "source" else self._scalars[name].values
+    def column(self, name: str) -> Column:
+        """A scalar of every evaluation so far, by ticket; names as in `SCALARS`, but for "source" (see `sources`)."""
+        return self._scalars[name]
 
     def sources(self, tickets: NDArray[np.int64] | slice) -> NDArray[np.str_]:
         """Who proposed some evaluations, str [B]."""
@@ -182,7 +224,7 @@ class Archive:
     def mappings(self, tickets: NDArray[np.int64]) -> Mapping16:
         """int16 [B, N, H] of evaluations of one problem; ValueError where they are mixed or too old."""
         ring = self._mappings[self._one_problem(tickets)]
-        return ring.take(self._row.values[tickets]).astype(np.int16)
+        return ring.take(self._row[tickets]).astype(np.int16)
 
     def parts(self, tickets: NDArray[np.int64]) -> Profiles:
         """float32 [B, P], the profiles of evaluations of one problem; all NaN where one has none or it is too old.
@@ -191,8 +233,8 @@ class Archive:
         """
         number = self._one_problem(tickets)
         ring, of = self._profiles[number], self._mappings[number]
-        at = self._profile.values[tickets]
-        kept = (at >= max(0, ring.rows - ring.window)) & (self._row.values[tickets] >= of.rows - of.window)
+        at = self._profile[tickets]
+        kept = (at >= max(0, ring.rows - ring.window)) & (self._row[tickets] >= of.rows - of.window)
         found = np.full((len(at), *ring.shape), np.nan, np.float32)
         found[kept] = ring.take(at[kept])
         return found

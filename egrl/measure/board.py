@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
@@ -70,6 +70,36 @@ class Board(Protocol):
     def close(self) -> None: ...
 
 
+def excerpt(value: Any) -> str:
+    """A value on one line, cut to `EXCERPT` characters, all of them printable (so that UTF-8 has each of them)."""
+    return _cut(_text(value))
+
+
+def quoted(value: Any) -> str:
+    """An excerpt of what a board said.
+
+    What looks like an id of a request, of this one or an earlier one, is replaced by `ID` before the text is cut: ids
+    are others in every run, and nobody should be able to guess them from what is shown.
+    """
+    return _cut(_LIKE_ID.sub(ID, _text(value)))
+
+
+Quote = Callable[[Any], str]
+"""How a message shows a value: `excerpt` what is the user's own, `quoted` what is a board's."""
+
+
+def _text(value: Any) -> str:
+    try:
+        return value if isinstance(value, str) else repr(value)
+    except Exception:  # of an integer of thousands of digits, or an object of the caller's
+        return f"an object of type {type(value).__name__}"
+
+
+def _cut(text: str) -> str:
+    line = visible(" ".join(text[:_READ].split()))
+    return line if len(line) <= EXCERPT else line[: EXCERPT - 3] + "..."
+
+
 def parse_answer(line: str, number: int) -> Answer | None:
     """The answer to request `number` in a line; None where the line is noise or answers another request.
 
@@ -95,40 +125,29 @@ def check_meant(line: str) -> None:
     unnamed = isinstance(document, dict) and "id" not in document and document.keys() & ANSWERS
     if unnamed or _is_number(document):
         raise BoardFailure(
-            f'expected an answer such as {{"id": {ID}, "latency_s": 0.001}}, found {excerpt(line)}'
+            f'expected an answer such as {{"id": {ID}, "latency_s": 0.001}}, found {quoted(line)}'
         )
 
 
-def answer_of(document: Mapping[str, Any]) -> Answer:
-    """The answer in an object. Raises BoardFailure where it has no usable latency_s, invalid or error."""
+def answer_of(document: Mapping[str, Any], quote: Quote = quoted) -> Answer:
+    """The answer in an object, of which messages show parts by `quote`.
+
+    Raises BoardFailure where it has no usable latency_s, invalid or error.
+    """
     if "error" in document:
-        return Answer(Status.FAILED, reason=excerpt(document["error"]))
+        return Answer(Status.FAILED, reason=quote(document["error"]))
     if document.get("invalid"):
         epsilon = document.get("epsilon")
         if not _is_number(epsilon) or not 0 <= epsilon <= 1:
-            raise BoardFailure(f"expected an epsilon of 0 to 1 with invalid, found {excerpt(epsilon)}")
+            raise BoardFailure(f"expected an epsilon of 0 to 1 with invalid, found {quote(epsilon)}")
         return Answer(Status.INVALID, epsilon=float(epsilon))
     found = document.get("latency_s")
     given = found if isinstance(found, list | tuple) else [found]
     samples = tuple(float(s) for s in given if _is_number(s) and SHORTEST_LATENCY_S <= s < LONGEST_LATENCY_S)
     if not 0 < len(samples) == len(given) <= MOST_SAMPLES:
-        raise BoardFailure(f"expected latency_s above 0, invalid or error, found {excerpt(dict(document))}")
+        raise BoardFailure(f"expected latency_s above 0, invalid or error, found {quote(dict(document))}")
     return Answer(Status.OK, samples, op_seconds=document.get("op_seconds"))
 
 
 def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def excerpt(value: Any) -> str:
-    """A value on one line, cut to `EXCERPT` characters, all of them printable (so that UTF-8 has each of them).
-
-    What looks like an id of a request, of this one or an earlier one, is replaced by `ID` before the text is cut: ids
-    are others in every run, and nobody should be able to guess them from what is shown.
-    """
-    try:
-        text = value if isinstance(value, str) else repr(value)
-    except Exception:  # of an integer of thousands of digits, or an object of the caller's
-        text = f"an object of type {type(value).__name__}"
-    text = visible(" ".join(_LIKE_ID.sub(ID, text)[:_READ].split()))
-    return text if len(text) <= EXCERPT else text[: EXCERPT - 3] + "..."

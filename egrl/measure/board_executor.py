@@ -28,7 +28,7 @@ from egrl.core.archive import Archive
 from egrl.core.failure import RunFailure
 from egrl.core.mapping_rows import rows_of
 from egrl.core.proposals import Proposals
-from egrl.measure.board import Board
+from egrl.measure.board import Board, quoted
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.job import Job, Usage
 from egrl.measure.keeper import GivenUp, Keeper
@@ -66,7 +66,7 @@ class BoardExecutor:
         self._problem = problem
         baseline = problem.evaluate(problem.baseline.mapping[None], np.zeros(1, np.uint64))
         self.baseline: Mapping16 = baseline.repaired[0]
-        self._profiles = ProfileReader(problem, log)
+        self._profiles = ProfileReader(problem, log, quoted)
         self._read_baseline = self._profiles.beside(baseline.parts)
         self._best: Callable[[int], tuple[float, float]] = lambda told: (np.inf, 0.0)
         self._lock = threading.Condition()

@@ -43,8 +43,8 @@ from egrl.measure.board import (
     BoardFailure,
     BoardSilent,
     check_meant,
-    excerpt,
     parse_answer,
+    quoted,
 )
 from egrl.measure.offspring import end_marked, marked, new_mark
 from workloads.errors import Notice
@@ -291,4 +291,4 @@ def _quoted(what: str, tail: bytearray) -> str:
     if len(lines) == 1 and len(tail) == TAIL_BYTES:
         line = line.lstrip("0123456789")  # the rest of a number that began before what was kept
     line = _BEGUN_ID.sub(rf"\1{ID}", line)
-    return f"; {what}: {excerpt(line)}"
+    return f"; {what}: {quoted(line)}"

@@ -14,16 +14,16 @@ WITHIN = 3.0
 
 def contenders(archive: Archive, noise: float, most: int) -> list[int]:
     """Tickets of the mappings that may be the best under that relative noise, best first, each mapping once."""
-    cost = np.where(archive.column("status") == Status.OK, archive.column("cost"), np.inf)
-    cost = np.where(archive.column("partial"), np.inf, cost)
     first = max(0, len(archive) - archive.window)
-    order = first + np.argsort(cost[first:], kind="stable")
+    status, cost, partial = (archive.column(name)[first:] for name in ("status", "cost", "partial"))
+    cost = np.where((status == Status.OK) & ~partial, cost, np.inf)
+    order = np.argsort(cost, kind="stable")
     if not len(order) or not np.isfinite(cost[order[0]]):
         return []
     reach = cost[order[0]] * (1 + WITHIN * noise)
     seen: dict[str, int] = {}
-    for ticket in order.tolist():
-        if cost[ticket] > reach or len(seen) >= most:
+    for at in order.tolist():
+        if cost[at] > reach or len(seen) >= most:
             break
-        seen.setdefault(digest(archive.mappings(np.array([ticket]))[0]), ticket)
+        seen.setdefault(digest(archive.mappings(np.array([first + at]))[0]), first + at)
     return list(seen.values())

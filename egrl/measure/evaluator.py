@@ -41,7 +41,7 @@ class FunctionBoard:
             found = self._function([dict(row) for row in request["mapping"]])
             if isinstance(found, np.ndarray | np.generic):
                 found = found.tolist()
-            return answer_of(found if isinstance(found, Mapping) else {"latency_s": found})
+            return answer_of(found if isinstance(found, Mapping) else {"latency_s": found}, excerpt)
         except BoardFailure:
             raise
         except Exception as error:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from egrl.measure.board import LONGEST_LATENCY_S, excerpt
+from egrl.measure.board import LONGEST_LATENCY_S, Quote, excerpt
 from hwsim.capabilities import HasParts, Parts
 from hwsim.problem import Floats, Problem, Profiles
 from workloads.errors import Notice
@@ -43,9 +43,12 @@ def no_profile(given: Any, latency_s: float) -> Profile:
 class ProfileReader:
     """Reads what boards give as profiles of one problem. Used by several threads."""
 
-    def __init__(self, problem: Problem, log: Callable[[str], None]) -> None:
-        """`log` gets one line for each reason why a profile was dropped, and one for names that are unknown."""
-        self._name, self._log = problem.about.name, log
+    def __init__(self, problem: Problem, log: Callable[[str], None], quote: Quote = excerpt) -> None:
+        """`log` gets one line for each reason why a profile was dropped, and one for names that are unknown.
+
+        These show what was given by `quote`.
+        """
+        self._name, self._log, self._quote = problem.about.name, log, quote
         self._parts = problem.parts if isinstance(problem, HasParts) else None
         names = () if self._parts is None else self._parts.names
         self._number = {name: number for number, name in enumerate(names)}
@@ -63,7 +66,7 @@ class ProfileReader:
         try:
             if self._parts is None:
                 raise _Refused("parts", f"expected none for {self._name}, whose costs have no parts")
-            named = _named(given, self._parts)
+            named = _named(given, self._parts, self._quote)
             _check_total(list(named.values()), latency_s, self._parts)
         except _Refused as reason:
             self._say(reason.kind, f"op_seconds: {reason}; such profiles are dropped, the latencies count")
@@ -82,7 +85,7 @@ class ProfileReader:
                 found[known] = np.nan_to_num(found[known]) + seconds * _shares(known, model)
         if unknown:
             more = f" … ({len(unknown)} names)" if len(unknown) > LISTED else ""
-            listed = ", ".join(map(excerpt, unknown[:LISTED])) + more
+            listed = ", ".join(map(self._quote, unknown[:LISTED])) + more
             self._say("unknown", f"op_seconds: no parts of {self._name}, counted as overhead: {listed}")
         return found
 
@@ -107,34 +110,34 @@ class _Refused(Exception):
         self.kind = kind
 
 
-def _named(given: Any, parts: Parts) -> dict[str, float]:
+def _named(given: Any, parts: Parts, quote: Quote) -> dict[str, float]:
     """Seconds by name, NaN where they are not known. Raises _Refused if it is no profile."""
     if isinstance(given, np.ndarray):
         given = given.tolist()
     if isinstance(given, Mapping):
         if odd := [name for name in given if not isinstance(name, str)]:
-            raise _Refused("names", f"expected names, found {excerpt(odd[0])}")
-        return {name: _seconds(name, value) for name, value in given.items()}
+            raise _Refused("names", f"expected names, found {quote(odd[0])}")
+        return {name: _seconds(name, value, quote) for name, value in given.items()}
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise _Refused("form", f"expected a list or a table, found {excerpt(given)}")
+        raise _Refused("form", f"expected a list or a table, found {quote(given)}")
     if len(given) != len(parts):
         raise _Refused(
             "length", f"expected a list of {len(parts)}, a number or null for each, found {len(given)}"
         )
-    return {name: _seconds(name, value) for name, value in zip(parts.names, given, strict=True)}
+    return {name: _seconds(name, value, quote) for name, value in zip(parts.names, given, strict=True)}
 
 
-def _seconds(name: str, value: Any) -> float:
+def _seconds(name: str, value: Any, quote: Quote) -> float:
     if value is None:
         return math.nan
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise _Refused("number", f"expected seconds or null for {excerpt(name)}, found {excerpt(value)}")
+        raise _Refused("number", f"expected seconds or null for {quote(name)}, found {quote(value)}")
     try:
         seconds = float(value)
     except OverflowError:  # an integer beyond all floats
         seconds = math.inf
     if not (math.isnan(seconds) or 0 <= seconds < LONGEST_LATENCY_S):
-        raise _Refused("range", f"expected 0 or more seconds for {excerpt(name)}, found {excerpt(value)}")
+        raise _Refused("range", f"expected 0 or more seconds for {quote(name)}, found {quote(value)}")
     return seconds
 
 

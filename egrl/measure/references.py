@@ -54,18 +54,19 @@ def baseline_record(
 
 
 def best_before(told: int, archive: Archive, measurements: Measurements) -> tuple[float, float]:
-    """The lowest cost of the first `told` evaluations, and the seconds of its request; (inf, 0) where nothing ran.
+    """The lowest cost of the first `told` evaluations, as far back as the window, and the seconds of its request.
 
-    What else the archive holds depends on the number of boards; a run must not.
+    (inf, 0) where nothing ran. What else the archive holds depends on the number of boards; a run must not.
     """
-    cost, status = archive.column("cost")[:told], archive.column("status")[:told]
+    first = max(0, told - archive.window)
+    cost, status = archive.column("cost")[first:told], archive.column("status")[first:told]
     ran = np.where(status == Status.OK, cost, np.inf)
     if not np.isfinite(ran).any():
         return np.inf, 0.0
     at = int(np.argmin(ran))
     record = None
-    if at >= told - archive.window:
-        record = measurements.get(digest(archive.mappings(np.array([at]))[0]))
+    if first + at >= len(archive) - archive.window:
+        record = measurements.get(digest(archive.mappings(np.array([first + at]))[0]))
     return float(ran[at]), 0.0 if record is None else record.request_s
 
 

@@ -296,9 +296,9 @@ class RunFolder:
 
 
 def check_links(folder: Path) -> None:
-    """InputError if a run folder has a symbolic link: what a run writes there would come to lie elsewhere.
+    """InputError if a run folder has a symbolic or hard link: what a run writes there would come to lie elsewhere, too.
 
-    The folder itself may be one: its user named it.
+    The folder itself may be a symbolic link: its user named it.
     """
     for place, folders, files in os.walk(folder):
         for name in (*folders, *files):
@@ -307,6 +307,19 @@ def check_links(folder: Path) -> None:
                 raise InputError(
                     f"{folder}: expected a run folder without links, found the link {str(path.relative_to(folder))!r}"
                 )
+            if name in files and _names(path) > 1:
+                raise InputError(
+                    f"{folder}: expected a run folder of its own, found {str(path.relative_to(folder))!r}, a file that"
+                    " has another name elsewhere (a hard link); go on with a copy of the folder (cp -r)"
+                )
+
+
+def _names(path: Path) -> int:
+    """How many names a file has; 0 where somebody has deleted it meanwhile."""
+    try:
+        return path.stat().st_nlink
+    except OSError:
+        return 0
 
 
 def _is_unfinished_config(name: str) -> bool:

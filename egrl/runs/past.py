@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ from egrl.runs.words import TABLE, about_of, table_of
 from hwsim.problem import Mapping16, Problem, Profiles
 from workloads.errors import InputError
 from workloads.files import read_text
+from workloads.json_text import describe
 
 SCALED = "speedups_scaled"
 """Key of a summary whose speedups are over another baseline than the run's: what those of its files are times."""
@@ -175,13 +176,8 @@ class PastRun:
     def metrics(self, *names: str) -> list[NDArray[np.float64]]:
         """Columns of metrics.csv, float64 [T] each, a value a generation. InputError where they are damaged."""
         path = self.path / run_folder.METRICS
-        try:
-            rows = list(csv.DictReader(read_text(path, "the metrics of a run").splitlines()))
-            return [np.array([float(row[name]) for row in rows]) for name in names]
-        except (ValueError, KeyError, TypeError, csv.Error) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{path}: damaged metrics: {error}") from error
+        rows = _rows(path)
+        return [np.array(_column(path, rows, name)) for name in names]
 
     def best_mapping(self) -> Mapping16:
         """int16 [N, H], the best that ran. InputError where no valid one was found."""
@@ -241,16 +237,17 @@ def course_of(run: Path, summary: Mapping[str, Any]) -> Course:
     InputError where the file is missing or damaged.
     """
     path = run / run_folder.METRICS
-    text = read_text(path, "the metrics of a run")
-    try:
-        rows = list(csv.DictReader(text.splitlines()))
-        evaluations = np.array([int(row["evaluations"]) for row in rows], dtype=np.int64)
-        scale = float(summary.get(SCALED, 1.0))
-        best = np.array([float(row["best_speedup"]) * scale for row in rows])
-        policy = [float(row["deployable_speedup"]) * scale for row in rows if "deployable_speedup" in row]
-        held = [[float(row[name]) for name in CONFIRMED] for row in rows if CONFIRMED[0] in row]
-    except (ValueError, KeyError, TypeError, OverflowError, csv.Error) as error:
-        raise InputError(f"{path}: damaged metrics: {error}") from error
+    rows = _rows(path)
+    has = rows[0] if rows else {}
+    evaluations = np.array(_column(path, rows, "evaluations", _count), dtype=np.int64)
+    scale = float(summary.get(SCALED, 1.0))
+    best = np.array(_column(path, rows, "best_speedup")) * scale
+    policy = (
+        np.array(_column(path, rows, "deployable_speedup")) * scale if "deployable_speedup" in has else None
+    )
+    held: Any = []
+    if CONFIRMED[0] in has:
+        held = np.stack([_column(path, rows, name) for name in CONFIRMED], axis=1)
     if not np.isfinite(best).all():
         raise InputError(f"{path}: damaged metrics: expected finite speedups")
     if not rows:
@@ -258,9 +255,37 @@ def course_of(run: Path, summary: Mapping[str, Any]) -> Course:
     named = (summary.get("evaluator") or {}).get("speedup_interval")
     if len(held) == len(rows) and named is not None and summary.get("best") is not None:
         held[-1] = [float(summary["best"]["speedup"]), *map(float, named)]
-    return Course(
-        evaluations,
-        best,
-        np.array(policy) if len(policy) == len(rows) else None,
-        np.array(held) if len(held) == len(rows) else None,
-    )
+    return Course(evaluations, best, policy, held if len(held) else None)
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a metrics.csv. InputError where it is missing or no table."""
+    try:
+        return list(csv.DictReader(read_text(path, "the metrics of a run").splitlines(), restval=""))
+    except csv.Error as error:
+        raise InputError(f"{path}: damaged metrics: {error}") from error
+
+
+def _column(
+    path: Path, rows: Sequence[Mapping[str, str]], name: str, kind: Callable[[str], float] = float
+) -> list[float]:
+    """A column of numbers. InputError naming the line with something else, or the column where there is none."""
+    if rows and name not in rows[0]:
+        raise InputError(f"{path}: damaged metrics: expected a column {name}, found none")
+    found = []
+    for line, row in enumerate(rows, start=2):
+        try:
+            found.append(kind(row[name]))
+        except ValueError:
+            raise InputError(
+                f"{path}: damaged metrics: line {line}, {name}: expected a number, found {describe(row[name])}"
+            ) from None
+    return found
+
+
+def _count(text: str) -> int:
+    """A count that fits an int64; ValueError where it is none."""
+    number = int(text)
+    if not 0 <= number < 2**63:
+        raise ValueError("no count")
+    return number

@@ -26,6 +26,7 @@ from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.past import with_own_inputs
 from egrl.runs.resume import default_settings, fixed_settings, resolve_again
+from egrl.runs.summary import check_version
 from hwsim.capabilities import HasModel
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
@@ -159,6 +160,7 @@ def reopen(
     path = _path(resume, "--resume")
     folder = stack.enter_context(contextlib.closing(run_folder.RunFolder.reopen(path)))
     checkpoint.check_version(path / "checkpoint")
+    check_version(path)
     resolved = resolve_again(path, given, external, settings)
     _fix(folder, resolved)
     own = replace(resolved, run=with_own_inputs(resolved.run, path)) if folder.begun else resolved

@@ -23,7 +23,7 @@ from hwsim.capabilities import HasBound
 from hwsim.problem import UNPROVED, Bound, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
-from workloads.json_text import parse_document
+from workloads.json_text import judge, parse_document, parse_object
 
 KIND = "summary"
 VERSION = 1
@@ -138,7 +138,7 @@ def _certified(
 def read_summary(run: Path) -> dict[str, Any]:
     """summary.json of a run folder; InputError where there is none or it is damaged."""
     path = run / SUMMARY
-    summary = parse_document(read_text(path, "the summary of a run"), str(path), "summary", 1)
+    summary = parse_document(read_text(path, "the summary of a run"), str(path), KIND, VERSION)
     for key in ("problem", "workload", "chip", "method", "start", "fingerprint"):
         if not isinstance(summary.get(key), str):
             raise InputError(f"{path}: {key}: expected a name, found {summary.get(key)!r}")
@@ -156,6 +156,22 @@ def read_summary(run: Path) -> dict[str, Any]:
     if best is not None and not (isinstance(best, dict) and isinstance(best.get("speedup"), float)):
         raise InputError(f"{path}: best: expected an object with a speedup or null, found {best!r}")
     return summary
+
+
+def check_version(run: Path) -> None:
+    """InputError if the summary of a run folder is of another version of egrl: a run that goes on would replace it.
+
+    What else may be wrong with it does not matter: it is written anew.
+    """
+    path = run / SUMMARY
+    try:
+        document = (
+            parse_object(read_text(path, "the summary of a run"), str(path), KIND) if path.exists() else {}
+        )
+    except InputError:
+        return
+    if document.get("version", VERSION) != VERSION:
+        judge({**document, "kind": KIND}, str(path), KIND, VERSION)
 
 
 def named_before(run: Path, evaluations: int, budget: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -55,7 +55,13 @@ def compile_baseline(
             f" bytes; what would help: sram_bytes of {least[1]}, or --set problem.model=analytical"
         )
     reason = solver.explain(backtracks)
-    raise InputError(f"{where}: {reason or f'no partition found with {backtracks} decisions taken back'}")
+    if reason is None:
+        raise InputError(
+            f"{where}: no partition found with {backtracks} decisions taken back; what would help:"
+            " a larger --set problem.backtracks"
+        )
+    own = " in a package file of your own (`egrl chip new FILE.toml --problem mcm` writes one to change)"
+    raise InputError(f"{where}: {reason}{own if reason.helps else ''}, or another --chip")
 
 
 def _candidates(

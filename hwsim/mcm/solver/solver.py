@@ -212,11 +212,13 @@ class Solver:
         rules off.
         """
         until = time.monotonic() + seconds
-        status = _status(self, backtracks, until)
-        if status == VALID:
-            return None
         held, sram = self.graph.weight_bytes, self.package.chip.sram_bytes
         heaviest, total = int(held.argmax()), int(held.sum())
+        too_heavy = held[heaviest] > sram or total > sram * self.package.chips
+        proved = self.package.constraints.memory and too_heavy
+        status = INFEASIBLE if proved else _status(self, backtracks, until)
+        if status == VALID:
+            return None
         least = self._sufficient(backtracks, until)
         helps = [f"sram_bytes of {least}"] if least <= MAX_SRAM else []
         suffices = False

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from egrl.core.archive import Archive
+from egrl.core.archive import Archive, Column
 from egrl.core.proposals import proposals
 from hwsim.capabilities import Parts
 from hwsim.mappings import sample_uniformly
@@ -30,7 +32,7 @@ def test_what_was_appended_is_found_by_ticket():
     repaired = np.concatenate([part.repaired for part in parts])
     at = np.array([405, 0, 77, 77])
     np.testing.assert_array_equal(archive.mappings(at), repaired[at])
-    np.testing.assert_array_equal(archive.column("cost"), np.concatenate([part.cost for part in parts]))
+    np.testing.assert_array_equal(archive.column("cost")[:], np.concatenate([part.cost for part in parts]))
     np.testing.assert_array_equal(archive.evaluation(200).repaired[0], repaired[200])
 
 
@@ -56,6 +58,60 @@ def test_only_the_window_of_mappings_is_kept():
     with pytest.raises(ValueError, match=r"expected 376\.\.1399"):
         archive.mappings(np.array([375]))
     assert len(archive.column("reward")) == 1400
+
+
+def test_scalars_older_than_the_window_are_blank_as_after_resuming_and_take_no_memory(monkeypatch):
+    monkeypatch.setattr("egrl.core.archive.SLACK", 100)
+    problem = ToyRagged()
+    archive = Archive([problem], window_rows=10)
+    evaluations = [fill(archive, problem, 700, first) for first in range(0, 7000, 700)]
+    cost = np.concatenate([part.cost for part in evaluations])
+    kept = slice(7000 - 1024 - 100, 7000)
+    column = archive.column("cost")
+    np.testing.assert_array_equal(column[kept], cost[kept])
+    np.testing.assert_array_equal(column[np.array([6999, -7, 6000])], cost[[6999, -7, 6000]])
+    assert column[6500] == cost[6500]
+    assert set(archive.sources(kept)) == {"test"}
+    assert archive.sources(slice(0, 3)).tolist() == [""] * 3
+    assert np.isnan(column[np.array([0, 3])]).all()
+    assert np.isnan(column[0:5000:7][:100]).all()
+    assert archive.column("status")[0] == 0
+    assert len(column._data) <= 2 * 1124
+    with pytest.raises(IndexError, match="expected below 7000, received 7000"):
+        column[np.array([7000])]
+    with pytest.raises(ValueError, match=r"expected 5976\.\.6999"):
+        archive.mappings(np.array([3]))
+    assert np.isnan(archive.parts(np.array([3]))).all()
+
+    resumed = Archive([problem], window_rows=10)
+    resumed.skip(7000 - 1024)
+    for name in ("cost", "status"):
+        np.testing.assert_array_equal(resumed.column(name)[:100], archive.column(name)[:100])
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, 90), max_size=40), st.integers(1, 60))
+def test_a_column_has_the_last_rows_at_least_and_never_more_than_twice(counts, keep):
+    column, all_of = Column(np.float64, keep), np.arange(sum(counts), dtype=np.float64)
+    for first, count in zip(np.cumsum([0, *counts]), counts, strict=False):
+        column.extend(all_of[first : first + count])
+        end = first + count
+        kept = slice(max(0, end - keep), end)
+        np.testing.assert_array_equal(column[kept], all_of[kept])
+        found = column[:]
+        assert len(found) == len(column) == end
+        np.testing.assert_array_equal(found[~np.isnan(found)], all_of[:end][~np.isnan(found)])
+        assert len(column._data) <= max(256, 2 * keep, keep + 90)
+
+
+def test_scalars_of_several_problems_are_all_kept():
+    problems = [ToyRagged(), ToyGame()]
+    archive = Archive(problems, window_rows=10)
+    first = fill(archive, problems[0], 3, 0, 0)
+    for at in range(3, 9000, 700):
+        fill(archive, problems[1], 700, at, 1)
+    np.testing.assert_array_equal(archive.mappings(np.arange(3)), first.repaired)
+    np.testing.assert_array_equal(archive.column("cost")[:3], first.cost)
 
 
 class Profiled(ToyRagged):

@@ -233,7 +233,7 @@ def test_a_method_that_names_nobody_any_more_leaves_the_highest_reward():
     context, rows = toy(), Memory()
     budget = Budget(126, None, 21)
     state = search(Doubting(context), context, InProcess(context.problems), budget, rows)
-    reward = context.archive.column("reward")
+    reward = context.archive.column("reward")[:]
     assert reward[0] < reward.max()
     assert reward.argmax() < 105
     assert [row["best_reward"] for row in rows.rows] == [reward[0]] * 5 + [reward.max()]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import egrl
-from egrl.measure.board import answer_of
+from egrl.measure.board import answer_of, excerpt, quoted
 from egrl.measure.op_seconds import MARGIN, ProfileReader, mean_profile
 from egrl.measure.records import LOG
 from egrl.runs.past import PastRun
@@ -114,6 +114,24 @@ def test_a_profile_that_makes_no_sense_is_dropped_with_one_line(given, says):
     assert len(log) == 1
     assert log[0].startswith(f"op_seconds: {says}")
     assert found.read([1.0, 1.0, 1.0, 1.0], 10.0, MODEL) == (1.0, 1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (5 * 10**15, "expected a list or a table, found {}"),
+        ([1, 1, "x5000000000000000", 1], "expected seconds or null for conv2, found x{}"),
+        ({"conv1": -5 * 10**15}, "expected 0 or more seconds for conv1, found -{}"),
+        ({"o5000000000000000": 1}, "no parts of toy-ragged, counted as overhead: o{}"),
+    ],
+)
+def test_only_what_a_board_gave_is_shown_without_what_may_be_an_id(given, shown):
+    """A caller's own number of 16 digits is shown as it is."""
+    for quote, number in ((excerpt, "5000000000000000"), (quoted, "ID")):
+        log: list[str] = []
+        with pytest.warns(Notice):
+            ProfileReader(Four(), log.append, quote).read(given, 10.0, MODEL)
+        assert shown.format(number) in log[0]
 
 
 def test_the_margin_is_for_what_profilers_add():

@@ -1,4 +1,4 @@
-"""Links in a run folder from elsewhere: nothing that they lead to is read as the run's, written to or made shorter."""
+"""Links in a run folder from elsewhere, symbolic and hard: what they lead to is neither read nor written to."""
 
 from __future__ import annotations
 
@@ -47,6 +47,28 @@ def test_a_linked_file_is_refused_and_what_it_leads_to_unharmed(name, run, own, 
     with pytest.raises(InputError, match="found the link"):
         egrl.Search(resume=strange)
     assert own.read_text() == OWN
+
+
+@pytest.mark.parametrize("name", [".lock", "measurements.jsonl", "evaluator.log", "metrics.csv"])
+def test_a_file_with_a_name_elsewhere_is_refused_and_unharmed_and_a_copy_goes_on(
+    name, run, own, tmp_path, capsys
+):
+    strange = Path(shutil.copytree(run, tmp_path / "strange"))
+    if (strange / name).exists():
+        own.write_bytes((strange / name).read_bytes())
+        (strange / name).unlink()
+    kept = own.read_bytes()
+    (strange / name).hardlink_to(own)
+    line = (
+        f"{strange}: expected a run folder of its own, found '{name}', a file that has another name elsewhere"
+    )
+    refuse(capsys, ["run", "--resume", str(strange), "--gens", "2", "--evaluator", "true"], line)
+    with pytest.raises(InputError, match=r"go on with a copy of the folder"):
+        egrl.Search(resume=strange)
+    copied = Path(shutil.copytree(strange, tmp_path / "copied"))
+    result = egrl.search(resume=copied, gens=2, evaluator=lambda rows: 1.0, quiet=True)
+    assert result.summary["generations"] == 2
+    assert own.read_bytes() == kept
 
 
 @pytest.mark.parametrize("name", ["mappings", "checkpoint", "policies", "inputs"])

@@ -130,6 +130,48 @@ def test_a_run_of_another_version_is_refused(run, capsys):
     refuse(capsys, ["run", "--resume", str(run), "--gens", "5"], "config.toml", "version 1", "version 2")
 
 
+@pytest.mark.parametrize("version", [2, 0, "1", None])
+def test_a_summary_of_another_version_is_not_replaced(run, capsys, version):
+    path = run / "summary.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": version, "more": 1}))
+    before = path.read_bytes()
+    refuse(capsys, ["run", "--resume", str(run), "--gens", "5"], "summary.json: version: expected 1, found ")
+    assert path.read_bytes() == before
+    assert (run / "metrics.csv").read_text().count("\n") == 3
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"kind": 7}'])
+def test_a_summary_that_is_damaged_is_written_anew(run, text):
+    whole = json.loads((run / "summary.json").read_text())
+    (run / "summary.json").write_text(text)
+    assert main(["run", "--resume", str(run), "--gens", "2", "--quiet"]) == 0
+    assert json.loads((run / "summary.json").read_text())["best"] == whole["best"]
+
+
+@pytest.mark.parametrize("cell", ["text", "", "1e999", "\x1b[2J", "9" * 5000])
+@pytest.mark.parametrize("name", ["evaluations", "best_speedup"])
+def test_a_cell_of_the_metrics_that_is_no_number_is_named(run, capsys, tmp_path, name, cell):
+    path = run / "metrics.csv"
+    rows = [line.split(",") for line in path.read_text().splitlines()]
+    rows[2][rows[0].index(name)] = cell
+    path.write_text("".join(f"{','.join(row)}\n" for row in rows))
+    line = f"{path}: damaged metrics: "
+    for argv in (
+        ["report", str(run), "-o", str(tmp_path / "x.html")],
+        ["plot", "curves", str(run), "-o", str(tmp_path / "x.png")],
+    ):
+        said = refuse(
+            capsys,
+            argv,
+            line,
+            f"line 3, {name}: expected a number, found" if cell[:1] not in "19" else "expected",
+        )
+        assert said.isprintable() or said[:-1].isprintable()
+        assert len(said) < 400 + len(str(path))
+    refuse(capsys, ["run", "--resume", str(run), "--gens", "3"], f"{path}: expected the ")
+    assert not list(tmp_path.glob("x.*"))
+
+
 def test_a_run_of_another_simulator_is_refused(run, capsys, monkeypatch):
     monkeypatch.setattr("hwsim.nnpi.problem.SIMULATOR_VERSION", 999)
     refuse(capsys, ["run", "--resume", str(run), "--gens", "5"], str(run), "another simulator")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 from mcm_cases import RULES, broken, even, graph, package, random_graph
 
 from hwsim.mcm.clones import clone_shared
+from hwsim.mcm.config import McmConfig
 from hwsim.mcm.graph import of_workload
 from hwsim.mcm.package import Constraints, load_package
+from hwsim.mcm.problem import McmProblem
 from hwsim.mcm.solver.solver import BUDGET, INFEASIBLE, solver
 from workloads.errors import InputError
 from workloads.load import load
@@ -84,6 +87,17 @@ def test_a_node_that_no_chip_can_hold_is_named_at_once():
     reason = given.explain(200, 5.0)
     assert (reason.where, reason.demanded, reason.available) == ("node wte", 50257 * 768, 32 * 2**20)
     assert "sram_bytes of" in str(reason)
+
+
+@pytest.mark.slow
+def test_a_weight_that_no_chip_can_hold_is_refused_with_what_to_change():
+    with pytest.raises(InputError, match=r"alexnet on mcm36: no partition: memory at node fc1: .*") as caught:
+        McmProblem(load("alexnet"), load_package("mcm36"), McmConfig())
+    said = str(caught.value)
+    assert "in a package file of your own (`egrl chip new FILE.toml --problem mcm` writes one" in said
+    least = int(re.search(r"sram_bytes of (\d+)", said)[1])
+    larger = replace(load_package("mcm36"), chip=replace(load_package("mcm36").chip, sram_bytes=least))
+    assert McmProblem(load("alexnet"), larger, McmConfig()).baseline.cost > 0
 
 
 def test_on_one_chip_everything_is_there_or_nothing():

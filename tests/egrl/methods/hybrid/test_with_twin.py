@@ -118,7 +118,7 @@ def test_it_begins_with_the_rules_and_the_population_follows_with_what_ran_as_gu
     guests = {guest.ran.tobytes() for guest in method._hybrid._guests}
     assert guests == set(known)
     archive = method._context.archive
-    assert len(method._hybrid._learner._replay) == (archive.column("status") == Status.OK).sum()
+    assert len(method._hybrid._learner._replay) == (archive.column("status")[:] == Status.OK).sum()
     while "gnn" not in method.ask().source:  # the next generation is bred once everybody is asked again
         continue
     assert method._hybrid._guests == []
@@ -135,7 +135,7 @@ class Scripted:
     def begin(self) -> None:
         tickets = np.arange(self.seen, len(self.archive))
         self.seen = len(self.archive)
-        self.judged = Judged(tickets, self.archive.column("source")[tickets] == self.best)
+        self.judged = Judged(tickets, self.archive.sources(tickets) == self.best)
 
     def advance(self, until: float) -> bool:
         return True
@@ -185,7 +185,7 @@ def test_it_lives_with_a_board_on_which_everything_fails():
         context, typed_tables.build(EgrlConfig, {**SMALL["egrl"], "critic.use": "off"}, "test")
     )
     search(method, context, Dead([problem]), Budget(100, None), Memory())
-    assert set(context.archive.column("source")) == {"twin", "gnn", "boltzmann", "learner"}
+    assert set(context.archive.sources(slice(None))) == {"twin", "gnn", "boltzmann", "learner"}
     assert method.champion(0) is None
 
 
