@@ -9,26 +9,39 @@ Moving. A graph input is loaded at least once, and a graph output stored at leas
 retained without being loaded (R8), and what a tile or slice leaves out another one needs.
 
 Covers (small instances). A schedule has a set M of outputs of steps, with all outputs of the graph, and each step
-reads only inputs of the graph and members of M. So it costs at least the least, over all M, of the sum over M of the
-cheapest subgraph that ends there and reads only what M has. For each subgraph `cost.least_latency` looks at all
-widths, heights and depths, with a bound on all orders of tiles. Where a tensor could stay in fast memory, the
-cheapest way counts for every subgraph, whether or not these ways fit together. This is proved in floating point; the
-bound gives away a millionth of a millionth.
+reads only inputs of the graph and members of M. Some ops are *shared*: more than one way leads from them to outputs of
+the graph. For a given choice of the shared ops in M, the cost is at least the sum of
+
+- for each of these, the cheapest subgraph that ends there and reads only inputs and shared ops in M (what lies before
+  a shared op is shared);
+- for each output of the graph, the cheapest subgraph that ends there, and so on for all else that it reads.
+
+For these steps are different ones: an op that is not shared has one reader, which belongs to no two of the steps chosen
+for an output, since one that has it inside has all the way down to its own end inside. So the bound is the least, over
+all choices of shared ops in M, of that sum. For each subgraph `cost.least_latency` looks at all widths, heights and
+depths, with a bound on all orders of tiles. Where a tensor could stay in fast memory, the cheapest way counts for every
+subgraph, whether or not these ways fit together. A subgraph of the cheapest cover is looked at only until the cover is
+known to cost no less than the best schedule. This is proved in floating point; the bound gives away a millionth of a
+millionth.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from mlsys2026.cost import least_latency
 from mlsys2026.grouping import Book, Group
+from mlsys2026.instance import Instance
 
-MOST_OPS = 6
-MOST_TILES = 2**18
+MOST_SHARED = 6
+"""Ops from which more than one way leads to outputs."""
+MOST_OPS = 24
+MOST_GROUPS = 4096
+MOST_TILES = 2**19
 """Of widths times heights of a tile: more would take too long."""
 ROUNDING = 1 - 1e-12
 WORK = 20_000
@@ -57,11 +70,17 @@ class Covers:
 
     def __init__(self, book: Book) -> None:
         self._book = book
-        groups = [
-            book.group(sink, ops) for sink in range(len(book.instance)) for ops in self._subgraphs(sink)
-        ]
-        self._least = {group: self._first(group) for group in groups}
-        self._looked: set[Group] = set()
+        self._shared = shared_ops(book.instance)
+        self._ending: list[list[Group]] = [[] for _ in range(len(book.instance))]
+        self._kind: dict[Group, str] = {}
+        self._least: dict[str, float] = {}
+        for sink in range(len(book.instance)):
+            for ops in subgraphs(book, sink):
+                group = book.group(sink, ops)
+                self._ending[sink].append(group)
+                kind = self._kind[group] = self._kind_of(group)
+                self._least[kind] = self._first(group)
+        self._looked: set[str] = set()
         self._under_way: Iterator[float | None] | None = None
         self.cost = 0.0
         self._cover: list[Group] = []
@@ -75,8 +94,10 @@ class Covers:
         deep = (instance.depth(op) for op in range(len(instance)) if instance.matmul[op])
         return (
             len(instance) <= MOST_OPS
+            and len(shared_ops(instance)) <= MOST_SHARED
             and max(areas) <= MOST_TILES
             and all(depth % native == 0 for depth in deep for native in instance.native)
+            and sum(len(subgraphs(book, sink)) for sink in range(len(instance))) <= MOST_GROUPS
         )
 
     def look(self, known: float) -> bool:
@@ -84,34 +105,29 @@ class Covers:
 
         False if the bound is `known`, or all of the cover has been looked at.
         """
-        rough = next((group for group in self._cover if group not in self._looked), None)
+        rough = next((group for group in self._cover if self._kind[group] not in self._looked), None)
         if rough is None or self.cost >= known * ROUNDING:
             return False
         if self._under_way is None:
-            self._under_way = self._pieces(rough, known)
+            self._under_way = self._pieces(rough, self._least[self._kind[rough]] + known - self.cost)
         least = next(self._under_way)
         if least is not None:
             self._under_way = None
-            self._looked.add(rough)
-            self._least[rough] = least
+            self._looked.add(self._kind[rough])
+            self._least[self._kind[rough]] = least
             self._choose()
         return True
 
-    def _subgraphs(self, sink: int) -> Iterator[frozenset[int]]:
-        """All sets of ops of which only `sink` has an output that none of them reads."""
-        instance = self._book.instance
-        above, pending = set(), [sink]
-        while pending:
-            for tensor in instance.inputs[pending.pop()]:
-                op = instance.producer[tensor]
-                if op >= 0 and op not in above:
-                    above.add(op)
-                    pending.append(op)
-        for count in range(len(above) + 1):
-            for chosen in itertools.combinations(sorted(above), count):
-                ops = frozenset((*chosen, sink))
-                if all(ops & set(instance.consumers[instance.outputs[op]]) for op in chosen):
-                    yield ops
+    def _kind_of(self, group: Group) -> str:
+        """Equal for subgraphs that differ in nothing but the numbers of tensors and ops."""
+        plan, tables = group.plan, []
+        for table, fits in ((plan.made.loads, self._fits), (plan.made.runs, lambda op: False)):
+            rows: dict[int, list[list[int]]] = {}
+            for first, *rest in table.tolist():
+                rows.setdefault(first, []).append(rest)
+            tables.append(sorted((fits(each), sorted(found)) for each, found in rows.items()))
+        stays = self._fits(self._book.instance.outputs[group.sink])
+        return repr((tables, plan.made.shape.tolist(), stays))
 
     def _first(self, group: Group) -> float:
         """What a subgraph computes, or moves if nothing stays in fast memory."""
@@ -126,51 +142,67 @@ class Covers:
         passed_on = instance.producer[tensor] >= 0 and not instance.is_output(tensor)
         return passed_on and instance.size(tensor) <= instance.capacity
 
-    def _pieces(self, group: Group, known: float) -> Iterator[float | None]:
-        """In the end at most the latency of a subgraph, whatever stays in fast memory, or `known`; before that None."""
-        instance, plan, book = self._book.instance, group.plan, self._book
-        shape = np.array([plan.width, plan.height, plan.sink_matmul, plan.roots], np.int64)
-        at = np.array([known, 0.0, 0.0])
+    def _pieces(self, group: Group, enough: float) -> Iterator[float | None]:
+        """At last `enough`, or at most the latency of a subgraph, whatever stays in fast memory; before that None."""
+        plan, book = group.plan, self._book
+        at = np.array([enough, 0.0, 0.0])
         for tensor in (-1, *(t for t in plan.external if self._fits(t))):
-            for retain in (False, True) if self._fits(instance.outputs[group.sink]) else (False,):
+            for retain in (False, True) if self._fits(book.instance.outputs[group.sink]) else (False,):
                 at[0], at[1], at[2] = min(at[0], book.cost(group, tensor, retain)), plan.width, plan.height
                 while at[1] >= 1:
-                    least_latency(
-                        plan.loads,
-                        plan.runs,
-                        shape,
-                        plan.depths,
-                        book.chip,
-                        book.sizes,
-                        tensor,
-                        retain,
-                        at,
-                        WORK,
-                    )
+                    least_latency(plan.made, tensor, retain, at, WORK)
                     yield None
         yield float(at[0])
 
     def _choose(self) -> None:
         """The cheapest cover by what is known."""
-        instance = self._book.instance
-        outputs = {op for op, fixed in enumerate(self._book.fixed) if fixed}
-        free = [op for op in range(len(instance)) if op not in outputs]
+        outputs = [op for op, fixed in enumerate(self._book.fixed) if fixed]
         self.cost = math.inf
-        for count in range(len(free) + 1):
-            for more in itertools.combinations(free, count):
-                chosen = [self._cheapest(sink, outputs | set(more)) for sink in (*outputs, *more)]
-                total = math.fsum(map(self._least.__getitem__, chosen))
+        for count in range(len(self._shared) + 1):
+            for kept in itertools.combinations(self._shared, count):
+                best = self._cheapest(kept)
+                total = math.fsum(best[op][0] for op in (*kept, *outputs))
                 if total < self.cost:
-                    self.cost, self._cover = total, chosen
+                    self.cost = total
+                    self._cover = [group for op in (*kept, *outputs) for group in best[op][1]]
         self.cost *= ROUNDING
 
-    def _cheapest(self, sink: int, kept: set[int]) -> Group:
-        """The cheapest subgraph that ends at an op and reads only what is kept."""
-        instance = self._book.instance
-        fitting = (
-            group
-            for group in self._least
-            if group.sink == sink
-            and all(instance.producer[t] < 0 or instance.producer[t] in kept for t in group.plan.external)
-        )
-        return min(fitting, key=self._least.__getitem__)
+    def _cheapest(self, kept: Sequence[int]) -> dict[int, tuple[float, list[Group]]]:
+        """For each op that a step may end at, the least cost of it and all that it needs but shared ops; and how."""
+        instance, best = self._book.instance, dict[int, tuple[float, list[Group]]]()
+        for sink in instance.order:
+            if sink in self._shared and sink not in kept:
+                continue
+            least, way = math.inf, [self._ending[sink][0]]
+            for group in self._ending[sink]:
+                read = [instance.producer[t] for t in group.plan.external if instance.producer[t] >= 0]
+                if all(op in best for op in read):
+                    before = [best[op] for op in read if op not in self._shared]
+                    total = math.fsum((self._least[self._kind[group]], *(cost for cost, _ in before)))
+                    if total < least:
+                        least, way = total, [group, *(each for _, groups in before for each in groups)]
+            best[sink] = least, way
+        return best
+
+
+def shared_ops(instance: Instance) -> list[int]:
+    """The ops from which more than one way leads to outputs of the graph."""
+    shared: set[int] = set()
+    for op in reversed(instance.order):
+        readers = instance.consumers[instance.outputs[op]]
+        if len(readers) > 1 or not shared.isdisjoint(readers):
+            shared.add(op)
+    return sorted(shared)
+
+
+def subgraphs(book: Book, sink: int) -> list[frozenset[int]]:
+    """All sets of ops of which only `sink` has an output that none of them reads, or a few more than MOST_GROUPS."""
+    instance = book.instance
+    above = book.inside(sink, [False] * len(instance)) - {sink}
+    found = [frozenset([sink])]
+    for op in sorted(above, key=book.rank.__getitem__, reverse=True):
+        readers = instance.consumers[instance.outputs[op]]
+        found += [ops | {op} for ops in found if not ops.isdisjoint(readers)]
+        if len(found) > MOST_GROUPS:
+            break
+    return found

@@ -20,6 +20,8 @@ ALONG_COLUMNS, LAST_LINE_FIRST, FROM_THE_END = 1, 2, 4
 """Orders of tiles are sums of these: lines are columns, the last line comes first, the first line runs backwards."""
 MOST_DEPTHS = 64
 """Depths of slices that are tried for a tile, evenly spread; twice as many at most."""
+ENDLESS = 2**62
+"""Elements of a memory in which everything fits."""
 CLOSE = 1.02
 """Orders are turned round if the best of two is no further than this from the best granularity."""
 
@@ -150,7 +152,7 @@ def _tile(
         count = stops[at] - start
         out = stored if stops[at] == moments else 0
         moved = _loaded(loads, tensor, rows, columns, k, start, moments, change) + out
-        total += count * max(_computed(runs, rows, columns, k, start, moments, chip[2:]), moved / chip[1])
+        total += count * max(_computed(runs, rows, columns, k, start, moments, chip[2:4]), moved / chip[1])
         start = stops[at]
     return total
 
@@ -172,54 +174,50 @@ def _stops(depths: Any, k: int, moments: int) -> Any:
 
 
 @kernel
-def latency(
-    loads: Any, runs: Any, shape: Any, depths: Any, chip: Any, sizes: Any, grain: Any, order: int, tensor: int,
-    retain: bool,
-) -> float:  # fmt: skip
+def _prepared(made: Any, w: int, h: int, k: int, tensor: int, retain: bool) -> Any:
+    """What moments load and run with a granularity, where stretches of equal ones end, and the most they hold."""
+    one_row, one_column = h >= made.shape[1], w >= made.shape[0]
+    moments = 1
+    for depth in made.depths:
+        moments = max(moments, -(-depth // k))
+    loads = _normal(made.loads, 1, 5, k, one_row, one_column, moments)
+    runs = _normal(made.runs, 2, 6, k, one_row, one_column, moments)
+    stops = _stops(made.depths, k, moments)
+    return loads, runs, stops, _peak(loads, made, w, h, k, stops, tensor, retain, True)
+
+
+@kernel
+def latency(made: Any, grain: Any, order: int, tensor: int, retain: bool) -> float:
     """Latency of a step, or infinity if a moment needs more than fast memory holds.
 
-    Args:
-        loads, runs, depths: of the `Plan`.
-        shape: int64 [4], width and height of the output, 1 if its op is a matrix product, number of roots.
-        chip: int64 [4], capacity, bandwidth, native columns and rows.
-        sizes: int64 [T], elements of each tensor.
-        grain: int64 [3], w, h, k.
-        order: a sum of ALONG_COLUMNS, LAST_LINE_FIRST and FROM_THE_END.
-        tensor: the resident tensor, -1 if there is none.
-        retain: True if the output stays in fast memory.
+    `grain` is w, h, k, int64 [3]; `order` a sum of ALONG_COLUMNS, LAST_LINE_FIRST and FROM_THE_END; `tensor` the
+    resident tensor, -1 if there is none; `retain` is True if the output stays in fast memory.
     """
-    width, height, k = shape[0], shape[1], grain[2]
-    w, h = min(grain[0], width), min(grain[1], height)
-    across, down = -(-width // w), -(-height // h)
-    moments = 1
-    for depth in depths:
-        moments = max(moments, -(-depth // k))
-    loads = _normal(loads, 1, 5, k, down == 1, across == 1, moments)
-    stops = _stops(depths, k, moments)
-    if _peak(loads, shape, sizes, w, h, k, stops, tensor, retain, True) > chip[0]:
+    w, h, k = min(grain[0], made.shape[0]), min(grain[1], made.shape[1]), grain[2]
+    loads, runs, stops, peak = _prepared(made, w, h, k, tensor, retain)
+    if peak > made.chip[0]:
         return np.inf
-    runs = _normal(runs, 2, 6, k, down == 1, across == 1, moments)
-    return _all_tiles(loads, runs, shape, chip, w, h, k, stops, order, tensor, retain)
+    return _all_tiles(loads, runs, made, w, h, k, stops, order, tensor, retain)
 
 
 @kernel
 def _peak(
-    loads: Any, shape: Any, sizes: Any, w: int, h: int, k: int, stops: Any, tensor: int, retain: bool, last: bool
-) -> int:  # fmt: skip
+    loads: Any, made: Any, w: int, h: int, k: int, stops: Any, tensor: int, retain: bool, last: bool
+) -> int:
     """The most elements that fast memory holds: no tile needs more than the first (R5, R9).
 
     Without `last` the last moment is left out, unless it is the only one.
     """
     moments = stops[len(stops) - 1]
-    base = 0 if tensor < 0 else sizes[tensor]
+    base = 0 if tensor < 0 else made.sizes[tensor]
     if retain:
-        base += shape[0] * shape[1]
-    if shape[2] == 0 and moments > 1:
-        base += shape[3] * w * h
+        base += made.shape[0] * made.shape[1]
+    if made.shape[2] == 0 and moments > 1:
+        base += made.shape[3] * w * h
     most, start = 0, 0
     for at in range(len(stops) if last or moments == 1 else len(stops) - 1):
         held = _occupied(loads, tensor, h, w, k, start, moments)
-        if not retain and (shape[2] == 1 or stops[at] == moments):
+        if not retain and (made.shape[2] == 1 or stops[at] == moments):
             held += w * h
         most = max(most, held)
         start = stops[at]
@@ -228,10 +226,10 @@ def _peak(
 
 @kernel
 def _all_tiles(
-    loads: Any, runs: Any, shape: Any, chip: Any, w: int, h: int, k: int, stops: Any, order: int, tensor: int,
-    retain: bool,
+    loads: Any, runs: Any, made: Any, w: int, h: int, k: int, stops: Any, order: int, tensor: int, retain: bool
 ) -> float:  # fmt: skip
     """The sum over all tiles, by kind."""
+    shape, chip = made.shape, made.chip
     lines, along = -(-shape[1] // h), -(-shape[0] // w)
     by_columns = order & ALONG_COLUMNS
     if by_columns:
@@ -266,136 +264,37 @@ def _all_tiles(
 
 
 @kernel
-def _deepest(
-    loads: Any, shape: Any, depths: Any, chip: Any, sizes: Any, w: int, h: int, tensor: int, retain: bool
-) -> int:
+def _deepest(made: Any, w: int, h: int, tensor: int, retain: bool) -> int:
     """The largest depth of a slice, below the largest sum, with which all moments but the last fit; 0 if none does.
 
-    What the last moment holds depends on the rest that is left for it: a deeper slice may fit, and a less deep one not.
+    Between two depths of sums, what the first moment holds grows by the same with each step of depth, and no later one
+    but the last, where a rest is left, holds more.
     """
-    down, across = -(-shape[1] // h), -(-shape[0] // w)
-    whole = depths[len(depths) - 1]
-    low, high = 0, whole - 1
-    while low < high:
-        k = (low + high + 1) // 2
-        table = _normal(loads, 1, 5, k, down == 1, across == 1, 2)
-        stops = _stops(depths, k, -(-whole // k))
-        if _peak(table, shape, sizes, w, h, k, stops, tensor, retain, False) <= chip[0]:
-            low = k
-        else:
-            high = k - 1
-    return low
+    room, first = made.chip[0], np.array([1, 2])
+    for at in range(len(made.depths) - 1, -1, -1):
+        low, high = made.depths[at - 1] if at > 0 else 1, made.depths[at] - 1
+        if low > high:
+            continue
+        table = _normal(made.loads, 1, 5, low, h >= made.shape[1], w >= made.shape[0], 2)
+        least = _peak(table, made, w, h, low, first, tensor, retain, False)
+        most = _peak(table, made, w, h, high, first, tensor, retain, False)
+        if least <= room:
+            return high if most <= room else low + (room - least) * (high - low) // (most - least)
+    return 0
 
 
 @kernel
-def _joined(
-    loads: Any, runs: Any, shape: Any, depths: Any, chip: Any, sizes: Any, w: int, h: int, tensor: int, retain: bool
-) -> float:  # fmt: skip
-    """The latency of tiles with all their moments joined, in memory without end: no cut of the sums is better."""
-    roomy = chip.copy()
-    roomy[0] = 2**62
-    grain = np.array([w, h, depths[len(depths) - 1] if len(depths) else 1])
-    rows = latency(loads, runs, shape, depths, roomy, sizes, grain, 0, tensor, retain)
-    return min(rows, latency(loads, runs, shape, depths, roomy, sizes, grain, ALONG_COLUMNS, tensor, retain))
-
-
-@kernel
-def _least_computed(runs: Any, shape: Any, chip: Any, w: int, h: int, floor: float) -> float:
-    """What tiles compute at least: `floor`, and begun native tiles of the output, whose op is the first of `runs`."""
-    width, height, wide, high = shape[0], shape[1], chip[2], chip[3]
-    across = width // w * -(-w // wide) + -(-(width % w) // wide)
-    down = height // h * -(-h // high) + -(-(height % h) // high)
-    each = runs[0, 9] * (runs[0, 7] / wide if runs[0, 1] == 1 else 1.0)
-    return floor + each * (across * down - -(-width // wide) * -(-height // high))
-
-
-@kernel
-def best_grain(
-    loads: Any, runs: Any, shape: Any, depths: Any, chip: Any, sizes: Any, wide: Any, high: Any, tensor: int,
-    retain: bool, floor: float,
-) -> Any:  # fmt: skip
-    """The best latency, w, h, k and order, float64 [5], over the tiles of int64 `wide` x `high`; infinite if none fits.
-
-    Moments that are joined never take longer together, since times add up, and the larger of two sums is at most the
-    sum of the larger parts. So tiles are passed over that are no better with all their moments joined, and of the
-    depths only the whole sum and those down to a third of the deepest that may fit are tried. No latency is below
-    `floor`.
-    """
-    best = np.array([np.inf, 1.0, 1.0, 1.0, 0.0])
-    grain = np.zeros(3, np.int64)
-    for w in wide:
-        for h in high:
-            if (not retain and w * h > chip[0]) or _least_computed(runs, shape, chip, w, h, floor) >= best[0]:
-                continue
-            if _joined(loads, runs, shape, depths, chip, sizes, w, h, tensor, retain) >= best[0]:
-                continue
-            grain[0], grain[1], grain[2] = w, h, depths[len(depths) - 1] if len(depths) else 1
-            deepest = 0
-            if len(depths):
-                deepest = _deepest(loads, shape, depths, chip, sizes, w, h, tensor, retain)
-            _try_depth(loads, runs, shape, depths, chip, sizes, grain, tensor, retain, best)
-            step = max(1, deepest // MOST_DEPTHS)
-            for k in range(deepest, deepest // 3, -step):
-                grain[2] = k
-                _try_depth(loads, runs, shape, depths, chip, sizes, grain, tensor, retain, best)
-            if deepest > chip[2]:
-                grain[2] = deepest // chip[2] * chip[2]
-                _try_depth(loads, runs, shape, depths, chip, sizes, grain, tensor, retain, best)
-            if best[0] <= floor:
-                return best
-    return best
-
-
-@kernel
-def _try_depth(
-    loads: Any, runs: Any, shape: Any, depths: Any, chip: Any, sizes: Any, grain: Any, tensor: int, retain: bool,
-    best: Any,
-) -> None:  # fmt: skip
-    """Put a granularity with its best order into `best` if it is better."""
-    equal = (
-        shape[0] % grain[0] == 0 and shape[1] % grain[1] == 0
-    )  # then turning the order round changes nothing
-    for order in range(2 if equal else 8):
-        took = latency(loads, runs, shape, depths, chip, sizes, grain, order, tensor, retain)
-        if took < best[0]:
-            best[0], best[1], best[2], best[3], best[4] = took, grain[0], grain[1], grain[2], order
-        if not np.isfinite(took) or (order >= 1 and took > best[0] * CLOSE):
-            break
-
-
-def choices(length: int, native: int) -> NDArray[np.int64]:
-    """Lengths of tiles that are tried, largest first: even parts of the whole, multiples of the native one and of an
-    eighth of it up to two, its halves."""
-    parts = [-(-length // count) for count in range(1, 25)]
-    multiples = [
-        native * m for m in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64) if native * m < length
-    ]
-    halves = [native >> i for i in range(1, native.bit_length()) if native >> i < length]
-    eighth = max(1, native // 8)
-    fine = range(eighth, min(length, 2 * native), eighth)
-    return np.array(sorted({*parts, *multiples, *halves, *fine}, reverse=True), np.int64)
-
-
-@kernel
-def _any_order(
-    loads: Any, runs: Any, shape: Any, depths: Any, chip: Any, sizes: Any, w: int, h: int, k: int, tensor: int,
-    retain: bool,
-) -> float:  # fmt: skip
-    """At most the latency with any order of the tiles; infinite if they do not fit.
+def _any_order(made: Any, room: int, w: int, h: int, k: int, tensor: int, retain: bool) -> float:
+    """At most the latency with any order of the tiles; infinite if they do not fit into so much `room`.
 
     After the first tile each one comes after a change of row, of column, or of both, which loads no less than either.
     All rows but one are entered by a change of row, all columns but one by a change of column.
     """
-    width, height = shape[0], shape[1]
+    width, height, chip = made.shape[0], made.shape[1], made.chip
     across, down = -(-width // w), -(-height // h)
-    moments = 1
-    for depth in depths:
-        moments = max(moments, -(-depth // k))
-    loads = _normal(loads, 1, 5, k, down == 1, across == 1, moments)
-    stops = _stops(depths, k, moments)
-    if _peak(loads, shape, sizes, w, h, k, stops, tensor, retain, True) > chip[0]:
+    loads, runs, stops, peak = _prepared(made, w, h, k, tensor, retain)
+    if peak > room:
         return np.inf
-    runs = _normal(runs, 2, 6, k, down == 1, across == 1, moments)
     total, begins, by_row, by_column = 0.0, np.inf, np.inf, np.inf
     for bottom in range(2 if down > 1 else 1):
         high = h if bottom == 0 and down > 1 else height - (down - 1) * h
@@ -419,29 +318,97 @@ def _any_order(
 
 
 @kernel
-def least_latency(
-    loads: Any, runs: Any, shape: Any, depths: Any, chip: Any, sizes: Any, tensor: int, retain: bool, at: Any,
-    work: int,
-) -> None:  # fmt: skip
+def best_grain(made: Any, wide: Any, high: Any, tensor: int, retain: bool, floor: float) -> Any:
+    """The best latency, w, h, k and order, float64 [5], over the tiles of int64 `wide` x `high`; infinite if none fits.
+
+    Moments that are joined never take longer together, since times add up, and the larger of two sums is at most the
+    sum of the larger parts. So tiles are passed over that are no better with all their moments joined, and of the
+    depths only the whole sum and those down to a third of the deepest that may fit are tried. No latency is below
+    `floor`.
+    """
+    best = np.array([np.inf, 1.0, 1.0, 1.0, 0.0])
+    grain, depths, chip = np.zeros(3, np.int64), made.depths, made.chip
+    whole = depths[len(depths) - 1] if len(depths) else 1
+    for w in wide:
+        for h in high:
+            if not retain and w * h > chip[0]:
+                continue
+            if _any_order(made, ENDLESS, w, h, whole, tensor, retain) >= best[0]:
+                continue
+            grain[0], grain[1], grain[2] = w, h, whole
+            deepest = _deepest(made, w, h, tensor, retain)
+            _try_depth(made, grain, tensor, retain, best)
+            step = 1 if chip[4] else max(1, deepest // MOST_DEPTHS)
+            for k in range(deepest, 0 if chip[4] else deepest // 3, -step):
+                grain[2] = k
+                _try_depth(made, grain, tensor, retain, best)
+            if deepest > chip[2]:
+                grain[2] = deepest // chip[2] * chip[2]
+                _try_depth(made, grain, tensor, retain, best)
+            if best[0] <= floor:
+                return best
+    return best
+
+
+@kernel
+def _try_depth(made: Any, grain: Any, tensor: int, retain: bool, best: Any) -> None:
+    """Put a granularity with its best order into `best` if it is better, and divides what it has to."""
+    for depth in made.depths:
+        if made.chip[4] and depth % grain[2]:
+            return
+    uneven = (
+        made.shape[0] % grain[0] or made.shape[1] % grain[1]
+    )  # else turning the order round changes nothing
+    for order in range(8 if uneven else 2):
+        took = latency(made, grain, order, tensor, retain)
+        if took < best[0]:
+            best[0], best[1], best[2], best[3], best[4] = took, grain[0], grain[1], grain[2], order
+        if not np.isfinite(took) or (order >= 1 and took > best[0] * CLOSE):
+            break
+
+
+def choices(length: int, native: int, divide: bool) -> NDArray[np.int64]:
+    """Lengths of tiles that are tried, largest first: even parts of the whole, multiples of the native one and of an
+    eighth of it up to two, its halves; those that divide the length, if they have to."""
+    if divide:
+        return np.array([part for part in range(length, 0, -1) if length % part == 0], np.int64)
+    parts = [-(-length // count) for count in range(1, 25)]
+    multiples = [
+        native * m for m in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64) if native * m < length
+    ]
+    halves = [native >> i for i in range(1, native.bit_length()) if native >> i < length]
+    eighth = max(1, native // 8)
+    fine = range(eighth, min(length, 2 * native), eighth)
+    return np.array(sorted({*parts, *multiples, *halves, *fine}, reverse=True), np.int64)
+
+
+@kernel
+def least_latency(made: Any, tensor: int, retain: bool, at: Any, work: int) -> None:
     """Bring down `at`, float64 [3], to at most the latency with any tiles, depth and order, or its first number.
 
     The other two are the width and height that come next; width 0: it is done. After so much `work` it returns, to be
-    called again. Each tile is looked at with all moments joined first; where that is below the least so far, with every
-    depth. The proof that joined moments take no longer needs depths that are multiples of the native width.
+    called again. Each tile is looked at with all moments joined first. Where that is below the least so far, every
+    depth counts that fits, unless a multiple of it fits: moments that are joined take no longer. The proof of that
+    needs sums that are multiples of the native tile.
     """
-    roomy = chip.copy()
-    roomy[0] = 2**62
-    deepest = depths[len(depths) - 1] if len(depths) else 1
+    depths, room = made.depths, made.chip[0]
+    whole = depths[len(depths) - 1] if len(depths) else 1
     done = 0
     while at[1] >= 1 and done < work:
         w, h = int(at[1]), int(at[2])
         done += 1
-        if _any_order(loads, runs, shape, depths, roomy, sizes, w, h, deepest, tensor, retain) < at[0]:
-            done += deepest
-            for k in range(deepest, 0, -1):
-                took = _any_order(loads, runs, shape, depths, chip, sizes, w, h, k, tensor, retain)
-                at[0] = min(at[0], took)
+        if (retain or w * h <= room) and _any_order(made, ENDLESS, w, h, whole, tensor, retain) < at[0]:
+            deepest = _deepest(made, w, h, tensor, retain)
+            least = _any_order(made, room, w, h, whole, tensor, retain)
+            fits = np.zeros(deepest + 1, np.bool_)
+            for k in range(0 if np.isfinite(least) else deepest, 0, -1):
+                if not fits[2 * k :: k].any():
+                    took = _any_order(made, room, w, h, k, tensor, retain)
+                    least, fits[k] = min(least, took), np.isfinite(took)
+                    done += 1
+            at[0] = min(at[0], least)
+            done += 5
         at[2] -= 1
         if at[2] < 1:
             at[1] -= 1
-            at[2] = shape[1]
+            at[2] = made.shape[1]

@@ -11,6 +11,7 @@ that an op between is run again in each subgraph that needs it. What is kept is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -55,7 +56,9 @@ class Book:
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self.chip = np.array([instance.capacity, instance.bandwidth, *instance.native], np.int64)
+        self.chip = np.array(
+            [instance.capacity, instance.bandwidth, *instance.native, instance.tiles_divide], np.int64
+        )
         self.sizes = np.array([instance.size(t) for t in range(len(instance.widths))], np.int64)
         self._groups: dict[tuple[int, frozenset[int]], Group] = {}
         self.fixed = tuple(instance.is_output(t) for t in instance.outputs)
@@ -80,26 +83,20 @@ class Book:
         """The subgraph with these ops."""
         known = self._groups.get((sink, ops))
         if known is None:
-            plan = build_plan(self.instance, sink, ops)
+            plan = build_plan(self.instance, sink, ops, self.chip, self.sizes)
             known = Group(sink, plan, sum(self.compute_floor(op) for op in ops))
             self._groups[sink, ops] = known
         return known
 
     def compute_floor(self, op: int) -> float:
         """The least time that an op computes, in whole native tiles (proof: `bound.py`)."""
-        instance = self.instance
-        out = instance.outputs[op]
-        native_width, native_height = instance.native
-        tiles = Fraction(instance.widths[out], native_width) * Fraction(instance.heights[out], native_height)
+        instance, out = self.instance, self.instance.outputs[op]
+        wholes = (instance.widths[out], instance.heights[out])
+        sides = [Fraction(whole, native) for whole, native in zip(wholes, instance.native, strict=True)]
         if not instance.matmul[op]:
-            tiles = Fraction(
-                -(-instance.widths[out] // native_width) * -(-instance.heights[out] // native_height)
-            )
-        return float(
-            instance.base_costs[op]
-            * tiles
-            * Fraction(instance.depth(op), native_width if instance.matmul[op] else 1)
-        )
+            return float(instance.base_costs[op] * math.ceil(sides[0]) * math.ceil(sides[1]))
+        depth = Fraction(instance.depth(op), instance.native[0])
+        return float(instance.base_costs[op] * sides[0] * sides[1] * depth)
 
     def cost(self, group: Group, tensor: int, retain: bool) -> float:
         """The best latency of a subgraph; infinite if no tile fits."""
@@ -116,13 +113,9 @@ class Book:
         plan = group.plan
         if len(plan.ops) > MOST_OPS:
             return NOTHING
-        wide = choices(plan.width, self.instance.native[0])
-        high = choices(plan.height, self.instance.native[1])
-        shape = np.array([plan.width, plan.height, plan.sink_matmul, plan.roots], np.int64)
-        best = best_grain(
-            plan.loads, plan.runs, shape, plan.depths, self.chip, self.sizes, wide, high, tensor, retain,
-            group.floor * NEAR,
-        )  # fmt: skip
+        (columns, rows), divide = self.instance.native, self.instance.tiles_divide
+        wide, high = choices(plan.width, columns, divide), choices(plan.height, rows, divide)
+        best = best_grain(plan.made, wide, high, tensor, retain, group.floor * NEAR)
         return float(best[0]), (int(best[1]), int(best[2]), int(best[3])), int(best[4])
 
     def groups(self, kept: Sequence[bool]) -> dict[int, Group]:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from mlsys2026.grouping import Book
@@ -38,7 +39,8 @@ class Helper:
             text=True,
             env={**os.environ, "PYTHONPATH": path},
         )
-        first = json.dumps({"instance": json.loads(document_of(instance)), "seed": seed})
+        document = json.loads(document_of(instance))
+        first = json.dumps({"instance": document, "divide": instance.tiles_divide, "seed": seed})
         self._thread = threading.Thread(target=self._talk, args=(first,), daemon=True)
         self._thread.start()
 
@@ -97,7 +99,8 @@ def answer(search: Search, request: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Answer requests until there are no more."""
     first = json.loads(sys.stdin.readline())
-    search = Search(Book(parse(first["instance"], "instance", "helper")), first["seed"])
+    instance = replace(parse(first["instance"], "instance", "helper"), tiles_divide=first["divide"])
+    search = Search(Book(instance), first["seed"])
     for line in sys.stdin:
         print(json.dumps(answer(search, json.loads(line))), flush=True)
 

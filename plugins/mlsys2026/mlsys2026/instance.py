@@ -32,16 +32,9 @@ MAX_FILE_BYTES = 1 << 26
 MOST_NUMBER = 10**12
 """The largest number of a file: sums of products of them stay exact in Python, and near enough in float64."""
 FIELDS = (
-    "widths",
-    "heights",
-    "inputs",
-    "outputs",
-    "base_costs",
-    "op_types",
-    "fast_memory_capacity",
-    "slow_memory_bandwidth",
-    "native_granularity",
-)
+    "widths", "heights", "inputs", "outputs", "base_costs", "op_types",
+    "fast_memory_capacity", "slow_memory_bandwidth", "native_granularity",
+)  # fmt: skip
 TYPES = ("MatMul", "Pointwise")
 
 
@@ -59,6 +52,7 @@ class Instance:
         capacity: elements that fast memory holds.
         bandwidth: elements per unit of time between slow and fast memory.
         native: columns and rows of the native tile.
+        tiles_divide: if true, tiles and slices have to divide what they cut (R11); no file says so.
     """
 
     name: str
@@ -71,6 +65,7 @@ class Instance:
     capacity: int
     bandwidth: int
     native: tuple[int, int]
+    tiles_divide: bool = False
 
     def __len__(self) -> int:
         return len(self.outputs)

@@ -65,6 +65,7 @@ def replay(instance: Instance, steps: Sequence[Step]) -> Verdict:
             latencies.append(Fraction(0))
             continue
         run = _Run(instance, step, resident)
+        broken += run.uneven(where)
         missing = sorted(run.external - slow - resident)
         broken += [Violation(f"tensor {t} is in neither memory", where, 1.0, 0.0, "tensors") for t in missing]
         latency, peak = run.replayed()
@@ -161,6 +162,16 @@ class _Run:
                     seen.add(source)
                     pending.append(source)
         return found
+
+    def uneven(self, where: str) -> Iterator[Violation]:
+        """What tiles and slices leave over, if they have to divide (R11)."""
+        w, h, k = self.step.granularity
+        cuts = [("columns", self.instance.widths[self.out], w), ("rows", self.instance.heights[self.out], h)]
+        for what, whole, part in (*cuts, *(("depth", self.instance.depth(op), k) for op in self.roots)):
+            if self.instance.tiles_divide and whole % part:
+                yield Violation(
+                    f"{part} does not divide the {what}", where, float(whole % part), 0.0, "left over"
+                )
 
     def replayed(self) -> tuple[Fraction, int]:
         """Latency of the step, and the most elements that fast memory holds at any moment."""

@@ -18,64 +18,69 @@ FED, LAST, SUMMED = 0, 1, 2
 """When an op runs: where a matrix product needs it; at the last moment; a slice of its sums at each moment (R3, R4)."""
 
 
-class Plan(NamedTuple):
-    """A subgraph as the kernel reads it.
+class Made(NamedTuple):
+    """A subgraph as the kernels read it.
 
     Attributes:
-        ops: its ops, ascending.
-        external: the tensors that it reads from outside, ascending.
         loads: int64 [E, 7]: tensor, rows, columns, what moves the rows, what moves the columns, the depth of the sums
             that need the slice (0: none), and 1 if the last moment needs it.
         runs: int64 [C, 10]: op, 1 for a matrix product, rows, columns, what moves the rows, what moves the columns,
             depth of the sums that need it, its own depth, when it runs, its base cost.
-        width, height: of the output.
-        sink_matmul: True if the output is that of a matrix product.
-        roots: how many matrix products sum up a tile.
-        depths: int64 [D], different depths, ascending.
+        depths: int64 [D], different depths of the sums over a tile, ascending.
+        shape: int64 [4], width and height of the output, 1 if its op is a matrix product, how many products sum up.
+        chip: int64 [5], capacity, bandwidth, native columns and rows, 1 if tiles have to divide.
+        sizes: int64 [T], elements of each tensor.
     """
+
+    loads: NDArray[np.int64]
+    runs: NDArray[np.int64]
+    depths: NDArray[np.int64]
+    shape: NDArray[np.int64]
+    chip: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+
+class Plan(NamedTuple):
+    """A subgraph: its ops, and the tensors that it reads from outside, both ascending; and all else."""
 
     ops: tuple[int, ...]
     external: tuple[int, ...]
-    loads: NDArray[np.int64]
-    runs: NDArray[np.int64]
-    width: int
-    height: int
-    sink_matmul: bool
-    roots: int
-    depths: NDArray[np.int64]
+    made: Made
+
+    @property
+    def width(self) -> int:
+        """Columns of the output."""
+        return int(self.made.shape[0])
+
+    @property
+    def height(self) -> int:
+        """Rows of the output."""
+        return int(self.made.shape[1])
 
 
-def build_plan(instance: Instance, sink: int, inside: frozenset[int]) -> Plan:
-    """The plan of the subgraph with the ops `inside`, of which `sink` has the output."""
+def build_plan(
+    instance: Instance, sink: int, inside: frozenset[int], chip: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> Plan:
+    """The plan of the subgraph with the ops `inside`, of which `sink` has the output; with `Made`'s chip and sizes."""
     maker = _Maker(instance, inside)
     maker.finish(instance.outputs[sink])
     out = instance.outputs[sink]
     loads = [[*key, depth, last] for key, (depth, last) in sorted(maker.loads.items())]
-    runs = [
-        [*_run_head(instance, key), depth, *_run_tail(instance, key)] for key, depth in maker.runs.items()
-    ]
-    depths = sorted({instance.depth(op) for op, _, _, when in maker.runs if when == SUMMED})
-    return Plan(
-        tuple(sorted(inside)),
-        tuple(sorted({key[0] for key in maker.loads})),
+    runs = []
+    for (op, rows, columns, when), depth in maker.runs.items():
+        tensor, own = instance.outputs[op], (instance.depth(op), when, instance.base_costs[op])
+        sides = (instance.heights[tensor], instance.widths[tensor], rows, columns)
+        runs.append((op, instance.matmul[op], *sides, depth, *own))
+    roots = [instance.depth(op) for op, _, _, when in maker.runs if when == SUMMED]
+    made = Made(
         np.array(loads, np.int64).reshape(-1, 7),
         np.array(runs, np.int64).reshape(-1, 10),
-        instance.widths[out],
-        instance.heights[out],
-        instance.matmul[sink],
-        sum(when == SUMMED for _, _, _, when in maker.runs),
-        np.array(depths, np.int64),
+        np.array(sorted(set(roots)), np.int64),
+        np.array([instance.widths[out], instance.heights[out], instance.matmul[sink], len(roots)], np.int64),
+        chip,
+        sizes,
     )
-
-
-def _run_head(instance: Instance, key: tuple[int, int, int, int]) -> list[int]:
-    op, rows, columns, _ = key
-    out = instance.outputs[op]
-    return [op, int(instance.matmul[op]), instance.heights[out], instance.widths[out], rows, columns]
-
-
-def _run_tail(instance: Instance, key: tuple[int, int, int, int]) -> list[int]:
-    return [instance.depth(key[0]), key[3], instance.base_costs[key[0]]]
+    return Plan(tuple(sorted(inside)), tuple(sorted({key[0] for key in maker.loads})), made)
 
 
 class _Maker:

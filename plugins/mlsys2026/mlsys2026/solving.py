@@ -19,7 +19,11 @@ from mlsys2026.search import Search
 ALONE_S = 0.3
 """Seconds after which a second process begins: what is solved by then needs none."""
 PATIENCE_S = 0.5
-"""Seconds of search before a small instance is proved."""
+"""Seconds of search at a time, and at least before a small instance is proved."""
+PATIENCE_PER_PAIR_S = 0.02
+"""Seconds of search before that for each pair of ops."""
+BESIDE_S = 0.03
+"""Seconds of search after each piece of a proof."""
 
 
 def mapping_of(kept: Sequence[bool], live: NDArray[np.bool_]) -> Mapping16:
@@ -38,6 +42,7 @@ class MlsysSolving(Solving):
         self._cost, self._proof = simple_bound(book)
         self._covers: Covers | None = None
         self._proved = not Covers.serves(book)
+        self._patience = max(PATIENCE_S, PATIENCE_PER_PAIR_S * len(book.instance) ** 2)
         self._helpers: list[Helper] = []
         self._seconds = 0.0
 
@@ -46,8 +51,9 @@ class MlsysSolving(Solving):
         begun = clock()
         left = seconds
         while left > 0 and not self.done:
-            if not self._proved and self._seconds >= PATIENCE_S:
+            if not self._proved and self._seconds >= self._patience:
                 self._prove()
+                self._look(min(left, BESIDE_S))
             else:
                 self._look(min(left, PATIENCE_S))
             passed = clock() - begun

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from contest_instances import GIVEN, cost_of, made
-from mlsys2026.bound import Covers, simple_bound
+from mlsys2026.bound import Covers, shared_ops, simple_bound
 from mlsys2026.grouping import Book
 from mlsys2026.helper import Helper
-from mlsys2026.instance import load_instance
+from mlsys2026.instance import Instance, load_instance
 from mlsys2026.judge import replay
 from mlsys2026.problem import Mlsys2026
+from mlsys2026.schedule import Step
 from mlsys2026.search import Search
 
 
@@ -109,6 +110,74 @@ def test_no_schedule_is_below_the_simple_bound_or_that_of_covers(seed):
     while covers.look(best):
         pass
     assert simple_bound(book)[0] * (1 - 1e-9) <= covers.cost <= best
+
+
+def cover_bound(book: Book, covers: Covers) -> float:
+    """The bound by all sets of kept ops, one by one, from the same latencies of subgraphs."""
+    producer = book.instance.producer
+    found = math.inf
+    for kept in all_kept(book):
+        total = 0.0
+        for sink in (op for op, each in enumerate(kept) if each):
+            fitting = [
+                group
+                for group in covers._kind
+                if group.sink == sink
+                and all(producer[t] < 0 or kept[producer[t]] for t in group.plan.external)
+            ]
+            total += min(covers._least[covers._kind[group]] for group in fitting)
+        found = min(found, total)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12, 24))
+def test_the_cheapest_cover_is_that_of_all_sets_of_kept_ops(seed):
+    book = Book(made(seed, ops=8))
+    covers = Covers(book)
+    rng = np.random.default_rng(seed)
+    covers._least = {kind: float(rng.integers(1, 50)) for kind in covers._least}
+    covers._choose()
+    assert covers.cost == pytest.approx(cover_bound(book, covers), rel=1e-9)
+
+
+def test_some_of_these_graphs_are_trees_and_some_have_shared_ops():
+    counts = [len(shared_ops(made(seed, ops=8))) for seed in range(12, 24)]
+    assert min(counts) == 0
+    assert max(counts) == 5
+
+
+def schedule_by_chance(instance: Instance, rng: np.random.Generator) -> list[Step] | None:
+    """Steps that end at random ops, with ops between that may be computed again, in random tiles and orders."""
+    ends = [op for op in instance.order if instance.is_output(instance.outputs[op]) or rng.random() < 0.5]
+    steps: list[Step] = []
+    for sink in ends:
+        inside, pending = {sink}, [sink]
+        while pending:
+            for tensor in instance.inputs[pending.pop()]:
+                op = instance.producer[tensor]
+                if op >= 0 and op not in inside and (op not in ends or rng.random() < 0.3):
+                    inside.add(op)
+                    pending.append(op)
+        out = instance.outputs[sink]
+        grain = tuple(int(each) for each in rng.choice([8, 11, 16, 24, 32], 3))
+        across, down = -(-instance.widths[out] // grain[0]), -(-instance.heights[out] // grain[1])
+        order = tuple(rng.permutation(across * down).tolist())
+        steps.append(Step(tuple(sorted(inside)), grain, (), order))
+    return None if replay(instance, steps).violations else steps
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_schedule_by_chance_is_below_the_bound_of_covers_at_any_time(seed):
+    instance = replace(made(seed, ops=5, sides=(16, 32), native=16), capacity=(1100, 2000, 6000)[seed % 3])
+    book = Book(instance)
+    rng = np.random.default_rng(seed)
+    tries = [schedule_by_chance(instance, rng) for _ in range(300)]
+    costs = [cost_of(instance, steps) for steps in tries if steps]
+    assert len(costs) > 20
+    covers = Covers(book)
+    while covers.look(min(costs)):
+        assert covers.cost <= min(costs) * (1 + 1e-12)
+    assert covers.cost <= min(costs) * (1 + 1e-12)
 
 
 @pytest.mark.slow
