@@ -14,7 +14,7 @@ are judged without noise.
 Arms: `all` has twin, critic, population and learner; `no-X` is `all` without X; `X` and `X+Y` have these alone;
 `X-frozen` is `all` with X as it is before it has learned: the chip file itself for the twin, the prior for the critic,
 weights as drawn for the learner, selection that does not see costs for the population. `critic-totals` is `all` told no
-profiles.
+profiles, `twin-totals` the twin alone.
 
 Units of the intervals are networks: the mean over the boards of a network is one value. Decided before the first run:
 a part is worth something if the interval of `all` against `no-X` or against `X-frozen` lies above 0; two arms are level
@@ -86,6 +86,7 @@ ARMS: dict[str, tuple[str, ...]] = {
     "no-migration": ("egrl", TWIN, CRITIC, "method.migration=false"),
     "no-shared-replay": ("egrl", TWIN, CRITIC, "method.shared=false"),
     "critic-totals": ("egrl", TWIN, CRITIC),
+    "twin-totals": ("twin",),
     "annealing": ("annealing", "method.t0=0.003"),
 }
 """Name -> method, settings."""
@@ -140,7 +141,7 @@ def run(problem: NnpiProblem, kind: str, number: int, arm: str, requests: int) -
             if batch is None:
                 break
             seconds = [bench.search(mapping) for mapping in batch.mapping]
-            profiles = None if arm == "critic-totals" else [bench.profile(row) for row in batch.mapping]
+            profiles = None if arm.endswith("-totals") else [bench.profile(row) for row in batch.mapping]
             search.tell(batch, seconds, op_seconds=profiles)
         marks[str(mark)] = bench.champion(mark, search.result().mapping)
     return {"marks": marks, "seconds": (time.process_time() - begun) / max(1, search.evaluations)}
