@@ -26,7 +26,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
@@ -38,14 +38,13 @@ import numpy as np
 import egrl
 from benchmarks.lines import Lines
 from benchmarks.twin import AGAIN, CONTENDERS, Bench
-from egrl.compare.statistics import Interval, paired_interval
 from egrl.methods.parts_critic import residual
 from egrl.methods.parts_critic.critic import PartsCritic
 from egrl.methods.parts_critic.model import Profiled
 from egrl.methods.twin import posterior, proposer
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiProblem
-from papers.shared import interval_text, verdict
+from papers.shared import interval_text, paired, verdict
 from population.evolve import Population
 from population.steady import Guest
 from workloads.load import load
@@ -160,16 +159,15 @@ def logs(
 
 def between(
     lines: list[dict[str, Any]], ours: tuple[str, int], theirs: tuple[str, int], kinds: tuple[str, ...]
-) -> tuple[Interval | None, int]:
+) -> tuple[Mapping[str, float] | None, int]:
     """Mean log ratio over networks, each the mean over boards that both ran on; and the number of networks."""
     own, other = logs(lines, *ours, kinds), logs(lines, *theirs, kinds)
     both = sorted(own.keys() & other.keys())
     networks = sorted({network for network, _ in both})
     means = [
-        {n: fmean(values[b] for b in both if b[0] == network) for n, network in enumerate(networks)}
-        for values in (own, other)
+        [fmean(values[b] for b in both if b[0] == network) for network in networks] for values in (own, other)
     ]
-    return paired_interval(*means), len(networks)
+    return paired(*means), len(networks)
 
 
 def table(lines: list[dict[str, Any]], mark: int) -> None:
@@ -184,8 +182,8 @@ def table(lines: list[dict[str, Any]], mark: int) -> None:
         kinds = []
         for kind in KINDS:
             of_kind, _ = between(lines, ("all", mark), (arm, mark), (kind,))
-            kinds.append(f"{kind} {'–' if of_kind is None else format(of_kind.mean, '+.4f')}")
-        text = "" if found is None or arm == "all" else f"{interval_text(found)}: {verdict(found)}"
+            kinds.append(f"{kind} {'–' if of_kind is None else format(of_kind['mean'], '+.4f')}")
+        text = "" if found is None or arm == "all" else f"{interval_text(found)[2:-1]}: {verdict(found)}"
         seconds = fmean(line["seconds"] for line in lines if line["arm"] == arm)
         speedup = np.exp(fmean(values.values()))
         print(f"| {arm} | {speedup:.4f} | {text} | {networks} | {', '.join(kinds)} | {seconds:.2f} |")
