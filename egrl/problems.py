@@ -165,7 +165,7 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "chip.toml",
         _nnpi,
         modelled=Choice("exact", "no board measures, and the chip file's model can be solved"),
-        measured=Choice("twin", "a board is measured, and the chip file's errors can be learned"),
+        measured=Choice("egrl", "a board is measured, and its twin learns from totals, its critic from profiles"),
     ),
     "mmap": ProblemEntry(
         "the MMapGame: which buffers of a program lie in a TPU's fast memory (CMEM), when and where, in seconds a run",

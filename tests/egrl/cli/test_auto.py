@@ -16,7 +16,7 @@ from workloads.errors import InputError, Notice
 
 TAKEN = [
     ("nnpi", False, "exact"),
-    ("nnpi", True, "twin"),
+    ("nnpi", True, "egrl"),
     ("mmap", False, "revise"),
     ("mmap", True, "revise"),
     ("mcm", False, "egrl"),
@@ -60,9 +60,9 @@ def test_from_python_it_looks_at_who_measures():
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", Notice)
         result = egrl.search("alexnet", method="auto", evals=16, evaluator=lambda mapping: 1e-3, seed=1)
-    assert result.summary["method"] == "twin"
+    assert result.summary["method"] == "egrl"
     assert [str(w.message) for w in heard if "auto" in str(w.message)] == [
-        "--method auto: twin, since a board is measured, and the chip file's errors can be learned"
+        "--method auto: egrl, since a board is measured, and its twin learns from totals, its critic from profiles"
     ]
 
 
