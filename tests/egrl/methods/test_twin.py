@@ -102,7 +102,7 @@ def test_a_board_of_another_structure_is_not_taken_for_one_without_noise(problem
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("missing", ["", "prefetch"])
+@pytest.mark.parametrize("missing", [pytest.param("", marks=pytest.mark.exhaustive), "prefetch"])
 def test_it_finds_the_effect_that_the_board_has_not(problem, family, missing):
     rows = mappings(problem, 100, 5)
     effects = family.nominal - {missing}
