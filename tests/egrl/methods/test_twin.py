@@ -188,7 +188,7 @@ def off_by(posterior: Posterior, family: NnpiFamily, model: Model, rows: np.ndar
     return float(np.sqrt(np.mean((posterior.predict(rows)[0] - np.log(family.predict(model, rows))) ** 2)))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("missing", [0.0, 0.5])
 def test_profiles_say_more_than_totals_in_the_mean_even_of_half_of_the_ops(problem, family, missing):
     rows, unseen = mappings(problem, 30, 22), mappings(problem, 60, 23)
