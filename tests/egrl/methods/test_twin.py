@@ -222,7 +222,7 @@ def nominal(family: NnpiFamily) -> Model:
     return Model(family.nominal, np.zeros(len(family.parameters)))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_ops_that_no_model_explains_do_not_drag_the_others_along(problem, family):
     model = truth(family, 26)
     rows, unseen = mappings(problem, 20, 27), mappings(problem, 40, 28)
