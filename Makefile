@@ -23,7 +23,7 @@ run: $(RUNS)
 	$(BIN)/egrl run $(ARGS)
 
 # Which tests each runs: the markers in pyproject.toml. `quick` is for every change, `test` is the gate, a release runs `test-all`.
-PYTEST := $(BIN)/python -m pytest --quiet -n $(JOBS) --dist loadgroup
+PYTEST := $(BIN)/python -m pytest --quiet -n $(JOBS) --dist loadscope
 quick: $(STAMP) check
 	$(PYTEST) -m "not slow and not exhaustive" --hypothesis-profile=quick
 
@@ -31,7 +31,7 @@ test: $(STAMP) check
 	$(PYTEST)
 
 test-all: $(STAMP) check
-	$(PYTEST) -m ""
+	$(PYTEST) -m "" --hypothesis-profile=all
 
 # The slow ones at once; what each says is shown when it has ended.
 check: $(STAMP)

@@ -20,8 +20,9 @@ FAST = ["--method", "annealing", "--quiet"]
 TINY = [
     "--set", "method.network.width=8", "--set", "method.network.depth=2", "--set", "method.network.attention_heads=2",
     "--set", "method.critic.width=8",
+    "--set", "method.critic.steps=2", "--set", "method.critic.most=16",
 ]  # fmt: skip
-"""Networks small enough for tests."""
+"""Networks and searches small enough for tests; `pg` has the first eight words, `ea` the first six."""
 
 
 def refuse(capsys: pytest.CaptureFixture[str], argv: list[str], *words: str, code: int = 2) -> str:

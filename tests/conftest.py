@@ -3,6 +3,7 @@
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,7 +12,10 @@ from egrl.runs import progress
 
 # A loaded machine must not fail a property: no deadlines, no complaints about slow draws.
 settings.register_profile("egrl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", settings.get_profile("egrl"), max_examples=25)
+# `make test` draws fewer examples than `make test-all` each time, and other ones every time.
+settings.register_profile("egrl", settings.get_profile("egrl"), max_examples=40)
+settings.register_profile("quick", settings.get_profile("egrl"), max_examples=20)
+settings.register_profile("all", settings.get_profile("egrl"), max_examples=200)
 settings.load_profile("egrl")
 
 # Nor change what is said: nothing is announced as slow (test_progress.py sets its own limit).
@@ -22,9 +26,11 @@ _wisdom = tempfile.TemporaryDirectory(prefix="egrl-wisdom-")  # removed when the
 os.environ["EGRL_FFT_WISDOM"] = str(Path(_wisdom.name) / "wisdom.json")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `--dist loadgroup` the tests of a file go to one process, which makes their fixtures once."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadscope` groups go to one process each, as `groups.py` has them."""
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from groups import Groups
+
+    return Groups(config, log)

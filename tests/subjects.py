@@ -87,6 +87,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "learner.critic.width": 8,
         "learner.sac.batch": 4,
         "critic.steps": 5,
+        "critic.most": 16,
         "critic.proposals": 3,
     },
     "ea": {"network.width": 8, "network.depth": 2, "network.attention_heads": 2},

@@ -40,7 +40,7 @@ def copy_of_the_example(folder: Path) -> Path:
     return shutil.copytree(EXAMPLE, folder / "plugin", ignore=ignored)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_all_that_the_page_shows_runs_in_an_empty_folder(tmp_path):
     folder, site = tmp_path / "empty", tmp_path / "site"
     folder.mkdir()
@@ -146,7 +146,6 @@ def test_nothing_of_a_plug_in_is_imported_until_it_is_used(site, tmp_path):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.xdist_group("ray")
 def test_workers_of_ray_find_a_file_of_this_folder(tmp_path):
     pytest.importorskip("ray", reason="the extra `ray`")
     folder = tmp_path / "here"

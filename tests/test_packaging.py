@@ -207,11 +207,17 @@ def test_starting_loads_nothing_heavy(program):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "unneeded"),
-    [("random", ("torch", *HEAVY_IN_A_RUN)), ("ea", HEAVY_IN_A_RUN), ("egrl", HEAVY_IN_A_RUN)],
+    [
+        ("random", ("torch", *HEAVY_IN_A_RUN)),
+        pytest.param("ea", HEAVY_IN_A_RUN, marks=pytest.mark.exhaustive),
+        ("egrl", HEAVY_IN_A_RUN),
+    ],
 )
 def test_a_run_loads_only_what_it_searches_with(tmp_path, method, unneeded):
     argv = ["run", "--workload", "alexnet", "--gens", "2", "--method", method, "--quiet"]
-    argv += ["--set", "method.gradient_steps=0.1"] if method == "egrl" else []
+    argv += (
+        ["--set", "method.gradient_steps=0.1", "--set", "method.critic.most=16"] if method == "egrl" else []
+    )
     argv += ["--out", str(tmp_path / "run")]
     loaded = modules_after(f"from egrl.cli.main import main\nassert main({argv!r}) == 0")
     assert "hwsim.nnpi.problem" in loaded

@@ -33,7 +33,7 @@ def test_a_few_cases_of_each_part_go_well():
     assert done.stdout.endswith("nothing went wrong\n")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_few_answers_that_nearly_keep_to_the_protocol_go_well():
     done = subprocess.run(
         [sys.executable, str(SOAK), "--only", "lies", "--cases", "lies=64", "--subjects", "none"],

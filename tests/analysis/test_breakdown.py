@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -55,7 +55,6 @@ def test_inferences_of_different_lengths_are_refused():
         breakdown(inference("a", 3), inference("b", 4), MEMORIES)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(-5, 5), max_size=12), st.integers(1, 4))
 def test_the_largest_changes_are_the_ends_of_a_sorted_list(values: list[int], most: int):
     found = largest_changes(np.array(values, float), most).tolist()

@@ -9,8 +9,6 @@ from matplotlib.figure import Figure
 from analysis.embedding import FEWEST, embed, embedding_figure
 from analysis.mapping_groups import hamming, measure
 
-pytestmark = pytest.mark.xdist_group("umap")  # which compiles for some seconds in every process
-
 
 def two_groups(mappings: int) -> tuple[np.ndarray, np.ndarray]:
     """Distances [M + 1, M + 1] of two groups of mappings that share little, and membership [M]."""

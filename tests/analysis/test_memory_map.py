@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.collections import PolyCollection
 
@@ -48,7 +48,6 @@ def places() -> st.SearchStrategy[tuple[int, int]]:
 
 
 @given(maps())
-@settings(max_examples=100, deadline=None)
 def test_held_bytes_are_those_that_someone_holds(shown):
     taken = np.zeros((10, 64), np.bool_)
     for first, end, offset, size in zip(
@@ -62,7 +61,6 @@ def test_held_bytes_are_those_that_someone_holds(shown):
 
 
 @given(maps())
-@settings(max_examples=100, deadline=None)
 def test_visits_are_the_runs_of_steps_in_which_a_tensor_is_there(shown):
     for tensor in range(4):
         there = np.zeros(12, np.bool_)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch s
 MUZERO = ["--set", "method.slots=4", "--set", "method.simulations=4", "--set", "method.chunk=8"]
 LEARNERS = {
     "egrl": ["--workload", "alexnet", "--method", "egrl", *TINY],
-    "pg": ["--workload", "alexnet", "--method", "pg", *TINY],
+    "pg": ["--workload", "alexnet", "--method", "pg", *TINY[:8]],
     "es": ["--workload", "alexnet", "--method", "es"],
     "ppo": ["--problem", "mcm", "--workload", "resnet50", "--method", "ppo"],
     "ppo-paper": ["--problem", "mcm", "--workload", "resnet50", "--method", "ppo", "--preset", "paper"],

@@ -69,7 +69,14 @@ def as_run(path: Path) -> tuple[object, object]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["ea", "annealing", "random", "greedy-dp"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "ea",
+        "annealing",
+        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("random", "greedy-dp")),
+    ],
+)
 def test_a_folder_equals_the_loops_own_also_after_a_kill_between_ask_and_tell(method, tmp_path):
     settings = SETTINGS.get(method, [])
     egrl.search("alexnet", method=method, settings=settings, evals=100, seed=3, out="loop")

@@ -53,7 +53,17 @@ CAPABILITIES = {
 }
 
 
-@pytest.fixture(scope="module", params=PROBLEMS)
+VARIANTS = ("nnpi-", "mmap-", "mcm-", "fft-", "training-")
+"""Settings and chips of problems that take part without them; only the longer suite has these."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.exhaustive] if name.startswith(VARIANTS) else [])
+        for name in PROBLEMS
+    ],
+)
 def problem(request: pytest.FixtureRequest) -> Problem:
     return PROBLEMS[request.param]()
 
@@ -91,11 +101,11 @@ def test_a_capability_is_there_or_absent_and_never_none(problem):
 @pytest.mark.slow
 def test_its_own_draws_are_equal_ones_where_all_choices_are_equally_likely(problem):
     if isinstance(problem, CanSample):
-        even = np.ones((5, *problem.space.shape, problem.space.most_choices), np.float32)
-        np.testing.assert_array_equal(problem.sample(None, keys(5)), problem.sample(even, keys(5)))
-        np.testing.assert_array_equal(problem.sample(even, keys(5)), sample(problem, even, keys(5)))
+        even = np.ones((2, *problem.space.shape, problem.space.most_choices), np.float32)
+        np.testing.assert_array_equal(problem.sample(None, keys(2)), problem.sample(even, keys(2)))
+        np.testing.assert_array_equal(problem.sample(even, keys(2)), sample(problem, even, keys(2)))
         with pytest.raises(ValueError, match="expected"):
-            problem.sample(even[:, :-1], keys(5))
+            problem.sample(even[:, :-1], keys(2))
 
 
 def test_its_own_repair_leaves_what_ran_alone(problem):
@@ -337,7 +347,7 @@ def test_a_revised_game_is_no_worse_than_its_best(problem):
     if not isinstance(problem, HasGame) or not isinstance(problem.game, RevisableGame):
         return
     wish = problem.baseline.mapping
-    found = problem.game.revised(wish, np.uint64(1), 10 * problem.game.max_moves, 1e-3, 1e-6)
+    found = problem.game.revised(wish, np.uint64(1), 3 * problem.game.max_moves, 1e-3, 1e-6)
     assert found.wish.shape == found.mapping.shape == found.present.shape == wish.shape
     assert found.returned >= found.present_returned
     assert found.tried > 0
@@ -401,17 +411,17 @@ def test_its_game_is_pure_and_ends(problem):
     if not isinstance(problem, HasGame):
         return
     game, rng = problem.game, np.random.default_rng(0)
-    state = game.reset(5)
+    state = game.reset(2)
     moves = 0
-    done = np.zeros(5, np.bool_)
+    done = np.zeros(2, np.bool_)
     while not done.all():
         legal = game.legal(state)
-        assert legal.shape == (5, game.num_actions)
+        assert legal.shape == (2, game.num_actions)
         assert (legal.any(axis=1) == ~done).all()
         action = np.array([rng.choice(np.flatnonzero(row)) if row.any() else 0 for row in legal], np.int16)
         before = {k: v.copy() for k, v in game.observe(state).items()}
         after, reward, done = game.step(state, action)
-        again, reward_again, _ = game.step(game.take(state, np.arange(5)), action)
+        again, reward_again, _ = game.step(game.take(state, np.arange(2)), action)
         for name, value in game.observe(state).items():
             np.testing.assert_array_equal(value, before[name])
         for name, value in game.observe(after).items():

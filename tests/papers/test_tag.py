@@ -37,7 +37,7 @@ def made(tmp_path_factory) -> Path:
     return out
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_report_has_what_the_runs_measured(made):
     text, found = (made / "report.md").read_text(), json.loads((made / "results.json").read_text())
     entry = found["sizes"]["16"]
@@ -57,7 +57,7 @@ def test_the_report_has_what_the_runs_measured(made):
         assert (made / "figures" / f"{name}.png").stat().st_size > 5_000
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_going_on_with_a_finished_folder_runs_nothing(made):
     said: list[str] = []
     before = (made / "report.md").read_text()
@@ -66,7 +66,7 @@ def test_going_on_with_a_finished_folder_runs_nothing(made):
     assert (made / "report.md").read_text() == before
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_folder_of_another_plan_is_refused(made, capsys):
     with pytest.raises(InputError, match="same plan"):
         reproduce(replace(TINY, seeds=9), made, 1, lambda line: None)

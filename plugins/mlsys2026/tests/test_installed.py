@@ -70,7 +70,7 @@ def test_it_serves_every_command_once_it_is_installed_and_none_once_it_is_remove
     assert not {name for name in (*listed[3], *refused[3]) if name.startswith("mlsys2026")}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_table_of_a_folder_is_printed_and_a_wrong_folder_refused(tmp_path, capsys):
     from mlsys2026.reproduce import main
 

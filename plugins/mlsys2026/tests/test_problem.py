@@ -180,7 +180,9 @@ def test_an_op_that_fits_nowhere_is_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["random", "annealing", "ea", "egrl", "exact"])
+@pytest.mark.parametrize(
+    "method", ["random", "annealing", "ea", "exact", pytest.param("egrl", marks=pytest.mark.exhaustive)]
+)
 def test_methods_of_egrl_search_it(method):
     problem = Mlsys2026(replace(made(2, ops=12), capacity=8000, bandwidth=2))
     budget = {"seconds": 2.0} if method == "exact" else {"evals": 63}
@@ -231,7 +233,7 @@ def test_the_guide_has_a_reading_for_every_number_that_the_judge_names():
 
 
 @pytest.mark.skipif(not GIVEN.is_dir(), reason="the contest's instances are not here")
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_given_instance_is_solved_below_the_winner_s_cost():
     problem = Mlsys2026(load_instance(str(GIVEN / "mlsys-2026-7.json")))
     assert problem.solve(20.0, 0, problem.baseline.mapping).cost < 130000 < 183500.8

@@ -181,6 +181,7 @@ def test_no_schedule_by_chance_is_below_the_bound_of_covers_at_any_time(seed):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_looking_at_tiles_raises_the_bound_of_covers_and_proves_small_instances():
     raised = proved = 0
     for seed in range(8):
@@ -219,7 +220,7 @@ def test_the_other_process_sends_what_it_finds():
 
 @pytest.mark.skipif(not GIVEN.is_dir(), reason="the contest's instances are not here")
 @pytest.mark.parametrize(("number", "least"), [(1, 423660.0), (3, 83869.65)])
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_small_instances_of_the_contest_are_solved_and_proved(number, least):
     problem = Mlsys2026(load_instance(str(GIVEN / f"mlsys-2026-{number}.json")))
     solving = problem.solving(0, threads=1)

@@ -188,7 +188,7 @@ def test_a_description_has_what_was_estimated_and_keeps_memories_in_order():
 def test_from_runs_to_a_chip_file_that_serves_everywhere(measured, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runs = [str(path) for path in measured.values()]
-    assert main(["calibrate", *runs, "-o", "mine.toml", "--figure", "fit.png", "--folds", "3", "--json"]) == 0
+    assert main(["calibrate", *runs, "-o", "mine.toml", "--figure", "fit.png", "--folds", "2", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (tmp_path / "fit.png").stat().st_size > 1000
     error = report["rms_log_error"]

@@ -8,19 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commands import refuse
+from commands import TINY, refuse
 
 from egrl.cli.main import main
 from hwsim.nnpi.chip import load_chip
-
-TINY = [
-    "--set",
-    "method.network.width=8",
-    "--set",
-    "method.network.depth=2",
-    "--set",
-    "method.critic.width=8",
-]
 
 
 def test_a_new_chip_file_is_commented_and_named_after_the_file(tmp_path, capsys):
@@ -74,7 +65,9 @@ def eight_levels(path: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chip", ["tpuv4i", "quad", "eight"])
+@pytest.mark.parametrize(
+    "chip", ["quad", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("tpuv4i", "eight"))]
+)
 def test_search_bound_and_figures_take_chips_of_other_numbers_of_memories(chip, tmp_path, capsys):
     given = str(eight_levels(tmp_path / "eight.toml")) if chip == "eight" else chip
     out = tmp_path / "r"

@@ -229,7 +229,7 @@ def test_finished_runs_are_not_run_again(copied, capsys):
     assert stamps(copied) == before
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_runs_may_be_given_the_same_seconds_and_go_on_with_more(tmp_path, capsys):
     def argv(seconds: float) -> list[str]:
         methods = ("--methods", "random,annealing", "--seeds", "1", "--seconds", str(seconds))
@@ -394,7 +394,7 @@ def test_ctrl_c_lets_the_runs_save_and_says_how_to_go_on(tmp_path):
             assert summary["generations"] == int(metrics(run)[-1]["evaluations"]) // 21
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_comparison_with_a_network_of_ones_own_goes_on(tmp_path, monkeypatch, capsys):
     shutil.copy(
         Path(__file__).parents[3] / "examples" / "network" / "own_network.py", tmp_path / "my_network.py"

@@ -194,7 +194,7 @@ def test_a_broken_plug_in_is_one_line_and_breaks_nothing_else(folder, tmp_path):
     assert "--method: expected one of egrl, " in twice[2]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_comparison_goes_on_with_code_in_files(folder):
     argv = ["compare", "--problem", "balance:Balance", "--workload", "9", "--methods", "climb:HillClimber"]
     argv += ["--seeds", "1", "--out", "compared", "--evals"]
@@ -204,7 +204,7 @@ def test_a_comparison_goes_on_with_code_in_files(folder):
     assert (folder / "compared" / "9" / "climb-HillClimber-s0" / "summary.json").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_policies_of_a_problem_in_a_file_are_trained_and_placed(folder):
     small = [f"method.network.{key}=" for key in ("width", "depth", "attention_heads")]
     sizes = [word for key, size in zip(small, (8, 2, 2), strict=True) for word in ("--set", f"{key}{size}")]

@@ -188,11 +188,13 @@ def test_the_proven_limits_of_a_step_hold_for_every_cost_between_bound_and_found
     assert (step["per"], step["gain_per"]) == ("MiB", pytest.approx(0.2))
 
 
+@pytest.mark.slow
 def test_two_workers_leave_the_bytes_that_one_leaves(explored, tmp_path):
     assert main([*SMALL, "-o", str(tmp_path / "x"), "--quiet", "--workers", "2"]) == 0
     assert files(tmp_path / "x") == files(explored)
 
 
+@pytest.mark.slow
 def test_a_killed_exploration_goes_on_to_the_bytes_of_one_that_was_not(explored, tmp_path):
     out = tmp_path / "x"
     program = subprocess.Popen([sys.executable, "-m", "egrl", *SMALL, "-o", str(out), "--quiet"])
@@ -274,7 +276,7 @@ def test_the_table_has_a_row_per_point(explored):
     assert len(rows) == 1 + 6
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_an_interrupted_exploration_says_so_and_keeps_what_was_solved(tmp_path):
     out = tmp_path / "x"
     argv = ["explore", "--workload", "resnet50", "--vary", f"{SRAM}=1MiB..8MiB", "-o", str(out)]

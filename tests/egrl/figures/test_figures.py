@@ -15,8 +15,6 @@ from egrl.cli.main import main
 from egrl.figures import FIGURES
 from egrl.runs.past import PastRun
 
-pytestmark = pytest.mark.xdist_group("umap")  # which compiles for some seconds in every process
-
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:

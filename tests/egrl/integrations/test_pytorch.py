@@ -106,12 +106,13 @@ def simulated(step: TrainingStep, keep: Collection[str]) -> int:
     return int(problem.peak_bytes(mapping[None])[0]) - given
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
         "gpt2",
         "unet",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in SMALL if name not in ("gpt2", "unet")),
+        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in SMALL if name not in ("gpt2", "unet")),
     ],
 )
 def test_gradients_and_peaks_are_as_planned(name: str) -> None:

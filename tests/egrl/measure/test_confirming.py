@@ -84,7 +84,7 @@ def rows(path) -> list[dict[str, str]]:
     return list(csv.DictReader((path / "metrics.csv").read_text().splitlines()))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_best_of_a_noisy_board_is_lucky_and_what_was_measured_afresh_is_not(tmp_path):
     above, held, inside = [], [], []
     for seed in range(4):

@@ -31,7 +31,6 @@ from workloads.errors import InputError
 from workloads.load import load
 
 pytest.importorskip("ray", reason="the extra `ray`")
-pytestmark = pytest.mark.xdist_group("ray")
 ROOT = Path(__file__).parents[3]
 RUN = ["run", "--workload", "alexnet", "--gens", "3", "--bound-seconds", "0"]
 
@@ -144,7 +143,7 @@ def test_a_node_without_egrl_says_so(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["ea", "random"])
+@pytest.mark.parametrize("method", ["random", pytest.param("ea", marks=pytest.mark.exhaustive)])
 def test_a_run_on_ray_equals_one_in_process(method, cluster, tmp_path, capfd):
     flags = [*RUN, "--method", method]
     assert main([*flags, "--quiet", "--out", str(tmp_path / "here")]) == 0
@@ -172,7 +171,7 @@ def test_a_worker_killed_while_it_measures_changes_nothing_and_nothing_is_printe
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_node_removed_while_it_measures_changes_nothing(problem, cluster, on_cluster, tmp_path, capfd):
     """The last to use the cluster: it has a node less then."""
     where = on_cluster(measured.Waits(problem, tmp_path))
@@ -204,7 +203,7 @@ def test_without_an_address_a_cluster_is_started_here_says_nothing_and_is_stoppe
     assert json.loads(done.stdout)["evaluations"] == 63
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_an_address_without_a_cluster_ends_in_one_line(tmp_path, capsys):
     silent = socket.create_server(("127.0.0.1", 0))
     refused = socket.create_server(("127.0.0.1", 0))

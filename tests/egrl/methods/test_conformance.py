@@ -63,19 +63,25 @@ CORE = {
     for names in (TOYS_FIRST, [name for name in PROBLEMS if name not in TOYS_FIRST])
 }
 """Of each variant one toy and one real problem, where it serves one."""
-LOOP = {(variant, name) for variant in ("random", "egrl") for name in ("toy-ragged", "nnpi")}
+CORE |= {
+    min((case for case in CASES if case[1] == name), key=lambda case: case[0] not in ("annealing", "random"))
+    for name in {name for _, name in CASES} - {name for _, name in CORE}
+}
+"""And of each problem one method, a quick one where it can be."""
+FEW = {case for case in CORE if case[0] in METHODS and (case[1] in TOYS_FIRST or case == ("twin", "nnpi"))}
+"""Of each method one toy, where it serves one."""
+LOOP = {("random", "toy-ragged"), ("random", "nnpi"), ("egrl", "toy-ragged"), ("ea", "nnpi")}
 LOOP |= {("annealing-chains", "toy-ragged"), ("muzero", "toy-game"), ("random", "nnpi-noisy")}
 """What tests of the loop run: methods that are asked ahead by 0, 1 and 3 batches, with rounds and without."""
 
 
-def cases(core: set[tuple[str, str]], rest: str, quick: set[tuple[str, str]] | None = None) -> Any:
-    """All cases: those outside `core` with the marker `rest`, those of `core` outside `quick` [core] as slow."""
+def cases(gate: set[tuple[str, str]], quick: set[tuple[str, str]] | None = None) -> Any:
+    """All cases: those outside `gate` as exhaustive, those of `gate` outside `quick` [gate] as slow."""
     params = []
     for case in CASES:
-        # One process per variant, which makes the case's run once.
-        marks = [pytest.mark.xdist_group(f"conformance of {case[0]}")]
-        if case not in core:
-            marks.append(getattr(pytest.mark, rest))
+        marks = []
+        if case not in gate:
+            marks.append(pytest.mark.exhaustive)
         elif quick is not None and case not in quick:
             marks.append(pytest.mark.slow)
         params.append(pytest.param(case, marks=marks, id="-".join(case)))
@@ -290,7 +296,7 @@ def test_every_registered_method_takes_part() -> None:
     assert {name for name, _ in VARIANTS.values()} == set(METHODS) - set(ONE_SHOT)
 
 
-@cases(CORE, rest="slow")
+@cases(CORE)
 def test_it_proposes_legal_mappings_and_spends_the_budget(case, whole):
     variant, problem = case
     archive, rows, state = whole
@@ -305,13 +311,13 @@ def test_it_proposes_legal_mappings_and_spends_the_budget(case, whole):
     assert set(build(variant, context([problem])).metrics()) <= set(rows[0])
 
 
-@cases(CORE, rest="slow", quick=LOOP)
+@cases(CORE, quick=LOOP)
 def test_neither_the_order_of_results_nor_their_delay_changes_a_run(case, whole, tmp_path):
     variant, problem = case
     assert_equal(whole, run(variant, problem, tmp_path / "r", 4, executor=Late))
 
 
-@cases(CORE, rest="slow", quick=LOOP)
+@cases(CORE, quick=LOOP)
 def test_a_run_killed_within_a_generation_resumes_to_the_same_end(case, whole, tmp_path, monkeypatch):
     variant, problem = case
     with monkeypatch.context() as patch:
@@ -321,7 +327,7 @@ def test_a_run_killed_within_a_generation_resumes_to_the_same_end(case, whole, t
     assert_equal(whole, run(variant, problem, tmp_path / "r", 4, resume=True))
 
 
-@cases(CORE, rest="exhaustive", quick=LOOP)
+@cases(FEW, quick=LOOP)
 def test_another_seed_gives_another_run(case, whole, tmp_path):
     variant, problem = case
     # Of a toy with few plans, two seeds may well try the same ones.
@@ -330,14 +336,14 @@ def test_another_seed_gives_another_run(case, whole, tmp_path):
     assert any((mappings != other[0].mappings(np.arange(42))).any() for other in others)
 
 
-@cases(LOOP, rest="exhaustive")
+@cases(LOOP)
 def test_the_same_seed_gives_the_same_run(case, whole, tmp_path):
     variant, problem = case
     assert_equal(whole, run(variant, problem, tmp_path / "a", 4))
     assert_equal(whole, run(variant, problem, tmp_path / "b", 4, executor=Shuffled))
 
 
-@cases(LOOP, rest="exhaustive")
+@cases(LOOP)
 def test_a_resumed_run_equals_a_longer_one(case, whole, tmp_path):
     variant, problem = case
     run(variant, problem, tmp_path / "r", 2)
@@ -345,7 +351,7 @@ def test_a_resumed_run_equals_a_longer_one(case, whole, tmp_path):
 
 
 @pytest.mark.parametrize("evals", [1, 4, 20, 60])
-@cases(LOOP, rest="exhaustive")
+@cases(LOOP)
 def test_a_budget_within_a_generation_is_spent_exactly_and_goes_on(case, whole, tmp_path, evals):
     variant, problem = case
     path = tmp_path / "r"
@@ -356,7 +362,7 @@ def test_a_budget_within_a_generation_is_spent_exactly_and_goes_on(case, whole, 
     assert_equal(whole, run(variant, problem, path, 4, resume=True))
 
 
-@cases(LOOP, rest="exhaustive")
+@cases(LOOP)
 def test_a_run_stopped_within_a_generation_resumes_to_the_same_end(case, whole, tmp_path):
     variant, problem = case
     stopped = run(variant, problem, tmp_path / "r", 4, stop=lambda archive: len(archive) > 30)
@@ -364,7 +370,7 @@ def test_a_run_stopped_within_a_generation_resumes_to_the_same_end(case, whole, 
     assert_equal(whole, run(variant, problem, tmp_path / "r", 4, resume=True))
 
 
-@cases(CORE, rest="slow")
+@cases(CORE)
 def test_its_state_survives_a_checkpoint(case):
     variant, problem = case
     state = build(variant, context([problem])).state_dict()
@@ -375,7 +381,10 @@ def test_its_state_survives_a_checkpoint(case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant",
+    [pytest.param(v, marks=[] if v in METHODS else [pytest.mark.exhaustive]) for v in VARIANTS],
+)
 def test_it_serves_two_problems(variant, tmp_path, monkeypatch):
     name = next(
         name
@@ -394,7 +403,7 @@ def test_it_serves_two_problems(variant, tmp_path, monkeypatch):
     assert_equal((archive, rows, state), run(variant, two, tmp_path / "b", 0, evals=130, resume=True))
 
 
-@cases(CORE, rest="slow")
+@cases(CORE)
 def test_the_start_mapping_is_measured_first(case, tmp_path):
     variant, problem = case
     drawn = sample_uniformly(problem, np.array([3], np.uint64))
@@ -405,7 +414,7 @@ def test_the_start_mapping_is_measured_first(case, tmp_path):
     np.testing.assert_array_equal(archive.mappings(np.array([0])), expected.repaired)
 
 
-@cases(CORE, rest="exhaustive", quick=LOOP)
+@cases(FEW, quick=LOOP)
 def test_failed_measurements_end_nothing_and_are_never_champions(case, tmp_path):
     variant, problem = case
     archive, _, state = run(variant, problem, tmp_path / "r", 4, executor=Failing)

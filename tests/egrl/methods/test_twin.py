@@ -102,7 +102,7 @@ def test_a_board_of_another_structure_is_not_taken_for_one_without_noise(problem
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("missing", ["", "prefetch"])
+@pytest.mark.parametrize("missing", [pytest.param("", marks=pytest.mark.exhaustive), "prefetch"])
 def test_it_finds_the_effect_that_the_board_has_not(problem, family, missing):
     rows = mappings(problem, 100, 5)
     effects = family.nominal - {missing}
@@ -188,7 +188,7 @@ def off_by(posterior: Posterior, family: NnpiFamily, model: Model, rows: np.ndar
     return float(np.sqrt(np.mean((posterior.predict(rows)[0] - np.log(family.predict(model, rows))) ** 2)))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("missing", [0.0, 0.5])
 def test_profiles_say_more_than_totals_in_the_mean_even_of_half_of_the_ops(problem, family, missing):
     rows, unseen = mappings(problem, 30, 22), mappings(problem, 60, 23)
@@ -222,7 +222,7 @@ def nominal(family: NnpiFamily) -> Model:
     return Model(family.nominal, np.zeros(len(family.parameters)))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_ops_that_no_model_explains_do_not_drag_the_others_along(problem, family):
     model = truth(family, 26)
     rows, unseen = mappings(problem, 20, 27), mappings(problem, 40, 28)

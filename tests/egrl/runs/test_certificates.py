@@ -260,7 +260,7 @@ def test_a_run_of_a_game_ends_with_the_bound_on_its_reward(tmp_path, capsys):
     assert "reward_bound" not in summary(tmp_path / "b")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_game_that_is_played_for_latency_is_bounded_in_its_cost(capsys):
     argv = ["bound", "--problem", "mmap", "--workload", "dlrm_train", "--seconds", "2"]
     assert main([*argv, "--set", "problem.reward=latency", "--json"]) == 0

@@ -57,7 +57,6 @@ def hard(seed: int, cuts: int = 60, height: int = 64, steps: int = 40) -> list[B
     return [Buffer(f"p{i}", top - bottom, first, end) for i, (bottom, top, first, end) in enumerate(pieces)]
 
 
-@settings(max_examples=150, deadline=None)
 @given(instances(), st.sampled_from([1, 3, 64]), st.floats(0.8, 1.3))
 def test_no_two_buffers_share_a_byte_at_a_step_and_none_is_lower_than_what_lives(found, align, room):
     capacity = int(room * fullest_bytes(found))
@@ -158,7 +157,6 @@ def test_a_buffer_has_a_size_and_a_lifetime(size, first, end):
         Buffer("x", size, first, end)
 
 
-@settings(max_examples=100, deadline=None)
 @given(instances())
 def test_sections_keep_who_lives_with_whom(found):
     if not found:

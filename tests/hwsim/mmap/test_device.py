@@ -26,7 +26,6 @@ CHIP = Chip("c", Cmem(256, 16, 4e9, 2e9), Hbm(1e9), Compute(1e9))
 
 @pytest.mark.slow
 @given(programs(max_steps=12), chips(), st.booleans(), st.data())
-@settings(max_examples=150)
 def test_the_device_equals_its_twin_to_the_last_bit(program, chip, own, data):
     assume(playable(program))
     tables = build_tables(program, chip)
@@ -73,7 +72,6 @@ def test_a_layout_costs_at_least_its_instructions_and_exactly_that_where_nothing
 
 
 @given(programs(max_steps=12), chips(), st.booleans(), st.data())
-@settings(max_examples=150)
 def test_nothing_is_read_before_it_is_there_nor_overwritten_before_it_is_read(program, chip, own, data):
     assume(playable(program))
     tables = build_tables(program, chip)

@@ -33,7 +33,6 @@ def laid_out(program, chip=CHIP, config=None):
 
 @pytest.mark.slow
 @given(programs(max_steps=14), chips())
-@settings(max_examples=200)
 def test_its_layouts_are_accepted_and_its_projection_can_be_played(program, chip):
     assume(playable(program))
     problem, layout = laid_out(program, chip)

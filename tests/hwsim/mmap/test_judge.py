@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from mmap_programs import chips, playable, programs
 
@@ -19,7 +19,6 @@ DROP, COPY, NO_COPY = 0, 1, 2
 
 
 @given(programs(max_steps=12), chips(), st.booleans(), st.data())
-@settings(max_examples=100)
 def test_every_layout_that_the_game_leaves_is_accepted(program, chip, literal, data):
     assume(playable(program))
     problem = MmapProblem(program, chip, MmapConfig(literal_copies=literal))

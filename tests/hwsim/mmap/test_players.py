@@ -23,7 +23,6 @@ DROP, COPY, NO_COPY = 0, 1, 2
 
 
 @given(programs(max_steps=12), chips(), st.booleans(), st.integers(0, 4), st.sampled_from((0.0, 0.3, 2.0)))
-@settings(max_examples=100)
 def test_what_the_greedy_player_plays_is_legal(program, chip, drop_backup, look_ahead, price):
     assume(playable(program))
     game = MmapGame(build_tables(program, chip, drop_backup=drop_backup), GRANULE)

@@ -41,7 +41,6 @@ def wishes_of(program: Program) -> st.SearchStrategy[list[int]]:
 
 @pytest.mark.slow
 @given(programs(max_steps=12), chips(), st.booleans(), st.data())
-@settings(max_examples=100)
 def test_what_was_played_is_played_again_to_the_same_layout(program, chip, literal, data):
     assume(playable(program))
     problem = MmapProblem(program, chip, MmapConfig(literal_copies=literal))
@@ -59,7 +58,6 @@ def test_what_was_played_is_played_again_to_the_same_layout(program, chip, liter
 
 
 @given(programs(max_steps=12), chips(), st.booleans(), st.data())
-@settings(max_examples=100)
 def test_the_return_is_what_the_program_saves(program, chip, drop_backup, data):
     assume(playable(program))
     tables = build_tables(program, chip, drop_backup=drop_backup)

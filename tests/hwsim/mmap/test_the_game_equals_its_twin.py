@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from mmap_programs import GRANULE, chips, playable, programs
 from mmap_twin import Placed, Twin
@@ -33,7 +33,6 @@ def assert_same_state(game: MmapGame, state, twin: Twin) -> None:
 
 @pytest.mark.slow
 @given(programs(), chips(), st.booleans(), st.booleans(), st.data())
-@settings(max_examples=150, deadline=None)
 def test_every_action_and_every_move_is_the_twins(program, chip, literal, drop_backup, data):
     assume(playable(program))
     game = MmapGame(build_tables(program, chip, literal, drop_backup), GRANULE)
@@ -68,7 +67,6 @@ def test_every_action_and_every_move_is_the_twins(program, chip, literal, drop_b
 
 @pytest.mark.slow
 @given(programs(max_steps=12), chips(), st.booleans(), st.booleans(), st.data())
-@settings(max_examples=150, deadline=None)
 def test_proposals_are_played_as_the_twin_plays_them(program, chip, literal, drop_backup, data):
     assume(playable(program))
     game = MmapGame(build_tables(program, chip, literal, drop_backup), GRANULE)

@@ -88,7 +88,7 @@ ONE_BY_ONE = (
 
 
 @pytest.mark.slow
-@settings(SMALL, max_examples=300)
+@settings(SMALL)
 @given(workloads(max_ops=4), chips(st.sampled_from(ONE_BY_ONE)), st.sampled_from((4096, 4096, 0, 9)))
 def test_the_bound_is_never_above_the_optimum(workload, chip, max_placements):
     tables = tables_of(workload, chip)
@@ -100,7 +100,7 @@ def test_the_bound_is_never_above_the_optimum(workload, chip, max_placements):
 
 
 @pytest.mark.slow
-@settings(SMALL, max_examples=100)
+@settings(SMALL)
 @given(workloads(max_ops=4), chips(), st.sampled_from((4096, 4096, 0)))
 def test_without_prefetch_the_solution_is_optimal_and_the_bound_meets_it(workload, chip, max_placements):
     chip = replace(chip, effects=replace(chip.effects, prefetch=False))
@@ -112,7 +112,7 @@ def test_without_prefetch_the_solution_is_optimal_and_the_bound_meets_it(workloa
 
 
 @pytest.mark.slow
-@settings(SMALL, max_examples=100)
+@settings(SMALL)
 @given(workloads(max_ops=4), chips(st.just(ALL_ON)), st.booleans())
 def test_the_multipliers_of_the_linear_relaxation_alone_never_prove_too_much(workload, chip, tabulated):
     tables = tables_of(workload, chip)
@@ -122,7 +122,7 @@ def test_the_multipliers_of_the_linear_relaxation_alone_never_prove_too_much(wor
     assert linear_bound(model.program, LIMIT_S) / scale <= optimum(tables) * (1 + 1e-9)
 
 
-@settings(SMALL, max_examples=100)
+@settings(SMALL)
 @given(workloads(max_ops=4), chips())
 def test_the_trivial_bound_is_a_bound(workload, chip):
     tables = tables_of(workload, chip)
@@ -131,7 +131,7 @@ def test_the_trivial_bound_is_a_bound(workload, chip):
     assert trivial_bound(tables, max_placements=0) <= trivial_bound(tables)
 
 
-@settings(SMALL, max_examples=100)
+@settings(SMALL)
 @given(workloads(max_ops=4), chips(st.just(ALL_ON)), st.integers(0, 2**32 - 1))
 def test_what_an_op_did_lies_in_the_hull_of_its_columns(workload, chip, seed):
     tables = tables_of(workload, chip)

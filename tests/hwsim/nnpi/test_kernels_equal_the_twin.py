@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nnpi_twin import Twin
 
@@ -26,7 +26,6 @@ def assert_equals_twin(problem: NnpiProblem, twin: Twin, batch, keys) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=250, deadline=None)
 @given(st.data())
 def test_evaluate_equals_the_plain_twin_to_the_last_bit_on_any_workload_chip_and_effects(data: st.DataObject):
     workload, chip = data.draw(workloads()), data.draw(chips())

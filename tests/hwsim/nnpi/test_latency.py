@@ -173,7 +173,6 @@ def test_without_prefetch_more_bandwidth_never_makes_a_mapping_slower(data: st.D
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_prefetch_never_hurts_where_dram_traffic_crosses_the_memory_it_is_fetched_into(data: st.DataObject):
     workload, drawn = data.draw(workloads()), data.draw(chips())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsim.capabilities import HasLifetimes
@@ -13,7 +13,6 @@ from strategies import chips, mappings, workloads
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_their_bytes_add_up_to_what_each_memory_holds_at_each_step(data: st.DataObject):
     workload, chip = data.draw(workloads()), data.draw(chips())

@@ -57,7 +57,6 @@ def test_a_choice_out_of_range_is_a_programming_error():
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_rectified_mapping_never_holds_more_than_there_is_room(data: st.DataObject):
     workload, chip = data.draw(workloads()), data.draw(chips())
@@ -68,7 +67,6 @@ def test_a_rectified_mapping_never_holds_more_than_there_is_room(data: st.DataOb
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_the_judge_finds_an_overflow_of_as_many_bytes_exactly_where_there_is_one(data: st.DataObject):
     workload, chip = data.draw(workloads()), data.draw(chips())

@@ -32,7 +32,7 @@ def draw_mapping(tables, seed: int) -> Mapping16:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(workloads(), chips(), st.integers(0, 2**64 - 1))
 def test_polishing_keeps_a_map_valid_and_never_makes_it_slower(workload, chip, key):
     chip = replace(chip, effects=replace(chip.effects, noise=False))
@@ -56,7 +56,6 @@ def bert():
     return tables, compile_map(tables, rule_named(DEFAULT_RULE))
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.integers(0, 2**32 - 1), st.tuples(*[st.floats(0, 1, exclude_max=True)] * 4))
 def test_a_repack_exchanges_a_weight_with_smaller_ones_of_about_its_bytes(bert, seed, draws):
     tables, before = bert[0], draw_mapping(bert[0], seed)

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwsim.nnpi.chip import Chip, Memory, load_chip
@@ -95,7 +95,6 @@ def test_epsilon_is_the_share_of_bytes_that_had_to_move():
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_rectified_maps_are_silent_fixed_points_and_only_ever_go_slower(data: st.DataObject):
     workload, chip = data.draw(workloads()), data.draw(chips())
@@ -109,7 +108,6 @@ def test_rectified_maps_are_silent_fixed_points_and_only_ever_go_slower(data: st
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_map_that_the_judge_accepts_is_left_alone_and_any_other_is_moved(data: st.DataObject):
     workload, chip = data.draw(workloads()), data.draw(chips())

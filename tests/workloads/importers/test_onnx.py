@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
@@ -382,7 +382,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return Path(onnx_models.bert(folder / "net.onnx", layers=1, length=8, hidden=16, heads=2)).read_bytes()
 
 
-@settings(max_examples=150)
 @given(
     cut=st.integers(0, 10**6),
     flips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), max_size=4),

@@ -14,6 +14,8 @@ from egrl.runs.past import PastRun
 from workloads.errors import InputError
 
 SMALL = ["method.network.width=8", "method.network.depth=2", "method.network.attention_heads=2"]
+QUICK = ("method.critic.steps=2", "method.critic.most=16")
+"""The critic of parts, small enough for tests."""
 
 
 def search(method: str, network: str, *settings: str, **options):
@@ -31,8 +33,10 @@ def rows(folder):
 @pytest.mark.parametrize(
     ("method", "settings"),
     [
-        ("egrl", ()),
-        ("egrl", ("method.steps_per_episode=2",)),
+        ("egrl", QUICK),
+        pytest.param(
+            "egrl", (*QUICK, "method.steps_per_episode=2"), marks=pytest.mark.exhaustive, id="episodes"
+        ),
         ("ea", ("method.survival=generational", "method.readout=sample")),
         ("pg", ()),
         ("es", ()),
@@ -57,13 +61,13 @@ def test_networks_of_other_kinds_propose_other_mappings(tmp_path):
 
 @pytest.mark.slow
 def test_a_saved_policy_places_another_workload_and_begins_a_search(tmp_path):
-    search("egrl", "sage", gens=2, out=tmp_path / "run")
+    search("egrl", "sage", *QUICK, gens=2, out=tmp_path / "run")
     policy = max((tmp_path / "run" / "policies").iterdir())
     problem = PastRun.read(tmp_path / "run").problem
     placed = Policies([policy]).greedy(problem)
     assert placed.shape == (1, *problem.space.shape)
     assert np.isfinite(problem.evaluate(placed, np.zeros(1, np.uint64)).reward).all()
-    assert search("egrl", "sage", evals=21, init=str(policy)).summary["evaluations"] == 21
+    assert search("egrl", "sage", *QUICK, evals=21, init=str(policy)).summary["evaluations"] == 21
     with pytest.raises(
         InputError, match=r"--init: network\.name: expected 'gin' as it is set here, found 'sage'"
     ):

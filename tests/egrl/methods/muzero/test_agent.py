@@ -23,7 +23,7 @@ from workloads.errors import InputError
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["gumbel", "puct"])
+@pytest.mark.parametrize("policy", ["gumbel", pytest.param("puct", marks=pytest.mark.exhaustive)])
 def test_two_threads_play_and_learn_as_one_does(policy):
     problem = ToyGame()
     given = settings(**{"search": policy, "updates": 4, "temperature.steps": 20})
@@ -80,7 +80,11 @@ def test_without_search_only_the_latest_moves_that_a_policy_was_drawn_for_teach(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "way", [{"learner.learning_rate": 0.005}, {"learner.learning_rate": 0.003, "ablation": "no-search"}]
+    "way",
+    [
+        {"learner.learning_rate": 0.005},
+        pytest.param({"learner.learning_rate": 0.003, "ablation": "no-search"}, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_learning_finds_better_games_than_random_play(way):
     problem = ToyGame()
