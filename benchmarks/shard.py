@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.shard.cost import add, cost_of, most, totals, usage_of
+from hwsim.shard.cost import cost_of, totals, usage_of
 from hwsim.shard.problem import Shard
 from hwsim.shard.tables import Tables
+from hwsim.usage_tree import add, most
 from workloads.load_sharding import load_sharding
 
 DRAWN, MOVES, REPAIRS = 50, 50, 3

@@ -21,8 +21,9 @@ from scipy import stats
 from egrl.core.archive import WINDOW_ROWS
 from soaking.trial import ROOT, Outcome, Subject
 
-MOST_MEMORY, MOST_DISK = 64.0, 16.0
-"""MiB that a run may grow by in memory and on disk per million evaluations, once its window of mappings is full."""
+MOST_MEMORY, MOST_DISK = 32.0, 96.0
+"""MiB that a run may grow by in memory and on disk per million evaluations, once its window of mappings is full: what
+its metrics take, a row per 21 evaluations, also in an event file."""
 MOST_FILLING = 64.0
 """MiB that a run may grow by in memory while its window of mappings fills."""
 MOST_SLOWER = 1.5
@@ -132,7 +133,7 @@ def judged(samples: Sequence[Sample], cases: int, resume_s: float, method: str) 
     disk_grows, span = slope(at / 1e6, disk)[0], (at[-1] - at[0]) / 1e6
     slower = _slower(samples, cases)
     fault = ""
-    if cases > 2 * FULL and (low > MOST_MEMORY or disk_grows > MOST_DISK):
+    if cases > 2 * FULL and (grows > MOST_MEMORY or disk_grows > MOST_DISK):
         fault = "grows too fast"
     elif grows * span > MOST_FILLING:
         fault = "grows too much while its window fills"

@@ -1,53 +1,23 @@
-"""What comes from outside while a run goes on: kills, a full disk, and somebody who meddles with its folder."""
+"""What comes from outside while a run goes on: a full disk, and somebody who meddles with its folder."""
 
 from __future__ import annotations
 
 import random
 import resource
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from soaking.trial import Outcome, Subject, child, fresh, kill, one_line, wait
+from soaking.trial import Outcome, Subject, child, fresh, in_turn, one_line, wait
 
 FULL = ("No space left", "File too large", "too large")
 
 
-def kills(rng: random.Random, all_of: Sequence[Subject], cases: int, folder: Path) -> Iterator[Outcome]:
-    """SIGKILL at a random instant, one to three times; the run is gone on with, and equals the undisturbed one."""
-    done = 0
-    for subject in _in_turn(rng, all_of):
-        if done >= cases:
-            return
-        if fault := subject.prepare(folder):
-            yield Outcome(subject.name, fault)
-            done += 1
-            continue
-        out = fresh(subject, "killed")
-        died = 0
-        for _ in range(rng.randint(1, 3)):
-            log = out.with_suffix(".log")
-            pid = child(subject.command(out), log)
-            time.sleep(rng.uniform(0.0, subject.seconds))
-            kill(pid)
-            died += wait(pid, log)[0] == -signal.SIGKILL
-        if not died:  # the undisturbed run was slower, as the first of all
-            subject.seconds *= 0.7
-        done += died
-        fault = subject.compare(out)
-        if fault and not died:
-            yield Outcome(subject.name, fault)
-        for _ in range(died):
-            yield Outcome(subject.name, fault)
-            fault = ""
-
-
 def full_disk(rng: random.Random, all_of: Sequence[Subject], cases: int, folder: Path) -> Iterator[Outcome]:
     """No file may grow beyond a random size; the run ends in one line, and goes on where there is room again."""
-    for _, subject in zip(range(cases), _in_turn(rng, all_of), strict=False):
+    for _, subject in zip(range(cases), in_turn(rng, all_of), strict=False):
         if fault := subject.prepare(folder):
             yield Outcome(subject.name, fault)
             continue
@@ -70,7 +40,7 @@ def full_volume(rng: random.Random, all_of: Sequence[Subject], cases: int, folde
     """The same on a volume of a random size, where this machine lets one be made; else nothing."""
     volume = folder / "volume"
     volume.mkdir(exist_ok=True)
-    for _, subject in zip(range(cases), _in_turn(rng, all_of), strict=False):
+    for _, subject in zip(range(cases), in_turn(rng, all_of), strict=False):
         if fault := subject.prepare(folder):
             yield Outcome(subject.name, fault)
             continue
@@ -97,7 +67,7 @@ def _mount(options: str, volume: Path) -> list[str]:
 def meddling(rng: random.Random, all_of: Sequence[Subject], cases: int, folder: Path) -> Iterator[Outcome]:
     """Somebody deletes a part of the folder at a random instant; the run equals the undisturbed one."""
     done = 0
-    for subject in _in_turn(rng, all_of):
+    for subject in in_turn(rng, all_of):
         if done >= cases:
             return
         if fault := subject.prepare(folder):
@@ -133,9 +103,3 @@ def _after_the_end(subject: Subject, out: Path, victim: str) -> str:
     log = out.with_suffix(".log")
     code, said = wait(child(subject.command(out), log), log)
     return one_line(code, said, (2,)) or ("" if victim in said else f"named otherwise: {said}")
-
-
-def _in_turn(rng: random.Random, all_of: Sequence[Subject]) -> Iterator[Subject]:
-    """One subject after the other, each round in another order."""
-    while True:
-        yield from rng.sample(all_of, len(all_of))

@@ -5,17 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import os
+import random
 import shutil
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from egrl.cli.main import main
+from workloads.steps.json_file import to_json
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE_BOARD = f"{sys.executable} {ROOT / 'tests' / 'fake_board.py'}"
@@ -39,19 +41,23 @@ class Subject:
 
     Attributes:
         name: problem, method and who measures.
-        argv: of `egrl run`.
+        argv: of `egrl run`, or of another command, which is named first: the same again goes on.
         again: what `egrl run --resume` needs besides.
+        documents: files that two equal ones of another command have in common.
         whole: the folder of an undisturbed run, and `seconds` that it took.
     """
 
     name: str
     argv: list[str]
     again: list[str] = field(default_factory=list)
+    documents: tuple[str, ...] = ()
     whole: Path = Path()
     seconds: float = 0.0
 
     def command(self, out: Path) -> list[str]:
         """Begin the run, or go on with it."""
+        if self.documents:
+            return [*self.argv, "--quiet", "--out", str(out)]
         if (out / "config.toml").exists():
             return ["run", "--resume", str(out), "--quiet", *self.again]
         return ["run", *self.argv, "--checkpoint-seconds", "0", "--quiet", "--out", str(out)]
@@ -61,10 +67,17 @@ class Subject:
         if self.whole != Path():
             return ""
         out = folder / self.name.replace(" ", "-").replace(":", "-") / "whole"
-        out.parent.mkdir(parents=True, exist_ok=True)
+        kept = out.with_suffix(".seconds")
+        if kept.exists():
+            self.whole, self.seconds = out, float(kept.read_text())
+            return ""
+        shutil.rmtree(out.parent, ignore_errors=True)
+        out.parent.mkdir(parents=True)
         begun = time.monotonic()
         fault = self.end(out)
         self.whole, self.seconds = out, time.monotonic() - begun
+        if not fault:
+            kept.write_text(str(self.seconds))
         return fault
 
     def end(self, out: Path) -> str:
@@ -76,24 +89,29 @@ class Subject:
         """How a run in `out` that was brought to its end differs from the undisturbed one."""
         if fault := self.end(out):
             return fault
-        a, b = traces(self.whole), traces(out)
+        a, b = (traces(path, self.documents) for path in (self.whole, out))
         return "; ".join(f"other {name}" for name in a if a[name] != b[name])
 
 
 def subjects(folder: Path) -> list[Subject]:
     """Every problem, and every method on one that it serves."""
     sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
+    from make_training import unet
+
     from make_sharding import make
     from subjects import SMALL
 
-    shard = folder / "shard.json"
+    shard, step = folder / "shard.json", folder / "step.json"
     shard.write_text(json.dumps(make(7, nodes=9)))
+    step.write_text(to_json(unet(1)))
     problems = {
         "nnpi": ["--workload", "alexnet"],
         "mmap": ["--problem", "mmap", "--workload", "alexnet:backward=1"],
         "mcm": ["--problem", "mcm", "--workload", "mobilenet_v2"],
         "fft": ["--problem", "fft", "--workload", "64", "--set", "problem.cost=model"],
         "shard": ["--problem", "shard", "--workload", str(shard)],
+        "banks": ["--problem", "banks", "--workload", "alexnet:backward=1", "--chip", "edge"],
+        "training": ["--problem", "training", "--workload", str(step)],
     }
     methods = {
         "nnpi": "egrl ea pg es ppo annealing greedy-dp random exact nevergrad:PSO optuna:TPE pymoo:GA",
@@ -101,6 +119,8 @@ def subjects(folder: Path) -> list[Subject]:
         "mcm": "annealing random ea egrl ppo uct",
         "fft": "tag uct random-plans greedy-dp annealing",
         "shard": "annealing ea random tag exact",
+        "banks": "annealing random exact",
+        "training": "annealing ea random exact",
     }
     found = []
     for problem, names in methods.items():
@@ -124,6 +144,40 @@ def subjects(folder: Path) -> list[Subject]:
         ),
     ]
     return found
+
+
+def commands() -> list[Subject]:
+    """Commands that make many runs; the same command goes on."""
+    networks = [
+        word
+        for setting in ("width=8", "depth=2", "attention_heads=2")
+        for word in ("--set", f"method.network.{setting}")
+    ]
+    grid = ["--vary", "memories.sram.capacity_bytes=1MiB,4MiB", "--seconds-per-point", "60"]
+    trained = [
+        "--workloads",
+        "alexnet,resnet18",
+        "--validation",
+        "vgg16",
+        "--method",
+        "es",
+        "--gens",
+        "4",
+        "--save-every",
+        "2",
+    ]
+    compared = ["--workload", "alexnet", "--methods", "annealing,random", "--seeds", "2", "--evals", "84"]
+    return [
+        Subject("compare", ["compare", *compared], documents=("comparison.json",)),
+        Subject(
+            "explore", ["explore", "--workload", "alexnet", *grid], documents=("explore.json", "explore.csv")
+        ),
+        Subject(
+            "pretrain",
+            ["pretrain", *trained, *networks],
+            documents=("pretraining.json", "policy.safetensors"),
+        ),
+    ]
 
 
 def child(argv: Sequence[str], log: Path, before: Callable[[], object] = lambda: None) -> int:
@@ -174,14 +228,37 @@ def kill(pid: int) -> None:
             continue
 
 
-def traces(out: Path) -> dict[str, Any]:
-    """What two equal runs have in common: all but times, and how often boards were asked."""
+def traces(out: Path, documents: Sequence[str] = ()) -> dict[str, Any]:
+    """What two equal runs have in common: all but times, and how often boards were asked; of another command, its
+    `documents` but for their times.
+    """
+    if documents:
+        return {name: _timeless(out / name) for name in documents}
     with open(out / "metrics.csv") as stream:
         rows = [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in csv.DictReader(stream)]
     summary = json.loads((out / "summary.json").read_text())
     kept = {k: v for k, v in summary.items() if not k.endswith("seconds") and k != "evaluator"}
     best = out / "best_mapping.json"
     return {"metrics": rows, "summary": kept, "best": best.read_text() if best.exists() else ""}
+
+
+def _timeless(path: Path) -> Any:
+    """The content of a JSON document without its seconds; the bytes of another file."""
+    if not path.exists():
+        return None
+    return _without_seconds(json.loads(path.read_text())) if path.suffix == ".json" else path.read_bytes()
+
+
+def _without_seconds(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {k: _without_seconds(v) for k, v in node.items() if not k.endswith("seconds")}
+    return [_without_seconds(value) for value in node] if isinstance(node, list) else node
+
+
+def in_turn(rng: random.Random, all_of: Sequence[Subject]) -> Iterator[Subject]:
+    """One subject after the other, each round in another order."""
+    while True:
+        yield from rng.sample(all_of, len(all_of))
 
 
 def one_line(code: int, said: str, codes: tuple[int, ...]) -> str:

@@ -10,14 +10,17 @@ its bytes at every step, an activation from its op to its last consumer (closed)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hwsim.nnpi.tables import Tables
+from hwsim.jit import kernel
+from hwsim.nnpi.tables import Ints, Tables
 from hwsim.problem import Mapping16
+from hwsim.usage_tree import add, most, nothing_used
 from workloads.errors import InputError
 from workloads.nearest import one_of
 
@@ -25,23 +28,25 @@ WEIGHT, ACTIVATION = 0, 1
 
 
 @dataclass(frozen=True)
-class Tensor:
-    """A tensor to place: WEIGHT or ACTIVATION (head) of an op, held in steps first..last (closed)."""
+class Tensors:
+    """The T tensors to place, int64 [T] each: WEIGHT or ACTIVATION (head) of an op, held in first..last (closed)."""
 
-    op: int
-    head: int
-    size_bytes: int
-    first: int
-    last: int
-    moved_bytes: int
+    op: Ints
+    head: Ints
+    size_bytes: Ints
+    first: Ints
+    last: Ints
+    moved_bytes: Ints
 
     @property
-    def density(self) -> float:
-        """Bytes moved per inference, for each byte held during one step."""
-        return self.moved_bytes / (self.size_bytes * (self.last - self.first + 1))
+    def density(self) -> NDArray[np.float64]:
+        """Bytes moved per inference, for each byte held during one step, float64 [T]."""
+        held = self.size_bytes.astype(np.float64) * (self.last - self.first + 1)
+        return np.asarray(self.moved_bytes / held)
 
 
-Order = Callable[[Tensor], tuple[float, ...]]
+Key = NDArray[np.int64] | NDArray[np.float64]
+Order = Callable[[Tensors], tuple[Key, ...]]
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class Rule:
     Attributes:
         name: as in `problem.baseline`.
         summary: one sentence, for people.
-        order: sort key; tensors are placed in rising order.
+        order: sort keys [T], of which the first decides; tensors are placed in rising order.
         free_share: the share of the prefetch memory that stays empty, 0..1.
         largest_share: a tensor larger than this share of a memory is not put there, except in the slowest one.
     """
@@ -63,31 +68,31 @@ class Rule:
     largest_share: float = 1.0
 
 
-def _execution(t: Tensor) -> tuple[float, ...]:
+def _execution(t: Tensors) -> tuple[Key, ...]:
     return (t.op, t.head)
 
 
-def _activations_first(t: Tensor) -> tuple[float, ...]:
+def _activations_first(t: Tensors) -> tuple[Key, ...]:
     return (-t.head, t.op)
 
 
-def _weights_first(t: Tensor) -> tuple[float, ...]:
+def _weights_first(t: Tensors) -> tuple[Key, ...]:
     return (t.head, t.op)
 
 
-def _smallest_first(t: Tensor) -> tuple[float, ...]:
+def _smallest_first(t: Tensors) -> tuple[Key, ...]:
     return (t.size_bytes, t.op, t.head)
 
 
-def _largest_first(t: Tensor) -> tuple[float, ...]:
+def _largest_first(t: Tensors) -> tuple[Key, ...]:
     return (-t.size_bytes, t.op, t.head)
 
 
-def _by_density(t: Tensor) -> tuple[float, ...]:
+def _by_density(t: Tensors) -> tuple[Key, ...]:
     return (-t.density, t.op, t.head)
 
 
-def _largest_activations_first(t: Tensor) -> tuple[float, ...]:
+def _largest_activations_first(t: Tensors) -> tuple[Key, ...]:
     return (-t.head, -t.size_bytes, t.op)
 
 
@@ -136,46 +141,65 @@ def rule_named(name: str) -> Rule:
     return RULES[name]
 
 
-def tensors(tables: Tables) -> list[Tensor]:
+def tensors(tables: Tables) -> Tensors:
     """Every tensor that has a size, weights before activations of the same op."""
     ops = len(tables.weight_bytes)
     reads = np.zeros(ops, np.int64)
     np.add.at(reads, tables.edge_source, tables.edge_bytes)
-    found = []
-    for i in range(ops):
-        weight, activation = int(tables.weight_bytes[i]), int(tables.activation_bytes[i])
-        if weight:
-            found.append(Tensor(i, WEIGHT, weight, 0, ops - 1, int(tables.weight_read_bytes[i])))
-        if activation:
-            moved = int(tables.written_bytes[i] + reads[i])
-            found.append(Tensor(i, ACTIVATION, activation, i, int(tables.last_use[i]), moved))
-    return found
+    op, head = np.nonzero(np.stack([tables.weight_bytes, tables.activation_bytes], axis=1))
+    is_weight = head == WEIGHT
+    return Tensors(
+        op,
+        head,
+        np.where(is_weight, tables.weight_bytes[op], tables.activation_bytes[op]),
+        np.where(is_weight, 0, op),
+        np.where(is_weight, ops - 1, tables.last_use[op]),
+        np.where(is_weight, tables.weight_read_bytes[op], tables.written_bytes[op] + reads[op]),
+    )
 
 
 def compile_map(tables: Tables, rule: Rule) -> Mapping16:
     """The valid canonical map int16 [N, 2] that a rule makes."""
-    ops, levels = len(tables.weight_bytes), len(tables.capacity_bytes)
-    # A weight is held at every step: one number of bytes per memory, which meets the fullest step of the activations.
-    live: NDArray[np.int64] = np.zeros((levels, ops), np.int64)
-    pinned, fullest = [0] * levels, [0] * levels
+    ops, found = len(tables.weight_bytes), tensors(tables)
     budget = tables.capacity_bytes.astype(np.float64)
     budget[tables.into] *= 1.0 - rule.free_share
+    largest: NDArray[np.float64] = rule.largest_share * tables.capacity_bytes.astype(np.float64)
+    order = np.lexsort(rule.order(found)[::-1])
+    head, size, first, last = (c[order] for c in (found.head, found.size_bytes, found.first, found.last))
+    level = _first_fit(ops, head, size, first, last, _whole(largest), _whole(budget))
     mapping = np.full((ops, 2), -1, np.int16)
-    for tensor in sorted(tensors(tables), key=rule.order):
-        steps, is_weight = slice(tensor.first, tensor.last + 1), tensor.head == WEIGHT
-        level = levels - 1
+    mapping[found.op[order], found.head[order]] = level
+    return mapping
+
+
+def _whole(limits: NDArray[np.float64]) -> Ints:
+    """The whole bytes within limits: an integer exceeds one if it exceeds the other. Int64 [L]."""
+    return np.array([min(math.floor(limit), 2**63 - 1) for limit in limits.tolist()], np.int64)
+
+
+@kernel
+def _first_fit(
+    ops: int, head: Ints, size_bytes: Ints, first: Ints, last: Ints, largest: Ints, budget: Ints
+) -> NDArray[np.int16]:
+    """The fastest memory that takes each of T tensors, in turn, int16 [T]; memory 0 takes what no other does.
+
+    A weight is held at every step: one number of bytes per memory, which meets the fullest step of the activations.
+    """
+    levels = len(budget)
+    live = [nothing_used(ops) for _ in range(levels)]
+    pinned = np.zeros(levels, np.int64)
+    chosen = np.zeros(len(head), np.int16)
+    for k in range(len(head)):
+        size, level = size_bytes[k], levels - 1
+        from_step, to_step = (0, ops) if head[k] == WEIGHT else (first[k], last[k] + 1)
         while level > 0 and (
-            tensor.size_bytes > rule.largest_share * tables.capacity_bytes[level]
-            or pinned[level]
-            + (fullest[level] if is_weight else int(live[level, steps].max()))
-            + tensor.size_bytes
-            > budget[level]
+            size > largest[level]
+            or pinned[level] + most(live[level], from_step, to_step) + size > budget[level]
         ):
             level -= 1
-        if is_weight:
-            pinned[level] += tensor.size_bytes
+        if head[k] == WEIGHT:
+            pinned[level] += size
         else:
-            live[level, steps] += tensor.size_bytes
-            fullest[level] = max(fullest[level], int(live[level, steps].max()))
-        mapping[tensor.op, tensor.head] = level
-    return mapping
+            add(live[level], from_step, to_step, size)
+        chosen[k] = level
+    return chosen

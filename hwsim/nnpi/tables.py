@@ -9,7 +9,6 @@ as much as a full one, and the vector work of an op overlaps with its multiply-a
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -196,14 +195,22 @@ def _scale(chip: float, workload: float) -> Fraction:
 
 def _rescale(sizes: list[int], scale: Fraction, factors: list[float] | None = None) -> Ints:
     """Sizes at the chip's width times their factors, rounded up. InputError if sums of them could overflow."""
-    scales = [scale] * len(sizes) if factors is None else [scale * Fraction(factor) for factor in factors]
-    found = [ceil(size * by) for size, by in zip(sizes, scales, strict=True)]
+    if factors is None:
+        found = [_up_by(size, scale) for size in sizes]
+    else:
+        by = {factor: scale * Fraction(factor) for factor in set(factors)}
+        found = [_up_by(size, by[factor]) for size, factor in zip(sizes, factors, strict=True)]
     if sum(found) >= MOST_BYTES:
         raise InputError(
             f"element_bytes: expected tensors of less than {MOST_BYTES:,} bytes in all at the chip's widths,"
             f" found {sum(found):,}"
         )
     return np.array(found, np.int64)
+
+
+def _up_by(size: int, scale: Fraction) -> int:
+    """A size times a scale, rounded up."""
+    return -(-size * scale.numerator // scale.denominator)
 
 
 def _up(value: int, step: int) -> int:

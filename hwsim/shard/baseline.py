@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.shard.cost import Usage, most, pair_at, take, totals, usage_of
+from hwsim.shard.cost import pair_at, take, totals, usage_of
 from hwsim.shard.repair import repaired
 from hwsim.shard.tables import Tables
+from hwsim.usage_tree import Usage, most
 from workloads.sharding import FORBIDDEN_FROM
 
 

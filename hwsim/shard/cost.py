@@ -3,12 +3,7 @@
 Forbidden costs are counted and never added; the others sum below 2^62 (`workloads.sharding.check`), so that int64 is
 exact. A change of one node looks at its edges (`cost_of`) and, in a tree of usage, at its points of time.
 
-Usage over time is a tree: what a node adds to its points of time, and the most that is used in a range of them.
-Source: a segment tree whose ranges keep what is added to them as a whole, walked from the leaves up. Both operations
-take the logarithm of the points, however long a node lives.
-
-`Usage` is (greatest, added), int64 [2 M] each, M a power of two above T + 1: of the range at k, the halves of which are
-at 2 k and 2 k + 1, `greatest` is the most within it, what is added to the ranges around it left out.
+Usage over time is a tree (`hwsim/usage_tree.py`).
 """
 
 from __future__ import annotations
@@ -18,19 +13,15 @@ from numpy.typing import NDArray
 
 from hwsim.jit import kernel
 from hwsim.shard.tables import Tables
+from hwsim.usage_tree import Usage, add, nothing_used
 from workloads.sharding import FORBIDDEN_FROM
-
-Usage = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 @kernel
 def usage_of(t: Tables, choice: NDArray[np.int16]) -> Usage:
     """The tree of a choice [N]."""
-    half = 2
-    while half < t.points + 2:
-        half *= 2
-    greatest, added = np.zeros(2 * half, np.int64), np.zeros(2 * half, np.int64)
-    # Leaves of the points are half + 1 …: a leaf is free on either side, for `add` and `most` to walk on.
+    greatest, added = nothing_used(t.points)
+    half = len(greatest) // 2
     for n in range(len(choice)):
         used = t.usage[t.first[n] + choice[n]]
         greatest[half + 1 + t.lower[n]] += used
@@ -43,60 +34,11 @@ def usage_of(t: Tables, choice: NDArray[np.int16]) -> Usage:
 
 
 @kernel
-def add(tree: Usage, lower: int, upper: int, amount: int) -> None:
-    """Add an amount at the points lower <= point < upper."""
-    if lower >= upper or amount == 0:
-        return
-    greatest, added = tree
-    half = len(greatest) // 2
-    left, right = half + lower, half + upper + 1
-    while left ^ right ^ 1:
-        if not left & 1:
-            greatest[left ^ 1] += amount
-            added[left ^ 1] += amount
-        if right & 1:
-            greatest[right ^ 1] += amount
-            added[right ^ 1] += amount
-        left >>= 1
-        right >>= 1
-        greatest[left] = max(greatest[2 * left], greatest[2 * left + 1]) + added[left]
-        greatest[right] = max(greatest[2 * right], greatest[2 * right + 1]) + added[right]
-    while left > 1:
-        left >>= 1
-        greatest[left] = max(greatest[2 * left], greatest[2 * left + 1]) + added[left]
-
-
-@kernel
 def take(t: Tables, choice: NDArray[np.int16], tree: Usage, node: int, to: int) -> None:
     """Give a node another strategy, in the choice and in its tree."""
     first = t.first[node]
     add(tree, t.lower[node], t.upper[node], t.usage[first + to] - t.usage[first + choice[node]])
     choice[node] = to
-
-
-@kernel
-def most(tree: Usage, lower: int, upper: int) -> int:
-    """The most that is used at a point lower <= point < upper; 0 if there is none."""
-    if lower >= upper:
-        return 0
-    greatest, added = tree
-    half = len(greatest) // 2
-    left, right = half + lower, half + upper + 1
-    of_left = of_right = -(2**62)
-    while left ^ right ^ 1:
-        if not left & 1:
-            of_left = max(of_left, greatest[left ^ 1])
-        if right & 1:
-            of_right = max(of_right, greatest[right ^ 1])
-        left >>= 1
-        right >>= 1
-        of_left += added[left]
-        of_right += added[right]
-    found = max(of_left, of_right)
-    while left > 1:
-        left >>= 1
-        found += added[left]
-    return found
 
 
 Choice = NDArray[np.int16]

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwsim.jit import kernel
-from hwsim.shard.cost import Usage, cost_of, most, pair_at, take, totals, usage_of
+from hwsim.shard.cost import cost_of, pair_at, take, totals, usage_of
 from hwsim.shard.tables import Tables
+from hwsim.usage_tree import Usage, most
 from workloads.sharding import FORBIDDEN_FROM
 
 

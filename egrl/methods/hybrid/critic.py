@@ -176,8 +176,10 @@ class CriticMember:
         """
         if self._belief is not None and self._champion[0] != self._told:
             measured = self._gathered()
-            best = int(np.argmin(self._critic.estimate(self._belief, measured)))
-            self._champion = (self._told, None if measured.exact else int(measured.ticket[best]))
+            found: int | None = None
+            if not measured.exact:
+                found = int(measured.ticket[np.argmin(self._critic.estimate(self._belief, measured))])
+            self._champion = (self._told, found)
         return self._champion[1]
 
     def metrics(self) -> Mapping[str, float]:

@@ -40,6 +40,10 @@ MAX_PLACEMENTS = 4096
 """An op with more joint placements of its tensors gets linear rows."""
 
 
+MANY = 100
+"""Tensors whose joint placements need not be counted exactly any more."""
+
+
 def trivial_bound(tables: Tables, *, max_placements: int = MAX_PLACEMENTS, until: float = math.inf) -> float:
     """Seconds: every op by itself at its fastest placement.
 
@@ -219,7 +223,7 @@ def tabulate(tables: Tables, most_entries: int, *, max_placements: int) -> tuple
     """
     ops, levels = len(tables.weight_bytes), len(tables.capacity_bytes)
     tensors = np.array([len(scope(tables, i).tensors) for i in range(ops)])
-    placements = float(levels) ** tensors
+    placements = float(levels) ** np.minimum(tensors, MANY)  # beyond, more than any limit, but finite
     as_table = placements * (tensors + 3.0) * (1.0 + 2.0 / levels)
     as_rows = 12.0 * levels * (tensors + 1.0)
     held = np.arange(ops)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 from hwsim.nnpi.chip import load_chip
 from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
 from hwsim.nnpi.rectify import rectify
-from hwsim.nnpi.rules import DEFAULT_RULE, RULES, Rule, Tensor, compile_map, tensors
-from hwsim.nnpi.tables import build_tables
+from hwsim.nnpi.rules import DEFAULT_RULE, RULES, Rule, compile_map, tensors
+from hwsim.nnpi.tables import Tables, build_tables
 from strategies import chips, workloads
 from workloads.errors import InputError
 from workloads.load import load
@@ -74,11 +75,38 @@ def test_rules_take_tensors_in_their_order_each_into_the_fastest_memory_that_tak
 
 
 def test_density_is_bytes_moved_for_one_byte_held_during_one_step():
-    found = {(t.op, t.head): t for t in tensors(build_tables(chain(), load_chip("nnpi")))}
-    assert found[0, 0] == Tensor(0, 0, 1_000_000, 0, 2, 1_000_000)
-    assert found[0, 0].density == pytest.approx(1 / 3)
-    assert found[0, 1] == Tensor(0, 1, 3_000_000, 0, 1, 6_000_000)
-    assert found[0, 1].density == pytest.approx(1.0)
+    found = tensors(build_tables(chain(), load_chip("nnpi")))
+    rows = [tuple(int(value) for value in row) for row in zip(*astuple(found), strict=True)]
+    assert rows[:2] == [(0, 0, 1_000_000, 0, 2, 1_000_000), (0, 1, 3_000_000, 0, 1, 6_000_000)]
+    assert found.density[:2].tolist() == pytest.approx([1 / 3, 1.0])
+
+
+def plain_map(tables: Tables, rule: Rule) -> np.ndarray:
+    """The twin: a plain list of what each memory holds at each step."""
+    ops, levels, found = len(tables.weight_bytes), len(tables.capacity_bytes), tensors(tables)
+    live, mapping = [[0] * ops for _ in range(levels)], np.full((ops, 2), -1)
+    budget = [float(capacity) for capacity in tables.capacity_bytes]
+    budget[tables.into] *= 1.0 - rule.free_share
+    keys = list(zip(*(key.tolist() for key in rule.order(found)), strict=True))
+    for k in sorted(range(len(keys)), key=keys.__getitem__):
+        size, steps = int(found.size_bytes[k]), range(found.first[k], found.last[k] + 1)
+        level = levels - 1
+        while level > 0 and (
+            size > rule.largest_share * int(tables.capacity_bytes[level])
+            or any(live[level][step] + size > budget[level] for step in steps)
+        ):
+            level -= 1
+        for step in steps:
+            live[level][step] += size
+        mapping[found.op[k], found.head[k]] = level
+    return mapping
+
+
+@settings(max_examples=100, deadline=None)
+@given(workloads(), chips(), st.sampled_from(sorted(RULES)))
+def test_the_kernel_places_as_a_plain_loop_does(workload, chip, name):
+    tables = build_tables(workload, chip)
+    np.testing.assert_array_equal(compile_map(tables, RULES[name]), plain_map(tables, RULES[name]))
 
 
 def test_a_reserve_keeps_its_share_of_the_prefetch_memory_free_at_every_step():

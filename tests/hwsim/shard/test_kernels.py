@@ -12,11 +12,12 @@ from shard_twin import Twin
 
 from hwsim import keys
 from hwsim.shard.baseline import choose, greedy, is_valid
-from hwsim.shard.cost import add, cost_of, most, totals, usage_of
+from hwsim.shard.cost import cost_of, totals, usage_of
 from hwsim.shard.judge import exact_cost, judge
 from hwsim.shard.moves import FOLLOWERS, SWEEPS, TRIES, moved
 from hwsim.shard.repair import best_answer, repaired
 from hwsim.shard.tables import binding_points, build_tables
+from hwsim.usage_tree import add, most
 from make_sharding import make
 from workloads.load_sharding import parse
 from workloads.sharding import FORBIDDEN_FROM, Sharding
