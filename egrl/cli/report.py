@@ -1,4 +1,4 @@
-"""egrl report: one HTML page of a run, or of several."""
+"""egrl report: one HTML page of a run, of several, or of an exploration."""
 
 from __future__ import annotations
 
@@ -24,15 +24,22 @@ def command(runs: tuple[str, ...], output: str | None, baseline: str, shows: boo
     \b
     egrl report runs/bert-egrl-s0-1 --open
     egrl report runs/bert-egrl-s0-1 runs/bert-ea-s0-1 -o compared.html
+    egrl report explored
     """
     from egrl.core import atomic
+    from egrl.figures import explore
+    from egrl.report.explored import page_of_exploration
     from egrl.report.page import page_of
     from egrl.runs.past import PastRun
 
     path = (Path(runs[0]) if len(runs) == 1 else Path()) / "report.html"
     if output is not None:
         path = output_file(output, ".html")
-    atomic.write(path, page_of([PastRun.read(Path(run), problem).over(baseline) for run in runs]))
+    if len(runs) == 1 and (Path(runs[0]) / explore.DOCUMENT).is_file():
+        page = page_of_exploration(explore.read(Path(runs[0])))
+    else:
+        page = page_of([PastRun.read(Path(run), problem).over(baseline) for run in runs])
+    atomic.write(path, page)
     click.echo(str(path))
     if shows:
         click.launch(path.resolve().as_uri())

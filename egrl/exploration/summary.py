@@ -20,7 +20,7 @@ from egrl.runs.units import better, cost_text
 from egrl.runs.verdict import OPTIMAL
 from egrl.runs.words import rival_named, short_rival
 from hwsim.problem import Problem
-from workloads.text import UNKNOWN, csv_cell, optional, table
+from workloads.text import UNKNOWN, csv_cell, optional, size_text, table
 
 LITTLE = 0.01
 """What is left to gain up to the end of a range counts as little below this share."""
@@ -135,11 +135,12 @@ def gains(explored: Explored, before: int, after: int) -> tuple[float, float, fl
 
 
 def per(parameter: Parameter, value: float) -> tuple[float, str]:
-    """The amount for which a worth is told, and its name: one unit of bytes, or the logarithm of a tenth more."""
+    """The amount for which a worth is told, and its name: of bytes the largest power of two that is at most a quarter
+    of the value, so that it counts on small memories, too; of all else the logarithm of a tenth more."""
     if not parameter.path.endswith("_bytes"):
         return math.log(SHARE), "10 %"
-    size, name = parameter.unit
-    return size, name
+    size = 2 ** max(0, math.floor(math.log2(value / 4)))
+    return size, size_text(size).removeprefix("1 ")
 
 
 def words(explored: Explored) -> list[str]:
@@ -164,16 +165,16 @@ def _words_of(explored: Explored, axis: int) -> list[str]:
     if following is not None:
         bounds = (following["gain"], following["proven_least"], following["proven_most"])
         found.append(
-            f"the next {following['per']} of {parameter.label} is worth {following['gain_per']:.2%}"
+            f"the next {following['per']} of {parameter.label} is worth {share_text(following['gain_per'])}"
             f" (from {parameter.text(following['from'])} to {parameter.text(following['to'])}:"
             f" {_worth(*bounds, unit)})"
         )
     end = explored.points[last].bound
     for k in line[:-1]:
-        left = 1 - end / explored.points[k].cost
+        left = max(1 - end / explored.points[k].cost, 0)
         if end > 0 and left <= LITTLE:
             found.append(
-                f"from {parameter.text(values[k])} of {parameter.label} on, more is worth at most {max(left, 0):.2%}"
+                f"from {parameter.text(values[k])} of {parameter.label} on, more is worth at most {share_text(left)}"
                 f" (proven up to {parameter.text(values[last])})"
             )
             break
@@ -181,8 +182,16 @@ def _words_of(explored: Explored, axis: int) -> list[str]:
 
 
 def _worth(gain: float, least: float, most: float, unit: str) -> str:
-    proved = f"between {least:.2%} and {most:.2%}" if math.isfinite(least) else f"at most {most:.2%}"
-    return f"{gain:.2%} {better(unit)} (proven: {proved})"
+    most_text = share_text(most)
+    proved = (
+        f"between {share_text(least)} and {most_text}" if math.isfinite(least) else f"at most {most_text}"
+    )
+    return f"{share_text(gain)} {better(unit)} (proven: {proved})"
+
+
+def share_text(share: float) -> str:
+    """A share in percent, "0.00%" and not "-0.00%"."""
+    return f"{round(share, 4) + 0.0:.2%}"
 
 
 def csv_text(made: Mapping[str, Any]) -> str:

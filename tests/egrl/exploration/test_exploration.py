@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import signal
 import subprocess
@@ -16,11 +17,13 @@ from commands import refuse
 
 import egrl
 from egrl.cli.main import main
-from egrl.exploration.grid import SEGMENT, read_grid
+from egrl.exploration import summary
+from egrl.exploration.grid import SEGMENT, Parameter, read_grid
 from egrl.exploration.point import Point, Subject, Trial, try_mappings
 from egrl.exploration.pool import Here
 from egrl.exploration.run import Explored, exchanged
-from egrl.exploration.summary import gains, steps_of
+from egrl.exploration.summary import gains, per, share_text, steps_of
+from egrl.report.explored import page_of_exploration
 from hwsim.nnpi.chip import chip_file, load_chip, parse_chip
 from hwsim.nnpi.problem import NnpiProblem
 from workloads.errors import InputError
@@ -185,7 +188,30 @@ def test_the_proven_limits_of_a_step_hold_for_every_cost_between_bound_and_found
     assert least == pytest.approx(1 - 8.0 / 9.0)
     assert most == pytest.approx(1 - 7.5 / 10.0)
     (step,) = steps_of(explored, 0)
-    assert (step["per"], step["gain_per"]) == ("MiB", pytest.approx(0.2))
+    assert (step["per"], step["gain_per"]) == ("256 KiB", pytest.approx(1 - 0.8**0.25))
+
+
+@pytest.mark.parametrize(
+    ("value", "amount"),
+    [
+        (4 << 20, (1 << 20, "MiB")),
+        (3 << 20, (1 << 19, "512 KiB")),
+        (100_000, (16384, "16 KiB")),
+        (3, (1, "B")),
+    ],
+)
+def test_what_more_bytes_are_worth_is_told_for_a_quarter_of_them_at_most(value, amount):
+    assert per(Parameter(SRAM, (value,), 4 << 20), value) == amount
+    assert per(Parameter(DRAM, (value,), 4 << 20), value) == (pytest.approx(0.0953, abs=1e-4), "10 %")
+
+
+def test_a_share_that_rounds_to_nothing_has_no_sign():
+    assert [share_text(share) for share in (-1e-6, 0.0, -0.0151, 0.25)] == [
+        "0.00%",
+        "0.00%",
+        "-1.51%",
+        "25.00%",
+    ]
 
 
 @pytest.mark.slow
@@ -307,3 +333,46 @@ def test_a_time_limit_that_ends_a_solve_is_told(tmp_path, capsys):
     assert main([*argv, "-o", str(tmp_path / "x")]) == 0
     assert "the time limit ended 1 of 1 solves" in capsys.readouterr().out
     assert "expected a number above 0" in refuse(capsys, [*argv[:-1], "0", "-o", str(tmp_path / "y")])
+
+
+def test_an_exploration_has_a_page_with_its_sentences_curves_and_points(explored, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert main(["report", str(explored), "-o", str(page)]) == 0
+    assert capsys.readouterr().out.strip() == str(page)
+    text = html.unescape(page.read_text(encoding="utf-8"))
+    made = json.loads((explored / "explore.json").read_text(encoding="utf-8"))
+    (each,) = made["workloads"]
+    for sentence in each["words"]:
+        assert sentence[1:] in text
+    assert "<h1>" + summary.cost_text(each["points"][0]["cost"], "s") in text
+    assert text.count("<polyline") == 2  # one per value of the second parameter
+    assert text.count("<tr>") == 1 + 6
+    assert "6 chips." in text
+
+
+def test_the_page_of_one_parameter_shows_found_bound_and_rule_and_leaves_out_impossible_chips():
+    def point(value: int, cost: float | None) -> dict[str, object]:
+        known = None if cost is None else 0.5 * cost
+        ratio = None if cost is None else 1.5
+        return {
+            "values": [value],
+            "cost": cost,
+            "bound": known,
+            "gap": ratio,
+            "baseline": cost,
+            "speedup": ratio,
+        }
+
+    size = {"label": "sram capacity", "unit": "MiB", "unit_size": 2**20, "values": [2**20, 2**21, 2**22]}
+    points = [point(2**20, None), point(2**21, 2e-6), point(2**22, 1e-6)]
+    works = [
+        {"workload": name, "rival": "the rule", "words": [f"{name} says"], "points": points} for name in "ab"
+    ]
+    page = page_of_exploration({"chip": "c", "unit": "s", "parameters": [size], "workloads": works})
+    assert "<h1>2.00 us to 1.00 us" in page
+    assert "A says. B says." in page
+    assert page.count("<polyline") == 6
+    for name in ("best found", "proven bound", "the rule", "a: All points", "b: All points"):
+        assert name in page
+    assert page.count("<tr>") == 2 * (1 + 3)
+    assert "sram capacity (MiB)" in page
