@@ -165,7 +165,9 @@ PROBLEMS: dict[str, ProblemEntry] = {
         "chip.toml",
         _nnpi,
         modelled=Choice("exact", "no board measures, and the chip file's model can be solved"),
-        measured=Choice("egrl", "a board is measured, and its twin learns from totals, its critic from profiles"),
+        measured=Choice(
+            "egrl", "a board is measured, and its twin learns from totals, its critic from profiles"
+        ),
     ),
     "mmap": ProblemEntry(
         "the MMapGame: which buffers of a program lie in a TPU's fast memory (CMEM), when and where, in seconds a run",

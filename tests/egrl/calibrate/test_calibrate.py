@@ -273,7 +273,9 @@ def test_a_file_that_predicts_worse_than_the_one_before_is_not_advised():
     error = {"nominal": 0.3, "fitted_seen": 0.2, "fitted": 0.35, "posterior": 0.1}
     assert "keep that" in _errors({"rms_log_error": error, "folds": 5, "kinds": []})[-1]
     assert "keep that" not in _errors({"rms_log_error": error, "folds": 0, "kinds": []})[-1]
-    assert "keep that" not in _errors({"rms_log_error": {**error, "fitted": 0.25}, "folds": 5, "kinds": []})[-1]
+    assert (
+        "keep that" not in _errors({"rms_log_error": {**error, "fitted": 0.25}, "folds": 5, "kinds": []})[-1]
+    )
 
 
 BOARD = f"{sys.executable} -m benchmarks.foreign.boards a 1 alexnet"
