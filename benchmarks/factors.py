@@ -28,6 +28,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -38,6 +39,7 @@ import numpy as np
 import egrl
 from benchmarks.lines import Lines
 from benchmarks.twin import AGAIN, CONTENDERS, Bench
+from egrl.methods.hybrid import twin
 from egrl.methods.parts_critic import residual
 from egrl.methods.parts_critic.critic import PartsCritic
 from egrl.methods.parts_critic.model import Profiled
@@ -114,7 +116,11 @@ def frozen(arm: str) -> Iterator[None]:
     """A part that does not learn, while the arm runs."""
     if arm == "twin-frozen":
         learned = posterior.fit
-        with patch.object(proposer, "fit", lambda f, data, b, _: learned(f, data, b, NO_DATA)):
+        blind = replace(twin.SETTINGS, profiles=False)
+        with (
+            patch.object(proposer, "fit", lambda f, data, b, _: learned(f, data, b, NO_DATA)),
+            patch.object(twin, "SETTINGS", blind),
+        ):
             yield
     elif arm == "critic-frozen":
         with patch.object(PartsCritic, "_fit", _prior), patch.object(residual, "SIZES", (0.0,)):
@@ -130,8 +136,6 @@ def run(problem: NnpiProblem, kind: str, number: int, arm: str, requests: int) -
     """One arm on one board: speedups of its champions at the marks, and CPU seconds per request."""
     bench = Bench(problem, kind, number, PROFILE_NOISE)
     method, *settings = ARMS[arm]
-    if arm == "twin-frozen":
-        bench.profile = lambda mapping: [float("nan")] * len(problem.parts)  # type: ignore[method-assign]
     search = egrl.Search(bench.problem, method=method, settings=settings, seed=number, start="rules")
     begun, marks = time.process_time(), {}
     for mark in [mark for mark in MARKS if mark <= requests]:
