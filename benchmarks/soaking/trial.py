@@ -108,13 +108,13 @@ def subjects(folder: Path) -> list[Subject]:
         "nnpi": ["--workload", "alexnet"],
         "mmap": ["--problem", "mmap", "--workload", "alexnet:backward=1"],
         "mcm": ["--problem", "mcm", "--workload", "mobilenet_v2"],
-        "fft": ["--problem", "fft", "--workload", "64", "--set", "problem.cost=model"],
+        "fft": ["--problem", "fft", "--workload", "dft-64", "--set", "problem.cost=model"],
         "shard": ["--problem", "shard", "--workload", str(shard)],
         "banks": ["--problem", "banks", "--workload", "alexnet:backward=1", "--chip", "edge"],
         "training": ["--problem", "training", "--workload", str(step)],
     }
     methods = {
-        "nnpi": "egrl ea pg es ppo annealing greedy-dp random exact nevergrad:PSO optuna:TPE pymoo:GA",
+        "nnpi": "egrl ea pg es ppo annealing greedy-dp random exact nevergrad:PSO optuna:TPESampler pymoo:GA",
         "mmap": "muzero revise annealing random tag",
         "mcm": "annealing random ea egrl ppo uct",
         "fft": "tag uct random-plans greedy-dp annealing",
