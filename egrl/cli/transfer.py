@@ -74,6 +74,7 @@ def command(
     from egrl.core.typed_tables import parse_set
     from egrl.methods import KIND
     from egrl.runs import policies as saved_policies
+    from egrl.runs.words import rival_named
     from egrl.transfer import zero_shot as transfer
 
     say = sayer("transfer", quiet)
@@ -106,7 +107,8 @@ def command(
     if as_json:
         click.echo(json.dumps({"kind": "transfers", "version": 1, "transfers": documents}))
     elif not quiet:
-        click.echo(table(documents, documents[0]["targets"][0]["rival"]), nl=False)
+        over = rival_named(targets[0].about, targets[0].baseline.name)
+        click.echo(table(documents, over), nl=False)
     return 0
 
 
@@ -164,7 +166,7 @@ def table(documents: Sequence[Mapping[str, Any]], over: str) -> str:
             speedups = [f"{column[step]:.4f}" for column in (*columns, means)]
             rows.append([f"{called[id(document)]}, {what}", document["evaluations"][step], *speedups])
     lines = [
-        f"Speedup over {over} with no training there; mean: geometric.",
+        f"Speedup over {over}, with no training on that network; the mean is geometric.",
         "",
         *markdown_table(["policy", "at evaluation", *names, "mean"], rows),
     ]
@@ -172,8 +174,9 @@ def table(documents: Sequence[Mapping[str, Any]], over: str) -> str:
     if tuned:
         lines += [
             "",
-            f"Going on from the deployed policy, {tuned[0][1]['evaluations']} evaluations, cold start. At: evaluations"
-            " until the best from scratch (in brackets: 99% of it) was reached.",
+            f"Two searches of {tuned[0][1]['evaluations']} evaluations each, both from a cold start: one from scratch,"
+            " one from the deployed policy. At: the evaluation at which each reached the best from scratch; in brackets"
+            " 99% of it.",
             "",
         ]
         rows = []

@@ -158,7 +158,9 @@ def _words_of(explored: Explored, axis: int) -> list[str]:
     unit = explored.problem.about.unit
     ends = f"{parameter.text(values[first])} to {parameter.text(values[last])}"
     costs = " to ".join(cost_text(explored.points[k].cost, unit) for k in (first, last))
-    found = [f"{parameter.label}, {ends}: {costs}, {_worth(*gains(explored, first, last), unit)}"]
+    others = [p for k, p in enumerate(explored.grid.parameters) if k != axis]
+    at = "".join(f" with {p.label} {p.text(p.values[p.nearest])}" for p in others)
+    found = [f"{parameter.label}, {ends}{at}: {costs}, {_worth(*gains(explored, first, last), unit)}"]
     steps = steps_of(explored, axis)
     own = min(parameter.own, max((step["from"] for step in steps), default=parameter.own))
     following = next((step for step in steps if step["to"] > own), None)

@@ -117,4 +117,4 @@ def _unit(section: Table, column: int) -> tuple[float, str]:
     values = sorted(
         abs(v) for row in section.rows for k in alike if isinstance(v := row[k], int | float) and v
     )
-    return unit_for(values[len(values) // 2], unit) if values and unit else (1.0, unit)
+    return unit_for(values[len(values) // 2], unit) if values and unit else (1.0, "")  # 0 has no unit

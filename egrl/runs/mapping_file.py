@@ -16,6 +16,7 @@ from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_text
 from workloads.json_text import judge, parse_document, parse_object
+from workloads.nearest import hint
 
 KIND = "mapping"
 VERSION = 1
@@ -88,6 +89,7 @@ def _read_row(
         found = row.get("node") if isinstance(row, dict) else row
         raise InputError(
             f"{where}.node: expected a node of {problem.about.workload}, found {str(found)[:60]!r}"
+            f"{hint(str(found)[:60], at)}"
         )
     if row["node"] in seen:
         raise InputError(f"{where}.node: {row['node']!r} is mapped twice")

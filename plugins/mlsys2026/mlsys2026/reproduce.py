@@ -58,8 +58,8 @@ def row(file: Path, winner: float | None, seconds: float | None, cores: int, see
     solving.work(max(0.0, limit - (clock() - begun)))
     took = clock() - begun
     steps = problem.steps(solving.best)
-    solving.prove_for(PROOF_S)
     solving.close()
+    solving.prove_for(PROOF_S)
     verdict = replay(problem.instance, steps)
     if verdict.violations:
         raise RuntimeError(f"{file}: the schedule breaks a rule: {verdict.violations[0]}")
