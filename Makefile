@@ -32,6 +32,7 @@ test: $(STAMP) check
 
 test-all: $(STAMP) check
 	$(PYTEST) -m "" --hypothesis-profile=all
+	$(BIN)/python tools/versions.py --jobs $(JOBS)
 
 # The slow ones at once; what each says is shown when it has ended.
 check: $(STAMP)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -231,8 +231,9 @@ class Proposer:
         beliefs = self.beliefs
         return {
             "likely": [sorted(effects) for effects in beliefs.likely],
-            "scales": beliefs.scales.logs(),
-            "profile": beliefs.scales.profile,
+            "sizes": asdict(
+                beliefs.scales
+            ),  # as they are: from their logarithms the last bits would be others
             "theta": [{"effects": sorted(effects), "mode": mode} for effects, mode in beliefs.theta.items()],
             "searched": beliefs.searched,
             "success": self.credit.success,
@@ -241,9 +242,13 @@ class Proposer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of `state_dict`."""
+        if "sizes" in state:
+            scales = Scales(**{name: float(size) for name, size in state["sizes"].items()})
+        else:  # of an earlier version
+            scales = Scales(profile=state.get("profile", Scales.profile)).with_logs(state["scales"])
         self.beliefs = Beliefs(
             tuple(frozenset(effects) for effects in state["likely"]),
-            Scales(profile=state.get("profile", Scales.profile)).with_logs(state["scales"]),
+            scales,
             {frozenset(entry["effects"]): entry["mode"] for entry in state["theta"]},
             state["searched"],
         )

@@ -16,7 +16,8 @@ from egrl.methods.credit import Credit
 from egrl.methods.twin.data import MOST, gather, thin
 from egrl.methods.twin.inference import Inference, Scales
 from egrl.methods.twin.posterior import Beliefs, Posterior, fit
-from egrl.methods.twin.proposer import SOURCES
+from egrl.methods.twin.proposer import SOURCES, Proposer, TwinConfig
+from egrl.runs.checkpoint import dumps, loads
 from egrl.runs.past import PastRun
 from hwsim.family import Model
 from hwsim.mcm.config import McmConfig
@@ -406,3 +407,19 @@ def test_on_a_board_that_repeats_itself_it_never_names_what_measured_worse(tmp_p
     lines = (tmp_path / "measurements.jsonl").read_text().splitlines()
     measured = [sample for line in lines for sample in json.loads(line)["latency_s"]]
     assert result.cost == min(measured)
+
+
+def test_what_a_checkpoint_keeps_of_the_sizes_is_them_to_the_last_bit(problem):
+    """From their logarithms they came back with other last bits, and a run that was killed ended otherwise."""
+    proposers = [Proposer(problem, problem.family, TwinConfig(), None) for _ in range(2)]  # type: ignore[arg-type]
+    rng, logs_lose = np.random.default_rng(0), 0
+    for _ in range(50):
+        scales = Scales(*rng.uniform(0.001, 1.0, 5).tolist())
+        proposers[0].beliefs.scales = scales
+        proposers[1].load_state_dict(loads(dumps(proposers[0].state_dict()), "state"))
+        assert proposers[1].beliefs.scales == scales
+        logs_lose += scales.with_logs(scales.logs()) != scales
+    assert logs_lose > 0
+    older = {name: value for name, value in proposers[0].state_dict().items() if name != "sizes"}
+    proposers[1].load_state_dict({**older, "scales": scales.logs(), "profile": scales.profile})
+    assert proposers[1].beliefs.scales.noise == pytest.approx(scales.noise)
