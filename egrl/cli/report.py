@@ -8,6 +8,7 @@ import click
 
 from egrl.cli import flags
 from egrl.cli.output import output_file
+from workloads.errors import InputError
 
 
 @click.command(name="report", short_help="one page of a run, to open, send and print")
@@ -36,6 +37,8 @@ def command(runs: tuple[str, ...], output: str | None, baseline: str, shows: boo
     if output is not None:
         path = output_file(output, ".html")
     if len(runs) == 1 and (Path(runs[0]) / explore.DOCUMENT).is_file():
+        if baseline:
+            raise InputError("--baseline: expected none, since an exploration has one baseline per chip")
         page = page_of_exploration(explore.read(Path(runs[0])))
     else:
         page = page_of([PastRun.read(Path(run), problem).over(baseline) for run in runs])

@@ -74,7 +74,6 @@ def command(
     from egrl.core.typed_tables import parse_set
     from egrl.methods import KIND
     from egrl.runs import policies as saved_policies
-    from egrl.runs.words import rival_named
     from egrl.transfer import zero_shot as transfer
 
     say = sayer("transfer", quiet)
@@ -107,8 +106,7 @@ def command(
     if as_json:
         click.echo(json.dumps({"kind": "transfers", "version": 1, "transfers": documents}))
     elif not quiet:
-        over = rival_named(targets[0].about, targets[0].baseline.name)
-        click.echo(table(documents, over), nl=False)
+        click.echo(table(documents, targets[0]), nl=False)
     return 0
 
 
@@ -141,12 +139,13 @@ def _finetune(
     ]
 
 
-def table(documents: Sequence[Mapping[str, Any]], over: str) -> str:
+def table(documents: Sequence[Mapping[str, Any]], problem: Problem) -> str:
     """Zero-shot speedups of each training's policies, a row a policy: the first, the best on average, the deployed.
 
-    `over` is what speedups are over, for people.
+    `problem` is one of those on which they were placed.
     """
     from analysis.means import geometric_mean
+    from egrl.runs.words import rival_named
     from workloads.text import optional
     from workloads.text import table as markdown_table
 
@@ -166,7 +165,8 @@ def table(documents: Sequence[Mapping[str, Any]], over: str) -> str:
             speedups = [f"{column[step]:.4f}" for column in (*columns, means)]
             rows.append([f"{called[id(document)]}, {what}", document["evaluations"][step], *speedups])
     lines = [
-        f"Speedup over {over}, with no training on that network; the mean is geometric.",
+        f"Speedup over {rival_named(problem.about, problem.baseline.name)}, with no training on that network; the mean"
+        " is geometric.",
         "",
         *markdown_table(["policy", "at evaluation", *names, "mean"], rows),
     ]

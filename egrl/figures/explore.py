@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from egrl.figures.drawing import Drawing
+from egrl.runs.folder import EXPLORATION
 from egrl.runs.units import scaled, shown
 from workloads.errors import InputError
 from workloads.files import read_text
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["DOCUMENT", "draw", "read"]
-DOCUMENT = "explore.json"
+DOCUMENT = EXPLORATION
 KEYS = ("chip", "unit", "parameters", "workloads")
 
 

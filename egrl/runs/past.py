@@ -112,6 +112,10 @@ class PastRun:
             raise InputError(f"{path}: expected a run folder, found {found}")
         if (path / run_folder.PRETRAINING).is_file():
             raise InputError(f"{path}: expected a run folder, found a pre-training")
+        if (path / run_folder.EXPLORATION).is_file():
+            raise InputError(
+                f"{path}: expected a run folder, found an exploration; `egrl report {path}` shows it"
+            )
         summary = read_summary(path)
         where = str(path / run_folder.CONFIG)
         tables = config.read_toml(read_text(where, "a config file"), where)

@@ -350,6 +350,13 @@ def test_an_exploration_has_a_page_with_its_sentences_curves_and_points(explored
     assert "6 chips." in text
 
 
+def test_where_a_run_is_expected_an_exploration_is_named_as_one(explored, tmp_path, capsys):
+    found = "expected a run folder, found an exploration; `egrl report"
+    refuse(capsys, ["evaluate", str(explored)], found)
+    refuse(capsys, ["report", str(explored), str(explored), "-o", str(tmp_path / "x.html")], found)
+    refuse(capsys, ["report", str(explored), "--baseline", "a.csv"], "--baseline: expected none")
+
+
 def test_the_page_of_one_parameter_shows_found_bound_and_rule_and_leaves_out_impossible_chips():
     def point(value: int, cost: float | None) -> dict[str, object]:
         known = None if cost is None else 0.5 * cost
