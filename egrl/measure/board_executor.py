@@ -29,7 +29,7 @@ from egrl.core.archive import Archive
 from egrl.core.failure import RunFailure
 from egrl.core.mapping_rows import rows_of
 from egrl.core.proposals import Proposals
-from egrl.measure.board import Board
+from egrl.measure.answers import Board
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.keeper import GivenUp, Keeper
 from egrl.measure.op_seconds import ProfileReader, ReadProfile, no_profile

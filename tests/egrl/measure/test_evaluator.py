@@ -21,7 +21,7 @@ from egrl.core.budget import GENERATION
 from egrl.core.failure import RunFailure
 from egrl.core.proposals import proposals
 from egrl.measure import records as measurements
-from egrl.measure.board import BoardDied, BoardFailure
+from egrl.measure.answers import BoardDied, BoardFailure
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.evaluator import FunctionBoard, name_of
