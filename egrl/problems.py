@@ -26,6 +26,7 @@ def _on_chips(
     chips: tuple[Callable[[], Sequence[str]], str],
     describe: tuple[Callable[[Any], str], Callable[[Any], dict[str, Any]]],
     paper: dict[str, Any] | None = None,
+    workloads: Callable[[], list[dict[str, object]]] = list,
 ) -> ProblemDefinition:
     """A problem on chips that ship: `load` are those of workload and chip, `chips` their names and the default.
 
@@ -46,6 +47,7 @@ def _on_chips(
         lambda: sorted(names(), key=lambda name: (name != first, name)),
         described,
         paper or {},
+        workloads,
     )
 
 
@@ -60,7 +62,7 @@ def _nnpi() -> ProblemDefinition:
 
     loaders, paper = (load, load_chip), {"invalid": "penalise"}
     names = (chip_names, "nnpi")
-    return _on_chips("nnpi", NnpiConfig, NnpiProblem, loaders, names, (describe, _memories), paper)
+    return _on_chips("nnpi", NnpiConfig, NnpiProblem, loaders, names, (describe, _memories), paper, _networks)
 
 
 def _mmap() -> ProblemDefinition:
@@ -73,7 +75,7 @@ def _mmap() -> ProblemDefinition:
 
     loaders, paper = (load_program, load_chip), {"literal_copies": True}
     return _on_chips(
-        "mmap", MmapConfig, MmapProblem, loaders, (chip_names, "tpuv4i"), (describe, both), paper
+        "mmap", MmapConfig, MmapProblem, loaders, (chip_names, "tpuv4i"), (describe, both), paper, _programs
     )
 
 
@@ -104,7 +106,9 @@ def _training() -> ProblemDefinition:
     from workloads.load_training import load_training
 
     loaders, names = (load_training, load_device), (device_names, "half")
-    return _on_chips("training", TrainingConfig, TrainingProblem, loaders, names, (describe, asdict))
+    return _on_chips(
+        "training", TrainingConfig, TrainingProblem, loaders, names, (describe, asdict), None, _steps
+    )
 
 
 def _fft() -> ProblemDefinition:
@@ -136,6 +140,54 @@ def _shard() -> ProblemDefinition:
         return {"summary": "problem shard: accelerators of which the instance knows the costs and the limit"}
 
     return ProblemDefinition(ShardConfig, build, lambda: [MESH], described, {})
+
+
+def _networks() -> list[dict[str, object]]:
+    from workloads.load import all_names, load
+
+    return [
+        {
+            "name": name,
+            "summary": f"{len(graph)} ops, {graph.parameters / 1e6:.1f} M parameters, {graph.macs / 1e9:.2f} GMAC",
+            "ops": len(graph),
+            "parameters": graph.parameters,
+            "macs": graph.macs,
+        }
+        for name in all_names()
+        for graph in [load(name)]
+    ]
+
+
+def _programs() -> list[dict[str, object]]:
+    from workloads.load_program import describe, load_program
+    from workloads.programs import program_names
+
+    return [
+        {
+            "name": name,
+            "summary": f"program for --problem mmap: {sizes['buffers']} buffers, {sizes['flops'] / 1e9:.1f} GFLOP,"
+            f" {sizes['bytes'] / 1e6:.0f} MB of traffic",
+            **sizes,
+        }
+        for name in program_names()
+        for sizes in [describe(load_program(name))]
+    ]
+
+
+def _steps() -> list[dict[str, object]]:
+    from workloads.load_training import describe, load_training
+    from workloads.steps import step_names
+
+    return [
+        {
+            "name": name,
+            "summary": f"step for --problem training: {sizes['ops']} ops, {sizes['seconds'] * 1e3:.1f} ms,"
+            f" {sizes['candidate_bytes'] / 2**20:.0f} MiB to keep or recompute",
+            **sizes,
+        }
+        for name in step_names()
+        for sizes in [describe(load_training(name))]
+    ]
 
 
 PROBLEMS: dict[str, ProblemEntry] = {
