@@ -22,7 +22,7 @@ from egrl.core.loop import Loop
 from egrl.core.mapping_rows import rows_of
 from egrl.core.proposals import Proposals
 from egrl.core.recorder import Memory
-from egrl.measure.board import excerpt
+from egrl.measure.answers import excerpt
 from egrl.measure.reported import REPORTED, ReportedSeconds, checked
 from egrl.runs.champion import Named, confirm, crowned
 from egrl.runs.config import SEARCH_OPTIONS

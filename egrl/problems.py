@@ -18,25 +18,51 @@ def _given(value: Any, load: Callable[[str], Any]) -> Any:
     return load(value) if isinstance(value, str) else value
 
 
+def _on_chips(
+    problem: str,
+    config: type,
+    make: Callable[[Any, Any, Any], Problem],
+    load: tuple[Callable[[str], Any], Callable[[str], Any]],
+    chips: tuple[Callable[[], Sequence[str]], str],
+    describe: tuple[Callable[[Any], str], Callable[[Any], dict[str, Any]]],
+    paper: dict[str, Any] | None = None,
+    workloads: Callable[[], list[dict[str, object]]] = list,
+) -> ProblemDefinition:
+    """A problem on chips that ship: `load` are those of workload and chip, `chips` their names and the default.
+
+    `describe` says of a chip a line and what else `egrl list chips --json` has.
+    """
+    load_workload, load_chip = load
+    names, first = chips
+
+    def described(name: str) -> dict[str, Any]:
+        chip = load_chip(name)
+        return {"summary": f"problem {problem}: {describe[0](chip)}", **describe[1](chip)}
+
+    return ProblemDefinition(
+        config,
+        lambda workload, chip, settings: make(
+            _given(workload, load_workload), _given(chip, load_chip), settings
+        ),
+        lambda: sorted(names(), key=lambda name: (name != first, name)),
+        described,
+        paper or {},
+        workloads,
+    )
+
+
+def _memories(chip: Any) -> dict[str, Any]:
+    return {"memories": [asdict(memory) for memory in chip.memories]}
+
+
 def _nnpi() -> ProblemDefinition:
     from hwsim.nnpi.chip import chip_names, describe, load_chip
     from hwsim.nnpi.problem import NnpiConfig, NnpiProblem
     from workloads.load import load
 
-    def described(name: str) -> dict[str, Any]:
-        chip = load_chip(name)
-        return {
-            "summary": f"problem nnpi: {describe(chip)}",
-            "memories": [asdict(memory) for memory in chip.memories],
-        }
-
-    return ProblemDefinition(
-        NnpiConfig,
-        lambda workload, chip, config: NnpiProblem(_given(workload, load), _given(chip, load_chip), config),
-        lambda: sorted(chip_names(), key=lambda name: (name != "nnpi", name)),
-        described,
-        {"invalid": "penalise"},
-    )
+    loaders, paper = (load, load_chip), {"invalid": "penalise"}
+    names = (chip_names, "nnpi")
+    return _on_chips("nnpi", NnpiConfig, NnpiProblem, loaders, names, (describe, _memories), paper, _networks)
 
 
 def _mmap() -> ProblemDefinition:
@@ -44,22 +70,12 @@ def _mmap() -> ProblemDefinition:
     from hwsim.mmap.problem import MmapConfig, MmapProblem
     from workloads.load_program import load_program
 
-    def described(name: str) -> dict[str, Any]:
-        chip = load_chip(name)
-        return {
-            "summary": f"problem mmap: {describe(chip)}",
-            "cmem": asdict(chip.cmem),
-            "hbm": asdict(chip.hbm),
-        }
+    def both(chip: Any) -> dict[str, Any]:
+        return {"cmem": asdict(chip.cmem), "hbm": asdict(chip.hbm)}
 
-    return ProblemDefinition(
-        MmapConfig,
-        lambda workload, chip, config: MmapProblem(
-            _given(workload, load_program), _given(chip, load_chip), config
-        ),
-        lambda: sorted(chip_names(), key=lambda name: (name != "tpuv4i", name)),
-        described,
-        {"literal_copies": True},
+    loaders, paper = (load_program, load_chip), {"literal_copies": True}
+    return _on_chips(
+        "mmap", MmapConfig, MmapProblem, loaders, (chip_names, "tpuv4i"), (describe, both), paper, _programs
     )
 
 
@@ -69,18 +85,29 @@ def _mcm() -> ProblemDefinition:
     from hwsim.mcm.problem import McmProblem
     from workloads.load_partition import load_partition
 
-    def described(name: str) -> dict[str, Any]:
-        package = load_package(name)
-        return {"summary": f"problem mcm: {describe(package)}", **asdict(package)}
+    loaders, paper = (load_partition, load_package), {"model": "device"}
+    return _on_chips(
+        "mcm", McmConfig, McmProblem, loaders, (package_names, "mcm36"), (describe, asdict), paper
+    )
 
-    return ProblemDefinition(
-        McmConfig,
-        lambda workload, chip, config: McmProblem(
-            _given(workload, load_partition), _given(chip, load_package), config
-        ),
-        lambda: sorted(package_names(), key=lambda name: (name != "mcm36", name)),
-        described,
-        {"model": "device"},
+
+def _banks() -> ProblemDefinition:
+    from hwsim.banks.problem import BanksConfig, BanksProblem
+    from hwsim.nnpi.chip import chip_names, describe, load_chip
+    from workloads.load_program import load_program
+
+    loaders, names = (load_program, load_chip), (chip_names, "edge")
+    return _on_chips("banks", BanksConfig, BanksProblem, loaders, names, (describe, _memories))
+
+
+def _training() -> ProblemDefinition:
+    from hwsim.training.device import describe, device_names, load_device
+    from hwsim.training.problem import TrainingConfig, TrainingProblem
+    from workloads.load_training import load_training
+
+    loaders, names = (load_training, load_device), (device_names, "half")
+    return _on_chips(
+        "training", TrainingConfig, TrainingProblem, loaders, names, (describe, asdict), None, _steps
     )
 
 
@@ -115,47 +142,52 @@ def _shard() -> ProblemDefinition:
     return ProblemDefinition(ShardConfig, build, lambda: [MESH], described, {})
 
 
-def _banks() -> ProblemDefinition:
-    from hwsim.banks.problem import BanksConfig, BanksProblem
-    from hwsim.nnpi.chip import chip_names, describe, load_chip
-    from workloads.load_program import load_program
+def _networks() -> list[dict[str, object]]:
+    from workloads.load import all_names, load
 
-    def described(name: str) -> dict[str, Any]:
-        chip = load_chip(name)
-        return {
-            "summary": f"problem banks: {describe(chip)}",
-            "memories": [asdict(memory) for memory in chip.memories],
+    return [
+        {
+            "name": name,
+            "summary": f"{len(graph)} ops, {graph.parameters / 1e6:.1f} M parameters, {graph.macs / 1e9:.2f} GMAC",
+            "ops": len(graph),
+            "parameters": graph.parameters,
+            "macs": graph.macs,
         }
-
-    return ProblemDefinition(
-        BanksConfig,
-        lambda workload, chip, config: BanksProblem(
-            _given(workload, load_program), _given(chip, load_chip), config
-        ),
-        lambda: sorted(chip_names(), key=lambda name: (name != "edge", name)),
-        described,
-        {},
-    )
+        for name in all_names()
+        for graph in [load(name)]
+    ]
 
 
-def _training() -> ProblemDefinition:
-    from hwsim.training.device import describe, device_names, load_device
-    from hwsim.training.problem import TrainingConfig, TrainingProblem
-    from workloads.load_training import load_training
+def _programs() -> list[dict[str, object]]:
+    from workloads.load_program import describe, load_program
+    from workloads.programs import program_names
 
-    def described(name: str) -> dict[str, Any]:
-        device = load_device(name)
-        return {"summary": f"problem training: {describe(device)}", **asdict(device)}
+    return [
+        {
+            "name": name,
+            "summary": f"program for --problem mmap: {sizes['buffers']} buffers, {sizes['flops'] / 1e9:.1f} GFLOP,"
+            f" {sizes['bytes'] / 1e6:.0f} MB of traffic",
+            **sizes,
+        }
+        for name in program_names()
+        for sizes in [describe(load_program(name))]
+    ]
 
-    return ProblemDefinition(
-        TrainingConfig,
-        lambda workload, chip, config: TrainingProblem(
-            _given(workload, load_training), _given(chip, load_device), config
-        ),
-        lambda: sorted(device_names(), key=lambda name: (name != "half", name)),
-        described,
-        {},
-    )
+
+def _steps() -> list[dict[str, object]]:
+    from workloads.load_training import describe, load_training
+    from workloads.steps import step_names
+
+    return [
+        {
+            "name": name,
+            "summary": f"step for --problem training: {sizes['ops']} ops, {sizes['seconds'] * 1e3:.1f} ms,"
+            f" {sizes['candidate_bytes'] / 2**20:.0f} MiB to keep or recompute",
+            **sizes,
+        }
+        for name in step_names()
+        for sizes in [describe(load_training(name))]
+    ]
 
 
 PROBLEMS: dict[str, ProblemEntry] = {

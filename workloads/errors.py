@@ -13,5 +13,20 @@ class InputError(ValueError):
         super().__init__(" ".join(message.split()))
 
 
+class Fault(Exception):
+    """What is wrong with an input, without its name."""
+
+
+def wrong(field: str, expected: str, found: object) -> Fault:
+    """What is wrong with a field."""
+    return Fault(f"{field}: expected {expected}, found {short(found)}")
+
+
+def short(value: object) -> str:
+    """A value as Python writes it, cut to 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 class Notice(UserWarning):
     """What a user should hear of though nothing fails, in one line. The command line prints it as `egrl: …`, once."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.errors import InputError
+from workloads.errors import Fault, InputError, short, wrong
 from workloads.names import FILE_NAME, encodes, is_file_name, is_name
 from workloads.workload import KINDS, Op, Workload
 
@@ -49,7 +49,7 @@ def check(workload: Workload) -> Workload:
             _check_op(op, f"ops[{i}]")
         _check_edges(workload, positions)
         _check_totals(workload)
-    except _Fault as fault:
+    except Fault as fault:
         raise InputError(f"{where}: {fault}") from None
     return workload
 
@@ -65,43 +65,30 @@ def last_consumer(workload: Workload) -> NDArray[np.int64]:
     return last
 
 
-class _Fault(Exception):
-    """What is wrong, without the name of the workload."""
-
-
-def _fault(field: str, expected: str, found: object) -> _Fault:
-    return _Fault(f"{field}: expected {expected}, found {_short(found)}")
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def _integer(value: object, field: str, low: int, high: int) -> None:
     """Half-open: low <= value < high."""
     if type(value) is not int or not low <= value < high:
-        raise _fault(field, f"an integer from {low} to {high - 1}", value)
+        raise wrong(field, f"an integer from {low} to {high - 1}", value)
 
 
 def _text(value: object, field: str) -> None:
     if not is_name(value):
-        raise _fault(field, "a non-empty printable name", value)
+        raise wrong(field, "a non-empty printable name", value)
 
 
 def _check_header(workload: Workload) -> None:
     if not is_file_name(workload.name):
-        raise _fault("name", FILE_NAME, workload.name)
+        raise wrong("name", FILE_NAME, workload.name)
     if not encodes(workload.source):
-        raise _fault("source", "text", workload.source)
+        raise wrong("source", "text", workload.source)
     for field in ("weight", "activation"):
         width = getattr(workload.element_bytes, field)
         if not _is_positive(width) or not 1 / 64 <= width <= 64:
-            raise _fault(f"element_bytes.{field}", "a number of bytes from 1/64 to 64", width)
+            raise wrong(f"element_bytes.{field}", "a number of bytes from 1/64 to 64", width)
     if not workload.ops:
-        raise _fault("ops", "at least one op", "none")
+        raise wrong("ops", "at least one op", "none")
     if len(workload.ops) > MAX_OPS:
-        raise _fault("ops", f"at most {MAX_OPS} ops", len(workload.ops))
+        raise wrong("ops", f"at most {MAX_OPS} ops", len(workload.ops))
 
 
 def _is_positive(value: object) -> bool:
@@ -113,24 +100,24 @@ def _positions(workload: Workload) -> dict[str, int]:
     for i, op in enumerate(workload.ops):
         _text(op.name, f"ops[{i}].name")
         if op.name in at:
-            raise _Fault(f"ops[{i}].name: expected a new name, found {op.name!r} of ops[{at[op.name]}]")
+            raise Fault(f"ops[{i}].name: expected a new name, found {op.name!r} of ops[{at[op.name]}]")
         at[op.name] = i
     return at
 
 
 def _check_op(op: Op, field: str) -> None:
-    field = f"{field} ({_short(op.name)})"
+    field = f"{field} ({short(op.name)})"
     if op.kind not in _KINDS:
-        raise _fault(f"{field}.kind", f"one of {', '.join(KINDS)}", op.kind)
+        raise wrong(f"{field}.kind", f"one of {', '.join(KINDS)}", op.kind)
     for attribute in _COUNTS:
         _integer(getattr(op, attribute), f"{field}.{attribute}", 0, MAX_COUNT)
     if op.weight_read_bytes > op.weight_bytes:
         expected = f"at most weight_bytes = {op.weight_bytes}"
-        raise _fault(f"{field}.weight_read_bytes", expected, op.weight_read_bytes)
+        raise wrong(f"{field}.weight_read_bytes", expected, op.weight_read_bytes)
     for attribute, length in _VECTORS:
         value = getattr(op, attribute)
         if type(value) is not tuple or len(value) != length:
-            raise _fault(f"{field}.{attribute}", f"{length} integers", value)
+            raise wrong(f"{field}.{attribute}", f"{length} integers", value)
         for axis, size in enumerate(value):
             _integer(size, f"{field}.{attribute}[{axis}]", 0, MAX_DIMENSION)
     for attribute in _ATTRIBUTES:
@@ -141,39 +128,39 @@ def _check_op(op: Op, field: str) -> None:
             _integer(getattr(op.gemm, attribute), f"{field}.gemm.{attribute}", 1, MAX_COUNT)
         _integer(op.gemm.macs, f"{field}.gemm (multiply-accumulates)", 1, MAX_TOTAL)
     if op.latency_s is not None and not (_is_positive(op.latency_s) and op.latency_s <= 1000):
-        raise _fault(f"{field}.latency_s", "a number of seconds > 0, at most 1000", op.latency_s)
+        raise wrong(f"{field}.latency_s", "a number of seconds > 0, at most 1000", op.latency_s)
     if type(op.is_output) is not bool:
-        raise _fault(f"{field}.is_output", "true or false", op.is_output)
+        raise wrong(f"{field}.is_output", "true or false", op.is_output)
 
 
 def _check_edges(workload: Workload, positions: dict[str, int]) -> None:
     if sum(len(op.inputs) for op in workload.ops) > MAX_EDGES:
-        raise _fault("ops", f"at most {MAX_EDGES} edges", sum(len(op.inputs) for op in workload.ops))
+        raise wrong("ops", f"at most {MAX_EDGES} edges", sum(len(op.inputs) for op in workload.ops))
     for i, op in enumerate(workload.ops):
         seen: set[str] = set()
         for j, edge in enumerate(op.inputs):
-            field = f"ops[{i}] ({_short(op.name)}).inputs[{j}]"
+            field = f"ops[{i}] ({short(op.name)}).inputs[{j}]"
             producer = positions.get(edge.source)
             if producer is None:
-                raise _fault(f"{field}.source", "the name of an earlier op", edge.source)
+                raise wrong(f"{field}.source", "the name of an earlier op", edge.source)
             if producer >= i:
-                raise _Fault(
+                raise Fault(
                     f"{field}.source: cycle or wrong order: expected an earlier op, found {edge.source!r} at "
                     f"ops[{producer}], read by {op.name!r} at ops[{i}]"
                 )
             if edge.source in seen:
-                raise _fault(f"{field}.source", "one edge from each op", f"{edge.source} twice")
+                raise wrong(f"{field}.source", "one edge from each op", f"{edge.source} twice")
             seen.add(edge.source)
             held = workload.ops[producer].output_bytes
             if type(edge.read_bytes) is not int or not 0 <= edge.read_bytes <= held:
                 expected = f"0 to {held} (output_bytes of {edge.source!r})"
-                raise _fault(f"{field}.read_bytes", expected, edge.read_bytes)
+                raise wrong(f"{field}.read_bytes", expected, edge.read_bytes)
 
 
 def _check_totals(workload: Workload) -> None:
     for name, total in _totals(workload):
         if total >= MAX_TOTAL:
-            raise _fault("ops", f"{name} below {MAX_TOTAL} in total", total)
+            raise wrong("ops", f"{name} below {MAX_TOTAL} in total", total)
 
 
 def _totals(workload: Workload) -> Iterator[tuple[str, int]]:

@@ -11,7 +11,7 @@ import click
 
 from egrl.cli import flags
 from egrl.cli.output import output_file
-from egrl.cli.subject import subject_of
+from egrl.cli.problem_flags import subject_of
 from hwsim.baseline import noise_free_cost
 from hwsim.capabilities import HasBestKnown, HasBound, HasModel
 from hwsim.problem import About, Bound, Mapping16, Problem

@@ -14,7 +14,7 @@ import numpy as np
 
 from egrl.cli import flags
 from egrl.cli.explanations import lines_of
-from egrl.cli.subject import run_or_flags
+from egrl.cli.problem_flags import run_or_flags
 from egrl.report.explaining import by_the_file
 from egrl.runs import gap, words
 from egrl.runs.summary import read_summary

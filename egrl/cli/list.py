@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from egrl.cli.names import OneOf
 from workloads.errors import InputError
 from workloads.nearest import one_of
+
+if TYPE_CHECKING:
+    from egrl.core.registry import ProblemDefinition
 
 KINDS = ("workloads", "chips", "methods", "problems", "settings")
 
@@ -24,77 +28,35 @@ def entries(kind: str, of: str | None = None) -> list[dict[str, object]]:
         return list_methods()
     if kind == "problems":
         return list_problems()
-    if kind == "chips":
-        return [chip for problem in list_problems() for chip in _chips(str(problem["name"]))]
     if kind == "settings":
         return _settings(of)
-    return [*_networks(), *_programs(), *_steps()]
+    shown = _chips if kind == "chips" else _workloads
+    return [entry for problem in list_problems() for entry in _offered(str(problem["name"]), shown)]
 
 
-def _chips(problem: str) -> list[dict[str, object]]:
-    """The chips that come with a problem; of a plug-in that cannot be used what is wrong."""
+def _offered(
+    problem: str, shown: Callable[[str, ProblemDefinition], list[dict[str, object]]]
+) -> list[dict[str, object]]:
+    """What comes with a problem; of a plug-in that cannot be used what is wrong."""
     from egrl.problems import PROBLEMS, find_problem
 
     try:
-        definition = find_problem(problem).load()
-        return [
-            {"name": chip, "problem": problem, **definition.describe(chip)} for chip in definition.chips()
-        ]
-    except (
-        Exception
-    ) as error:  # whatever code of someone else raises: the other chips are listed all the same
+        return shown(problem, find_problem(problem).load())
+    except Exception as error:  # whatever code of someone else raises: the others are listed all the same
         if problem in PROBLEMS:
             raise
+        if shown is not _chips:
+            return []
         why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         return [{"name": "-", "problem": problem, "summary": f"problem {problem} cannot be used: {why}"}]
 
 
-def _networks() -> list[dict[str, object]]:
-    from workloads.load import all_names, load
-
-    return [
-        {
-            "name": name,
-            "summary": f"{len(graph)} ops, {graph.parameters / 1e6:.1f} M parameters, {graph.macs / 1e9:.2f} GMAC",
-            "ops": len(graph),
-            "parameters": graph.parameters,
-            "macs": graph.macs,
-        }
-        for name in all_names()
-        for graph in [load(name)]
-    ]
+def _chips(problem: str, definition: ProblemDefinition) -> list[dict[str, object]]:
+    return [{"name": chip, "problem": problem, **definition.describe(chip)} for chip in definition.chips()]
 
 
-def _programs() -> list[dict[str, object]]:
-    from workloads.load_program import describe, load_program
-    from workloads.programs import program_names
-
-    return [
-        {
-            "name": name,
-            "summary": f"program for --problem mmap: {sizes['buffers']} buffers, {sizes['flops'] / 1e9:.1f} GFLOP,"
-            f" {sizes['bytes'] / 1e6:.0f} MB of traffic",
-            **sizes,
-        }
-        for name in program_names()
-        for sizes in [describe(load_program(name))]
-    ]
-
-
-def _steps() -> list[dict[str, object]]:
-    from workloads.load_training import describe, load_training
-    from workloads.steps import step_names
-
-    return [
-        {
-            "name": name,
-            "summary": f"step for --problem training: {sizes['ops']} ops, {sizes['seconds'] * 1e3:.1f} ms,"
-            f" {sizes['candidate_bytes'] / 2**20:.0f} MiB to keep or recompute",
-            **sizes,
-        }
-        for name in step_names()
-        for sizes in [describe(load_training(name))]
-    ]
+def _workloads(problem: str, definition: ProblemDefinition) -> list[dict[str, object]]:
+    return list(definition.workloads())
 
 
 def _settings(of: str | None) -> list[dict[str, object]]:

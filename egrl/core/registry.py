@@ -110,6 +110,8 @@ class ProblemDefinition:
         chips: names of the chips that ship with it; the first is the default.
         describe: chip name -> what `egrl list chips` shows of it, a line "summary" among it.
         paper: the settings of `--preset paper`.
+        workloads: what `egrl list workloads` shows of those that ship, a "name" and a line "summary" each; of workloads
+            that several problems take, the first of them says so.
     """
 
     config: type
@@ -117,6 +119,7 @@ class ProblemDefinition:
     chips: Callable[[], Sequence[str]]
     describe: Callable[[str], dict[str, Any]]
     paper: dict[str, Any]
+    workloads: Callable[[], list[dict[str, object]]] = list
 
 
 @dataclass(frozen=True)

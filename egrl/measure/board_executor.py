@@ -19,6 +19,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +29,53 @@ from egrl.core.archive import Archive
 from egrl.core.failure import RunFailure
 from egrl.core.mapping_rows import rows_of
 from egrl.core.proposals import Proposals
-from egrl.measure.board import Board, quoted
+from egrl.measure.answers import Board, quoted
 from egrl.measure.config import EvaluatorConfig
-from egrl.measure.job import Job, Usage
 from egrl.measure.keeper import GivenUp, Keeper
-from egrl.measure.op_seconds import ProfileReader
+from egrl.measure.op_seconds import ProfileReader, ReadProfile, no_profile
 from egrl.measure.records import EvaluatorLog, Measurements, Record, digest
 from egrl.measure.references import baseline_record, best_before, measured_row
 from hwsim.measure import Measurement, relative_noise
 from hwsim.problem import Evaluation, Keys, Mapping16, Problem, Status
 
 CLOSE_S = 5.0
+
+
+@dataclass
+class Job:
+    """One mapping to be measured, and who waits for it; see `Keeper.measure`.
+
+    Attributes:
+        key: the mapping's digest.
+        read: reads the profiles of the mapping.
+        rows: of proposals, with what the problem says of them.
+        afresh: is told the record, which is then kept nowhere else; None: it is a measurement like all others.
+    """
+
+    key: str
+    request: dict[str, Any]
+    timeout_s: float
+    better_than: float
+    read: ReadProfile = no_profile
+    rows: list[tuple[Proposals, Evaluation]] = field(default_factory=list)
+    afresh: Callable[[Record], None] | None = None
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the boards did: for the summary of a run."""
+
+    boards: int
+    requests: int
+    failures: int
+    restarts: int
+    busy_s: float
+    elapsed_s: float
+
+    @property
+    def busy(self) -> float:
+        """Share of the time in which a board was measuring, 0..1."""
+        return min(1.0, self.busy_s / max(1e-9, self.elapsed_s * self.boards))
 
 
 class BoardExecutor:

@@ -34,7 +34,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from egrl.measure.board import (
+from egrl.measure.answers import (
     ID,
     IDS,
     LEAST_ID,

@@ -11,7 +11,7 @@ import numpy as np
 
 from egrl.core.archive import Archive
 from egrl.core.failure import RunFailure
-from egrl.measure.board import BoardFailure
+from egrl.measure.answers import BoardFailure
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.keeper import Keeper
 from egrl.measure.op_seconds import Profile, ReadProfile, as_rows, mean_profile

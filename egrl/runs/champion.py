@@ -11,7 +11,7 @@ import numpy as np
 
 from egrl.core.archive import Archive
 from egrl.core.state import Champion, SearchState
-from egrl.measure.board import BoardFailure, excerpt
+from egrl.measure.answers import BoardFailure, excerpt
 from egrl.measure.board_executor import BoardExecutor
 from egrl.measure.config import EvaluatorConfig
 from egrl.measure.contenders import contenders

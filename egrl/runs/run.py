@@ -6,6 +6,7 @@ Everything that can be wrong with the input is found here, before a run folder e
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,19 +16,20 @@ from typing import TYPE_CHECKING, Any
 from egrl.core import atomic, loop
 from egrl.core.archive import Archive
 from egrl.core.from_rules import FromRules, rules_of
+from egrl.core.mapping_rows import PLACE
 from egrl.core.method import Context, Costs, Method
 from egrl.core.model_use import ModelUse
 from egrl.core.registry import MethodDefinition
 from egrl.core.state import SearchState
 from egrl.measure import executors
 from egrl.methods import find_method
-from egrl.runs import baseline_file, baseline_layout, checkpoint, config, gap, mapping_file
+from egrl.runs import baseline_file, checkpoint, config, gap, mapping_file
 from egrl.runs import folder as run_folder
 from egrl.runs.config import RunConfig, RunOptions
 from egrl.runs.past import with_own_inputs
 from egrl.runs.resume import default_settings, fixed_settings, resolve_again
 from egrl.runs.summary import check_version
-from hwsim.capabilities import HasModel
+from hwsim.capabilities import HasModel, HasPlacement
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
 from workloads.files import read_bytes
@@ -238,8 +240,26 @@ def _copies(options: RunOptions, problem: Problem, start: Mapping16 | None) -> d
         copies[run_folder.START_FILE] = mapping_file.dumps(problem, start).encode()
     if options.baseline:
         copies[run_folder.BASELINE_FILE] = baseline_file.copy_of(problem)
-    if (places := baseline_layout.own_layout(problem)) is not None:
-        copies[run_folder.BASELINE_LAYOUT] = baseline_layout.dumps(problem, places).encode()
+    if isinstance(problem, HasPlacement) and (places := problem.baseline_placement()) is not None:
+        copies[run_folder.BASELINE_LAYOUT] = _layout(problem, places).encode()
     if options.init:
         copies[run_folder.INIT_FILE] = read_bytes(options.init, "a policy file")
     return copies
+
+
+def _layout(problem: Problem, places: Sequence[Mapping[str, Any] | None]) -> str:
+    """JSON of the baseline's own layout, where it is no mapping of the problem: of each node its place, if any."""
+    document = {
+        "kind": "layout",
+        "version": 1,
+        "problem": problem.about.name,
+        "workload": problem.about.workload,
+        "chip": problem.about.chip,
+        "rule": problem.baseline.name,
+        "cost": problem.baseline.cost,
+        "layout": [
+            {"node": node} | ({} if place is None else {PLACE: place})
+            for node, place in zip(problem.space.nodes, places, strict=True)
+        ],
+    }
+    return json.dumps(document, indent=1) + "\n"

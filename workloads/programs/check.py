@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from workloads.columns import MAX_ROWS
-from workloads.errors import InputError
+from workloads.errors import Fault, InputError, short, wrong
 from workloads.names import FILE_NAME, encodes, is_file_name, is_name
 from workloads.programs.program import NO_ALIAS, Buffer, Program, Tensor
 
@@ -39,58 +39,43 @@ def check(program: Program) -> Program:
         _check_buffers(program)
         _check_groups(program)
         _check_totals(program)
-    except _Fault as fault:
-        raise InputError(f"program {_short(program.name)}: {fault}") from None
+    except Fault as fault:
+        raise InputError(f"program {short(program.name)}: {fault}") from None
     return program
-
-
-class _Fault(Exception):
-    """What is wrong, without the name of the program."""
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _fault(field: str, expected: str, found: object) -> _Fault:
-    return _Fault(f"{field}: expected {expected}, found {_short(found)}")
 
 
 def _check_header(program: Program) -> None:
     if not is_file_name(program.name):
-        raise _fault("name", FILE_NAME, program.name)
+        raise wrong("name", FILE_NAME, program.name)
     if not encodes(program.source):
-        raise _fault("source", "text", program.source)
+        raise wrong("source", "text", program.source)
     for field in ("instructions", "tensors", "buffers"):
         count = len(getattr(program, field))
         if not 1 <= count <= MAX_ROWS:
-            raise _Fault(f"{field}: expected 1 to {MAX_ROWS} of them, found {count}")
+            raise Fault(f"{field}: expected 1 to {MAX_ROWS} of them, found {count}")
 
 
 def _check_names(field: str, names: Sequence[str]) -> None:
     at: dict[str, int] = {}
     for i, name in enumerate(names):
         if not is_name(name):
-            raise _fault(f"{field}[{i}].name", "a non-empty printable name", name)
+            raise wrong(f"{field}[{i}].name", "a non-empty printable name", name)
         if name in at:
-            raise _Fault(
-                f"{field}[{i}].name: expected a new name, found {_short(name)} of {field}[{at[name]}]"
-            )
+            raise Fault(f"{field}[{i}].name: expected a new name, found {short(name)} of {field}[{at[name]}]")
         at[name] = i
 
 
 def _integer(value: object, low: int, high: int, field: str, name: object, attribute: str) -> None:
     """Half-open: low <= value < high."""
     if type(value) is not int or not low <= value < high:
-        raise _fault(f"{field} ({_short(name)}).{attribute}", f"an integer from {low} to {high - 1}", value)
+        raise wrong(f"{field} ({short(name)}).{attribute}", f"an integer from {low} to {high - 1}", value)
 
 
 def _check_instructions(program: Program) -> None:
     for i, each in enumerate(program.instructions):
         if not is_name(each.opcode):
-            raise _fault(
-                f"instructions[{i}] ({_short(each.name)}).opcode", "a non-empty printable name", each.opcode
+            raise wrong(
+                f"instructions[{i}] ({short(each.name)}).opcode", "a non-empty printable name", each.opcode
             )
         for attribute in ("flops", "slow_bytes"):
             _integer(getattr(each, attribute), 0, MAX_COUNT, f"instructions[{i}]", each.name, attribute)
@@ -104,7 +89,7 @@ def _check_tensors(program: Program) -> None:
         _integer(each.produced, -1, end, field, each.name, "produced")
         _integer(each.last_use, each.first, end, field, each.name, "last_use")
         if type(each.leaves) is not bool:
-            raise _fault(f"{field} ({_short(each.name)}).leaves", "true or false", each.leaves)
+            raise wrong(f"{field} ({short(each.name)}).leaves", "true or false", each.leaves)
 
 
 def _check_buffers(program: Program) -> None:
@@ -116,7 +101,7 @@ def _check_buffers(program: Program) -> None:
         _check_buffer_fields(each, f"buffers[{i}]", count, end)
         here = (each.instruction, each.is_output)
         if here < before:
-            raise _Fault(
+            raise Fault(
                 f"buffers[{i}]: expected buffers by instruction, inputs before outputs, found {_words(here)} after "
                 f"{_words(before)}"
             )
@@ -124,7 +109,7 @@ def _check_buffers(program: Program) -> None:
             readers.clear()
         before = here
         tensor = program.tensors[each.tensor]
-        field = f"buffers[{i}] ({_short(tensor.name)})"
+        field = f"buffers[{i}] ({short(tensor.name)})"
         if each.is_output:
             _check_output(each, tensor, field, written)
             written[each.tensor] = i
@@ -146,27 +131,27 @@ def _check_buffer_fields(each: Buffer, field: str, tensors: int, instructions: i
     ):
         value = getattr(each, attribute)
         if type(value) is not int or not low <= value < high:
-            raise _fault(f"{field}.{attribute}", f"an integer from {low} to {high - 1}", value)
+            raise wrong(f"{field}.{attribute}", f"an integer from {low} to {high - 1}", value)
     if type(each.is_output) is not bool:
-        raise _fault(f"{field}.is_output", "true or false", each.is_output)
+        raise wrong(f"{field}.is_output", "true or false", each.is_output)
 
 
 def _check_output(each: Buffer, tensor: Tensor, field: str, written: dict[int, int]) -> None:
     if each.tensor in written:
-        raise _Fault(
+        raise Fault(
             f"{field}: expected a tensor to be written once, found it written by buffers[{written[each.tensor]}], too"
         )
     if tensor.produced != each.instruction:
-        raise _Fault(
+        raise Fault(
             f"{field}.instruction: expected {tensor.produced}, when its tensor is produced, found {each.instruction}"
         )
 
 
 def _check_input(each: Buffer, tensor: Tensor, field: str, again: bool) -> None:
     if again:
-        raise _Fault(f"{field}: expected one buffer a tensor that an instruction reads, found two")
+        raise Fault(f"{field}: expected one buffer a tensor that an instruction reads, found two")
     if not tensor.produced < each.instruction <= tensor.last_use:
-        raise _Fault(
+        raise Fault(
             f"{field}.instruction: expected {tensor.produced + 1} to {tensor.last_use}, from after its tensor is "
             f"produced to its last use, found {each.instruction}"
         )
@@ -189,23 +174,23 @@ def _check_group(program: Program, field: str, members: list[int]) -> None:
         each = buffers[i]
         first, tensor = tensors[held.tensor], tensors[each.tensor]
         if tensor.size_bytes != first.size_bytes:
-            raise _Fault(
-                f"{field}: expected buffers of one size, found {_short(first.name)} of {first.size_bytes} bytes and "
-                f"{_short(tensor.name)} of {tensor.size_bytes}"
+            raise Fault(
+                f"{field}: expected buffers of one size, found {short(first.name)} of {first.size_bytes} bytes and "
+                f"{short(tensor.name)} of {tensor.size_bytes}"
             )
         if each.tensor != held.tensor:
             if each.instruction == held.instruction and each.is_output == held.is_output:
                 way = "written" if each.is_output else "read"
-                raise _Fault(
-                    f"{field}: expected one of its buffers {way} by an instruction, found {_short(first.name)} and "
-                    f"{_short(tensor.name)} at {each.instruction}"
+                raise Fault(
+                    f"{field}: expected one of its buffers {way} by an instruction, found {short(first.name)} and "
+                    f"{short(tensor.name)} at {each.instruction}"
                 )
             end = len(program.instructions) if first.leaves else first.last_use
             if end > each.instruction:
                 until = "kept as a result" if first.leaves else f"read at {first.last_use}"
-                raise _Fault(
+                raise Fault(
                     f"{field}: expected a value not to be used once another takes its place, found "
-                    f"{_short(first.name)} {until} though {_short(tensor.name)} takes its place at {each.instruction}"
+                    f"{short(first.name)} {until} though {short(tensor.name)} takes its place at {each.instruction}"
                 )
         held = each
 
@@ -220,4 +205,4 @@ def _check_totals(program: Program) -> None:
 def _bound(field: str, values: Iterable[int]) -> None:
     total = sum(values)
     if total >= MAX_TOTAL:
-        raise _fault(field, f"less than {MAX_TOTAL} in total", total)
+        raise wrong(field, f"less than {MAX_TOTAL} in total", total)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from workloads.columns import MAX_ROWS
-from workloads.errors import InputError
+from workloads.errors import Fault, InputError, short, wrong
 from workloads.names import FILE_NAME, encodes, is_file_name, is_name
 from workloads.training_step import OWNER, PHASES, ROLES, Op, TrainingStep
 
@@ -31,9 +31,9 @@ def check(step: TrainingStep) -> TrainingStep:
     """
     try:
         if not is_file_name(step.name):
-            raise _fault("name", FILE_NAME, step.name)
+            raise wrong("name", FILE_NAME, step.name)
         if not encodes(step.source):
-            raise _fault("source", "text", step.source)
+            raise wrong("source", "text", step.source)
         _check_names("values", [value.name for value in step.values])
         _check_names("ops", [op.name for op in step.ops])
         _check_values(step)
@@ -43,34 +43,21 @@ def check(step: TrainingStep) -> TrainingStep:
         _check_order(step)
         _check_returned(step)
         if not sum(op.seconds for op in step.ops) > 0:
-            raise _fault("ops.seconds", "a sum above 0", 0)
-    except _Fault as fault:
-        raise InputError(f"training step {_short(step.name)}: {fault}") from None
+            raise wrong("ops.seconds", "a sum above 0", 0)
+    except Fault as fault:
+        raise InputError(f"training step {short(step.name)}: {fault}") from None
     return step
-
-
-class _Fault(Exception):
-    """What is wrong, without the name of the step."""
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _fault(field: str, expected: str, found: object) -> _Fault:
-    return _Fault(f"{field}: expected {expected}, found {_short(found)}")
 
 
 def _check_names(table: str, names: Sequence[str]) -> None:
     if not 1 <= len(names) <= MAX_ROWS:
-        raise _fault(table, f"1 to {MAX_ROWS} of them", len(names))
+        raise wrong(table, f"1 to {MAX_ROWS} of them", len(names))
     seen: set[str] = set()
     for name in names:
         if not is_name(name) or not encodes(name):
-            raise _fault(f"{table}.name", "printable text", name)
+            raise wrong(f"{table}.name", "printable text", name)
         if name in seen:
-            raise _fault(f"{table}.name", "different names", name)
+            raise wrong(f"{table}.name", "different names", name)
         seen.add(name)
 
 
@@ -79,52 +66,52 @@ def _check_values(step: TrainingStep) -> None:
     for number, value in enumerate(step.values):
         where = f"value {value.name}"
         if not 0 <= value.size_bytes < MAX_BYTES:
-            raise _fault(f"{where}: size_bytes", f"0 to below {MAX_BYTES}", value.size_bytes)
+            raise wrong(f"{where}: size_bytes", f"0 to below {MAX_BYTES}", value.size_bytes)
         if value.role not in ("", *ROLES):
-            raise _fault(f"{where}: role", f"one of {', '.join(ROLES)} or nothing", value.role)
+            raise wrong(f"{where}: role", f"one of {', '.join(ROLES)} or nothing", value.role)
         if value.view_of != OWNER:
             if not 0 <= value.view_of < number or step.values[value.view_of].view_of != OWNER:
-                raise _fault(f"{where}: view_of", "-1 or an earlier value that is no view", value.view_of)
+                raise wrong(f"{where}: view_of", "-1 or an earlier value that is no view", value.view_of)
             if value.size_bytes:
-                raise _fault(f"{where}: size_bytes", "0, since it is a view", value.size_bytes)
+                raise wrong(f"{where}: size_bytes", "0, since it is a view", value.size_bytes)
         total += value.size_bytes
     if total >= MAX_TOTAL:
-        raise _fault("values.size_bytes", f"a sum below {MAX_TOTAL}", total)
+        raise wrong("values.size_bytes", f"a sum below {MAX_TOTAL}", total)
 
 
 def _check_positions(step: TrainingStep, numbers: Sequence[int], where: str) -> None:
     for number in numbers:
         if not 0 <= number < len(step.values):
-            raise _fault(where, f"positions of values in 0..{len(step.values) - 1}", number)
+            raise wrong(where, f"positions of values in 0..{len(step.values) - 1}", number)
     if len(set(numbers)) < len(numbers):
-        raise _fault(where, "each value once", list(numbers))
+        raise wrong(where, "each value once", list(numbers))
 
 
 def _check_op(step: TrainingStep, op: Op) -> None:
     where = f"op {op.name}"
     if op.phase not in PHASES:
-        raise _fault(f"{where}: phase", f"one of {', '.join(PHASES)}", op.phase)
+        raise wrong(f"{where}: phase", f"one of {', '.join(PHASES)}", op.phase)
     if not encodes(op.kind):
-        raise _fault(f"{where}: kind", "text", op.kind)
+        raise wrong(f"{where}: kind", "text", op.kind)
     if not encodes(op.module):
-        raise _fault(f"{where}: module", "text", op.module)
+        raise wrong(f"{where}: module", "text", op.module)
     if not 0 <= op.seconds < MAX_SECONDS or not math.isfinite(op.seconds):
-        raise _fault(f"{where}: seconds", f"0 to below {MAX_SECONDS:g}", op.seconds)
+        raise wrong(f"{where}: seconds", f"0 to below {MAX_SECONDS:g}", op.seconds)
     if not 0 <= op.scratch_bytes < MAX_BYTES:
-        raise _fault(f"{where}: scratch_bytes", f"0 to below {MAX_BYTES}", op.scratch_bytes)
+        raise wrong(f"{where}: scratch_bytes", f"0 to below {MAX_BYTES}", op.scratch_bytes)
     _check_positions(step, op.inputs, f"{where}: inputs")
     _check_positions(step, op.outputs, f"{where}: outputs")
     views = [step.values[number].view_of != OWNER for number in op.outputs]
     if any(views) and not all(views):
-        raise _fault(f"{where}: outputs", "views only, or none", _named(step, op.outputs))
+        raise wrong(f"{where}: outputs", "views only, or none", _named(step, op.outputs))
     if any(views):
         if op.seconds > 0 or op.scratch_bytes > 0:
-            raise _fault(f"{where}: seconds and scratch_bytes", "0, since it makes views", op.seconds)
+            raise wrong(f"{where}: seconds and scratch_bytes", "0, since it makes views", op.seconds)
         read = {int(step.owner[number]) for number in op.inputs}
         for number in op.outputs:
             if step.values[number].view_of not in read:
                 owner = step.values[step.values[number].view_of].name
-                raise _fault(f"{where}: inputs", f"{owner} or a view of it", _named(step, op.inputs))
+                raise wrong(f"{where}: inputs", f"{owner} or a view of it", _named(step, op.inputs))
 
 
 def _named(step: TrainingStep, numbers: Iterable[int]) -> list[str]:
@@ -137,13 +124,13 @@ def _check_makers(step: TrainingStep) -> None:
         for number in op.outputs:
             value = step.values[number]
             if number in made:
-                raise _fault(f"op {op.name}: outputs", "values that no other op makes", value.name)
+                raise wrong(f"op {op.name}: outputs", "values that no other op makes", value.name)
             if value.role:
-                raise _fault(f"op {op.name}: outputs", f"no {value.role}", value.name)
+                raise wrong(f"op {op.name}: outputs", f"no {value.role}", value.name)
             made.add(number)
     for number, value in enumerate(step.values):
         if not value.role and number not in made:
-            raise _fault(f"value {value.name}", "a role or an op that makes it", "neither")
+            raise wrong(f"value {value.name}", "a role or an op that makes it", "neither")
 
 
 def _check_order(step: TrainingStep) -> None:
@@ -154,18 +141,18 @@ def _check_order(step: TrainingStep) -> None:
     for at, op in enumerate(step.ops):
         for number in op.inputs:
             if step.maker[number] >= at:
-                raise _fault(f"op {op.name}: inputs", "values that are made before", step.values[number].name)
+                raise wrong(f"op {op.name}: inputs", "values that are made before", step.values[number].name)
         if op.phase == "backward":
             turned = turned or op.name
             backward |= set(op.outputs)
             continue
         if turned:
-            raise _fault(f"op {op.name}: phase", f"backward, since it stands after {turned}", op.phase)
+            raise wrong(f"op {op.name}: phase", f"backward, since it stands after {turned}", op.phase)
         late = sorted(backward & set(op.inputs))
         if late:
-            raise _fault(f"op {op.name}: inputs", "no value of the backward pass", step.values[late[0]].name)
+            raise wrong(f"op {op.name}: inputs", "no value of the backward pass", step.values[late[0]].name)
     if not turned:
-        raise _fault("ops.phase", "an op of the backward pass", "none")
+        raise wrong("ops.phase", "an op of the backward pass", "none")
 
 
 def _check_returned(step: TrainingStep) -> None:
@@ -173,10 +160,10 @@ def _check_returned(step: TrainingStep) -> None:
         numbers = getattr(step, field)
         for number in numbers:
             if not 0 <= number < len(step.values):
-                raise _fault(field, f"positions of values in 0..{len(step.values) - 1}", number)
+                raise wrong(field, f"positions of values in 0..{len(step.values) - 1}", number)
     for number in step.outputs:
         owner = int(step.owner[number])
         makers = {int(step.maker[number]), int(step.maker[owner])} - {-1}
         late = any(step.ops[maker].phase == "backward" for maker in makers)
         if late or step.values[owner].role == "tangent":
-            raise _fault("outputs", "values of the forward pass", step.values[number].name)
+            raise wrong("outputs", "values of the forward pass", step.values[number].name)

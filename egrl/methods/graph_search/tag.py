@@ -34,7 +34,15 @@ from hwsim.stepwise import Derivation, HasDerivation
 from workloads.errors import InputError
 
 Vertices = Literal["auto", "derivation", "domains", "decisions"]
-Order = Literal["size", "nodes"]
+Order = Annotated[
+    Literal["size", "nodes"], Doc('order of "decisions": by falling "size", or as the "nodes" lie')
+]
+Parallel = Annotated[
+    int,
+    Ge(1),
+    Le(1000),
+    Doc("descents made before their results are known: as many measurements can be under way"),
+]
 
 
 @dataclass(frozen=True)
@@ -45,12 +53,7 @@ class TagConfig(LearnedConfig):
     delta: Annotated[
         float, Gt(0), Lt(1), Doc("confidence of the bandit; the smaller, the more it explores")
     ] = 0.1
-    parallel: Annotated[
-        int,
-        Ge(1),
-        Le(1000),
-        Doc("descents made before their results are known: as many measurements can be under way"),
-    ] = 1
+    parallel: Parallel = 1
     vertices: Annotated[
         Vertices,
         Doc(
@@ -59,7 +62,7 @@ class TagConfig(LearnedConfig):
             ' "auto": the first of these that there is'
         ),
     ] = "auto"
-    order: Annotated[Order, Doc('order of "decisions": by falling "size", or as the "nodes" lie')] = "size"
+    order: Order = "size"
 
 
 def derivation_of(problem: Problem, vertices: Vertices, order: Order) -> tuple[Derivation, bool]:

@@ -20,7 +20,7 @@ from egrl.core.registry import MethodDefinition, needs_probabilities
 from egrl.methods.graph_search import choose
 from egrl.methods.graph_search.descent import GraphSearch
 from egrl.methods.graph_search.learned import LearnedConfig, completions
-from egrl.methods.graph_search.tag import Order, Vertices, derivation_of, repair_of
+from egrl.methods.graph_search.tag import Order, Parallel, Vertices, derivation_of, repair_of
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,11 @@ class UctConfig(LearnedConfig):
         Le(1000),
         Doc("factor of the exploration term, for rewards of 0 .. 1; the larger, the more it explores"),
     ] = 0.5
-    parallel: Annotated[
-        int,
-        Ge(1),
-        Le(1000),
-        Doc("descents made before their results are known: as many measurements can be under way"),
-    ] = 1
+    parallel: Parallel = 1
     vertices: Annotated[
         Vertices, Doc('what is searched: "derivation", "domains", "decisions" or "auto", as in method `tag`')
     ] = "auto"
-    order: Annotated[Order, Doc('order of "decisions": by falling "size", or as the "nodes" lie')] = "size"
+    order: Order = "size"
 
 
 def build(context: Context, config: UctConfig) -> GraphSearch:

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Le
 from typing_extensions import Doc
 
 from egrl.core.method import Context, Method
 from egrl.core.proposals import START, Proposals, proposals
 from egrl.core.registry import MethodDefinition
 from egrl.methods.revise.elites import Elites, Finished, order, whole
-from egrl.methods.revise.reviser import NO_SLOT, ReviseConfig, Reviser
+from egrl.methods.revise.reviser import NO_SLOT, FirstShare, HotReturns, ReviseConfig, Reviser, RoundGames
 from hwsim.problem import Evaluation, Mapping16, Problem
 from hwsim.stepwise import HasGame, RevisableGame
 from workloads.errors import InputError
@@ -58,25 +58,9 @@ class ReviseMethodConfig:
         Le(10**9),
         Doc("moves played between two evaluations, at least ten games; about 600,000 per second"),
     ] = PART
-    round: Annotated[
-        float,
-        Gt(0),
-        Le(1e6),
-        Doc(
-            "games per decision that a round of annealing begins; the first round has a share of it,"
-            " each further one twice as many"
-        ),
-    ] = 32.0
-    first: Annotated[float, Gt(0), Le(1), Doc("share of `round` that the first round has")] = 1 / 512
-    hot: Annotated[
-        float,
-        Ge(0),
-        Le(1e6),
-        Doc(
-            "first temperature of every second round, in returns of the average decision; the others have a"
-            " fifth of it"
-        ),
-    ] = 0.5
+    round: RoundGames = 32.0
+    first: FirstShare = 1 / 512
+    hot: HotReturns = 0.5
 
 
 class Revise(Method):

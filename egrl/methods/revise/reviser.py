@@ -33,6 +33,26 @@ NO_SLOT = -1
 """Slot of a game that was revised."""
 
 
+RoundGames = Annotated[
+    float,
+    Gt(0),
+    Le(1e6),
+    Doc(
+        "games per decision that a round of annealing begins; the first round has a share of it,"
+        " each further one twice as many"
+    ),
+]
+FirstShare = Annotated[float, Gt(0), Le(1), Doc("share of `round` that the first round has")]
+HotReturns = Annotated[
+    float,
+    Ge(0),
+    Le(1e6),
+    Doc(
+        "first temperature of every second round, in returns of the average decision; the others have a fifth of it"
+    ),
+]
+
+
 @dataclass(frozen=True)
 class ReviseConfig:
     """How much is revised, and how."""
@@ -40,25 +60,9 @@ class ReviseConfig:
     moves: Annotated[
         float, Ge(0), Le(1e6), Doc("moves played in revisions per planned move; 0: nothing is revised")
     ] = 1000.0
-    round: Annotated[
-        float,
-        Gt(0),
-        Le(1e6),
-        Doc(
-            "games per decision that a round of annealing begins; the first round has a share of it,"
-            " each further one twice as many"
-        ),
-    ] = 32.0
-    first: Annotated[float, Gt(0), Le(1), Doc("share of `round` that the first round has")] = 1 / 16
-    hot: Annotated[
-        float,
-        Ge(0),
-        Le(1e6),
-        Doc(
-            "first temperature of every second round, in returns of the average decision; the others"
-            " have a fifth of it"
-        ),
-    ] = 0.5
+    round: RoundGames = 32.0
+    first: FirstShare = 1 / 16
+    hot: HotReturns = 0.5
     fresh: Annotated[
         float, Ge(0), Le(1), Doc("share of rounds that begin with the best game played since the last one")
     ] = 0.25

@@ -208,34 +208,10 @@ def solve_tree(graph: Graph, tree: Tree, count: int, pieces: int) -> None:
         own, up = tree.row[i], tree.row[p]
         rows, columns = tree.row[p + 1] - up, tree.row[i + 1] - own
         at = graph.at[tree.edge[i]]
-        if tree.node[p] < tree.node[i]:
-            pass_up(
-                graph.table,
-                at,
-                columns,
-                1,
-                tree.value,
-                up,
-                rows,
-                own,
-                columns,
-                tree.argument,
-                tree.argument_at[i],
-            )
-        else:
-            pass_up(
-                graph.table,
-                at,
-                1,
-                rows,
-                tree.value,
-                up,
-                rows,
-                own,
-                columns,
-                tree.argument,
-                tree.argument_at[i],
-            )
+        # The table of an edge has a row for each choice of the node that comes first.
+        down, across = (columns, 1) if tree.node[p] < tree.node[i] else (1, rows)
+        argument_at = tree.argument_at[i]
+        pass_up(graph.table, at, down, across, tree.value, up, rows, own, columns, tree.argument, argument_at)
     # From the root on: the choice of a node decides which choice of each child is the cheapest.
     tree.solved[0] = tree.value[: tree.row[1]].argmin()
     for i in range(1, count):

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,7 +42,10 @@ class Helper:
         )
         document = json.loads(document_of(instance))
         first = json.dumps({"instance": document, "divide": instance.tiles_divide, "seed": seed})
-        self._thread = threading.Thread(target=self._talk, args=(first,), daemon=True)
+        # The thread must not hold this object, which would never end the process otherwise.
+        self._thread = threading.Thread(
+            target=_talk, args=(weakref.ref(self), self._process, first), daemon=True
+        )
         self._thread.start()
 
     def exchange(self, kept: Sequence[bool]) -> list[bool] | None:
@@ -68,24 +72,35 @@ class Helper:
         with contextlib.suppress(Exception):
             self.close()
 
-    def _talk(self, first: str) -> None:
-        """Send a request, wait for the answer, and so on until the other process ends."""
-        sender, receiver = self._process.stdin, self._process.stdout
-        assert sender is not None
-        assert receiver is not None
-        with contextlib.suppress(OSError, ValueError):
-            sender.write(first + "\n")
-            while not self._closed:
-                with self._lock:
-                    kept = self._kept
-                sender.write(json.dumps({"kept": kept, "seconds": TURN_S}) + "\n")
-                sender.flush()
-                answer = receiver.readline()
-                if not answer:
-                    return
-                told = json.loads(answer)
-                with self._lock:
-                    self._best = told["cost"], told["kept"]
+    def own_best(self) -> list[bool] | None:
+        """What the next request begins with; None once it is closed."""
+        with self._lock:
+            return None if self._closed else self._kept
+
+    def note(self, cost: float, kept: list[bool]) -> None:
+        """The other process has found this."""
+        with self._lock:
+            self._best = cost, kept
+
+
+def _talk(helper: weakref.ref[Helper], process: subprocess.Popen[str], first: str) -> None:
+    """Send a request, wait for the answer, and so on until the other process ends or nobody has the helper."""
+    sender, receiver = process.stdin, process.stdout
+    assert sender is not None
+    assert receiver is not None
+    with contextlib.suppress(OSError, ValueError):
+        sender.write(first + "\n")
+        while (asks := helper()) is not None and (kept := asks.own_best()) is not None:
+            del asks
+            sender.write(json.dumps({"kept": kept, "seconds": TURN_S}) + "\n")
+            sender.flush()
+            answer = receiver.readline()
+            if not answer:
+                return
+            told = json.loads(answer)
+            if (hears := helper()) is not None:
+                hears.note(told["cost"], told["kept"])
+            del hears
 
 
 def answer(search: Search, request: dict[str, Any]) -> dict[str, Any]:

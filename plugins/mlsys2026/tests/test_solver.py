@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
 from dataclasses import replace
@@ -198,6 +199,15 @@ def test_looking_at_tiles_raises_the_bound_of_covers_and_proves_small_instances(
         proved += solving.done and solving.bound.proof.startswith("all covers")
     assert raised >= 2
     assert proved >= 2
+
+
+@pytest.mark.slow
+def test_the_other_process_ends_with_the_search_that_nobody_holds():
+    helper = Helper(replace(made(3, ops=12), capacity=30000, bandwidth=2), 1)
+    process = helper._process
+    del helper
+    gc.collect()
+    assert process.wait(timeout=60) is not None
 
 
 @pytest.mark.slow

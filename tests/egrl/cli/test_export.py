@@ -13,7 +13,7 @@ import pytest
 from commands import refuse
 
 from egrl.cli.main import main
-from egrl.cli.subject import subject_of
+from egrl.cli.problem_flags import subject_of
 from egrl.runs import allocation, mapping_export
 from egrl.runs.past import PastRun
 from onnx_models import Net

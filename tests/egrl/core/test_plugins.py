@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from plugged import ROOT, run_all
 
 import egrl
+from egrl.cli.list import entries
+from egrl.core.registry import ProblemDefinition, ProblemEntry
+from workloads.errors import InputError
 
 EXAMPLE = ROOT / "examples" / "plugin" / "egrl_balance"
 BROKEN = {
@@ -17,6 +21,11 @@ BROKEN = {
     "raises": "\n\nraise KeyError('boom\\nboom')\n",
     "quits": "raise SystemExit(3)\n",
 }
+
+
+@dataclass(frozen=True)
+class Cores:
+    """Settings of a problem, which has none."""
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +85,19 @@ REFUSED = [
         "list settings: expected one of nnpi, mmap, mcm, fft, shard, banks, training, ",
     ),
 ]
+
+
+def test_workloads_of_a_problem_are_listed_and_a_broken_one_breaks_no_list(monkeypatch):
+    def broken():
+        raise InputError("it is broken")
+
+    definition = ProblemDefinition(Cores, Cores, lambda: ["two"], lambda chip: {"summary": chip}, {})
+    listed = replace(definition, workloads=lambda: [{"name": "a", "summary": "nine cores"}])
+    loads = {"listed": lambda: listed, "broken": broken, "plain": lambda: definition}
+    monkeypatch.setattr("egrl.problems.list_problems", lambda: [{"name": name} for name in loads])
+    monkeypatch.setattr("egrl.problems.find_problem", lambda name: ProblemEntry("", "", "", loads[name]))
+    assert entries("workloads") == [{"name": "a", "summary": "nine cores"}]
+    assert [entry["name"] for entry in entries("chips")] == ["two", "-", "two"]
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import egrl
-from egrl.measure.board import answer_of, excerpt, quoted
+from egrl.measure.answers import answer_of, excerpt, quoted
 from egrl.measure.op_seconds import MARGIN, ProfileReader, mean_profile
 from egrl.measure.records import LOG
 from egrl.runs.past import PastRun

@@ -1,0 +1,112 @@
+"""A training step in a Python file: imported, planned, run as planned, and measured by a board."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+import egrl.integrations.pytorch as training
+from egrl.cli.main import cli
+from workloads.load_training import load_training
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning:torch.*"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:torch.*"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+STEP = """
+import torch
+from torch import nn
+
+
+def build():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 1))
+    return Loss(net), (torch.randn(64, 32),)
+
+
+class Loss(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        return self.net(x).square().mean()
+"""
+
+
+def test_a_step_goes_from_python_to_a_plan_and_back(tmp_path: Path) -> None:
+    file = tmp_path / "mlp.py"
+    file.write_text(STEP)
+    run = CliRunner()
+    step, folder, plan = (str(tmp_path / name) for name in ("mlp.json", "run", "plan.json"))
+    assert run.invoke(cli, ["import", str(file), "-o", step]).exit_code == 0
+    assert load_training(step).name == "mlp"
+    arguments = ["--problem", "training", "--workload", step, "--set", "problem.fraction=0.9"]
+    searched = run.invoke(
+        cli, ["run", *arguments, "--method", "annealing", "--evals", "100", "--out", folder, "--quiet"]
+    )
+    assert searched.exit_code == 0, searched.output
+    assert run.invoke(cli, ["export", folder, "--to", "pytorch", "-o", plan]).exit_code == 0
+    from egrl.integrations.pytorch.step_file import load
+
+    function, inputs = load(str(file))
+    with training.memory_limit(plan=plan, quiet=True) as made:
+        compiled_step = torch.compile(function, backend="aot_eager")
+    compiled_step(*inputs).backward()
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "expected a function build"), ("def build(): return 1", "expected build"), (None, "no such file")],
+)
+def test_a_file_without_a_step_ends_in_one_line(tmp_path: Path, text: str | None, message: str) -> None:
+    file = tmp_path / "step.py"
+    if text is not None:
+        file.write_text(text)
+    ended = CliRunner().invoke(cli, ["import", str(file), "-o", str(tmp_path / "step.json")])
+    assert ended.exit_code != 0
+    assert message in str(ended.exception)
+
+
+@pytest.mark.slow
+def test_the_board_answers_with_seconds_and_refuses_above_its_limit(tmp_path: Path) -> None:
+    file = tmp_path / "mlp.py"
+    file.write_text(STEP)
+    request = json.dumps({"id": 3, "mapping": [{"node": "gelu", "storage": "keep"}]}) + "\n"
+    command = [
+        sys.executable,
+        "-m",
+        "egrl.integrations.pytorch.board",
+        str(file),
+        "--backend",
+        "aot_eager",
+        "--runs",
+        "2",
+    ]
+    done = subprocess.run(command, input=request, capture_output=True, text=True, check=True)
+    answer = json.loads(done.stdout)
+    assert answer["id"] == 3
+    assert len(answer["latency_s"]) == 2
+    assert min(answer["latency_s"]) > 0
+    limited = subprocess.run(
+        [*command, "--limit", "1 KiB"], input=request, capture_output=True, text=True, check=True
+    )
+    assert json.loads(limited.stdout)["invalid"] is True
