@@ -37,9 +37,7 @@ from mlsys2026.cost import least_latency
 from mlsys2026.grouping import Book, Group
 from mlsys2026.instance import Instance
 
-MOST_SHARED = 6
-"""Ops from which more than one way leads to outputs."""
-MOST_OPS = 24
+MOST_SHARED, MOST_OPS = 6, 24
 MOST_GROUPS = 4096
 MOST_TILES = 2**19
 """Of widths times heights of a tile: more would take too long."""

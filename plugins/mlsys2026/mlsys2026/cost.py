@@ -397,7 +397,9 @@ def least_latency(made: Any, tensor: int, retain: bool, at: Any, work: int) -> N
     while at[1] >= 1 and done < work:
         w, h = int(at[1]), int(at[2])
         done += 1
-        if (retain or w * h <= room) and _any_order(made, ENDLESS, w, h, whole, tensor, retain) < at[0]:
+        idle = made.chip[4] == 1 and (made.shape[0] % w > 0 or made.shape[1] % h > 0)
+        idle = idle or (not retain and w * h > room)
+        if not idle and _any_order(made, ENDLESS, w, h, whole, tensor, retain) < at[0]:
             deepest = _deepest(made, w, h, tensor, retain)
             least = _any_order(made, room, w, h, whole, tensor, retain)
             fits = np.zeros(deepest + 1, np.bool_)

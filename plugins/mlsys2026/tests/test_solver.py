@@ -113,6 +113,21 @@ def test_no_schedule_is_below_the_simple_bound_or_that_of_covers(seed):
     assert simple_bound(book)[0] * (1 - 1e-9) <= covers.cost <= best
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bound_of_covers_is_no_lower_if_tiles_have_to_divide_and_holds(seed):
+    instance = replace(made(seed, ops=4, sides=(24, 40), native=8), capacity=1100, bandwidth=4)
+    bounds = []
+    for divide in (False, True):
+        book = Book(replace(instance, tiles_divide=divide))
+        best = min(book.stays(book.groups(kept))[0] for kept in all_kept(book))
+        covers = Covers(book)
+        while covers.look(best):
+            pass
+        assert covers.cost <= best
+        bounds.append(covers.cost)
+    assert bounds[0] <= bounds[1] * (1 + 1e-12)
+
+
 def cover_bound(book: Book, covers: Covers) -> float:
     """The bound by all sets of kept ops, one by one, from the same latencies of subgraphs."""
     producer = book.instance.producer
