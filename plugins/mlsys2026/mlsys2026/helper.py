@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import threading
-import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,14 +23,18 @@ TURN_S = 1.0
 """Seconds of a turn of the helper."""
 
 
+class _Mail:
+    """The best of each side, for the other; a thread that held the helper itself would keep it from ending."""
+
+    def __init__(self) -> None:
+        self.lock, self.ours = threading.Lock(), list[bool]()
+        self.theirs: list[bool] | None = None
+
+
 class Helper:
     """The other process: it takes the best so far, searches for a second, and gives back its best, again and again."""
 
     def __init__(self, instance: Instance, seed: int) -> None:
-        self._lock = threading.Lock()
-        self._best: tuple[float, list[bool]] | None = None
-        self._kept: list[bool] = []
-        self._closed = False
         path = os.pathsep.join(each for each in sys.path if each)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "mlsys2026.helper"],
@@ -42,24 +45,19 @@ class Helper:
         )
         document = json.loads(document_of(instance))
         first = json.dumps({"instance": document, "divide": instance.tiles_divide, "seed": seed})
-        # The thread must not hold this object, which would never end the process otherwise.
-        self._thread = threading.Thread(
-            target=_talk, args=(weakref.ref(self), self._process, first), daemon=True
-        )
+        self._mail = _Mail()
+        self._thread = threading.Thread(target=_talk, args=(self._mail, self._process, first), daemon=True)
         self._thread.start()
 
     def exchange(self, kept: Sequence[bool]) -> list[bool] | None:
         """Tell the best of this process; returns the best of the other one, if it has found any since."""
-        with self._lock:
-            self._kept = list(kept)
-            found, self._best = self._best, None
-        return None if found is None else found[1]
+        with self._mail.lock:
+            self._mail.ours = list(kept)
+            found, self._mail.theirs = self._mail.theirs, None
+        return found
 
     def close(self) -> None:
         """End the other process."""
-        if self._closed:
-            return
-        self._closed = True
         self._process.terminate()
         self._process.wait()
         self._thread.join()
@@ -72,35 +70,24 @@ class Helper:
         with contextlib.suppress(Exception):
             self.close()
 
-    def own_best(self) -> list[bool] | None:
-        """What the next request begins with; None once it is closed."""
-        with self._lock:
-            return None if self._closed else self._kept
 
-    def note(self, cost: float, kept: list[bool]) -> None:
-        """The other process has found this."""
-        with self._lock:
-            self._best = cost, kept
-
-
-def _talk(helper: weakref.ref[Helper], process: subprocess.Popen[str], first: str) -> None:
-    """Send a request, wait for the answer, and so on until the other process ends or nobody has the helper."""
+def _talk(mail: _Mail, process: subprocess.Popen[str], first: str) -> None:
+    """Send a request, wait for the answer, and so on until the other process ends."""
     sender, receiver = process.stdin, process.stdout
     assert sender is not None
     assert receiver is not None
     with contextlib.suppress(OSError, ValueError):
         sender.write(first + "\n")
-        while (asks := helper()) is not None and (kept := asks.own_best()) is not None:
-            del asks
+        while True:
+            with mail.lock:
+                kept = mail.ours
             sender.write(json.dumps({"kept": kept, "seconds": TURN_S}) + "\n")
             sender.flush()
             answer = receiver.readline()
             if not answer:
                 return
-            told = json.loads(answer)
-            if (hears := helper()) is not None:
-                hears.note(told["cost"], told["kept"])
-            del hears
+            with mail.lock:
+                mail.theirs = json.loads(answer)["kept"]
 
 
 def answer(search: Search, request: dict[str, Any]) -> dict[str, Any]:
