@@ -40,10 +40,8 @@ class Helper:
             env={**os.environ, "PYTHONPATH": path},
         )
         first = json.dumps({"instance": json.loads(document_of(instance)), "seed": seed})
-        # The thread must not hold this object, which would never end the process otherwise.
-        self._thread = threading.Thread(
-            target=_talk, args=(weakref.ref(self), self._process, first), daemon=True
-        )
+        talk = weakref.ref(self), self._process, first  # a thread that held this object would never end
+        self._thread = threading.Thread(target=_talk, args=talk, daemon=True)
         self._thread.start()
 
     def exchange(self, kept: Sequence[bool]) -> list[bool] | None:
@@ -70,16 +68,6 @@ class Helper:
         with contextlib.suppress(Exception):
             self.close()
 
-    def own_best(self) -> list[bool] | None:
-        """What the next request begins with; None once it is closed."""
-        with self._lock:
-            return None if self._closed else self._kept
-
-    def note(self, cost: float, kept: list[bool]) -> None:
-        """The other process has found this."""
-        with self._lock:
-            self._best = cost, kept
-
 
 def _talk(helper: weakref.ref[Helper], process: subprocess.Popen[str], first: str) -> None:
     """Send a request, wait for the answer, and so on until the other process ends or nobody has the helper."""
@@ -88,17 +76,15 @@ def _talk(helper: weakref.ref[Helper], process: subprocess.Popen[str], first: st
     assert receiver is not None
     with contextlib.suppress(OSError, ValueError):
         sender.write(first + "\n")
-        while (asks := helper()) is not None and (kept := asks.own_best()) is not None:
-            del asks
-            sender.write(json.dumps({"kept": kept, "seconds": TURN_S}) + "\n")
-            sender.flush()
-            answer = receiver.readline()
-            if not answer:
+        while (own := helper()) is not None and not own._closed:
+            print(json.dumps({"kept": own._kept, "seconds": TURN_S}), file=sender, flush=True)
+            del own
+            if not (answer := receiver.readline()):
                 return
             told = json.loads(answer)
-            if (hears := helper()) is not None:
-                hears.note(told["cost"], told["kept"])
-            del hears
+            if (own := helper()) is not None:
+                with own._lock:
+                    own._best = told["cost"], told["kept"]
 
 
 def answer(search: Search, request: dict[str, Any]) -> dict[str, Any]:
