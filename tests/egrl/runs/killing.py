@@ -22,7 +22,7 @@ ARGS = [
     "--workload", "alexnet", "--gens", str(GENS), "--checkpoint-seconds", "0.0", "--quiet",
     "--set", "method.network.width=8", "--set", "method.network.depth=1", "--set", "method.network.attention_heads=2",
     "--set", "method.critic.width=8", "--set", "method.batch=2",
-    "--set", "method.critic.steps=2", "--set", "method.critic.most=16",
+    "--set", "method.critic.use=off",
 ]  # fmt: skip
 
 
