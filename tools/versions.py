@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "versions"
-QUICK = ("-m", "not slow and not exhaustive", "--hypothesis-profile=quick", "--dist", "loadgroup", "--quiet")
+QUICK = ("-m", "not slow and not exhaustive", "--hypothesis-profile=quick", "--dist", "loadscope", "--quiet")
 
 
 class Combination(NamedTuple):
