@@ -32,6 +32,8 @@ PRIOR = {
     "charge": (-1.0, 1.5),
 }
 """Mean and standard deviation; rate, gain and room are relative to what the first profiles show (*assumptions*)."""
+SHARES = ("exposed", "stay", "share", "free_share")
+"""Theta has the log odds of these; of the others the logarithm."""
 OF_CONTEXT = ("share", "gain", "room", "free_share", "loss", "charge")
 ROOM = 200
 """The prior room is the bytes of all accesses over so many."""
@@ -56,6 +58,7 @@ class Layout:
 
     Attributes:
         mean, spread: float64 [P], the prior.
+        begins: int64 [12], where each group begins.
     """
 
     def __init__(self, accesses: Accesses, mean_seconds: float) -> None:
@@ -75,6 +78,7 @@ class Layout:
         self._at = {
             name: slice(end - length, end) for name, end, length in zip(PRIOR, ends, lengths, strict=True)
         }
+        self.begins = np.array([at.start for at in self._at.values()], np.int64)
         self.size = ends[-1]
         self.mean, self.spread = (np.repeat([prior[k] for prior in PRIOR.values()], lengths) for k in (0, 1))
         per_byte = float(np.log(mean_seconds * len(accesses.output) / accesses.size.sum()))
@@ -137,6 +141,22 @@ class Layout:
             loss=np.exp(value["loss"]),
             charge=np.exp(value["charge"]) * base,
         )
+
+    def slopes(self, constants: Constants) -> Floats:
+        """Derivatives of the constants that ops share by theta, float64 [P, P], both in the order of theta."""
+        found = np.zeros((self.size, self.size))
+        for name, at in self._at.items():
+            value = np.atleast_1d(np.asarray(getattr(constants, name), np.float64)).reshape(-1)
+            place = np.arange(at.start, at.stop)
+            found[place, place] = value * (1.0 - value) if name in SHARES else value
+        # `cross` and `charge` are relative to the mean logarithm of a memory's rates, over roles.
+        rates = np.arange(self.roles * self.levels).reshape(self.roles, self.levels)
+        for m in range(self.levels):
+            found[np.ix_(np.arange(self.size)[self._at["cross"]][m :: self.levels], rates[:, m])] = (
+                constants.cross[:, m, None] / self.roles
+            )
+            found[self._at["charge"].start + m, rates[:, m]] = constants.charge[m] / self.roles
+        return found
 
     def shapes(self) -> list[ContextShape]:
         """Every shape of a context: any role, any memory but the fastest, kept in another memory or in none."""

@@ -7,8 +7,8 @@ Source: Levenberg-Marquardt (Marquardt, J. SIAM 11, 1963), with the Schur comple
 as in bundle adjustment (Triggs et al., 2000); Student's t by reweighting (Lange, Little and Taylor, JASA 84, 1989);
 draws by Laplace's approximation.
 
-Deviations: derivatives are finite differences. What an op's own parameters do to later ops, through the context, is
-left out of the derivatives; a step is only taken if the whole loss falls. Spreads are point estimates.
+Deviations: what an op's own parameters do to later ops, through the context, is left out of the derivatives; a step is
+only taken if the whole loss falls. Spreads are point estimates.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from egrl.methods.parts_critic.accesses import Accesses
 from egrl.methods.parts_critic.family import NO_CONTEXT, ContextShape, Layout
+from egrl.methods.parts_critic.slopes import slopes
 from egrl.methods.parts_critic.times import Constants, predict
 from hwsim.problem import Floats, Mapping16
 
@@ -36,8 +37,8 @@ FACTORS = 4
 """Accesses of an op, its first ones, that have a factor."""
 CLIP = 2.0
 """The most that a step changes a parameter by."""
-DIFFERENCE, DAMPINGS = 1e-4, (1e-4, 1.0, 1e6)
-"""Of finite differences; the least, first and largest damping."""
+DAMPINGS = (1e-4, 1.0, 1e6)
+"""The least, first and largest."""
 GAIN = 1.0
 """Steps end when the loss falls by less."""
 WIDEST = 3.0
@@ -187,52 +188,35 @@ class OpTimes:
             if gain < GAIN:
                 return
 
-    def _slopes(
-        self, p: Parameters, data: Profiled, active: NDArray[np.int64]
-    ) -> tuple[Floats, Floats, Floats]:
-        """Log seconds [M, N], their derivatives by theta [K, M, N] and by the op's own parameters [Q, M, N]."""
-        at = self.log_seconds(p, data.mapping)
-
-        def moved(changed: Parameters) -> Floats:
-            return (self.log_seconds(changed, data.mapping) - at) / DIFFERENCE
-
-        shared = np.empty((len(active), *at.shape))
-        for k, position in enumerate(active.tolist()):
-            theta = p.theta.copy()
-            theta[position] += DIFFERENCE
-            shared[k] = moved(replace(p, theta=theta))
-        own = [moved(replace(p, work=p.work + DIFFERENCE))]
-        for access in self._access:
-            traffic = p.traffic.copy()
-            traffic[access[access >= 0]] += DIFFERENCE
-            own.append(moved(replace(p, traffic=traffic)))
-        return at, shared, np.stack(own)
-
     def _normal_equations(
         self, p: Parameters, data: Profiled, groups: tuple[str, ...] = ()
     ) -> tuple[tuple[Floats, Floats], Curvature]:
         """The gradient by theta [K] and by the ops' own parameters [N, Q], negative; and the precision."""
         active = self.layout.active(p.shape, groups)
-        at, shared, own = self._slopes(p, data, active)
-        left = data.log_seconds - at
+        constants = self.constants(p)
+        seconds, by_constant, own = slopes(
+            self.accesses, constants, data.mapping, self.layout.begins, self.layout.size, len(self._access)
+        )
+        shared = by_constant @ self.layout.slopes(constants)[:, active]
+        left = data.log_seconds - np.log(seconds)
         known = np.isfinite(left)
         left = np.where(known, left, 0.0)
         root = np.sqrt(np.where(known, (TAIL + 1) / (TAIL + (left / p.noise) ** 2), 0.0)) / p.noise
-        shared, own, left = shared * root, own * root, left * root
+        shared, own, left = shared * root[:, :, None], own * root[:, :, None], left * root
 
         # By op: [N, M, K] and [N, M, Q]; sums over the mappings are then products of matrices.
-        by_op = np.ascontiguousarray(shared.transpose(2, 1, 0))
-        alone = np.ascontiguousarray(own.transpose(2, 1, 0))
-        flat = shared.reshape(len(active), -1)
+        by_op = np.ascontiguousarray(shared.transpose(1, 0, 2))
+        alone = np.ascontiguousarray(own.transpose(1, 0, 2))
+        flat = shared.reshape(-1, len(active))
         spread = self.layout.spread[active]
-        precision, toward = flat @ flat.T, flat @ left.reshape(-1)
+        precision, toward = flat.T @ flat, left.reshape(-1) @ flat
         precision[np.diag_indices(len(active))] += spread**-2
         toward -= (p.theta - self.layout.mean)[active] / spread**2
 
         values, prior = self._own_prior(p)
         alone_t = alone.transpose(0, 2, 1)
         own_precision = alone_t @ alone
-        own_precision[:, np.arange(len(own)), np.arange(len(own))] += prior
+        own_precision[:, np.arange(own.shape[2]), np.arange(own.shape[2])] += prior
         own_toward = (alone_t @ left.T[:, :, None])[:, :, 0] - prior * values
         between = by_op.transpose(0, 2, 1) @ alone
         return (toward, own_toward), Curvature(active, self._access, precision, own_precision, between)

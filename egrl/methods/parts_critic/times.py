@@ -100,6 +100,18 @@ def wanted_bytes(accesses: Accesses, constants: Constants, mapping: Mapping16, i
 
 
 @kernel
+def bucket(
+    accesses: Accesses, constants: Constants, mapping: Mapping16, free: Floats, wanted: Floats
+) -> float:
+    """Fill float64 [N]: bytes that are `free` for the bucket at each op, and `wanted` from it; return their sum."""
+    if constants.into >= 0:
+        free_bytes(accesses, mapping, constants.into, free)
+    for i in range(len(wanted)):
+        wanted[i] = wanted_bytes(accesses, constants, mapping, i)
+    return float(wanted.sum())
+
+
+@kernel
 def op_seconds(
     accesses: Accesses,
     constants: Constants,
@@ -169,11 +181,7 @@ def _predict(accesses: Accesses, constants: Constants, mapping: Mapping16, out: 
     free, tau = np.zeros(nodes), np.zeros(2 * len(constants.latency))
     wanted = np.zeros(nodes)
     for b in range(len(mapping)):
-        if constants.into >= 0:
-            free_bytes(accesses, mapping[b], constants.into, free)
-        for i in range(nodes):
-            wanted[i] = wanted_bytes(accesses, constants, mapping[b], i)
-        held, later = 0.0, wanted.sum()
+        held, later = 0.0, bucket(accesses, constants, mapping[b], free, wanted)
         for i in range(nodes):
             room = max(0.0, constants.room + constants.free_share * free[i])
             held = min(held, room)

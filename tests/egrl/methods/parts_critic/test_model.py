@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -113,11 +114,15 @@ def test_half_of_the_ops_without_a_time_cost_little(problem, model, data, other)
     assert totals_off(model, found, other, data, problem).max() < 0.15
 
 
-def test_a_fit_only_ever_lowers_the_loss_of_what_it_has(model, data):
+def test_each_step_lowers_the_loss_by_the_spreads_that_it_was_taken_with(model, data):
     begun = model.begin(data)
-    losses = [model.loss(p, data) for p in model.fit(begun, data, 6)]
-    assert losses[-1] < model.loss(begun, data)
-    assert losses == sorted(losses, reverse=True)
+    found = [begun, *model.fit(begun, data, 6)]
+    assert len(found) == 7
+    for before, after in pairwise(found):
+        names = ("work_mean", "work_spread", "traffic_spread", "noise")
+        spreads = {name: getattr(before, name) for name in names}
+        assert model.loss(replace(after, **spreads), data) < model.loss(before, data)
+    assert model.loss(found[-1], data) < model.loss(begun, data)
 
 
 def test_only_the_named_groups_of_parameters_change(model, data):

@@ -10,6 +10,7 @@ import pytest
 from egrl.methods.parts_critic.accesses import Accesses, node_features, read_accesses, readable
 from egrl.methods.parts_critic.family import NO_CONTEXT, ContextShape, Layout
 from egrl.methods.parts_critic.local_search import anneal, make_room, repair
+from egrl.methods.parts_critic.slopes import slopes
 from egrl.methods.parts_critic.times import Constants, predict
 from hwsim.mappings import sample_uniformly
 from hwsim.nnpi.chip import load_chip
@@ -209,3 +210,53 @@ def test_it_reads_problems_whose_choices_are_memories_and_whose_cost_is_a_sum():
     assert readable(subject("nnpi"))
     assert not readable(subject("mcm"))
     assert not readable(subject("mmap"))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("seed", range(3))
+def test_slopes_are_those_of_finite_differences(
+    problem: NnpiProblem, accesses: Accesses, shape: ContextShape, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    layout = Layout(accesses, 1.5)
+    theta = layout.mean + rng.normal(size=layout.size) * np.minimum(layout.spread, 1.0)
+    work, traffic = rng.normal(size=len(accesses.output)), 0.2 * rng.normal(size=len(accesses.node))
+    rows, none = mappings(problem, 4, seed), np.zeros((len(accesses.node), layout.levels))
+
+    def log_seconds(theta: np.ndarray, work: np.ndarray, traffic: np.ndarray) -> np.ndarray:
+        return np.log(predict(accesses, layout.constants(theta, shape, work, traffic, none), rows))
+
+    def difference(*change: np.ndarray) -> np.ndarray:
+        """By a change of theta, work and traffic, to both sides; NaN where the times have a kink."""
+        sides = [
+            side
+            * (log_seconds(*(a + 1e-5 * side * b for a, b in zip(at, change, strict=True))) - here)
+            / 1e-5
+            for side in (1, -1)
+        ]
+        return np.where(np.abs(sides[0] - sides[1]) < 1e-3, (sides[0] + sides[1]) / 2, np.nan)
+
+    at = theta, work, traffic
+    here = log_seconds(*at)
+    constants = layout.constants(*at[:1], shape, *at[1:], none)
+    seconds, by_constant, own = slopes(accesses, constants, rows, layout.begins, layout.size, 4)
+    assert np.allclose(np.log(seconds), here, atol=1e-12)
+    by_theta = by_constant @ layout.slopes(constants)
+    moves = 0
+    for k in layout.active(shape):
+        expected = difference(np.eye(layout.size)[k], 0.0 * work, 0.0 * traffic)
+        known = np.isfinite(expected)
+        assert known.mean() > 0.9, k
+        moves += np.abs(expected[known]).max() > 1e-3
+        np.testing.assert_allclose(by_theta[:, :, k][known], expected[known], atol=1e-4, err_msg=str(k))
+    assert moves > 0.7 * len(layout.active(shape))
+    if shape == NO_CONTEXT:
+        for q in range(5):
+            first = accesses.start[:-1] + q - 1
+            has = first < accesses.start[1:]
+            factor = np.zeros(len(traffic))
+            factor[first[has]] = float(q > 0)
+            expected = difference(0.0 * theta, np.full(len(work), float(q == 0)), factor)
+            known = np.isfinite(expected) & (has | (q == 0))
+            np.testing.assert_allclose(own[:, :, q][known], expected[known], atol=1e-4)
+            assert np.all(own[:, :, q][:, ~has] == 0.0) or q == 0
