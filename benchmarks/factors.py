@@ -1,7 +1,7 @@
 """What each part of the hybrid is worth on boards that no chip file describes: twin, critic, population, learner.
 
     python -m benchmarks.factors -o FILE [--workloads resnet50,...] [--rounds 3] [--requests 100] [--arms all,...]
-                                 [--hours 24]
+                                 [--hours 24] [--kinds queues,droop,d]
 
 Each line of FILE is one arm on one board; what is there is not run again, and the tables of all are printed at the
 end. A board is a network and a kind of `benchmarks.foreign.boards`: `d` (the chip file's equations with other
@@ -10,6 +10,10 @@ Each says what each op took, with 5 % noise of its own. In each round every netw
 with the same measurements (`--start rules`). Every measurement counts, also those with which all choose their
 champions in the same way: the mapping that the method names and the fastest four, measured three times again. Champions
 are judged without noise.
+
+Kind `model` is no board: `egrl run` on the chip file's own simulator, whose costs and profiles are exact. There a round
+is a seed, all begin with the compiler's mapping, as a run does by default, and the twin, which would know the truth,
+takes no part. A mark is the best of so many evaluations.
 
 Arms: `all` has twin, critic, population and learner; `no-X` is `all` without X; `X` and `X+Y` have these alone;
 `X-frozen` is `all` with X as it is before it has learned: the chip file itself for the twin, the prior for the critic,
@@ -55,6 +59,7 @@ WORKLOADS = (
     "resnet50,resnet101,resnet152,densenet121,inception_v3,efficientnet_b4,mixer_b16,bert,gpt2,quartznet15x5"
 )
 KINDS = ("queues", "droop", "d")
+MODEL = "model"
 MARKS = (50, 100, 400, 2100)
 PROFILE_NOISE = 0.05
 NO_DATA = 10.0
@@ -150,6 +155,19 @@ def run(problem: NnpiProblem, kind: str, number: int, arm: str, requests: int) -
     return {"marks": marks, "seconds": (time.process_time() - begun) / max(1, search.evaluations)}
 
 
+def search_model(problem: NnpiProblem, seed: int, arm: str, evaluations: int) -> dict[str, Any]:
+    """One arm on the chip file's own simulator: the best speedups at the marks, and CPU seconds per evaluation."""
+    method, *settings = ARMS[arm]
+    settings = [text for text in settings if text != TWIN]
+    begun = time.process_time()
+    found = egrl.search(
+        problem, method=method, settings=settings, seed=seed, evals=evaluations, generation_evals=MARKS[0]
+    )
+    count, best = found.history["evaluations"], found.history["best_speedup"]
+    marks = {str(mark): float(best[count <= mark][-1]) for mark in MARKS if mark <= evaluations}
+    return {"marks": marks, "seconds": (time.process_time() - begun) / max(1, int(count[-1]))}
+
+
 def logs(
     lines: list[dict[str, Any]], arm: str, mark: int, kinds: tuple[str, ...]
 ) -> dict[tuple[str, str], float]:
@@ -174,21 +192,23 @@ def between(
     return paired(*means), len(networks)
 
 
-def table(lines: list[dict[str, Any]], mark: int) -> None:
-    """Each arm at a mark: its mean speedup, and how far `all` is above it, over all kinds and by kind."""
-    print(f"\n{mark} requests\n| arm | speedup | `all` above it | networks | by kind | s per request |")
+def table(lines: list[dict[str, Any]], mark: int, over: tuple[str, ...]) -> None:
+    """Each arm at a mark: its mean speedup, and how far `all` is above it, over some kinds and by kind."""
+    print(
+        f"\n{mark} requests, {', '.join(over)}\n| arm | speedup | `all` above it | networks | by kind | s per request |"
+    )
     print("|---|---:|---|---:|---|---:|")
     for arm in ARMS:
-        values = logs(lines, arm, mark, KINDS)
+        values = logs(lines, arm, mark, over)
         if not values:
             continue
-        found, networks = between(lines, ("all", mark), (arm, mark), KINDS)
+        found, networks = between(lines, ("all", mark), (arm, mark), over)
         kinds = []
-        for kind in KINDS:
+        for kind in over:
             of_kind, _ = between(lines, ("all", mark), (arm, mark), (kind,))
             kinds.append(f"{kind} {'–' if of_kind is None else format(of_kind['mean'], '+.4f')}")
         text = "" if found is None or arm == "all" else f"{interval_text(found)[2:-1]}: {verdict(found)}"
-        seconds = fmean(line["seconds"] for line in lines if line["arm"] == arm)
+        seconds = fmean(line["seconds"] for line in lines if line["arm"] == arm and line["kind"] in over)
         speedup = np.exp(fmean(values.values()))
         print(f"| {arm} | {speedup:.4f} | {text} | {networks} | {', '.join(kinds)} | {seconds:.2f} |")
 
@@ -200,24 +220,33 @@ def main() -> None:
     parser.add_argument("--workloads", default=WORKLOADS, help="names or workload files")
     parser.add_argument("--rounds", type=int, default=len(KINDS))
     parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--kinds", default=",".join(KINDS), help="the kinds of boards, or model")
     parser.add_argument("--requests", type=int, default=100)
     parser.add_argument("--hours", type=float, default=24.0, help="no new run begins after so many")
     options = parser.parse_args()
     lines, end = Lines(options.out, ("workload", "kind", "board", "arm", "requests")), time.monotonic()
     end += 3600 * options.hours
+    kinds = options.kinds.split(",")
     for number in range(options.rounds):
         for place, given in enumerate(options.workloads.split(",")):
-            name, kind = Path(given).stem, KINDS[(place + number) % len(KINDS)]
+            name, kind = Path(given).stem, kinds[(place + number) % len(kinds)]
             problem = NnpiProblem(load(given), load_chip("nnpi"))
             for arm in options.arms.split(","):
                 case = (name, kind, number, arm, options.requests)
                 if case in lines or time.monotonic() > end:
                     continue
                 with frozen(arm):
-                    lines.add(case, run(problem, kind, number, arm, options.requests))
+                    lines.add(
+                        case,
+                        search_model(problem, number, arm, options.requests)
+                        if kind == MODEL
+                        else run(problem, kind, number, arm, options.requests),
+                    )
                 print(json.dumps(lines.all[-1]), flush=True)
-    for mark in MARKS:
-        table(lines.all, mark)
+    for over in (KINDS, (MODEL,)):
+        for mark in MARKS:
+            if logs(lines.all, "all", mark, over):
+                table(lines.all, mark, over)
 
 
 if __name__ == "__main__":
