@@ -1,52 +1,22 @@
 """A population and a learner, with or without the twin, that take turns with the critic of parts.
 
 Without profiles this is the method inside alone, to the last bit. So is a run that began before there was a critic.
-`with_models` puts together what the settings of `egrl`, `ea` and `pg` ask for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
-
-from typing_extensions import Doc
+from typing import Any
 
 from egrl.core.method import Context, Method
 from egrl.core.proposals import Proposals
 from egrl.methods.hybrid.critic import CriticMember
 from egrl.methods.hybrid.method import Hybrid
 from egrl.methods.hybrid.with_twin import WithTwin
-from egrl.methods.parts_critic.accesses import Readable, readable
+from egrl.methods.parts_critic.accesses import Readable
 from egrl.methods.parts_critic.critic import CriticConfig
-from hwsim.family import HasFamily
 from hwsim.problem import Evaluation
 from policies.store import StoredPolicy
-from workloads.errors import InputError
-
-UseTwin = Annotated[
-    Literal["auto", "on", "off"],
-    Doc(
-        '"on": the twin takes turns with population and learner; "off": it does not; "auto": it'
-        " does where a board measures and the problem has a family of models"
-    ),
-]
-
-
-def with_models(context: Context, hybrid: Hybrid, twin: str, critic: CriticConfig) -> Method:
-    """A population, a learner or both, and the twin and the critic of parts where they serve.
-
-    InputError if the twin is to be on and cannot.
-    """
-    problem = context.problems[0]
-    if twin == "on" and not isinstance(problem, HasFamily):
-        raise InputError(
-            f"method.twin: expected auto or off, since the problem {problem.about.name} has no family of models,"
-            " found on"
-        )
-    inner = hybrid if twin == "off" else WithTwin(context, hybrid, always=twin == "on")
-    if critic.use == "off" or not readable(problem):
-        return inner
-    return WithCritic(context, inner, problem, critic)
 
 
 class WithCritic(Method):

@@ -1,0 +1,67 @@
+"""What `egrl`, `ea` and `pg` share: settings, and how population, learner, twin and critic are put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from annotated_types import Ge
+from typing_extensions import Doc
+
+from egrl.core.method import Context, Method
+from egrl.methods.hybrid.learner import LearnerConfig
+from egrl.methods.hybrid.method import Hybrid, Parts
+from egrl.methods.hybrid.with_critic import WithCritic
+from egrl.methods.hybrid.with_twin import WithTwin
+from egrl.methods.parts_critic.accesses import readable
+from egrl.methods.parts_critic.critic import CriticConfig
+from hwsim.family import HasFamily
+from policies.network import NetworkConfig
+from population.evolve import EvolutionConfig
+from workloads.errors import InputError
+
+UseTwin = Annotated[
+    Literal["auto", "on", "off"],
+    Doc(
+        '"on": the twin takes turns with population and learner; "off": it does not; "auto": it'
+        " does where a board measures and the problem has a family of models"
+    ),
+]
+
+
+@dataclass(frozen=True)
+class HybridConfig:
+    """Settings of a population, a learner or both."""
+
+    network: Annotated[NetworkConfig, Doc("as of `egrl.methods.hybrid.method.Parts`")] = field(
+        default_factory=NetworkConfig
+    )
+    steps_per_episode: Annotated[
+        int,
+        Ge(1),
+        Doc("mappings per episode, each of which the policy makes after seeing the one before (Table 2: 1)"),
+    ] = 1
+    twin: UseTwin = "off"
+    critic: Annotated[CriticConfig, Doc("see `egrl.methods.parts_critic.critic`")] = field(
+        default_factory=lambda: CriticConfig(use="off")
+    )
+
+
+def build_hybrid(
+    context: Context, config: HybridConfig, evolution: EvolutionConfig | None, learner: LearnerConfig | None
+) -> Method:
+    """A population, a learner or both, and the twin and the critic of parts where they serve.
+
+    InputError if the twin is to be on and cannot.
+    """
+    hybrid = Hybrid(context, Parts(config.network, evolution, learner, config.steps_per_episode))
+    problem = context.problems[0]
+    if config.twin == "on" and not isinstance(problem, HasFamily):
+        raise InputError(
+            f"method.twin: expected auto or off, since the problem {problem.about.name} has no family of models,"
+            " found on"
+        )
+    inner = hybrid if config.twin == "off" else WithTwin(context, hybrid, always=config.twin == "on")
+    if config.critic.use == "off" or not readable(problem):
+        return inner
+    return WithCritic(context, inner, problem, config.critic)
