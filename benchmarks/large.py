@@ -32,6 +32,10 @@ CONTENDERS: dict[str, list[str]] = {
     "egrl": ["--method", "egrl"],
     "ea": ["--method", "ea"],
     "ea, networks alone": ["--method", "ea", "--set", "method.boltzmann_fraction=0.0"],
+    "105 networks as drawn, untrained": [
+        *("--method", "ea", "--set", "method.boltzmann_fraction=0.0"),
+        *("--set", "method.population=105", "--evals", "105"),
+    ],
     "ea, chromosomes alone": ["--method", "ea", "--set", "method.boltzmann_fraction=1.0"],
     "annealing": ["--method", "annealing"],
     "ea, chromosomes alone, runs of 300": [
