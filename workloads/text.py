@@ -34,6 +34,11 @@ def csv_cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
 
 
+def plain_cell(text: str) -> str:
+    """The text that `csv_cell` made this of."""
+    return text[1:] if text.startswith(tuple(f"'{sign}" for sign in _FORMULAS)) else text
+
+
 def unit_for(most: float, unit: str) -> tuple[float, str]:
     """The size and the name of the unit in which numbers up to `most`, in `unit`, read best."""
     table = UNITS.get(unit)

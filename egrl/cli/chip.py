@@ -59,7 +59,8 @@ def new(file: str, problem: str | None, like: str | None) -> int:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"FILE {file}: expected a file that can be written: {reason}") from error
-    click.echo(f"{path}: change what is different, then: egrl run {use}--workload resnet50 --chip {path}")
+    model = "MODEL.json" if kind == "mmap" else "MODEL.onnx"
+    click.echo(f"{path}: change what is different, then: egrl run {use}--workload {model} --chip {path}")
     return 0
 
 

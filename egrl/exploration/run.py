@@ -224,7 +224,7 @@ def _solve(
     segments: Sequence[Segment], pool: Pool, say: Callable[[str], None], stop: Callable[[], bool]
 ) -> bool:
     """Solve all segments; False where the user stopped it."""
-    total, under_way = sum(len(segment.order) for segment in segments), 0
+    under_way = 0
     for number, segment in enumerate(segments):
         if not segment.over:
             pool.submit(number, solve_point, segment.task())
@@ -234,15 +234,25 @@ def _solve(
             assert isinstance(key, int)
             segment = segments[key]
             point = segment.tell(found)
-            done = sum(each.done for each in segments)
+            count = _count(segments, again=segment.done > len(segment.best))
             grid, name = segment.plan.grid, segment.plan.problems[segment.number].about.workload
             what = found.failure or f"within {found.cost / found.bound - 1:.2%} of the bound"
-            say(f"{done}/{total} {name}, {grid.text(point)}: {what}")
+            say(f"{count} {name}, {grid.text(point)}: {what}")
             if segment.over or stop():
                 under_way -= 1
             else:
                 pool.submit(key, solve_point, segment.task())
     return all(segment.over for segment in segments)
+
+
+def _count(segments: Sequence[Segment], again: bool) -> str:
+    """How many points were solved, or solved again, of how many: "3/10", "again 2/9"."""
+    points = sum(len(set(segment.order)) for segment in segments)
+    solved = sum(len(segment.best) for segment in segments)
+    if not again:
+        return f"{solved}/{points}"
+    done = sum(segment.done for segment in segments)
+    return f"again {done - solved}/{sum(len(segment.order) for segment in segments) - points}"
 
 
 def exchanged(

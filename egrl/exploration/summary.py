@@ -1,9 +1,9 @@
-"""What an exploration says: the table, and what more of each parameter is worth, in numbers and in words.
+"""What an exploration says: the table, and what more of each parameter gains, in numbers and in words.
 
-Two neighbouring points a and b with costs of the best mappings found, F, and proven bounds, L: the best possible costs
-lie in [L, F], so what the step gains, 1 - cost(b) / cost(a), lies between 1 - F(b) / L(a) and 1 - L(b) / F(a). These
-limits are proved; 1 - F(b) / F(a) is what was found. Multipliers of a relaxation are not used: they are exact for the
-relaxation alone, while differences say something of the optimum.
+A gain is a speedup less 1, as everywhere. Two neighbouring points a and b with costs of the best mappings found, F, and
+proven bounds, L: the best possible costs lie in [L, F], so what the step gains, cost(a) / cost(b) - 1, lies between
+L(a) / F(b) - 1 and F(a) / L(b) - 1. These limits are proved; F(a) / F(b) - 1 is what was found. Multipliers of a
+relaxation are not used: they are exact for the relaxation alone, while differences say something of the optimum.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from egrl.exploration.grid import Grid, Parameter
 from egrl.exploration.run import Explored
 from egrl.figures.drawing import plain
-from egrl.runs.units import better, cost_text
+from egrl.runs.units import cost_text
 from egrl.runs.verdict import OPTIMAL
 from egrl.runs.words import rival_named, short_rival
 from hwsim.problem import Problem
@@ -24,6 +24,8 @@ from workloads.text import UNKNOWN, csv_cell, optional, size_text, table
 
 LITTLE = 0.01
 """What is left to gain up to the end of a range counts as little below this share."""
+WIDE = 0.02
+"""A gap above this is wide: texts say what narrows it."""
 SHARE = 1.1
 """Of parameters that are no bytes the worth of a tenth more is told."""
 
@@ -45,7 +47,7 @@ def document(found: Sequence[Explored], seed: int, time_limit_s: float) -> dict[
     return plain(
         {
             "kind": "exploration",
-            "version": 1,
+            "version": 2,
             "problem": about.name,
             "chip": about.chip,
             "unit": about.unit,
@@ -109,9 +111,7 @@ def steps_of(explored: Explored, axis: int) -> list[dict[str, Any]]:
             continue
         gain, least, most = gains(explored, k, j)
         amount, name = per(parameter, a)
-        rate = 1 - (1 - gain) ** (
-            amount / (b - a) if parameter.path.endswith("_bytes") else amount / math.log(b / a)
-        )
+        share = amount / (b - a if parameter.path.endswith("_bytes") else math.log(b / a))
         found.append(
             {
                 "parameter": parameter.path,
@@ -121,17 +121,18 @@ def steps_of(explored: Explored, axis: int) -> list[dict[str, Any]]:
                 "proven_least": least,
                 "proven_most": most,
                 "per": name,
-                "gain_per": rate,
+                "gain_per": (1 + gain) ** share - 1,
+                "interpolated": not math.isclose(share, 1),
             }
         )
     return found
 
 
 def gains(explored: Explored, before: int, after: int) -> tuple[float, float, float]:
-    """The share that the cost falls from one point to another: found, and its proven limits (-inf without a bound)."""
+    """What moving from one point to another gains: found, and its proven limits (infinite above without a bound)."""
     a, b = explored.points[before], explored.points[after]
-    least = 1 - b.cost / a.bound if a.bound > 0 else -math.inf
-    return 1 - b.cost / a.cost, least, 1 - b.bound / a.cost
+    most = a.cost / b.bound - 1 if b.bound > 0 else math.inf
+    return a.cost / b.cost - 1, a.bound / b.cost - 1, most
 
 
 def per(parameter: Parameter, value: float) -> tuple[float, str]:
@@ -144,8 +145,10 @@ def per(parameter: Parameter, value: float) -> tuple[float, str]:
 
 
 def words(explored: Explored) -> list[str]:
-    """Sentences about each parameter: the whole range, the next step from the chip's value, where little is left."""
-    return [sentence for k in range(len(explored.grid.parameters)) for sentence in _words_of(explored, k)]
+    """Sentences about each parameter (the whole range, the next step from the chip's value, where little is left),
+    about both together, and about wide gaps."""
+    found = [sentence for k in range(len(explored.grid.parameters)) for sentence in _words_of(explored, k)]
+    return [*found, *_together(explored), *_wide(explored)]
 
 
 def _words_of(explored: Explored, axis: int) -> list[str]:
@@ -156,39 +159,85 @@ def _words_of(explored: Explored, axis: int) -> list[str]:
     first, last = line[0], line[-1]
     values = {k: explored.grid.values(k)[axis] for k in line}
     unit = explored.problem.about.unit
-    ends = f"{parameter.text(values[first])} to {parameter.text(values[last])}"
     costs = " to ".join(cost_text(explored.points[k].cost, unit) for k in (first, last))
     others = [p for k, p in enumerate(explored.grid.parameters) if k != axis]
-    at = "".join(f" with {p.label} {p.text(p.values[p.nearest])}" for p in others)
-    found = [f"{parameter.label}, {ends}{at}: {costs}, {_worth(*gains(explored, first, last), unit)}"]
+    held = "".join(f"at {p.label} {_beside_own(p, p.values[p.nearest])}: " for p in others)
+    what = "".join(f"at {p.label} {p.text(p.values[p.nearest])}: " for p in others) + parameter.label
+    ends = f"{parameter.text(values[first])} to {parameter.text(values[last])}"
+    own = f"chip as it is: {parameter.text(parameter.own)}"
+    found = [
+        f"{held}{parameter.label}, {ends} ({own}): {costs}, {_worth(*gains(explored, first, last))}",
+    ]
     steps = steps_of(explored, axis)
-    own = min(parameter.own, max((step["from"] for step in steps), default=parameter.own))
-    following = next((step for step in steps if step["to"] > own), None)
+    begin = min(parameter.own, max((step["from"] for step in steps), default=parameter.own))
+    following = next((step for step in steps if step["to"] > begin), None)
     if following is not None:
-        bounds = (following["gain"], following["proven_least"], following["proven_most"])
-        found.append(
-            f"the next {following['per']} of {parameter.label} is worth {share_text(following['gain_per'])}"
-            f" (from {parameter.text(following['from'])} to {parameter.text(following['to'])}:"
-            f" {_worth(*bounds, unit)})"
+        low, high = (parameter.text(following[end]) for end in ("from", "to"))
+        step_text = (
+            f"{low} to {high} {_worth(*(following[k] for k in ('gain', 'proven_least', 'proven_most')))}"
         )
-    end = explored.points[last].bound
-    for k in line[:-1]:
-        left = max(1 - end / explored.points[k].cost, 0)
-        if end > 0 and left <= LITTLE:
+        rate = f"the next {following['per']} after {low} gains about {share_text(following['gain_per'])}"
+        found.append(f"{what}: {f'{rate}, interpolated: ' if following['interpolated'] else ''}{step_text}")
+    for at_most, k in enumerate(line[:-1], 1):
+        end = min(explored.points[j].bound for j in line[at_most:])
+        left = max(explored.points[k].cost / end - 1, 0) if end > 0 else math.inf
+        if left <= LITTLE:
             found.append(
-                f"from {parameter.text(values[k])} of {parameter.label} on, more is worth at most {share_text(left)}"
-                f" (proven up to {parameter.text(values[last])})"
+                f"{what}: from {parameter.text(values[k])} on, more gains at most {share_text(left)}"
+                f" (proven at the points up to {parameter.text(values[last])})"
             )
             break
     return found
 
 
-def _worth(gain: float, least: float, most: float, unit: str) -> str:
-    most_text = share_text(most)
+def _beside_own(parameter: Parameter, value: float) -> str:
+    """A value, and beside it the chip's own where that is another one."""
+    text, own = parameter.text(value), parameter.text(parameter.own)
+    return text if text == own else f"{text}, the nearest to the chip's {own}"
+
+
+def _together(explored: Explored) -> list[str]:
+    """What two parameters gain together from their lowest to their highest values, beside what each gains alone."""
+    grid = explored.grid
+    if len(grid.shape) < 2 or min(grid.shape) < 2:
+        return []
+    low, high = 0, len(grid) - 1
+    corners = (low, high - grid.shape[1] + 1, grid.shape[1] - 1, high)
+    if any(explored.points[k].mapping is None for k in corners):
+        return []
+    both, first, second = (gains(explored, low, k)[0] for k in (high, *corners[1:3]))
+    apart = (1 + first) * (1 + second) - 1
+    return [
+        f"both, lowest to highest: gains {share_text(both)} together; each alone, the other at its lowest,"
+        f" {share_text(first)} and {share_text(second)}; independent of each other they would gain {share_text(apart)}"
+    ]
+
+
+def _wide(explored: Explored) -> list[str]:
+    """What narrows the widest gap, where it is wide."""
+    ratios = [p.cost / p.bound if p.bound > 0 else math.inf for p in explored.points]
+    known = [k for k, point in enumerate(explored.points) if point.mapping is not None]
+    widest = max(known, key=ratios.__getitem__)
+    point, ratio = explored.points[widest], ratios[widest]
+    if ratio <= 1 + WIDE:
+        return []
+    gap = f"up to {share_text(ratio - 1)}" if math.isfinite(ratio) else "unknown"
+    where = f"the gap is {gap} ({explored.grid.text(widest)})"
+    if not point.complete:
+        return [f"{where}: the time limit ended that solve; a higher --seconds-per-point narrows it"]
+    return [
+        f"{where}: that solve ended by itself, so more --seconds-per-point changes nothing; `egrl run --method exact`"
+        " on that chip may narrow it"
+    ]
+
+
+def _worth(gain: float, least: float, most: float) -> str:
     proved = (
-        f"between {share_text(least)} and {most_text}" if math.isfinite(least) else f"at most {most_text}"
+        f"{share_text(least)} to {share_text(most)}"
+        if math.isfinite(most)
+        else f"at least {share_text(least)}"
     )
-    return f"{share_text(gain)} {better(unit)} (proven: {proved})"
+    return f"gains {share_text(gain)} (proven: {proved})"
 
 
 def share_text(share: float) -> str:
@@ -243,10 +292,12 @@ def _values(made: Mapping[str, Any], point: Mapping[str, Any]) -> list[str]:
 
 
 def _row(made: Mapping[str, Any], point: Mapping[str, Any]) -> list[str]:
-    told = [
-        UNKNOWN if point[name] is None else cost_text(point[name], made["unit"]) for name in ("cost", "bound")
-    ]
+    values = _values(made, point)
+    if list(point["values"]) == [p["own"] for p in made["parameters"]]:
+        values[-1] += " (chip as it is)"
+    if point["cost"] is None:
+        return [*values, *4 * (UNKNOWN,)]
+    costs = [cost_text(point[name], made["unit"]) for name in ("cost", "bound")]
     gap = point["gap"]
-    if gap is not None and gap <= OPTIMAL:
-        return [*_values(made, point), *told, "optimal", f"{point['speedup']:.4f}x"]
-    return [*_values(made, point), *told, optional(gap, ".2%"), optional(point["speedup"], ".4f") + "x"]
+    proved = "optimal" if gap is not None and gap <= OPTIMAL else optional(gap, ".2%")
+    return [*values, *costs, proved, f"{point['speedup']:.4f}x"]

@@ -65,46 +65,65 @@ def _mapping_of(document: Mapping[str, Any], where: str, problem: Problem) -> Ma
     rows = document.get("mapping")
     if not isinstance(rows, list):
         raise InputError(f"{where}: mapping: expected a list of nodes, found {type(rows).__name__}")
-    return _mapping_of_rows(rows, f"{where}: mapping", problem)
+    return _mapping_of_rows(_numbered(rows, f"{where}: mapping"), where, problem)
 
 
-def _mapping_of_rows(rows: Sequence[Any], where: str, problem: Problem) -> Mapping16:
-    """int16 [N, H] of an object per node. InputError as `loads`."""
+def _numbered(rows: Sequence[Any], where: str) -> dict[str, Any]:
+    """Objects of a list, by where each stands: "where[0]"."""
+    return {f"{where}[{number}]": row for number, row in enumerate(rows)}
+
+
+def _mapping_of_rows(rows: Mapping[str, Any], where: str, problem: Problem) -> Mapping16:
+    """int16 [N, H] of objects per node or per tensor, by where each stands. InputError as `loads`."""
     mapping = np.full(problem.space.initial.shape, -1, np.int16)
     at = {name: i for i, name in enumerate(problem.space.nodes)}
-    seen: set[str] = set()
-    for number, row in enumerate(rows):
-        _read_row(row, f"{where}[{number}]", problem, at, seen, mapping)
+    seen: set[tuple[str, str]] = set()
+    for place, row in rows.items():
+        _read_row(row, place, problem, at, seen, mapping)
     try:  # the problem knows what it cannot express; what it would mend stays as the file has it
         repair(problem, mapping[None], np.zeros(1, np.uint64))
     except ValueError as error:
-        raise InputError(f"{where.removesuffix(': mapping')}: {error}") from error
+        raise InputError(f"{where}: {_missing(problem, mapping) or error}") from error
     return problem.space.canonical(mapping)
 
 
+def _missing(problem: Problem, mapping: Mapping16) -> str:
+    """The first decision that has no choice in a mapping [N, H], in words; "" if all have one."""
+    missing = np.argwhere((mapping < 0) & problem.space.live)
+    if not len(missing):
+        return ""
+    node, head = (int(k) for k in missing[0])
+    space, more = problem.space, f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    labels = ", ".join(space.labels[head][: int(space.num_choices[node, head])])
+    return (
+        f"expected one of {labels} for every {' and '.join(space.heads)}, found none for the {space.heads[head]} of"
+        f" {space.nodes[node]!r}{more}"
+    )
+
+
 def _read_row(
-    row: Any, where: str, problem: Problem, at: dict[str, int], seen: set[str], mapping: Mapping16
+    row: Any, where: str, problem: Problem, at: dict[str, int], seen: set[tuple[str, str]], mapping: Mapping16
 ) -> None:
     if not isinstance(row, dict) or not isinstance(row.get("node"), str) or row["node"] not in at:
         found = row.get("node") if isinstance(row, dict) else row
         raise InputError(
-            f"{where}.node: expected a node of {problem.about.workload}, found {str(found)[:60]!r}"
+            f"{where}: expected a node of {problem.about.workload}, found {str(found)[:60]!r}"
             f"{hint(str(found)[:60], at)}"
         )
-    if row["node"] in seen:
-        raise InputError(f"{where}.node: {row['node']!r} is mapped twice")
-    seen.add(row["node"])
-    node = at[row["node"]]
+    name = row["node"]
     for head, choice in row.items():
         if head in ("node", PLACE):
             continue
         if head not in problem.space.heads:
             raise InputError(f"{where}: expected heads {', '.join(problem.space.heads)}, found {head!r}")
-        column = problem.space.heads.index(head)
+        if (name, head) in seen:
+            raise InputError(f"{where}: expected each tensor once, found the {head} of {name!r} again")
+        seen.add((name, head))
+        node, column = at[name], problem.space.heads.index(head)
         labels = problem.space.labels[column][: int(problem.space.num_choices[node, column])]
         if choice not in labels:
             raise InputError(
-                f"{where}.{head}: expected one of {', '.join(labels)}, found {str(choice)[:60]!r}"
+                f"{where}: {head} of {name!r}: expected one of {', '.join(labels)}, found {str(choice)[:60]!r}"
             )
         if problem.space.size_bytes[node, column] > 0:
             mapping[node, column] = labels.index(choice)
@@ -127,14 +146,13 @@ def read_named(path: str, problem: Problem, flag: str = "") -> tuple[Mapping16, 
         rows = (
             mapping_table.rows_of_csv(read_text(path, "a table of a mapping (.csv)"), where, problem.space)
             if lower.endswith(".csv")
-            else mapping_table.rows_of_onnx(path, where)
+            else _numbered(mapping_table.rows_of_onnx(path, where), where)
         )
         return _mapping_of_rows(rows, where, problem), ""
     document = parse_object(read_text(path, "a mapping file (best_mapping.json)"), where, KIND)
     if document.get("kind") == mapping_table.PLAN:
-        return _mapping_of_rows(
-            mapping_table.rows_of_plan(document, where, problem.space), where, problem
-        ), ""
+        plan = _numbered(mapping_table.rows_of_plan(document, where, problem.space), where)
+        return _mapping_of_rows(plan, where, problem), ""
     judge(document, where, KIND, VERSION)
     name = document.get("name", "")
     if not isinstance(name, str) or not name.isprintable():

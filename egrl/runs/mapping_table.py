@@ -2,7 +2,7 @@
 
 A table (.csv) has a header. It has one row per node, with a column per head (`node,weight,activation`), or one row per
 tensor (`op,head,choice`, as `egrl export` writes it). `op` may be called `node`, and `choice` `memory`. Further columns
-are ignored; an empty cell, or `-`, is a tensor that does not exist.
+are ignored, the order of rows does not count; an empty cell, or `-`, is a tensor that does not exist.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from egrl.runs.mapping_export import OFFSET, PREFIX
 from hwsim.space import Space
 from workloads.errors import InputError
+from workloads.text import plain_cell
 
 ENDINGS = (".csv", ".onnx", ".onnx.gz")
 NODE, CHOICE = ("node", "op"), ("choice", "memory")
@@ -24,13 +25,16 @@ PLAN = "executorch-plan"
 """Kind of a plan that `egrl export --to executorch` writes."""
 
 
-def rows_of_csv(text: str, where: str, space: Space) -> list[dict[str, str]]:
-    """One object per node of a table. InputError, beginning with `where`, where it is none."""
+def rows_of_csv(text: str, where: str, space: Space) -> dict[str, dict[str, str]]:
+    """One object per line of a table, by where it stands ("where: line 2").
+
+    InputError, beginning with `where`, where it is no table.
+    """
     try:
         reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
         header = [name.strip() for name in reader.fieldnames or ()]
         reader.fieldnames = header
-        rows = list(reader)
+        rows = [(reader.line_num, row) for row in reader]
     except csv.Error as error:
         raise InputError(f"{where}: expected a table (.csv), found {error}") from error
     node = next((name for name in NODE if name in header), None)
@@ -41,20 +45,13 @@ def rows_of_csv(text: str, where: str, space: Space) -> list[dict[str, str]]:
             f"{where}: expected the columns node,{','.join(space.heads)} or op,head,choice, found"
             f" {','.join(header)[:60]!r}"
         )
-    found: dict[str, dict[str, str]] = {}
-    for number, row in enumerate(rows, 2):
-        cells = {key: (row.get(key) or "").strip() for key in header}
+    found = {}
+    for line, row in rows:
+        cells = {key: plain_cell((row.get(key) or "").strip()) for key in header}
         named = {head: cells[head] for head in heads} if heads else {cells["head"]: cells[choice or ""]}
-        entry = found.setdefault(cells[node], {"node": cells[node]})
-        for head, label in named.items():
-            if label in NONE:
-                continue
-            if head in entry:
-                raise InputError(
-                    f"{where}: line {number}: expected each tensor once, found the {head} of {cells[node]!r} again"
-                )
-            entry[head] = label
-    return list(found.values())
+        given = {head: label for head, label in named.items() if label not in NONE}
+        found[f"{where}: line {line}"] = {"node": cells[node], **given}
+    return found
 
 
 def rows_of_plan(document: Mapping[str, Any], where: str, space: Space) -> list[dict[str, str]]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO
 
 from egrl.core.budget import Budget
 from egrl.core.executor import CONFIRMED
@@ -21,8 +21,26 @@ from hwsim.jit import before_compiling, clock
 SLOW_SECONDS = 1.0  # what takes longer is announced
 
 
+class _Lines:
+    """A stream that is no terminal, for a bar: what changed is a line of its own, nothing is written over."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._last = stream, ""
+
+    def write(self, text: str) -> None:
+        """Write a line, unless it is empty or the last one again."""
+        line = text.strip()
+        if line and line != self._last:
+            self._last = line
+            self._stream.write(f"{line}\n")
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._stream.flush()
+
+
 class ProgressBar(Observer):
-    """Evaluations, time left, best speedup, champion, valid share, evaluations a second."""
+    """Evaluations, time left, best speedup, champion, valid share, evaluations a second. In a file or a pipe: lines."""
 
     def __init__(self, title: str, budget: Budget, known: int) -> None:
         """`known`: evaluations that were made before."""
@@ -33,7 +51,9 @@ class ProgressBar(Observer):
         time_limit = "" if budget.seconds is None else f" of {tqdm.format_interval(budget.seconds)}"
         self._plain = f"{{desc}}: {{n_fmt}} evals [{{elapsed}}{time_limit}]{{postfix}}"
         # What a narrow terminal cuts off comes last; tqdm puts ", " before a postfix that is not empty.
-        self._full = "{desc} |{bar:10}| {n_fmt}/{total_fmt} evals [{elapsed}<{remaining}]{postfix}"
+        terminal = sys.stderr.isatty()
+        bar = " |{bar:10}| " if terminal else ": "
+        self._full = f"{{desc}}{bar}{{n_fmt}}/{{total_fmt}} evals [{{elapsed}}<{{remaining}}]{{postfix}}"
         self._estimates = budget.evaluations is not None
         self._generation_evals = budget.generation_evals
         self._bar = tqdm(
@@ -41,9 +61,9 @@ class ProgressBar(Observer):
             initial=known,
             desc=title,
             unit="eval",
-            file=sys.stderr,
+            file=sys.stderr if terminal else _Lines(sys.stderr),
             dynamic_ncols=True,
-            mininterval=0.1 if sys.stderr.isatty() else 10.0,
+            mininterval=0.1 if terminal else 10.0,
             bar_format=self._plain,
         )
 

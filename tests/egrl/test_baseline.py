@@ -15,9 +15,11 @@ import egrl
 from egrl.cli.main import main
 from egrl.problems import find_problem
 from egrl.report.page import page_of
+from egrl.runs.mapping_table import rows_of_csv
 from egrl.runs.past import PastRun
 from hwsim.banks.problem import BanksConfig
 from workloads.errors import InputError
+from workloads.text import csv_cell
 
 SEARCH = ["--method", "annealing", "--evals", "63"]
 
@@ -149,14 +151,23 @@ def test_a_board_measures_the_baseline_of_the_file(mine, tmp_path):
 
 
 def test_the_same_mapping_is_read_from_every_form(finished, tmp_path, capsys):
-    long = tmp_path / "long.csv"
+    long, shuffled = tmp_path / "long.csv", tmp_path / "shuffled.csv"
     assert main(["export", str(finished), "-o", str(long)]) == 0
+    head, *lines = (f"why,{line}" for line in long.read_text().splitlines())
+    shuffled.write_text("\n".join([head, *reversed(lines)]))
     costs = []
-    for file in (str(long), str(finished / "best_mapping.json")):
+    for file in (str(long), str(shuffled), str(finished / "best_mapping.json")):
         capsys.readouterr()
         assert main(["evaluate", "--workload", "alexnet", "--baseline", file, "--json"]) == 0
         costs.append(json.loads(capsys.readouterr().out)["baseline"]["cost"])
-    assert costs == [summary_of(finished)["best"]["cost"]] * 2
+    assert costs == [summary_of(finished)["best"]["cost"]] * 3
+
+
+def test_a_name_that_a_spreadsheet_would_take_for_a_formula_is_read_as_it_was():
+    space = egrl.search("alexnet", method="random", evals=1).problem.space
+    names = ["=a", "'b", "-", "@c"]
+    text = "node,weight\n" + "".join(f"{csv_cell(name)},dram\n" for name in names)
+    assert [row["node"] for row in rows_of_csv(text, "x.csv", space).values()] == names
 
 
 def test_a_plan_for_executorch_is_a_mapping_of_banks(tmp_path, capsys):
@@ -198,7 +209,17 @@ def test_a_file_may_say_what_it_is_called(finished, tmp_path, capsys):
             "op,head,choice\nconv1,weight,dram\nconv1,weight,llc\n",
             "line 3: expected each tensor once",
         ),
-        ("a.csv", "node,weight\nconv1,hbm\n", "expected one of dram, llc, sram, found 'hbm'"),
+        (
+            "a.csv",
+            "node,weight\nconv1,hbm\n",
+            "line 2: weight of 'conv1': expected one of dram, llc, sram, found 'hbm'",
+        ),
+        (
+            "a.csv",
+            "node,weight,activation\nconv1,dram,\n",
+            "a.csv: expected one of dram, llc, sram for every weight and activation, found none for the activation"
+            " of 'conv1' and 18 more",
+        ),
         ("a.csv", 'node,weight\n"conv1', "expected a table (.csv)"),
         ("a.json", "{}", "--baseline"),
         ("a.json", '{"kind": "mapping", "version": 1, "name": 3}', "name: expected a printable text"),

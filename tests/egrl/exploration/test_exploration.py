@@ -173,22 +173,85 @@ def test_points_exchange_their_mappings():
     assert exchanged(grid, Subject("alexnet", "nnpi", ()), points, Here(), lambda: True) is None
 
 
-def test_the_proven_limits_of_a_step_hold_for_every_cost_between_bound_and_found():
-    grid = read_grid([f"{SRAM}=1MiB,2MiB"], CHIP)
+def explored_of(vary: list[str], costs: list[tuple[float, float]], complete: bool = True) -> Explored:
+    """An exploration with such costs and bounds at its points."""
     problem = NnpiProblem(load("alexnet"), load_chip("nnpi"))
     mapping = problem.baseline.mapping
-    points = (Point(10.0, 9.0, mapping, 11.0, ""), Point(8.0, 7.5, mapping, 11.0, ""))
-    explored = Explored(Subject("alexnet", "nnpi", ()), problem, grid, points)
+    points = tuple(Point(cost, bound, mapping, 11.0, "", complete) for cost, bound in costs)
+    return Explored(Subject("alexnet", "nnpi", ()), problem, read_grid(vary, CHIP), points)
+
+
+def test_the_proven_limits_of_a_step_hold_for_every_cost_between_bound_and_found():
+    explored = explored_of([f"{SRAM}=1MiB,2MiB"], [(10.0, 9.0), (8.0, 7.5)])
     gain, least, most = gains(explored, 0, 1)
-    assert gain == pytest.approx(0.2)
+    assert gain == pytest.approx(0.25)  # a speedup of 1.25, less 1
     rng = np.random.default_rng(0)
     before, after = rng.uniform(9.0, 10.0, 1000), rng.uniform(7.5, 8.0, 1000)
-    assert least <= (1 - after / before).min()
-    assert (1 - after / before).max() <= most
-    assert least == pytest.approx(1 - 8.0 / 9.0)
-    assert most == pytest.approx(1 - 7.5 / 10.0)
+    assert least <= (before / after - 1).min()
+    assert (before / after - 1).max() <= most
+    assert least == pytest.approx(9.0 / 8.0 - 1)
+    assert most == pytest.approx(10.0 / 7.5 - 1)
     (step,) = steps_of(explored, 0)
-    assert (step["per"], step["gain_per"]) == ("256 KiB", pytest.approx(1 - 0.8**0.25))
+    assert (step["per"], step["gain_per"]) == ("256 KiB", pytest.approx(1.25**0.25 - 1))
+
+
+def test_a_step_that_is_read_between_points_says_so_and_names_its_points():
+    costs = [(10.0, 10.0), (8.0, 8.0), (8.0, 8.0)]
+    said = summary.words(explored_of([f"{SRAM}=4MiB,6MiB,8MiB"], costs))
+    assert said == [
+        "sram capacity, 4 MiB to 8 MiB (chip as it is: 4 MiB): 10.0000 s to 8.0000 s,"
+        " gains 25.00% (proven: 25.00% to 25.00%)",
+        "sram capacity: the next MiB after 4 MiB gains about 11.80%, interpolated:"
+        " 4 MiB to 6 MiB gains 25.00% (proven: 25.00% to 25.00%)",
+        "sram capacity: from 6 MiB on, more gains at most 0.00% (proven at the points up to 8 MiB)",
+    ]
+    said = summary.words(explored_of([f"{SRAM}=4MiB,5MiB,8MiB"], costs))
+    assert said[1] == "sram capacity: 4 MiB to 5 MiB gains 25.00% (proven: 25.00% to 25.00%)"
+
+
+def test_what_is_left_to_gain_counts_every_later_point():
+    explored = explored_of([f"{SRAM}=4MiB,5MiB,6MiB"], [(10.0, 10.0), (10.0, 9.0), (9.95, 9.95)])
+    (left,) = [sentence for sentence in summary.words(explored) if "more gains at most" in sentence]
+    assert "from 5 MiB on, more gains at most 0.50%" in left
+
+
+def test_of_two_parameters_the_other_is_named_and_what_they_gain_together():
+    vary = [f"{SRAM}=1MiB,4MiB", f"{DRAM}=50%,90%"]
+    said = summary.words(explored_of(vary, [(cost, cost) for cost in (16.0, 10.0, 10.0, 4.0)]))
+    held = "at dram bandwidth 60.48 GB/s"
+    assert said[0].startswith(f"{held}, the nearest to the chip's 67.2 GB/s: sram capacity, 1 MiB to 4 MiB")
+    assert said[1].startswith(f"{held}: sram capacity: the next 256 KiB after 1 MiB gains about")
+    assert said[2].startswith("at sram capacity 4 MiB: dram bandwidth, 33.6 GB/s to 60.48 GB/s")
+    assert said[-1] == (
+        "both, lowest to highest: gains 300.00% together; each alone, the other at its lowest, 60.00% and 60.00%;"
+        " independent of each other they would gain 156.00%"
+    )
+
+
+@pytest.mark.parametrize(
+    ("complete", "says"), [(True, "changes nothing; `egrl run --method exact`"), (False, "narrows it")]
+)
+def test_a_wide_gap_is_named_with_what_narrows_it(complete, says):
+    vary = [f"{SRAM}=4MiB,5MiB"]
+    sentence = summary.words(explored_of(vary, [(10.0, 9.0), (9.0, 8.9)], complete))[-1]
+    assert sentence.startswith("the gap is up to 11.11% (sram capacity 4 MiB): ")
+    assert says in sentence
+    narrow = summary.words(explored_of(vary, [(10.0, 9.9), (9.0, 8.9)], complete))
+    assert not [each for each in narrow if "the gap is" in each]
+
+
+def test_the_row_of_the_chip_itself_is_marked(explored):
+    lines = summary.text_of(json.loads((explored / "explore.json").read_text()), 30).splitlines()
+    assert not [line for line in lines if "chip as it is)" in line]  # 4 MiB is no point
+    made = summary.document([explored_of([f"{SRAM}=4MiB,5MiB"], [(10.0, 9.9), (9.0, 8.9)])], 0, 1.0)
+    (row,) = [line for line in summary.text_of(made, 30).splitlines() if "chip as it is)" in line]
+    assert row.split("|")[1].strip() == "4 MiB (chip as it is)"
+
+
+def test_progress_counts_points_and_then_those_that_are_solved_again():
+    said: list[str] = []
+    egrl.explore("alexnet", vary=f"{SRAM}=1MiB,2MiB,4MiB", say=said.append)
+    assert [line.split(" alexnet")[0] for line in said] == ["1/3", "2/3", "3/3", "again 1/2", "again 2/2"]
 
 
 @pytest.mark.parametrize(

@@ -82,3 +82,20 @@ def test_the_bar_shows_the_seconds_that_a_limit_counts(capsys, monkeypatch, phas
         else:
             bar.evaluations(7, 1.01)
     assert "[00:12 of 00:30]" in capsys.readouterr().err
+
+
+def test_a_pipe_gets_lines_and_no_bar(capsys, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(progress, "clock", lambda: now[0])
+    with progress.ProgressBar("bert ea", Budget(42, None), 0) as bar:
+        bar._bar.mininterval = 0.0
+        for count in (21, 42):
+            now[0] += 12.0
+            bar.evaluations(count, 1.01)
+        bar.phase("gradient steps")
+    err = capsys.readouterr().err
+    assert "\r" not in err
+    lines = err.splitlines()
+    assert len(lines) == len(set(lines)) >= 4
+    assert any(line.startswith("bert ea: 21/42 evals [00:12<") for line in lines)
+    assert err.endswith("gradient steps\n")
