@@ -214,7 +214,7 @@ def _parts(function: FunctionType) -> Iterator[str]:
         value = scope.get(name)
         if isinstance(value, ModuleType):  # what the code takes of it is among its names, too
             for member in sorted(set(names)):
-                yield from _value_parts(f"{name}.{member}", getattr(value, member, None))
+                yield from _value_parts(f"{name}.{member}", vars(value).get(member))
         else:
             yield from _value_parts(name, value)
 

@@ -87,8 +87,10 @@ class Subject:
 
     def compare(self, out: Path) -> str:
         """How a run in `out` that was brought to its end differs from the undisturbed one."""
-        if fault := self.end(out):
-            return fault
+        return self.end(out) or self.difference(out)
+
+    def difference(self, out: Path) -> str:
+        """How a run in `out` that has come to its end differs from the undisturbed one."""
         a, b = (traces(path, self.documents) for path in (self.whole, out))
         return "; ".join(f"other {name}" for name in a if a[name] != b[name])
 
@@ -229,15 +231,17 @@ def kill(pid: int) -> None:
 
 
 def traces(out: Path, documents: Sequence[str] = ()) -> dict[str, Any]:
-    """What two equal runs have in common: all but times, and how often boards were asked; of another command, its
-    `documents` but for their times.
+    """What two equal runs have in common: all but times, how often boards were asked, and which libraries the process
+    had loaded; of another command, its `documents` but for their times.
     """
     if documents:
         return {name: _timeless(out / name) for name in documents}
     with open(out / "metrics.csv") as stream:
         rows = [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in csv.DictReader(stream)]
     summary = json.loads((out / "summary.json").read_text())
-    kept = {k: v for k, v in summary.items() if not k.endswith("seconds") and k != "evaluator"}
+    kept = {
+        k: v for k, v in summary.items() if not k.endswith("seconds") and k not in ("evaluator", "versions")
+    }
     best = out / "best_mapping.json"
     return {"metrics": rows, "summary": kept, "best": best.read_text() if best.exists() else ""}
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
 from egrl.core.proposals import Proposals
@@ -32,10 +33,11 @@ SCALARS: dict[str, Any] = {
 }
 
 
-class Column:
+class Column(NDArrayOperatorsMixin):
     """A scalar of every evaluation, by ticket; rows older than the last `keep` are blank (NaN, or zeros).
 
-    Storage grows up to twice what is kept, at amortised O(1) a row.
+    Operators and functions of numpy take it as the array of all rows. It cannot be assigned to. Storage grows up to
+    twice what is kept, at amortised O(1) a row.
     """
 
     def __init__(self, dtype: Any, keep: int, blank: Any = None) -> None:
@@ -68,6 +70,18 @@ class Column:
 
     def __len__(self) -> int:
         return self._rows
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """All rows, a new array; ValueError where a view of them is asked for (`copy` False)."""
+        if copy is False:
+            raise ValueError("copy: expected True or None, received False")
+        return np.asarray(self[:], dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **rest: Any) -> Any:
+        """What `ufunc` gives for all rows; TypeError where it is to be written into a column."""
+        if any(isinstance(x, Column) for x in rest.get("out", ())):
+            return NotImplemented
+        return getattr(ufunc, method)(*(x[:] if isinstance(x, Column) else x for x in inputs), **rest)
 
     def __getitem__(self, rows: int | slice | NDArray[np.int64]) -> Any:
         """The rows of a slice or of tickets int64 [B], a new array; the value of one ticket."""

@@ -36,6 +36,22 @@ def test_what_was_appended_is_found_by_ticket():
     np.testing.assert_array_equal(archive.evaluation(200).repaired[0], repaired[200])
 
 
+def test_a_column_compares_and_calculates_as_the_array_of_its_rows():
+    column = Column(np.int8, 8)
+    column.extend(np.array([1, 3, 3, 2]))
+    np.testing.assert_array_equal(column == 3, [False, True, True, False])
+    np.testing.assert_array_equal((column != 3) | (column > 2), [True, True, True, True])
+    np.testing.assert_array_equal(column == column, [True] * 4)
+    np.testing.assert_array_equal(np.where(np.isfinite(column), -column, 0.5 * column), [-1, -3, -3, -2])
+    assert np.add.reduce(column) == np.sum(column) == 9
+    assert np.asarray(column, np.float32).dtype == np.float32
+    with pytest.raises(TypeError):
+        column += 1
+    with pytest.raises(ValueError, match="copy"):
+        column.__array__(copy=False)
+    np.testing.assert_array_equal(column[:], [1, 3, 3, 2])
+
+
 def test_two_problems_share_the_tickets_but_not_the_mappings():
     problems = [ToyRagged(), ToyGame()]
     archive = Archive(problems)
