@@ -2,13 +2,16 @@
 
     python -m benchmarks.training -o FOLDER [--networks gpt2,bert] [--small] [--seconds 20] [--device cuda]
     python -m benchmarks.training -o FOLDER --steps 20 [--backend inductor]     # real steps, interleaved
+    python -m benchmarks.training -o FOLDER --steps 20 --limits 0.8,0.6         # the same, at limits of measured peak
     python -m benchmarks.training -o FOLDER --table
 
 Each network is captured once with the times of its ops on this machine (FOLDER/NAME.json). PyTorch's solvers `dp`,
 `ilp` and `greedy` choose what to save at budgets of 0.05 to 1, by their own estimate (flops) and by our measured times,
 so that the gain of the solver and of the times are told apart. `blocks` is checkpointing at equal cuts. What each saves
 is simulated. At each peak of `dp`, `exact` looks for the fastest plan within it, and at each of its times for the least
-peak. With --steps plans are compiled and run in turn. What FOLDER has is not measured again.
+peak. With --steps plans are compiled and run in turn: at each budget of `dp` ours within its measured peak, or, with
+--limits, both within that share of the measured peak of PyTorch without a budget, `dp` at the largest budget that keeps
+to it, found by bisection. What FOLDER has is not measured again.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from benchmarks.lines import Lines
 from benchmarks.training_models import FULL, training
 from egrl.integrations.pytorch.capture import capture_joint
 from egrl.integrations.pytorch.joint import JointGraph
+from egrl.integrations.pytorch.limit import INDUCTOR_MARGIN
 from egrl.integrations.pytorch.peak import peak_of
 from egrl.integrations.pytorch.plan import dumps, plan_of
 from egrl.integrations.pytorch.times import Times
@@ -51,7 +55,8 @@ BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SOLVERS = ("dp", "ilp", "greedy")
 ESTIMATES = ("flops", "measured")
 KEYS = ("network", "who", "estimate", "budget")
-STEP_KEYS = ("network", "backend", "budget", "who")
+STEP_KEYS = ("network", "backend", "kind", "amount", "who")
+MARGINS = {"aot_eager": 0.0, "inductor": INDUCTOR_MARGIN}
 LITTLE = 1e-3
 """Recomputation of a smaller share of the step is left out of ratios."""
 Plan = np.ndarray[tuple[int, ...], np.dtype[np.int16]]
@@ -178,51 +183,87 @@ def within_limit(step: TrainingStep, limit: int) -> TrainingProblem:
 
 
 def run_steps(
-    name: str, folder: Path, where: Where, backend: str, steps: int, budgets: Sequence[float]
+    name: str, folder: Path, where: Where, backend: str, steps: int, asked: Sequence[tuple[str, float]]
 ) -> None:
-    """Compile and run PyTorch's plan at each budget, and ours within its measured peak, in turn."""
+    """Compile and run PyTorch's plan and ours in turn, for each ("budget", of `dp`) or ("limit", share of its peak)."""
     lines = Lines(folder / "steps.jsonl", STEP_KEYS)
-    for budget in budgets:
-        if (name, backend, budget, "ours") in lines:
+    for kind, amount in asked:
+        case = (name, backend, kind, amount)
+        if (*case, "ours") in lines:
             continue
         chosen = training(name, small=where.small, device=where.device)
-        held = sum(t.nbytes for t in (*chosen.model.parameters(), *chosen.model.buffers(), *chosen.inputs))
-        with functorch_config.patch(activation_memory_budget=budget, enable_autograd_cache=False):
-            theirs = torch.compile(chosen.model, backend=backend, dynamic=False)
-            their_peak = _peak(chosen, theirs) + held
-        torch._dynamo.reset()
+        budget, limit = amount, 0
+        if kind == "limit":
+            limit = int(amount * _their_peak(chosen, backend, 1.0))
+            budget = largest_budget(lambda budget: _their_peak(chosen, backend, budget), limit)  # noqa: B023
+        their_peak = _their_peak(chosen, backend, budget)
+        if kind == "limit" and their_peak > limit:
+            lines.add((*case, "dp"), {"budget": budget, "limit_bytes": limit, "least_peak_bytes": their_peak})
         step = within.capture(chosen.model, *chosen.inputs, backend=backend, name=name)
-        problem = within_limit(step, int(their_peak * (0.95 if backend == "inductor" else 1)))
-        mapping = egrl.search(problem, method="exact", settings=["method.seconds=20"]).mapping
-        if mapping is None:
-            print(name, budget, "no plan of ours within their peak", flush=True)
+        try:
+            problem = within_limit(step, int((limit or their_peak) * (1 - MARGINS[backend])))
+            mapping = egrl.search(problem, method="exact", settings=["method.seconds=20"]).mapping
+        except InputError as error:
+            lines.add((*case, "ours"), {"error": str(error)})
             continue
+        assert mapping is not None
         file = folder / f"plan-{name}.json"
         file.write_text(dumps([plan_of(problem, mapping)]))
         torch._dynamo.reset()
-        with functorch_config.patch(activation_memory_budget=budget, enable_autograd_cache=False):
+        with _budget(budget):
             theirs = torch.compile(chosen.model, backend=backend, dynamic=False)
             _peak(chosen, theirs)
         with within.memory_limit(plan=file, quiet=True):
             function = torch.compile(_other(chosen.model), backend=backend, dynamic=False)
-        our_peak = _peak(chosen, function) + held
-        took: dict[str, list[float]] = {"dp": [], "ours": []}
-        for _ in range(steps):
-            for who, each in (("dp", theirs), ("ours", function)):
-                begun = time.perf_counter()
-                each(*chosen.inputs).backward()
-                took[who].append(time.perf_counter() - begun)
-                chosen.model.zero_grad()
-        ratio = [ours / theirs for ours, theirs in zip(took["ours"], took["dp"], strict=True)]
-        lines.add(
-            (name, backend, budget, "dp"),
-            {"seconds": statistics.median(took["dp"]), "peak_bytes": their_peak},
-        )
-        found = {"seconds": statistics.median(took["ours"]), "peak_bytes": our_peak, "ratios": ratio}
-        simulated_peak = int(problem.peak_bytes(mapping[None])[0])
-        lines.add((name, backend, budget, "ours"), found | {"simulated_bytes": simulated_peak})
-        print(name, backend, budget, f"{statistics.median(ratio):.3f}", our_peak / their_peak, flush=True)
+        found = {"peak_bytes": _peak(chosen, function), "limit_bytes": limit or their_peak}
+        took = in_turn(chosen, {"dp": theirs, "ours": function}, steps)
+        ratios = [ours / theirs for ours, theirs in zip(took["ours"], took["dp"], strict=True)]
+        simulated = int(problem.peak_bytes(mapping[None])[0])
+        found |= {"seconds": statistics.median(took["ours"]), "ratios": ratios, "simulated_bytes": simulated}
+        if (*case, "dp") not in lines:
+            spent = statistics.median(took["dp"])
+            lines.add((*case, "dp"), {"budget": budget, "seconds": spent, "peak_bytes": their_peak})
+        lines.add((*case, "ours"), found)
+        print(*case, f"{statistics.median(ratios):.3f}", found["peak_bytes"] / their_peak, flush=True)
         torch._dynamo.reset()
+
+
+def largest_budget(peak_of_budget: Callable[[float], int], limit: int, halvings: int = 5) -> float:
+    """The largest budget, to within 2**-halvings, whose measured peak is within `limit` bytes; 0 if none is found."""
+    low, high = 0.0, 1.0
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        if peak_of_budget(middle) <= limit:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def in_turn(chosen: Any, functions: Mapping[str, Callable[..., Any]], steps: int) -> dict[str, list[float]]:
+    """Seconds of so many steps of each function, one step of each after another."""
+    took: dict[str, list[float]] = {who: [] for who in functions}
+    for _ in range(steps):
+        for who, each in functions.items():
+            begun = time.perf_counter()
+            each(*chosen.inputs).backward()
+            took[who].append(time.perf_counter() - begun)
+            chosen.model.zero_grad()
+    return took
+
+
+def _budget(budget: float) -> Any:
+    """PyTorch's own partitioner at this budget."""
+    return functorch_config.patch(activation_memory_budget=budget, enable_autograd_cache=False)
+
+
+def _their_peak(chosen: Any, backend: str, budget: float) -> int:
+    """The measured peak of PyTorch's plan at a budget, in bytes."""
+    torch._dynamo.reset()
+    with _budget(budget):
+        peak = _peak(chosen, torch.compile(chosen.model, backend=backend, dynamic=False))
+    torch._dynamo.reset()
+    return peak
 
 
 def _other(model: torch.nn.Module) -> Callable[..., Any]:
@@ -231,11 +272,13 @@ def _other(model: torch.nn.Module) -> Callable[..., Any]:
 
 
 def _peak(chosen: Any, function: Callable[..., Any]) -> int:
+    """The measured peak of a step, with what is there before it, in bytes."""
+    held = sum(t.nbytes for t in (*chosen.model.parameters(), *chosen.model.buffers(), *chosen.inputs))
     function(*chosen.inputs).backward()
     chosen.model.zero_grad()
     peak = peak_of(lambda: function(*chosen.inputs).backward(), chosen.inputs[0].device)
     chosen.model.zero_grad()
-    return peak
+    return peak + held
 
 
 def table(folder: Path) -> str:
@@ -286,19 +329,26 @@ def _mean(values: Sequence[float]) -> str:
 
 def _step_rows(folder: Path) -> list[str]:
     rows = [
-        "| network | backend | dp's budget | dp, s | ours, s | ours / dp | peak, ours / dp | simulated / measured |"
+        "| network | backend | asked | dp's budget | dp, s | ours, s | ours / dp | peak, ours / dp | ours / limit |"
+        " simulated / measured |"
     ]
-    rows.append("|---|---|" + "---:|" * 6)
+    rows.append("|---|---|---|" + "---:|" * 7)
     lines = Lines(folder / "steps.jsonl", STEP_KEYS)
     known = {tuple(line[key] for key in STEP_KEYS): line for line in lines.all}
-    for (name, backend, budget, who), line in known.items():
-        if who == "ours":
-            theirs = known[name, backend, budget, "dp"]
-            rows.append(
-                f"| {name} | {backend} | {budget:g} | {theirs['seconds']:.3f} | {line['seconds']:.3f} |"
-                f" {statistics.median(line['ratios']):.3f} | {line['peak_bytes'] / theirs['peak_bytes']:.3f} |"
-                f" {line['simulated_bytes'] / line['peak_bytes']:.4f} |"
-            )
+    for (*case, who), line in known.items():
+        if who != "ours" or "error" in line:
+            continue
+        theirs = known[*case, "dp"]
+        name, backend, kind, amount = case
+        fits = "seconds" in theirs
+        beside = f"{theirs['seconds']:.3f}" if fits else "none fits"
+        ratio = f"{statistics.median(line['ratios']):.3f}" if fits else ""
+        peaks = f"{line['peak_bytes'] / theirs['peak_bytes']:.3f}" if fits else ""
+        rows.append(
+            f"| {name} | {backend} | {kind} {amount:g} | {theirs['budget']:g} | {beside} | {line['seconds']:.3f} |"
+            f" {ratio} | {peaks} | {line['peak_bytes'] / line['limit_bytes']:.3f} |"
+            f" {line['simulated_bytes'] / line['peak_bytes']:.4f} |"
+        )
     return rows
 
 
@@ -313,6 +363,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--budgets", default=",".join(f"{budget:g}" for budget in BUDGETS))
+    parser.add_argument("--limits", help="shares of the peak of PyTorch without a budget")
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--backend", default="aot_eager")
     parser.add_argument("--table", action="store_true")
@@ -325,7 +376,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     budgets = [float(text) for text in given.budgets.split(",")]
     for name in given.networks.split(","):
         if given.steps:
-            run_steps(name, given.output, where, given.backend, given.steps, budgets)
+            asked = [("budget", budget) for budget in budgets]
+            if given.limits:
+                asked = [("limit", float(text)) for text in given.limits.split(",")]
+            run_steps(name, given.output, where, given.backend, given.steps, asked)
         else:
             compare(name, given.output, where, given.seconds, budgets)
     return 0
