@@ -118,10 +118,20 @@ class Trial:
 
 
 def try_mappings(trial: Trial) -> Point:
-    """The point with the cheapest of its own and the other mappings. ValueError where one breaks its bound."""
+    """The point with the cheapest of its own and the other mappings.
+
+    Raises:
+        InputError: its mapping costs something else, or one breaks its bound: it was read from a file that lies, or the
+            solver is wrong.
+    """
     point = trial.point
     problem = trial.subject.build(trial.chip_text)
     assert isinstance(problem, HasModel)
+    assert point.mapping is not None
+    costs = [_cost(problem, point.mapping), problem.baseline.cost]
+    for what, said, real in zip(("cost", "baseline"), (point.cost, point.baseline), costs, strict=True):
+        if not math.isclose(said, real, rel_tol=TOLERANCE):
+            raise InputError(f"points/: {what}: expected {real}, which the model says, found {said}")
     costs = [_cost(problem, mapping) for mapping in trial.mappings]
     least = min(costs, default=math.inf)
     if least < point.cost:
@@ -132,7 +142,9 @@ def try_mappings(trial: Trial) -> Point:
                 least, point.bound, mapping, point.baseline, point.proof, point.complete, point.failure
             )
     if point.cost < point.bound * (1 - TOLERANCE):
-        raise ValueError(f"bound: expected one below every cost, received {point.bound} above {point.cost}")
+        raise InputError(
+            f"points/: bound: expected one below every cost, found {point.bound} above {point.cost}"
+        )
     return point
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +22,14 @@ from egrl.core import atomic
 from egrl.core.keys import run_keys
 from egrl.core.stopping import StopSignal
 from egrl.exploration.grid import Grid
-from egrl.exploration.point import Point, Subject, Task, Trial, solve_point, try_mappings
+from egrl.exploration.point import TOLERANCE, Point, Subject, Task, Trial, solve_point, try_mappings
 from egrl.exploration.pool import Pool
 from egrl.measure.json_lines import Lines
+from egrl.runs.folder import check_links
 from hwsim.problem import Problem
 from workloads.errors import InputError
 from workloads.files import read_text
+from workloads.json_text import parse_object
 
 KIND, VERSION = "exploration-point", 1
 PLAN = "plan.json"
@@ -90,7 +93,11 @@ def file_stem(problem: Problem) -> str:
 
 
 def check_folder(folder: Path, plan: Plan) -> None:
-    """Make the folder, or go on with it. InputError where it holds another exploration, or cannot be made."""
+    """Make the folder, or go on with it.
+
+    Raises:
+        InputError: it holds another exploration or a link, or cannot be made.
+    """
     path = folder / PLAN
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -102,14 +109,12 @@ def check_folder(folder: Path, plan: Plan) -> None:
             raise InputError(f"--out {folder}: expected a new or an empty folder, or one of `egrl explore`")
         atomic.write(path, json.dumps(expected, indent=1) + "\n")
         return
-    try:
-        found = json.loads(read_text(str(path), "the plan of an exploration"))
-    except ValueError as error:
-        raise InputError(f"{path}: expected JSON: {error}") from error
+    check_links(folder)
+    what = "plan of an exploration"
+    found = parse_object(read_text(path, f"the {what}"), str(path), what)
     for key, value in expected.items():
-        if not isinstance(found, dict) or found.get(key) != value:
-            was = found.get(key) if isinstance(found, dict) else found
-            raise InputError(f"{path}: {key}: expected {value}, found {was}; take another --out")
+        if found.get(key) != value:
+            raise InputError(f"{path}: {key}: expected {value}, found {found.get(key)}; take another --out")
 
 
 class Segment:
@@ -122,12 +127,21 @@ class Segment:
         self.order = [*points, *reversed(points[:-1])]
         self.best: dict[int, Point] = {}
         self.done = 0
-        for entry in lines.found if lines is not None else ():
-            if self.over or entry.get("step") != self.done or entry.get("point") != self.order[self.done]:
-                raise InputError(
-                    f"{lines.path if lines else ''}: expected the lines of this exploration in order"
-                )
-            self._take(_point_of(entry))
+        if lines is not None:
+            for entry in lines.found:
+                self._take(self._read(entry, lines.path))
+
+    def _read(self, entry: Mapping[str, Any], path: Path) -> Point:
+        """The next point, from a line of the file. InputError if it is another, or cannot be."""
+        where = f"{path}: line {self.done + 1}"
+        expected = {"kind": KIND, "version": VERSION, "step": self.done}
+        if (
+            self.over
+            or any(entry.get(key) != value for key, value in expected.items())
+            or entry.get("point") != self.order[self.done]
+        ):
+            raise InputError(f"{where}: expected the lines of this exploration in order")
+        return _point_of(entry, self.plan.problems[self.number], where)
 
     @property
     def over(self) -> bool:
@@ -173,17 +187,25 @@ def _entry_of(point: Point) -> dict[str, Any]:
     return entry | {"mapping": None if point.mapping is None else point.mapping.tolist()}
 
 
-def _point_of(entry: dict[str, Any]) -> Point:
+def _point_of(entry: Mapping[str, Any], problem: Problem, where: str) -> Point:
+    """What a line says of a point. That its mapping costs what it says is seen when points exchange their mappings."""
     try:
+        words = [entry[key] for key in ("failure", "proof") if key in entry]
+        if not all(isinstance(word, str) for word in words):
+            raise TypeError("words that are no text")
         if entry["failure"]:
             return Point.impossible(entry["failure"])
         mapping = np.array(entry["mapping"], np.int16)
-        numbers = [float(entry[k]) for k in ("cost", "bound", "baseline")]
-        return Point(
-            numbers[0], numbers[1], mapping, numbers[2], str(entry["proof"]), bool(entry["complete"])
-        )
+        cost, bound, baseline = (float(entry[key]) for key in ("cost", "bound", "baseline"))
+        if not 0 <= bound <= cost * (1 + TOLERANCE) or not 0 < cost < math.inf or not 0 < baseline < math.inf:
+            raise ValueError(f"cost {cost}, bound {bound}, baseline {baseline}")
+        if mapping.shape != problem.space.shape:
+            raise ValueError(f"a mapping of shape {mapping.shape}")
+        return Point(cost, bound, mapping, baseline, entry["proof"], bool(entry["complete"]))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"a line of a point: expected its cost, bound and mapping: {error}") from error
+        raise InputError(
+            f"{where}: expected a point's cost, at least its bound, and its mapping: {error}"
+        ) from error
 
 
 def explore_plan(

@@ -98,6 +98,6 @@ def _appending(path: Path) -> BufferedWriter:
 def _object(line: bytes | bytearray) -> dict[str, Any] | None:
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, or nested too deeply
         return None
     return entry if isinstance(entry, dict) else None

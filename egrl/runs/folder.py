@@ -306,7 +306,7 @@ def check_links(folder: Path) -> None:
             path = Path(place, name)
             if path.is_symlink():
                 raise InputError(
-                    f"{folder}: expected a run folder without links, found the link {str(path.relative_to(folder))!r}"
+                    f"{folder}: expected a folder without links, found the link {str(path.relative_to(folder))!r}"
                 )
             if name in files and _names(path) > 1:
                 raise InputError(

@@ -11,10 +11,12 @@ from hwsim.problem import Mapping16, Problem
 from hwsim.training.problem import TrainingProblem
 from workloads.errors import InputError
 from workloads.files import read_text
-from workloads.json_text import parse_document
+from workloads.json_text import describe, parse_document
 from workloads.text import size_text
 
 KIND, VERSION = "pytorch-plan", 1
+MOST = 1 << 62
+"""No number of a plan is as large, in bytes or seconds."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,10 @@ def _plan(row: Any, where: str) -> Plan:
     for key, kind in _TYPES.items():
         if not isinstance(row[key], kind) or isinstance(row[key], bool):
             raise InputError(f"{where}.{key}: expected another type, found {type(row[key]).__name__}")
+        if not isinstance(row[key], str | list) and not 0 <= row[key] < MOST:
+            raise InputError(f"{where}.{key}: expected a number from 0 to 2^62, found {describe(row[key])}")
+        if isinstance(row[key], str) and not row[key].isprintable():
+            raise InputError(f"{where}.{key}: expected printable text, found {describe(row[key])}")
     if not all(isinstance(name, str) for name in row["keep"]):
         raise InputError(f"{where}.keep: expected names, found something else")
     return Plan(**{**row, "keep": tuple(row["keep"])})

@@ -364,7 +364,18 @@ def test_a_plan_of_another_graph_is_refused(tmp_path: Path) -> None:
         step(*inputs)
 
 
-@pytest.mark.parametrize("change", [{"keep": 1}, {"keep": [1]}, {"limit_bytes": "x"}, {"more": 1}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"keep": 1},
+        {"keep": [1]},
+        {"limit_bytes": "x"},
+        {"more": 1},
+        {"seconds": 10**400},
+        {"all_peak_bytes": -1},
+        {"name": "\x1b[31m"},
+    ],
+)
 def test_a_damaged_plan_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     plan = plans.Plan("net", "ab", ("a",), 10, 9, 1.0, 12, 0.5)
     document = json.loads(plans.dumps([plan]))

@@ -42,7 +42,7 @@ def test_a_linked_file_is_refused_and_what_it_leads_to_unharmed(name, run, own, 
     strange = Path(shutil.copytree(run, tmp_path / "strange"))
     (strange / name).unlink(missing_ok=True)
     (strange / name).symlink_to(own)
-    line = f"{strange}: expected a run folder without links, found the link '{name}'"
+    line = f"{strange}: expected a folder without links, found the link '{name}'"
     refuse(capsys, ["run", "--resume", str(strange), "--gens", "2", "--evaluator", "true"], line)
     with pytest.raises(InputError, match="found the link"):
         egrl.Search(resume=strange)
