@@ -126,10 +126,10 @@ def test_python_and_c_read_the_same_mapping_and_addresses(tmp_path, monkeypatch,
     assert main(shlex.split(allocate)[1:]) == 0
     warnings = ["-std=c99", "-Wall", "-Wextra", "-Werror"]
     subprocess.run([*shlex.split(compile_c), *warnings], check=True)
-    past = PastRun.read(tmp_path / "runs/mine")
+    past = PastRun.read(tmp_path / "runs/handed")
     capsys.readouterr()
     for name in ("best_mapping", "allocation"):
-        file = f"runs/mine/{name}.json"
+        file = f"runs/handed/{name}.json"
         in_c = subprocess.run(["./places", file], check=True, capture_output=True, text=True).stdout
         assert module_of(EXAMPLES / "handover/places.py").main([file]) == 0
         assert capsys.readouterr().out == in_c
