@@ -82,7 +82,7 @@ class Limit:
             result = self._search(problem)
             mapping = problem.baseline.mapping if result.mapping is None else result.mapping
             bound = result.bound or 0.0
-        made, saved = plans.plan_of(problem, mapping, bound), problem.saved(mapping)
+        made, saved = plans.plan_of(problem, mapping, bound, margin), problem.saved(mapping)
         stays = {*saved, *(int(step.owner[number]) for number in step.outputs)}
         stays |= {number for number, value in enumerate(step.values) if value.role in ("parameter", "input")}
         return made, sum(step.values[number].size_bytes for number in stays)
@@ -181,6 +181,10 @@ def memory_limit(
         if model is None:
             return lambda model: compile_within(model, backend=backend, dynamic=dynamic, **kwargs)
         name = _name_of(model)
+        if _compiles_nothing(model):
+            raise InputError(
+                f"{name}.compile(): expected torch.compile(model): PyTorch compiles no module of its own like this"
+            )
         report = _Report(made, save, quiet)
         planner = _Planner(asked, given, backend, report)
         planned = PlannedBackend(backend, planner, name, bool(dynamic), report.say)
@@ -197,6 +201,12 @@ def _name_of(model: Any) -> str:
     if isinstance(owner, torch.nn.Module):
         model = owner
     return str(getattr(model, "__qualname__", type(model).__name__))
+
+
+def _compiles_nothing(model: Any) -> bool:
+    """True for `Module.compile` of what has PyTorch's own forward, such as `Sequential`: no limit would hold."""
+    owner = getattr(model, "__self__", None)
+    return isinstance(owner, torch.nn.Module) and type(owner).forward.__module__.startswith("torch.nn.")
 
 
 def _limit(

@@ -32,6 +32,7 @@ class Plan:
         seconds: of all ops of the step, run one by one.
         all_peak_bytes, all_seconds: the same if every value is kept.
         bound_seconds: no plan within the limit takes less, by the same times; 0 if nothing was proved.
+        margin: share of `limit_bytes` that the plan had to leave free, for what is not known of the compiled step.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Plan:
     all_peak_bytes: int
     all_seconds: float
     bound_seconds: float = 0.0
+    margin: float = 0.0
 
     def __str__(self) -> str:
         if self.peak_bytes >= self.all_peak_bytes:
@@ -66,19 +68,25 @@ class Plan:
         return self
 
 
-def plan_of(problem: TrainingProblem, mapping: Mapping16, bound_seconds: float = 0.0) -> Plan:
-    """The plan that a mapping int16 [N, 1] of a training problem is, with what it is expected to take."""
+def plan_of(
+    problem: TrainingProblem, mapping: Mapping16, bound_seconds: float = 0.0, margin: float = 0.0
+) -> Plan:
+    """The plan that a mapping int16 [N, 1] of a training problem is, with what it is expected to take.
+
+    The limit of the problem is what `margin` left of the limit that was asked for.
+    """
     step = problem.step
     return Plan(
         step.name,
         step.graph,
         tuple(step.values[number].name for number in problem.saved(mapping)),
-        problem.limit_bytes,
+        round(problem.limit_bytes / (1 - margin)),
         int(problem.peak_bytes(mapping[None])[0]),
         problem.model_cost(mapping),
         problem.keep_all[1],
         problem.keep_all[0],
         bound_seconds,
+        margin,
     )
 
 
@@ -119,6 +127,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "all_peak_bytes": int,
     "all_seconds": (int, float),
     "bound_seconds": (int, float),
+    "margin": (int, float),
 }
 
 

@@ -20,8 +20,10 @@ from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
+from egrl.integrations.pytorch import kept_times
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.peak import peak_of
+from egrl.integrations.pytorch.timing import Timing
 
 log = logging.getLogger(__name__)
 ROUNDS = 2
@@ -31,28 +33,12 @@ MOST_RUNS = 30
 FEWEST_RUNS = 2
 
 
-@dataclass(frozen=True)
-class Timing:
-    """What an op takes.
-
-    Attributes:
-        seconds: the shortest run.
-        peak_bytes: allocated at most while it runs, beside its inputs.
-        held_bytes: for each result the bytes of its storage, sometimes more than it needs; 0 for what is no tensor.
-        estimated: True if it could not run by itself: then it takes as long as reading and writing its values.
-    """
-
-    seconds: float
-    peak_bytes: int
-    held_bytes: tuple[int, ...] = ()
-    estimated: bool = False
-
-
 @dataclass
 class Times:
-    """Timings of ops by what decides them; shared by all graphs of a process."""
+    """Timings of ops by what decides them; shared by all graphs of a process, and by processes if `on_disk`."""
 
     known: dict[str, Timing]
+    on_disk: bool = False
 
     def measure(
         self, joint: JointGraph, say: Callable[[int, int], None] = lambda done, of: None
@@ -83,6 +69,8 @@ class Times:
 
     def _time(self, joint: JointGraph, say: Callable[[int, int], None]) -> None:
         """Measure what is not known yet, in rounds, so that a busy moment of the machine does not count."""
+        if self.on_disk:
+            self.known = kept_times.read() | self.known
         new: dict[str, fx.Node] = {}
         for op, node in zip(joint.step.ops, joint.ops, strict=True):
             key = _key(node)
@@ -94,6 +82,8 @@ class Times:
                 timing = _measured(node)
                 before = self.known.get(key, timing)
                 self.known[key] = replace(timing, seconds=min(before.seconds, timing.seconds))
+        if self.on_disk and new:
+            kept_times.write({key: self.known[key] for key in new})
 
 
 def _position(node: fx.Node) -> int:
@@ -186,5 +176,5 @@ def _like(value: Any) -> Any:
     return tree_map(real, value)
 
 
-TIMES = Times({})
-"""What was measured in this process."""
+TIMES = Times({}, on_disk=True)
+"""What was measured in this process, and on this machine before."""

@@ -22,7 +22,7 @@ from egrl.integrations.pytorch import times as timing
 from egrl.integrations.pytorch.backend import PlannedBackend
 from egrl.integrations.pytorch.capture import capture_joint
 from egrl.integrations.pytorch.joint import JointGraph
-from egrl.integrations.pytorch.limit import size_of
+from egrl.integrations.pytorch.limit import Limit, size_of
 from egrl.integrations.pytorch.peak import peak_of
 from egrl.integrations.pytorch.times import Times
 from hwsim.training.device import Device
@@ -350,6 +350,19 @@ def test_a_plan_is_a_file(tmp_path: Path) -> None:
     model.zero_grad()
     step(*inputs)
     assert again == made
+
+
+def test_a_plan_says_what_it_left_free(tmp_path: Path) -> None:
+    limit = Limit(None, 0.9, 0, "annealing", 0.3, 0)
+    model, inputs = net()
+    step = training.capture(model, *inputs)
+    plan, _ = limit.plan(step, margin=0.05)
+    assert plan.margin == 0.05
+    assert plan.peak_bytes <= 0.95 * plan.limit_bytes + 1
+    assert plan.limit_bytes == pytest.approx(0.9 * plan.all_peak_bytes, abs=2)
+    file = tmp_path / "plan.json"
+    file.write_text(plans.dumps([plan]))
+    assert plans.read(str(file)) == [plan]
 
 
 def test_a_plan_of_another_graph_is_refused(tmp_path: Path) -> None:

@@ -78,3 +78,13 @@ def test_no_room_is_left_by_what_is_reserved() -> None:
     message = "reserved: expected less than the limit of 1 GiB, found 1 GiB"
     with pytest.raises(InputError, match=message), training.memory_limit("1 GiB", reserved="1 GiB"):
         pass
+
+
+def test_modules_that_pytorch_does_not_compile_end_in_one_line() -> None:
+    with training.memory_limit("1 GiB", quiet=True) as made:
+        with pytest.raises(InputError, match=r"Sequential.compile\(\): expected torch.compile\(model\)"):
+            torch.nn.Sequential(torch.nn.Linear(16, 16)).compile(backend="aot_eager")
+        model = Net()
+        model.compile(backend="aot_eager")
+    model(torch.randn(8, 16)).backward()
+    assert len(made) == 1

@@ -1,0 +1,110 @@
+"""Timings of ops that a later process finds again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from egrl.integrations.pytorch import kept_times
+from egrl.integrations.pytorch import times as timing
+from egrl.integrations.pytorch.capture import capture_joint
+from egrl.integrations.pytorch.joint import JointGraph
+from egrl.integrations.pytorch.times import Times
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning:torch.*"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:torch.*"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ops that are timed from now on, with a cache folder of the test's own."""
+    monkeypatch.setenv("EGRL_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(timing, "ROUNDS", 1)
+    seen: list[str] = []
+    original = timing._measured
+    monkeypatch.setattr(timing, "_measured", lambda node: seen.append(str(node.target)) or original(node))
+    return seen
+
+
+def joint() -> JointGraph:
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 1))
+    return capture_joint(lambda x: model(x).square().sum(), torch.randn(8, 16))
+
+
+def test_a_later_process_does_not_time_again(measured: list[str]) -> None:
+    graph = joint()
+    times = Times({}, on_disk=True)
+    first = times.measure(graph)
+    estimated = sum(timing.estimated for timing in times.known.values())
+    assert len(measured) > estimated
+    measured.clear()
+    again = Times({}, on_disk=True).measure(graph)
+    assert len(measured) == estimated
+    gelus = [[op.seconds for op in each.step.ops if "gelu" in op.kind] for each in (first, again)]
+    assert gelus[0] == gelus[1]
+
+
+def test_times_are_in_memory_alone_unless_asked_for(measured: list[str], tmp_path: Path) -> None:
+    Times({}).measure(joint())
+    assert measured
+    assert not list(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "value"),
+    [
+        (torch, "__version__", "2.99.0"),
+        (torch, "get_num_threads", lambda: 77),
+        (kept_times.platform, "processor", lambda: "another"),
+        (kept_times, "VERSION", 0),
+    ],
+)
+def test_what_was_timed_otherwise_is_timed_again(
+    measured: list[str], monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, value: Any
+) -> None:
+    graph = joint()
+    Times({}, on_disk=True).measure(graph)
+    measured.clear()
+    monkeypatch.setattr(owner, name, value)
+    Times({}, on_disk=True).measure(graph)
+    assert measured
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', '{"a": {"seconds": -1.0}}', "[" * 10000])
+def test_a_damaged_file_is_made_again(measured: list[str], text: str) -> None:
+    graph = joint()
+    Times({}, on_disk=True).measure(graph)
+    measured.clear()
+    kept_times.file().write_text(text)
+    Times({}, on_disk=True).measure(graph)
+    assert measured
+    assert json.loads(kept_times.file().read_text())
+
+
+def test_a_folder_that_cannot_be_written_does_no_harm(
+    measured: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("EGRL_CACHE_DIR", str(tmp_path / "file"))
+    assert Times({}, on_disk=True).measure(joint()).step.ops
+    assert measured
+
+
+def test_estimated_times_are_not_kept(measured: list[str]) -> None:
+    kept_times.write({"a": timing.Timing(1.0, 0, (), estimated=True), "b": timing.Timing(1.0, 2, (3,))})
+    assert kept_times.read() == {"b": timing.Timing(1.0, 2, (3,))}
