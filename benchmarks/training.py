@@ -209,12 +209,7 @@ def run_steps(
         assert mapping is not None
         file = folder / f"plan-{name}.json"
         file.write_text(dumps([plan_of(problem, mapping)]))
-        torch._dynamo.reset()
-        with _budget(budget):
-            theirs = torch.compile(chosen.model, backend=backend, dynamic=False)
-            _peak(chosen, theirs)
-        with within.memory_limit(plan=file, quiet=True):
-            function = torch.compile(_other(chosen.model), backend=backend, dynamic=False)
+        theirs, function = _compiled(chosen, backend, budget, file)
         found = {"peak_bytes": _peak(chosen, function), "limit_bytes": limit or their_peak}
         took = in_turn(chosen, {"dp": theirs, "ours": function}, steps)
         ratios = [ours / theirs for ours, theirs in zip(took["ours"], took["dp"], strict=True)]
@@ -238,6 +233,18 @@ def largest_budget(peak_of_budget: Callable[[float], int], limit: int, halvings:
         else:
             high = middle
     return low
+
+
+def _compiled(
+    chosen: Any, backend: str, budget: float, plan: Path
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The step as PyTorch cuts it at a budget, and with our plan."""
+    torch._dynamo.reset()
+    with _budget(budget):
+        theirs = torch.compile(chosen.model, backend=backend, dynamic=False)
+        _peak(chosen, theirs)
+    with within.memory_limit(plan=plan, quiet=True):
+        return theirs, torch.compile(_other(chosen.model), backend=backend, dynamic=False)
 
 
 def in_turn(chosen: Any, functions: Mapping[str, Callable[..., Any]], steps: int) -> dict[str, list[float]]:

@@ -181,10 +181,7 @@ def memory_limit(
         if model is None:
             return lambda model: compile_within(model, backend=backend, dynamic=dynamic, **kwargs)
         name = _name_of(model)
-        if _compiles_nothing(model):
-            raise InputError(
-                f"{name}.compile(): expected torch.compile(model): PyTorch compiles no module of its own like this"
-            )
+        _check_compiled(model, name)
         report = _Report(made, save, quiet)
         planner = _Planner(asked, given, backend, report)
         planned = PlannedBackend(backend, planner, name, bool(dynamic), report.say)
@@ -203,10 +200,13 @@ def _name_of(model: Any) -> str:
     return str(getattr(model, "__qualname__", type(model).__name__))
 
 
-def _compiles_nothing(model: Any) -> bool:
-    """True for `Module.compile` of what has PyTorch's own forward, such as `Sequential`: no limit would hold."""
+def _check_compiled(model: Any, name: str) -> None:
+    """InputError for `Module.compile` of what has PyTorch's own forward, such as `Sequential`: no limit would hold."""
     owner = getattr(model, "__self__", None)
-    return isinstance(owner, torch.nn.Module) and type(owner).forward.__module__.startswith("torch.nn.")
+    if isinstance(owner, torch.nn.Module) and type(owner).forward.__module__.startswith("torch.nn."):
+        raise InputError(
+            f"{name}.compile(): expected torch.compile(model): PyTorch compiles no module of its own like this"
+        )
 
 
 def _limit(
