@@ -74,14 +74,15 @@ def _curves(made: Mapping[str, Any], each: Mapping[str, Any], title: str) -> Lin
 
 
 def _table(made: Mapping[str, Any], each: Mapping[str, Any], title: str) -> Table:
-    unit = SECONDS if made["unit"] == SECONDS else ""
     columns = [
-        *((_name(p), "") for p in made["parameters"]), ("found", unit), ("bound", unit), ("gap in %", ""),
+        *((_name(p), "") for p in made["parameters"]), ("found", ""), ("bound", ""), ("gap in %", ""),
         (f"speedup over {each['rival']}", ""),
     ]  # fmt: skip
     rows: list[list[Cell]] = []
     for point in each["points"]:
         values = [_scaled(p, v) for p, v in zip(made["parameters"], point["values"], strict=True)]
         gap = None if point["gap"] is None else round(100 * point["gap"], 4)
-        rows.append([*values, point["cost"], point["bound"], gap, point["speedup"]])
+        # As texts, with the digits that tell found from bound.
+        costs = [None if point[k] is None else cost_text(point[k], made["unit"]) for k in ("cost", "bound")]
+        rows.append([*values, *costs, gap, point["speedup"]])
     return Table(f"{title}All points", f"{len(rows)} chips.", columns, rows)
