@@ -164,6 +164,8 @@ def search_model(problem: NnpiProblem, seed: int, arm: str, evaluations: int) ->
         problem, method=method, settings=settings, seed=seed, evals=evaluations, generation_evals=MARKS[0]
     )
     count, best = found.history["evaluations"], found.history["best_speedup"]
+    if count[-1] < evaluations and found.gap:  # neither all of it nor proved to be the best possible
+        raise KeyboardInterrupt
     marks = {str(mark): float(best[count <= mark][-1]) for mark in MARKS if mark <= evaluations}
     return {"marks": marks, "seconds": (time.process_time() - begun) / max(1, int(count[-1]))}
 
