@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import re
+import sys
 import warnings
 
 import click
@@ -196,7 +197,8 @@ def test_quiet_prints_nothing_and_otherwise_progress_goes_to_stderr(tmp_path, ca
 
 
 @pytest.mark.parametrize("budget", [Budget.of_generations(3), Budget(None, 90.0)], ids=["gens", "seconds"])
-def test_the_progress_line_is_well_set(budget, capsys):
+def test_the_progress_line_is_well_set_on_a_terminal(budget, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     row = {"best_speedup": 1.25, "champion_source": "gnn", "valid_fraction": 1.0}
     with progress.observer("bert egrl", budget, 0, quiet=False) as observer:
         observer.phase("thinking")
