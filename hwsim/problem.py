@@ -190,9 +190,12 @@ class Violation:
     unit: str
 
     def __str__(self) -> str:
+        # Whole numbers, bytes say, to the last digit.
+        demanded, available = (
+            f"{x:.0f}" if float(x).is_integer() else f"{x:g}" for x in (self.demanded, self.available)
+        )
         return (
-            f"{self.what} at {self.where}: demanded {self.demanded:g} {self.unit}, "
-            f"available {self.available:g} {self.unit}"
+            f"{self.what} at {self.where}: demanded {demanded} {self.unit}, available {available} {self.unit}"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hwsim.allocation.judge import judge
+from hwsim.problem import Violation
 
 BUFFERS = [("a", 10, 0, 2), ("b", 20, 1, 3), ("c", 5, 2, 4)]
 
@@ -38,3 +39,8 @@ def test_every_pair_that_overlaps_is_named_in_order():
 def test_one_offset_a_buffer_is_expected():
     with pytest.raises(ValueError, match="expected 3, received 2"):
         judge(BUFFERS, [0, 16], 36, 8)
+
+
+def test_what_a_violation_demands_is_told_to_the_last_byte():
+    told = str(Violation("sram overflows", "step 3", 1_758_380, 1_048_576, "bytes"))
+    assert told == "sram overflows at step 3: demanded 1758380 bytes, available 1048576 bytes"

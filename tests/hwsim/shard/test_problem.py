@@ -55,7 +55,7 @@ def test_the_judge_names_what_is_forbidden_and_the_worst_time():
     found = [str(violation) for violation in problem.judge(np.zeros((7, 1), np.int16))]
     assert found[0].startswith("forbidden strategy 0 at node 0")
     assert found[1].startswith("forbidden pair of strategies 0 and 0 at edge 0 from node 0 to node 1")
-    assert any(line.startswith("usage at time ") and "demanded 1.000" in line for line in found[2:])
+    assert any(line.startswith("usage at time ") and "demanded 1000" in line for line in found[2:])
     with pytest.raises(ValueError, match="expected 7 nodes, received 6"):
         problem.judge(np.zeros((6, 1), np.int16))
     assert "no such strategy at node 3" in str(problem.judge(np.full((7, 1), 9, np.int16))[3])
