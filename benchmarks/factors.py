@@ -238,12 +238,11 @@ def main() -> None:
                 if case in lines or time.monotonic() > end:
                     continue
                 with frozen(arm):
-                    lines.add(
-                        case,
-                        search_model(problem, number, arm, options.requests)
-                        if kind == MODEL
-                        else run(problem, kind, number, arm, options.requests),
-                    )
+                    if kind == MODEL:
+                        found = search_model(problem, number, arm, options.requests)
+                    else:
+                        found = run(problem, kind, number, arm, options.requests)
+                lines.add(case, found)
                 print(json.dumps(lines.all[-1]), flush=True)
     for over in (KINDS, (MODEL,)):
         for mark in MARKS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -33,18 +34,7 @@ from workloads.steps.json_file import to_json
 from workloads.training_step import TrainingStep
 
 CPU = torch.device("cpu")
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::UserWarning:torch.*"),
-    pytest.mark.filterwarnings("ignore::FutureWarning:torch.*"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*"),
-]
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = QUIET
 
 
 class Net(nn.Module):

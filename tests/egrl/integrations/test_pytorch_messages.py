@@ -7,21 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
 
 import egrl.integrations.pytorch as training
 from egrl.integrations.pytorch.capture import capture_joint
 from workloads.errors import InputError
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::UserWarning:torch.*"),
-    pytest.mark.filterwarnings("ignore::FutureWarning:torch.*"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*"),
-]
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    torch._dynamo.reset()
+pytestmark = QUIET
 
 
 class Block(torch.nn.Module):

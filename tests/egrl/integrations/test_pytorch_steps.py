@@ -5,29 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from click.testing import CliRunner
+from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
 
 import egrl.integrations.pytorch as training
 from egrl.cli.main import cli
 from workloads.load_training import load_training
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::UserWarning:torch.*"),
-    pytest.mark.filterwarnings("ignore::FutureWarning:torch.*"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*"),
-]
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = QUIET
 
 
 STEP = """

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
 
 from egrl.integrations.pytorch import kept_times
 from egrl.integrations.pytorch import times as timing
@@ -16,18 +16,7 @@ from egrl.integrations.pytorch.capture import capture_joint
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.times import Times
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::UserWarning:torch.*"),
-    pytest.mark.filterwarnings("ignore::FutureWarning:torch.*"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*"),
-]
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = QUIET
 
 
 @pytest.fixture
