@@ -1,6 +1,6 @@
 """Training within a limit of memory: our plans beside PyTorch's own partitioner, by simulation and by real steps.
 
-    python -m benchmarks.training -o FOLDER [--networks gpt2,bert] [--small] [--seconds 20] [--device cuda]
+    python -m benchmarks.training -o FOLDER [--networks gpt2,bert] [--small] [--seconds 20] [--device cuda --large]
     python -m benchmarks.training -o FOLDER --steps 20 [--backend inductor]     # real steps, interleaved
     python -m benchmarks.training -o FOLDER --steps 20 --limits 0.8,0.6         # the same, at limits of measured peak
     python -m benchmarks.training -o FOLDER --table
@@ -17,6 +17,7 @@ to it, found by bisection. What FOLDER has is not measured again.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock
 from torch._functorch import config as functorch_config
 from torch._functorch import partitioners as torch_partitioners
 from torch._inductor.custom_graph_pass import CustomRuntimeEstimator
@@ -34,7 +36,7 @@ import egrl
 import egrl.integrations.pytorch as within
 from analysis.means import geometric_mean
 from benchmarks.lines import Lines
-from benchmarks.training_models import FULL, training
+from benchmarks.training_models import FULL, Training, training
 from egrl.integrations.pytorch.capture import capture_joint
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.limit import INDUCTOR_MARGIN
@@ -68,6 +70,17 @@ class Where:
 
     small: bool
     device: str
+    large: bool = False
+
+    def training(self, name: str) -> Training:
+        """The network called `name`, on the device."""
+        return training(name, small=self.small, device=self.device, large=self.large)
+
+    def alone(self, folder: Path) -> contextlib.AbstractContextManager[object]:
+        """While this is held, no other process that measures into FOLDER measures times on the same GPU."""
+        if self.device == "cpu":
+            return contextlib.nullcontext()
+        return FileLock(folder / f"{self.device}.lock")
 
 
 class Measured(CustomRuntimeEstimator):
@@ -85,7 +98,7 @@ class Measured(CustomRuntimeEstimator):
 
 def captured(name: str, folder: Path, where: Where) -> tuple[JointGraph, TrainingStep]:
     """The joint graph of a network, and its step with the times that were measured first."""
-    chosen = training(name, small=where.small, device=where.device)
+    chosen = where.training(name)
     joint = capture_joint(chosen.model, *chosen.inputs, name=name)
     file = folder / f"{name}.json"
     if not file.exists():
@@ -191,7 +204,7 @@ def run_steps(
         case = (name, backend, kind, amount)
         if (*case, "ours") in lines:
             continue
-        chosen = training(name, small=where.small, device=where.device)
+        chosen = where.training(name)
         budget, limit = amount, 0
         if kind == "limit":
             limit = int(amount * _their_peak(chosen, backend, 1.0))
@@ -199,7 +212,8 @@ def run_steps(
         their_peak = _their_peak(chosen, backend, budget)
         if kind == "limit" and their_peak > limit:
             lines.add((*case, "dp"), {"budget": budget, "limit_bytes": limit, "least_peak_bytes": their_peak})
-        step = within.capture(chosen.model, *chosen.inputs, backend=backend, name=name)
+        with where.alone(folder):
+            step = within.capture(chosen.model, *chosen.inputs, backend=backend, name=name)
         try:
             problem = within_limit(step, int((limit or their_peak) * (1 - MARGINS[backend])))
             mapping = egrl.search(problem, method="exact", settings=["method.seconds=20"]).mapping
@@ -211,7 +225,9 @@ def run_steps(
         file.write_text(dumps([plan_of(problem, mapping)]))
         theirs, function = _compiled(chosen, backend, budget, file)
         found = {"peak_bytes": _peak(chosen, function), "limit_bytes": limit or their_peak}
-        took = in_turn(chosen, {"dp": theirs, "ours": function}, steps)
+        found |= allocated(where.device)
+        with where.alone(folder):
+            took = in_turn(chosen, {"dp": theirs, "ours": function}, steps)
         ratios = [ours / theirs for ours, theirs in zip(took["ours"], took["dp"], strict=True)]
         simulated = int(problem.peak_bytes(mapping[None])[0])
         found |= {"seconds": statistics.median(took["ours"]), "ratios": ratios, "simulated_bytes": simulated}
@@ -252,11 +268,27 @@ def in_turn(chosen: Any, functions: Mapping[str, Callable[..., Any]], steps: int
     took: dict[str, list[float]] = {who: [] for who in functions}
     for _ in range(steps):
         for who, each in functions.items():
-            begun = time.perf_counter()
+            begun = now(chosen.inputs[0].device)
             each(*chosen.inputs).backward()
-            took[who].append(time.perf_counter() - begun)
+            took[who].append(now(chosen.inputs[0].device) - begun)
             chosen.model.zero_grad()
     return took
+
+
+def now(device: torch.device) -> float:
+    """Seconds, when all that the device was given is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def allocated(device: str) -> dict[str, int]:
+    """What the allocator of a GPU says of the last peak: bytes asked for, given with rounding, and reserved."""
+    if device == "cpu":
+        return {}
+    stats = torch.cuda.memory_stats(device)
+    kinds = ("requested_bytes", "allocated_bytes", "reserved_bytes")
+    return {f"cuda_{kind}": int(stats[f"{kind}.all.peak"]) for kind in kinds}
 
 
 def _budget(budget: float) -> Any:
@@ -367,6 +399,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--networks", default=",".join(FULL))
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--large", action="store_true", help="sizes for a GPU, in bfloat16")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--budgets", default=",".join(f"{budget:g}" for budget in BUDGETS))
@@ -379,7 +412,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(table(given.output))
         return 0
     given.output.mkdir(parents=True, exist_ok=True)
-    where = Where(given.small, given.device)
+    where = Where(given.small, given.device, given.large)
     budgets = [float(text) for text in given.budgets.split(",")]
     for name in given.networks.split(","):
         if given.steps:

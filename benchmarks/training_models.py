@@ -345,8 +345,42 @@ SMALL: dict[str, Callable[[], Training]] = {
 """The same in a second or two."""
 
 
-def training(name: str, *, small: bool = False, device: str = "cpu") -> Training:
-    """The network called `name` with fixed weights and inputs, in training mode."""
+LARGE: dict[str, Callable[[int], Training]] = {
+    "gpt2": lambda batch: Training(
+        LanguageModel(12, 768, 12, 50257, 1024, causal=True), _tokens(batch or 16, 1024, 50257)
+    ),
+    "llama": lambda batch: Training(
+        Llama(22, 2048, 32, 5632, 32000, 2048), _tokens(batch or 4, 2048, 32000)
+    ),
+    "vit": lambda batch: Training(Vit(12, 768, 12, 16, 224), _images(batch or 128, 224)),
+    "resnet50": lambda batch: Training(ResNet((3, 4, 6, 3)), _images(batch or 256, 224)),
+    "convnext": lambda batch: Training(
+        ConvNext((3, 3, 9, 3), (96, 192, 384, 768)), _images(batch or 128, 224)
+    ),
+}
+"""For a GPU, of a batch (0: one that takes 10 to 30 GiB); `llama` has the size of TinyLlama (Zhang et al. 2024)."""
+
+
+class HalfPrecision(nn.Module):
+    """A network whose products are computed in bfloat16, as PyTorch's autocast chooses; its weights stay float32."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        with torch.autocast(inputs[0].device.type, torch.bfloat16):
+            return self.model(*inputs)
+
+
+def training(
+    name: str, *, small: bool = False, device: str = "cpu", large: bool = False, batch: int = 0
+) -> Training:
+    """The network called `name` with fixed weights and inputs, in training mode.
+
+    With `large` it has a size for GPUs, bfloat16 and a batch of its own.
+    """
     torch.manual_seed(0)
-    chosen = (SMALL if small else FULL)[name]()
-    return Training(chosen.model.to(device), tuple(tensor.to(device) for tensor in chosen.inputs))
+    chosen = LARGE[name](batch) if large else (SMALL if small else FULL)[name]()
+    model = HalfPrecision(chosen.model) if large else chosen.model
+    return Training(model.to(device), tuple(tensor.to(device) for tensor in chosen.inputs))

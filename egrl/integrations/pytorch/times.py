@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import operator
 import time
 from collections.abc import Callable
@@ -31,6 +32,9 @@ ENOUGH_S = 0.03
 """Seconds of runs after which an op is measured well enough, per round."""
 MOST_RUNS = 30
 FEWEST_RUNS = 2
+SHORT_S = 1e-3
+"""Shorter ops of a GPU run several times in a row, which are timed together."""
+MOST_IN_A_ROW = 20
 
 
 @dataclass
@@ -106,23 +110,54 @@ def _key(node: fx.Node) -> str:
 def _measured(node: fx.Node) -> Timing:
     device = device_of(node)
     try:
-        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda source: _like(source.meta["val"]))
-        target: Any = node.target
-        return _timed(lambda: target(*args, **kwargs), device)
+        return _timed(_call(node), device)
     except Exception:  # whatever an op raises on made-up data
         return Timing(_moved_bytes(node) / rate_Bps(device), 0, estimated=True)
 
 
+def _call(node: fx.Node) -> Callable[[], Any]:
+    """The op of a node on tensors like its own."""
+    args, kwargs = fx.map_arg((node.args, node.kwargs), _stand_in)
+    target: Any = node.target
+    return lambda: target(*args, **kwargs)
+
+
+def _stand_in(source: fx.Node) -> Any:
+    """A tensor like the value of a node; the state of random numbers is made by the op that returns it.
+
+    The backward pass of attention reads that state on the processor, while the graph says that it lies on the GPU: a
+    made-up one ends the process.
+    """
+    value = source.meta["val"]
+    if source.target is operator.getitem and isinstance(value, torch.Tensor) and _holds_state(value):
+        maker = source.all_input_nodes[0]
+        if isinstance(maker.target, torch._ops.OpOverload) and DRAWS in maker.target.tags:
+            return _call(maker)()[source.args[1]]
+    return _like(value)
+
+
+DRAWS = torch.Tag.nondeterministic_seeded
+MOST_STATE = 2
+"""Whole numbers that a generator of random numbers needs."""
+
+
+def _holds_state(value: torch.Tensor) -> bool:
+    return not value.dtype.is_floating_point and value.numel() <= MOST_STATE
+
+
 COPIED_BYTES = 1 << 26
-"""What is copied to find out how fast memory is: more than caches hold."""
+"""What is copied to find out how fast memory is: more than the caches of a processor hold."""
+COPIED_CUDA_BYTES = 1 << 29
+"""The same for a GPU."""
 
 
 @functools.cache
 def rate_Bps(device: torch.device) -> float:
     """Bytes per second that a copy reads and writes, for ops that do little else."""
     with _disable_current_modes(), torch.no_grad():
-        data = torch.zeros(COPIED_BYTES, dtype=torch.uint8, device=device)
-        return 2 * COPIED_BYTES / _timed(lambda: data.clone(), device).seconds
+        size = COPIED_CUDA_BYTES if device.type == "cuda" else COPIED_BYTES
+        data = torch.zeros(size, dtype=torch.uint8, device=device)
+        return 2 * size / _timed(lambda: data.clone(), device).seconds
 
 
 def _timed(run: Callable[[], Any], device: torch.device) -> Timing:
@@ -131,19 +166,32 @@ def _timed(run: Callable[[], Any], device: torch.device) -> Timing:
     held = tuple(one.untyped_storage().nbytes() if isinstance(one, torch.Tensor) else 0 for one in results)
     del result, results
     peak = peak_of(run, device)
-    seconds: list[float] = []
-    while len(seconds) < FEWEST_RUNS or (sum(seconds) < ENOUGH_S and len(seconds) < MOST_RUNS):
-        begin = _now(device)
-        result = run()
-        seconds.append(_now(device) - begin)
-        del result
+    seconds, spent = [_run_seconds(run, device, 1)], 0.0
+    row = min(MOST_IN_A_ROW, math.ceil(SHORT_S / max(seconds[0], 1e-9))) if device.type == "cuda" else 1
+    while len(seconds) < FEWEST_RUNS or (spent < ENOUGH_S and len(seconds) < MOST_RUNS):
+        seconds.append(_run_seconds(run, device, row))
+        spent += row * seconds[-1]
     return Timing(min(seconds), peak, held)
 
 
-def _now(device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
+def _run_seconds(run: Callable[[], Any], device: torch.device, row: int) -> float:
+    """Seconds per run of so many runs in a row.
+
+    A GPU runs one op while the next is launched, so that several in a row take what they take within a step.
+    """
+    if device.type != "cuda":
+        begin = time.perf_counter()
+        for _ in range(row):
+            run()
+        return (time.perf_counter() - begin) / row
+    begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    with torch.cuda.device(device):
+        begun.record()
+        for _ in range(row):
+            run()
+        ended.record()
+        ended.synchronize()
+    return begun.elapsed_time(ended) / 1e3 / row
 
 
 def device_of(node: fx.Node) -> torch.device:
@@ -170,8 +218,10 @@ def _like(value: Any) -> Any:
     def real(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
-        tensor = torch.empty_strided(tuple(leaf.shape), leaf.stride(), dtype=leaf.dtype, device=leaf.device)
-        return tensor.normal_() if leaf.dtype.is_floating_point else tensor.zero_()
+        reach = 1 + sum((size - 1) * step for size, step in zip(leaf.shape, leaf.stride(), strict=True))
+        data = torch.empty(reach if leaf.numel() else 0, dtype=leaf.dtype, device=leaf.device)
+        data = data.normal_() if leaf.dtype.is_floating_point else data.zero_()
+        return data.as_strided(tuple(leaf.shape), leaf.stride())  # what is expanded lies there once
 
     return tree_map(real, value)
 

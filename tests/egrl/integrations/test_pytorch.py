@@ -34,6 +34,7 @@ from workloads.steps.json_file import to_json
 from workloads.training_step import TrainingStep
 
 CPU = torch.device("cpu")
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 pytestmark = QUIET
 
 
@@ -101,8 +102,12 @@ def simulated(step: TrainingStep, keep: Collection[str]) -> int:
         *(pytest.param(name, marks=pytest.mark.exhaustive) for name in SMALL if name not in ("gpt2", "unet")),
     ],
 )
-def test_gradients_and_peaks_are_as_planned(name: str) -> None:
-    chosen = network(name, small=True)
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradients_and_peaks_are_as_planned(
+    name: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    chosen = network(name, small=True, device=device)
     state = {key: value.clone() for key, value in chosen.model.state_dict().items()}
     step = Times({}).measure(capture_joint(chosen.model, *chosen.inputs)).step
     chosen.model.load_state_dict(state)
@@ -114,7 +119,7 @@ def test_gradients_and_peaks_are_as_planned(name: str) -> None:
         for ours, eager in zip(gradients(chosen.model, function, chosen.inputs), wanted, strict=True):
             assert torch.linalg.norm(ours - eager) <= 1e-5 * torch.linalg.norm(eager), plan
         chosen.model.zero_grad()
-        peak = peak_of(lambda: function(*chosen.inputs).backward(), CPU)  # noqa: B023
+        peak = peak_of(lambda: function(*chosen.inputs).backward(), chosen.inputs[0].device)  # noqa: B023
         assert simulated(step, keep) == pytest.approx(peak, rel=0.02), plan
 
 

@@ -97,3 +97,44 @@ def test_a_folder_that_cannot_be_written_does_no_harm(
 def test_estimated_times_are_not_kept(measured: list[str]) -> None:
     kept_times.write({"a": timing.Timing(1.0, 0, (), estimated=True), "b": timing.Timing(1.0, 2, (3,))})
     assert kept_times.read() == {"b": timing.Timing(1.0, 2, (3,))}
+
+
+@torch.library.custom_op("egrl_test::drawn", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,))
+def drawn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns what was drawn, and the state that it was drawn with."""
+    return 2 * x, torch.tensor(7)
+
+
+@drawn.register_fake
+def _(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(x), torch.empty((), dtype=torch.int64)
+
+
+@torch.library.custom_op("egrl_test::drawn_backward", mutates_args=())
+def drawn_backward(gradient: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+    """Fails with a state that `drawn` did not make, as attention on a GPU ends the process."""
+    if state.item() != 7:
+        raise ValueError("a made-up state")
+    return 2 * gradient
+
+
+@drawn_backward.register_fake
+def _(gradient: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(gradient)
+
+
+def keep_state(ctx: Any, inputs: Any, output: Any) -> None:
+    """What the backward pass needs."""
+    ctx.save_for_backward(output[1])
+
+
+drawn.register_autograd(
+    lambda ctx, gradient, _: drawn_backward(gradient, *ctx.saved_tensors), setup_context=keep_state
+)
+
+
+def test_an_op_that_reads_the_state_of_random_numbers_gets_a_true_one(measured: list[str]) -> None:
+    times = Times({})
+    times.measure(capture_joint(lambda x: drawn(x)[0].sum(), torch.randn(8, requires_grad=True)))
+    backward = [timing for key, timing in times.known.items() if "drawn_backward" in key]
+    assert [timing.estimated for timing in backward] == [False]
