@@ -52,7 +52,9 @@ class Setup:
         """True if a step of this batch fits; measures it unless it is known."""
         case = (self._options.network, self._options.backend, self.limit, who, batch)
         if case not in self.lines:
-            tries = [self._run(batch, budget) for budget in BUDGETS] if who == "dp" else [self._run(batch, who)]
+            tries = (
+                [self._run(batch, budget) for budget in BUDGETS] if who == "dp" else [self._run(batch, who)]
+            )
             fitting = [found for found in tries if "seconds" in found]
             self.lines.add(case, min(fitting, key=lambda found: found["seconds"]) if fitting else tries[-1])
             print(self.lines.all[-1], flush=True)

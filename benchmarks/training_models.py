@@ -349,9 +349,7 @@ LARGE: dict[str, Callable[[int], Training]] = {
     "gpt2": lambda batch: Training(
         LanguageModel(12, 768, 12, 50257, 1024, causal=True), _tokens(batch or 16, 1024, 50257)
     ),
-    "llama": lambda batch: Training(
-        Llama(22, 2048, 32, 5632, 32000, 2048), _tokens(batch or 4, 2048, 32000)
-    ),
+    "llama": lambda batch: Training(Llama(22, 2048, 32, 5632, 32000, 2048), _tokens(batch or 4, 2048, 32000)),
     "vit": lambda batch: Training(Vit(12, 768, 12, 16, 224), _images(batch or 128, 224)),
     "resnet50": lambda batch: Training(ResNet((3, 4, 6, 3)), _images(batch or 256, 224)),
     "convnext": lambda batch: Training(

@@ -103,9 +103,7 @@ def simulated(step: TrainingStep, keep: Collection[str]) -> int:
     ],
 )
 @pytest.mark.parametrize("device", DEVICES)
-def test_gradients_and_peaks_are_as_planned(
-    name: str, device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gradients_and_peaks_are_as_planned(name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     chosen = network(name, small=True, device=device)
     state = {key: value.clone() for key, value in chosen.model.state_dict().items()}
