@@ -67,8 +67,12 @@ def repair(accesses: Accesses, mapping: Mapping16, live: Floats, peak: Floats) -
 def make_room(accesses: Accesses, mapping: Mapping16, free: Floats) -> None:
     """Move passing tensors from memories that overflow to others with room, in place; `free` float64 [L, N] scratch."""
     nodes, heads = accesses.tensor.shape
+    overflow = False
     for m in range(len(free)):
         free_bytes(accesses, mapping, m, free[m])
+        overflow |= m > 0 and free[m].min() < 0.0
+    if not overflow:
+        return
     for i in range(nodes):
         for h in range(heads):
             m = mapping[i, h]
