@@ -9,6 +9,7 @@ from pathlib import Path
 
 from workloads.errors import InputError
 from workloads.files import PROGRAMS, read_text
+from workloads.importers.dimensions import OpenDimensions
 from workloads.importers.read import is_model
 from workloads.nearest import hint
 from workloads.programs import program_names
@@ -141,7 +142,11 @@ def _exists(path: str) -> bool:
 def _from_model(file: str) -> Workload:
     from workloads.importers.read import read
 
-    imported = read(file)
+    try:
+        imported = read(file)
+    except OpenDimensions as error:
+        command = f"egrl import {file} -o FILE.json {error.flags}"
+        raise InputError(f"{error.found}; {command} sets them, and FILE.json takes its place") from error
     for remark in imported.remarks:
         logging.getLogger("egrl").warning("egrl: %s: %s", file, remark)
     return imported.workload
