@@ -140,13 +140,14 @@ def _exists(path: str) -> bool:
 
 
 def _from_model(file: str) -> Workload:
-    from workloads.importers.read import read
+    from workloads.importers.read import read, stem
 
     try:
         imported = read(file)
     except OpenDimensions as error:
-        command = f"egrl import {file} -o FILE.json {error.flags}"
-        raise InputError(f"{error.found}; {command} sets them, and FILE.json takes its place") from error
+        made = f"{stem(file)}.json"
+        command = f"egrl import {file} -o {made} {error.flags}"
+        raise InputError(f"{error.found}; {command} makes {made}, which takes its place") from error
     for remark in imported.remarks:
         logging.getLogger("egrl").warning("egrl: %s: %s", file, remark)
     return imported.workload

@@ -133,6 +133,21 @@ def test_a_finished_run_can_be_held_against_a_file_later(mine, finished, tmp_pat
     assert json.loads(capsys.readouterr().out)["speedup"] == pytest.approx(over.summary["best"]["speedup"])
 
 
+def test_a_comparison_over_another_baseline_names_the_flag(mine, tmp_path, capsys):
+    given, out = Path(shutil.copy(mine, tmp_path / "mine.csv")), tmp_path / "c"
+    argv = ["compare", "--workload", "alexnet", "--methods", "random", "--seeds", "1", "--evals", "21"]
+    argv += ["--out", str(out)]
+    with_it = [*argv, "--baseline", str(given)]
+    assert main([*with_it, "--quiet"]) == 0
+    refuse(capsys, argv, "run.baseline: expected ''", f"; take another --out, or --baseline {given}\n")
+    first, *others = given.read_text().splitlines(keepends=True)
+    given.write_text("".join([first, others[0].replace("dram", "llc"), *others[1:]]))
+    refuse(capsys, with_it, "made by another simulator, chip, workload or --baseline")
+    shutil.rmtree(out)
+    assert main([*argv, "--quiet"]) == 0
+    refuse(capsys, with_it, "run.baseline: expected", "found ''; take another --out, or no --baseline\n")
+
+
 def test_runs_held_against_one_file_call_it_by_one_name(mine, finished, tmp_path, capsys):
     named = tmp_path / "named.json"
     document = json.loads((finished / "baseline_mapping.json").read_text()) | {"name": "Vela 4.2"}

@@ -53,7 +53,7 @@ class Dimensions:
         return self.given.get(name)
 
     def check(self, file: str) -> None:
-        """Raises OpenDimensions naming those that are missing, or InputError naming one that the model does not have."""
+        """Raises OpenDimensions naming those that are missing, InputError naming one that the model does not have."""
         missing = [name for name in self.asked if name not in self.given]
         if missing:
             places = ", ".join(f"{name!r} (of {self.asked[name]})" for name in missing[:5])
