@@ -211,8 +211,9 @@ def _finished(path: Path, run: RunConfig, problem: Problem) -> bool:
         return False
     summary = read_summary(path)
     if summary["fingerprint"] != problem.fingerprint():
+        inputs = "chip, workload or --baseline" if run.run.baseline else "chip or workload"
         raise InputError(
-            f"{path}: this run was made by another simulator, chip, workload or --baseline: expected fingerprint"
+            f"{path}: this run was made by another simulator, {inputs}: expected fingerprint"
             f" {problem.fingerprint()[:12]}, found {summary['fingerprint'][:12]}; take another --out"
         )
     return bool(summary["complete"]) and summary.get("budget") == run.run.budget()
