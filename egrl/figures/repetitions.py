@@ -129,8 +129,8 @@ def check_comparable(runs: Sequence[PlottedRun]) -> None:
         rules_only = first.measured and other.measured
         if left.get("rule") != right.get("rule") or not (left.get("cost") == right.get("cost") or rules_only):
             refusal = _different("one baseline", (first, left.get("rule")), (other, right.get("rule")))
-            again = " for each run, as costs were measured" if rules_only else ""
-            raise InputError(f"{refusal}; the same --baseline FILE{again} makes them comparable")
+            advice = "run both" if rules_only else "hold them against one mapping"
+            raise InputError(f"{refusal}; {advice} with --baseline FILE")
         same = all(_part(first, "problem.").get(k) == v for k, v in _part(other, "problem.").items())
         if same and first.summary["fingerprint"] != other.summary["fingerprint"]:
             marks = [run.summary["fingerprint"][:12] for run in (first, other)]
