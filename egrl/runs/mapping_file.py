@@ -46,8 +46,8 @@ def loads(text: str, where: str, problem: Problem) -> Mapping16:
     """int16 [N, H] of a mapping file for this problem; a decision that is not named is unused.
 
     Raises:
-        InputError: not JSON, another kind, version, problem or workload, an unknown node, head or choice, or a
-            decision missing that the problem needs.
+        InputError: not JSON, another kind, version, problem or workload, an unknown node, head or choice, a
+            decision missing that the problem needs, or one given that it does not have.
     """
     return _mapping_of(parse_document(text, where, KIND, VERSION), where, problem)
 
