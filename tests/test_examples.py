@@ -142,7 +142,19 @@ def test_python_and_c_read_the_same_mapping_and_addresses(tmp_path, monkeypatch,
         }
     shown = block(text, "text")
     assert words(shown) == words("\n".join(in_c.splitlines()[-len(shown.splitlines()) :]))
-    assert subprocess.run(["./places", "missing"], check=False).returncode == 2
+    program = [sys.executable, str(EXAMPLES / "handover/places.py")]
+    (tmp_path / "other.json").write_text('{"kind": "other"}\n')
+    for given in ([], ["missing"], ["runs"], ["other.json"], ["a", "b"]):
+        refused = [
+            subprocess.run([*argv, *given], check=False, capture_output=True, text=True)
+            for argv in (["./places"], program)
+        ]
+        name = given[0] if len(given) == 1 else "FILE"
+        expected = f"places: {name}: expected best_mapping.json or allocation.json, found "
+        for one in refused:
+            assert (one.returncode, one.stdout, one.stderr.count("\n")) == (2, "", 1)
+            assert one.stderr.startswith(expected)
+        assert refused[0].stderr == refused[1].stderr
 
 
 def test_the_transfer_example_draws(tmp_path, monkeypatch):

@@ -67,7 +67,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
             return match[0]
         name, hash_, anchor = target.partition("#")
         path = (beside / name).resolve()
-        if not path.exists() and path not in {DOCS / made for made in MADE}:
+        if not path.exists():
             raise PluginError(f"{page.file.src_uri}: expected a file at {target}, found none")
         for made, source in FROM_FILES.items():
             path = DOCS / made if path == source else path

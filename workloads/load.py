@@ -9,6 +9,7 @@ from pathlib import Path
 
 from workloads.errors import InputError
 from workloads.files import PROGRAMS, read_text
+from workloads.importers.dimensions import OpenDimensions
 from workloads.importers.read import is_model
 from workloads.nearest import hint
 from workloads.programs import program_names
@@ -139,9 +140,14 @@ def _exists(path: str) -> bool:
 
 
 def _from_model(file: str) -> Workload:
-    from workloads.importers.read import read
+    from workloads.importers.read import read, stem
 
-    imported = read(file)
+    try:
+        imported = read(file)
+    except OpenDimensions as error:
+        made = f"{stem(file)}.json"
+        command = f"egrl import {file} -o {made} {error.flags}"
+        raise InputError(f"{error.found}; {command} makes {made}, which takes its place") from error
     for remark in imported.remarks:
         logging.getLogger("egrl").warning("egrl: %s: %s", file, remark)
     return imported.workload

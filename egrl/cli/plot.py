@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from egrl.cli import flags
 from egrl.cli.output import output_file
 from workloads.errors import InputError
 
@@ -40,9 +41,12 @@ class _Plot(click.Command):
     "--output",
     help="file to write: .png, .svg or .pdf [RUN/FIGURE.png; of several runs FIGURE.png in this folder]",
 )
+@flags.baseline()
 @click.option("--problem", default="", help="problem of the runs, needed only if it is MODULE:NAME")
 @click.option("--json", "as_json", is_flag=True, help="print the numbers behind it as one JSON document")
-def command(figure: str, runs: tuple[str, ...], output: str | None, problem: str, as_json: bool) -> int:
+def command(
+    figure: str, runs: tuple[str, ...], output: str | None, baseline: str, problem: str, as_json: bool
+) -> int:
     """Draw a figure and write it to a file."""
     from analysis import style
     from egrl.figures import find_figure
@@ -52,7 +56,9 @@ def command(figure: str, runs: tuple[str, ...], output: str | None, problem: str
 
     path = None if output is None else output_file(output, *style.FORMATS)
     found = find_figure(figure)
-    read = found.read or PastRun.read
+    read = found.read or (lambda folder, name: PastRun.read(folder, name).over(baseline))
+    if found.read is not None and baseline:
+        raise InputError(f"--baseline: expected none with plot {figure}, which has several baselines")
     with progress.compiling(quiet=False), progress.note_if_slow(f"drawing {figure}", quiet=False):
         drawing = found.draw([read(Path(run), problem) for run in runs])
     if not isinstance(drawing, Drawing):

@@ -49,7 +49,7 @@ def run_or_flags(
     )
     mapping = flags["--mapping"] or "compiler"
     chosen = mapping_of(mapping, subject)
-    return subject, chosen, start_word(subject.about, mapping)
+    return subject, chosen, start_word(subject.about.rival, mapping)
 
 
 def subject_of(

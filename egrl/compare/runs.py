@@ -184,9 +184,10 @@ def _check_same(path: Path, run: RunConfig) -> None:
         for key in sorted(left.keys() | right.keys()):
             made = left.get(key, defaults.get(key))
             if key.removeprefix("run.") not in RESUMABLE and made != right.get(key):
+                same = f"--baseline {made}" if made else "no --baseline"
                 raise InputError(
                     f"{where}: {key}: expected {right.get(key)!r} as in this comparison, found {made!r};"
-                    " take another --out"
+                    f" take another --out{f', or {same}' if key == 'run.baseline' else ''}"
                 )
     for kind, most in run.run.budget().items():
         spent = found["run"].get(kind)
@@ -210,8 +211,9 @@ def _finished(path: Path, run: RunConfig, problem: Problem) -> bool:
         return False
     summary = read_summary(path)
     if summary["fingerprint"] != problem.fingerprint():
+        inputs = "chip, workload or --baseline" if run.run.baseline else "chip or workload"
         raise InputError(
-            f"{path}: this run was made by another simulator, chip or workload: expected fingerprint"
+            f"{path}: this run was made by another simulator, {inputs}: expected fingerprint"
             f" {problem.fingerprint()[:12]}, found {summary['fingerprint'][:12]}; take another --out"
         )
     return bool(summary["complete"]) and summary.get("budget") == run.run.budget()

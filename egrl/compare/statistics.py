@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from egrl.runs.units import cost_text
-from egrl.runs.words import about_of, rival_named
+from egrl.runs.words import about_of, rival_named, start_word
 from workloads.text import UNKNOWN, optional, table
 
 CONFIDENCE = 0.95
@@ -234,7 +234,7 @@ def _setting_line(document: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
     return (
         f"Speedup over {rival_named(about_of(entry), entry.get('rule', ''))} ({cost_text(entry['baseline'], unit)});"
         f" {budget}, {seeds},"
-        f" start {document['start']}. Best known: "
+        f" start {start_word(about_of(entry).rival, document['start'])}. Best known: "
         + (UNKNOWN if known is None else cost_text(known, unit))
         + ("; no proven bound." if bound is None else f"; proven bound: {cost_text(bound, unit)}.")
     )

@@ -15,6 +15,10 @@ from egrl.measure.local import end_with_parent
 Work = Callable[[Any], Any]
 
 
+class WorkerDied(RunFailure):
+    """A worker process ended that nobody asked to."""
+
+
 class Pool(Protocol):
     """Does work; each piece has a key, by which its result is known."""
 
@@ -48,16 +52,23 @@ class Processes:
         self._executor, self._waiting = executor, dict[Future[Any], Hashable]()
 
     def submit(self, key: Hashable, work: Work, task: Any) -> None:
-        """Queue a piece of work."""
-        self._waiting[self._executor.submit(work, task)] = key
+        """Queue a piece of work. WorkerDied where a process died."""
+        with _deaths():
+            self._waiting[self._executor.submit(work, task)] = key
 
     def ready(self, timeout_s: float) -> list[tuple[Hashable, Any]]:
-        """Results. RunFailure where a process died."""
+        """Results. WorkerDied where a process died."""
         done, _ = wait(self._waiting, timeout_s, FIRST_COMPLETED)
-        try:
+        with _deaths():
             return [(self._waiting.pop(future), future.result()) for future in done]
-        except BrokenProcessPool as error:
-            raise RunFailure("a worker process died (out of memory?); the same command goes on") from error
+
+
+@contextmanager
+def _deaths() -> Iterator[None]:
+    try:
+        yield
+    except BrokenProcessPool as error:
+        raise WorkerDied("a worker process died (out of memory?); the same command goes on") from error
 
 
 class Ray:

@@ -23,7 +23,7 @@ from egrl.core.keys import run_keys
 from egrl.core.stopping import StopSignal
 from egrl.exploration.grid import Grid
 from egrl.exploration.point import TOLERANCE, Point, Subject, Task, Trial, solve_point, try_mappings
-from egrl.exploration.pool import Pool
+from egrl.exploration.pool import Pool, WorkerDied
 from egrl.measure.json_lines import Lines
 from egrl.runs.folder import check_links
 from hwsim.problem import Problem
@@ -227,19 +227,24 @@ def explore_plan(
                     path = folder / "points" / f"{file_stem(problem)}-{part:03d}.jsonl"
                     lines = stack.enter_context(closing(Lines(path, "solved points", KIND, VERSION)))
                 segments.append(Segment(plan, number, numbers, lines))
-        if not _solve(segments, pool, say, stop):
-            return None
-        explored = []
-        for number, (subject, problem) in enumerate(zip(plan.subjects, plan.problems, strict=True)):
-            best = {k: found for s in segments if s.number == number for k, found in s.best.items()}
-            points = [best[k] for k in range(len(plan.grid))]
-            if all(point.failure for point in points):
-                raise InputError(f"--vary: {plan.grid.text(0)}: {points[0].failure}")
-            tried = exchanged(plan.grid, subject, points, pool, stop)
-            if tried is None:
+        try:
+            if not _solve(segments, pool, say, stop):
                 return None
-            explored.append(Explored(subject, problem, plan.grid, tuple(tried)))
-        return explored
+            explored = []
+            for number, (subject, problem) in enumerate(zip(plan.subjects, plan.problems, strict=True)):
+                best = {k: found for s in segments if s.number == number for k, found in s.best.items()}
+                points = [best[k] for k in range(len(plan.grid))]
+                if all(point.failure for point in points):
+                    raise InputError(f"--vary: {plan.grid.text(0)}: {points[0].failure}")
+                tried = exchanged(plan.grid, subject, points, pool, stop)
+                if tried is None:
+                    return None
+                explored.append(Explored(subject, problem, plan.grid, tuple(tried)))
+            return explored
+        except WorkerDied:
+            if not stop():  # SIGTERM to all processes of a group ends workers, too
+                raise
+            return None
 
 
 def _solve(

@@ -80,7 +80,7 @@ def read_curve(run: Path, summary: Mapping[str, Any], label: str | None = None) 
     Its label is by default the method and the start. InputError where the file is missing or damaged.
     """
     if label is None:
-        label = f"{summary['method']}, {start_word(about_of(summary), summary['start'])} start"
+        label = f"{summary['method']}, {start_word(about_of(summary).rival, summary['start'])} start"
     course = course_of(run, summary)
     if course.confirmed is None:
         return Curve(label, course.evaluations, course.best, course.policy)

@@ -89,7 +89,7 @@ def _check(runs: Sequence[PastRun], past: Sequence[Evaluations], groups: Groups)
 
 def _remarks(runs: Sequence[PastRun], past: Sequence[Evaluations], best: NDArray[np.float64]) -> list[str]:
     found = [
-        f"{run.path} starts from {run.summary['start']}, not cold as in the paper: its mappings were near to that"
+        f"{run.path} starts from {run.start}, not cold as in the paper: its mappings were near to that"
         " start from the beginning"
         for run in runs
         if run.summary["start"] != "cold"

@@ -16,7 +16,7 @@ from egrl.core import typed_tables
 from egrl.problems import KIND, find_problem
 from egrl.runs import folder as run_folder
 from egrl.runs.past import PastRun
-from egrl.runs.words import about_of, start_word
+from egrl.runs.words import about_of
 from hwsim.capabilities import HasPlacement
 from hwsim.problem import Mapping16, Problem
 from workloads.errors import InputError
@@ -47,7 +47,7 @@ class PlottedRun:
     Attributes:
         run: the run folder.
         settings: dotted key of config.toml -> value; equal in repetitions. A file that the user gave stands there
-            by the hash of its content.
+            by the hash of its content, the start `compiler` by the name of the run's own baseline.
         files: hash of such a file -> its name, for people.
     """
 
@@ -102,8 +102,10 @@ def to_plot(run: PastRun) -> PlottedRun:
     for key, copy in copies.items():
         if (run.path / copy).is_file() and options[key] not in ("", "exact", *run_folder.KEPT_STARTS):
             digest = hashlib.sha256(read_bytes(run.path / copy, "a file of the run")).hexdigest()
-            files[digest] = Path(options[key]).stem
+            files[digest] = run.rival if key == "baseline" else Path(options[key]).stem
             options[key] = digest
+    if options["start"] == "compiler":
+        options["start"] = run.start
     values = typed_tables.dotted_keys({"run": options, **run.settings})
     settings = {key: str(value) if isinstance(value, list) else value for key, value in values.items()}
     return PlottedRun(run, settings, files)
@@ -126,7 +128,9 @@ def check_comparable(runs: Sequence[PlottedRun]) -> None:
         left, right = first.summary["baseline"], other.summary["baseline"]
         rules_only = first.measured and other.measured
         if left.get("rule") != right.get("rule") or not (left.get("cost") == right.get("cost") or rules_only):
-            raise _different("one baseline", (first, left.get("rule")), (other, right.get("rule")))
+            refusal = _different("one baseline", (first, left.get("rule")), (other, right.get("rule")))
+            advice = "run both" if rules_only else "hold them against one mapping"
+            raise InputError(f"{refusal}; {advice} with --baseline FILE")
         same = all(_part(first, "problem.").get(k) == v for k, v in _part(other, "problem.").items())
         if same and first.summary["fingerprint"] != other.summary["fingerprint"]:
             marks = [run.summary["fingerprint"][:12] for run in (first, other)]
@@ -209,7 +213,7 @@ def labels(runs: Sequence[PlottedRun]) -> list[str]:
     starts = {run.settings.get("run.start") for run in runs}
     heads = []
     for run in runs:
-        start = _start(run, names)
+        start = _shown(run.settings.get("run.start"), names)
         heads.append(run.summary["method"] + (f", {start} start" if len(starts) > 1 else ""))
     found = []
     for run, head in zip(runs, heads, strict=True):
@@ -224,11 +228,7 @@ def labels(runs: Sequence[PlottedRun]) -> list[str]:
 def common_start(runs: Sequence[PlottedRun]) -> str | None:
     """The start of all runs, for people; None where they differ in it."""
     starts = {run.settings.get("run.start") for run in runs}
-    return _start(runs[0], _file_names(runs)) if len(starts) == 1 else None
-
-
-def _start(run: PlottedRun, names: Mapping[str, str]) -> str:
-    return start_word(about_of(run.summary), _shown(run.settings.get("run.start"), names))
+    return _shown(starts.pop(), _file_names(runs)) if len(starts) == 1 else None
 
 
 def _differing(left: PlottedRun, right: PlottedRun) -> list[str]:

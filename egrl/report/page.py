@@ -14,7 +14,7 @@ from egrl.report.glossary import glossary
 from egrl.report.memory import memory
 from egrl.report.profiled import table
 from egrl.report.searching import curves, is_short, searching, settings
-from egrl.runs.past import PastRun
+from egrl.runs.past import MADE_OVER, PastRun
 from egrl.runs.units import SECONDS, cost_text
 from egrl.runs.verdict import distance, rule_text, verdict
 from egrl.runs.words import about_of, advice, rival_named
@@ -56,7 +56,8 @@ def sections(run: PastRun) -> list[Section]:
             found.append(nodes(problem, best))
     found += [*searching(run), *settings(run)]
     rule = str(run.summary["baseline"].get("rule", ""))
-    return [*found, glossary(about_of(run.summary), found, rule, bool(run.options.baseline))]
+    given = bool(run.options.baseline) or MADE_OVER in run.summary
+    return [*found, glossary(about_of(run.summary), found, rule, given)]
 
 
 def _with_model(changes: Sequence[Section], says: str) -> list[Section]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from egrl.runs import mapping_file
 from hwsim.baseline import with_baseline
 from hwsim.problem import Problem
+from workloads.errors import InputError
 
 
 def over(problem: Problem, file: str) -> Problem:
@@ -17,7 +18,10 @@ def over(problem: Problem, file: str) -> Problem:
     """
     if not file:
         return problem
-    mapping, name = mapping_file.read_named(file, problem, "--baseline ")
+    try:
+        mapping, name = mapping_file.read_named(file, problem)
+    except InputError as error:
+        raise InputError(f"--baseline {error}") from error
     return with_baseline(problem, mapping, name or Path(file).name, f"--baseline {file}")
 
 

@@ -46,8 +46,8 @@ def loads(text: str, where: str, problem: Problem) -> Mapping16:
     """int16 [N, H] of a mapping file for this problem; a decision that is not named is unused.
 
     Raises:
-        InputError: not JSON, another kind, version, problem or workload, an unknown node, head or choice, or a
-            decision missing that the problem needs.
+        InputError: not JSON, another kind, version, problem or workload, an unknown node, head or choice, a
+            decision missing that the problem needs, or one given that it does not have.
     """
     return _mapping_of(parse_document(text, where, KIND, VERSION), where, problem)
 
@@ -120,41 +120,48 @@ def _read_row(
             raise InputError(f"{where}: expected each tensor once, found the {head} of {name!r} again")
         seen.add((name, head))
         node, column = at[name], problem.space.heads.index(head)
+        if not problem.space.live[node, column]:
+            raise InputError(
+                f"{where}: expected no {head} of {name!r}, which has none, found {str(choice)[:60]!r}"
+            )
         labels = problem.space.labels[column][: int(problem.space.num_choices[node, column])]
         if choice not in labels:
             raise InputError(
                 f"{where}: {head} of {name!r}: expected one of {', '.join(labels)}, found {str(choice)[:60]!r}"
             )
-        if problem.space.size_bytes[node, column] > 0:
-            mapping[node, column] = labels.index(choice)
+        mapping[node, column] = labels.index(choice)
 
 
 def read(path: str, problem: Problem) -> Mapping16:
-    """The mapping in a file: JSON, a table (.csv), or a model (.onnx) whose nodes have it in their metadata.
+    """The mapping in a file: a model (.onnx, .onnx.gz) whose nodes have it in their metadata, else JSON or a table.
 
-    InputError in one line where it cannot be read or does not fit the problem.
+    A text that begins with `{` is JSON, and so is a .json file; anything else is a table, whatever its name ends in.
+    InputError in one line that begins with the path, where it cannot be read or does not fit the problem.
     """
     return read_named(path, problem)[0]
 
 
-def read_named(path: str, problem: Problem, flag: str = "") -> tuple[Mapping16, str]:
-    """The mapping in a file, and the name that the file gives it ("": none). InputError as `read`, after `flag`."""
-    where, lower = f"{flag}{path}", path.lower()
-    if lower.endswith(mapping_table.ENDINGS):
-        if isinstance(problem, HasPlanText):
-            raise InputError(f"{where}: expected a mapping file (best_mapping.json), found a table")
-        rows = (
-            mapping_table.rows_of_csv(read_text(path, "a table of a mapping (.csv)"), where, problem.space)
-            if lower.endswith(".csv")
-            else _numbered(mapping_table.rows_of_onnx(path, where), where)
-        )
-        return _mapping_of_rows(rows, where, problem), ""
-    document = parse_object(read_text(path, "a mapping file (best_mapping.json)"), where, KIND)
+def read_named(path: str, problem: Problem) -> tuple[Mapping16, str]:
+    """The mapping in a file, and the name that the file gives it ("": none). InputError as `read`."""
+    if path.lower().endswith(mapping_table.MODELS):
+        _refuse_table(problem, path, "a model")
+        return _mapping_of_rows(_numbered(mapping_table.rows_of_onnx(path), path), path, problem), ""
+    text = read_text(path, "a mapping file (.json, .csv, .onnx)")
+    if not text.lstrip().startswith("{") and not path.lower().endswith(".json"):
+        _refuse_table(problem, path, "a table")
+        return _mapping_of_rows(mapping_table.rows_of_csv(text, path, problem.space), path, problem), ""
+    document = parse_object(text, path, KIND)
     if document.get("kind") == mapping_table.PLAN:
-        plan = _numbered(mapping_table.rows_of_plan(document, where, problem.space), where)
-        return _mapping_of_rows(plan, where, problem), ""
-    judge(document, where, KIND, VERSION)
+        plan = _numbered(mapping_table.rows_of_plan(document, path, problem.space), path)
+        return _mapping_of_rows(plan, path, problem), ""
+    judge(document, path, KIND, VERSION)
     name = document.get("name", "")
     if not isinstance(name, str) or not name.isprintable():
-        raise InputError(f"{where}: name: expected a printable text, found {str(name)[:60]!r}")
-    return _mapping_of(document, where, problem), name
+        raise InputError(f"{path}: name: expected a printable text, found {str(name)[:60]!r}")
+    return _mapping_of(document, path, problem), name
+
+
+def _refuse_table(problem: Problem, path: str, found: str) -> None:
+    """InputError where the problem's mappings are plans, which no table has."""
+    if isinstance(problem, HasPlanText):
+        raise InputError(f"{path}: expected a mapping file (best_mapping.json), found {found}")

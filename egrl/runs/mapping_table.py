@@ -1,6 +1,6 @@
 """Mappings in files of other tools, as objects that mapping files have per node: tables, metadata of models, plans.
 
-A table (.csv) has a header. It has one row per node, with a column per head (`node,weight,activation`), or one row per
+A table has a header. It has one row per node, with a column per head (`node,weight,activation`), or one row per
 tensor (`op,head,choice`, as `egrl export` writes it). `op` may be called `node`, and `choice` `memory`. Further columns
 are ignored, the order of rows does not count; an empty cell, or `-`, is a tensor that does not exist.
 """
@@ -17,7 +17,7 @@ from hwsim.space import Space
 from workloads.errors import InputError
 from workloads.text import plain_cell
 
-ENDINGS = (".csv", ".onnx", ".onnx.gz")
+MODELS = (".onnx", ".onnx.gz")
 NODE, CHOICE = ("node", "op"), ("choice", "memory")
 """What the columns of nodes and of choices are called."""
 NONE = ("", "-")
@@ -64,10 +64,10 @@ def rows_of_plan(document: Mapping[str, Any], where: str, space: Space) -> list[
     return [{"node": row.get("tensor", ""), space.heads[0]: row.get("bank", "")} for row in given]
 
 
-def rows_of_onnx(file: str, where: str) -> list[dict[str, str]]:
+def rows_of_onnx(file: str) -> list[dict[str, str]]:
     """One object per op that the nodes of an ONNX file name, as `egrl export --format onnx` writes them.
 
-    InputError, beginning with `where`, where it is no model, or its nodes name no op.
+    InputError, beginning with `file`, where it is no model, or its nodes name no op.
     """
     from workloads.files import MAX_BYTES, read_bytes
     from workloads.importers import onnx_file
@@ -82,7 +82,7 @@ def rows_of_onnx(file: str, where: str) -> list[dict[str, str]]:
             found.setdefault(name, {"node": name}).update(named)
     if not found:
         raise InputError(
-            f"{where}: expected nodes with the metadata {PREFIX}op, as `egrl export --format onnx` writes them,"
+            f"{file}: expected nodes with the metadata {PREFIX}op, as `egrl export --format onnx` writes them,"
             " found none"
         )
     return list(found.values())

@@ -21,7 +21,7 @@ from egrl.runs import folder as run_folder
 from egrl.runs.config import RunOptions
 from egrl.runs.summary import read_summary
 from egrl.runs.verdict import baseline_table
-from egrl.runs.words import TABLE, about_of, table_of
+from egrl.runs.words import TABLE, about_of, start_word, table_of
 from hwsim.problem import Mapping16, Problem, Profiles
 from workloads.errors import InputError
 from workloads.files import read_text
@@ -29,6 +29,8 @@ from workloads.json_text import describe
 
 SCALED = "speedups_scaled"
 """Key of a summary whose speedups are over another baseline than the run's: what those of its files are times."""
+MADE_OVER = "made_over"
+"""Key of such a summary: what the run's own baseline is called."""
 
 
 def with_own_inputs(options: RunOptions, folder: Path) -> RunOptions:
@@ -141,10 +143,21 @@ class PastRun:
             )
         return problem
 
+    @property
+    def rival(self) -> str:
+        """What the search was made over, whatever its speedups are over now."""
+        return str(self.summary.get(MADE_OVER, about_of(self.summary).rival))
+
+    @property
+    def start(self) -> str:
+        """What the search began with, for people."""
+        return start_word(self.rival, str(self.summary["start"]))
+
     def over(self, baseline: str) -> PastRun:
         """The run with speedups over the mapping in the file `baseline`; as it is where that is "".
 
-        So is the reward of the best; those of the evaluations stay as they were recorded.
+        So is the reward of the best; those of the evaluations stay as they were recorded. Options and `rival` stay
+        those that the run was made with.
         InputError where the file does not fit the problem, or costs were measured: the file's was not.
         """
         if not baseline:
@@ -159,14 +172,14 @@ class PastRun:
         best = self.summary["best"]
         summary = {
             **self.summary,
+            MADE_OVER: self.rival,
             TABLE: table_of(problem.about),
             "baseline": baseline_table(problem),
             "best": best and {**best, "speedup": best["speedup"] * factor, "reward": self._reward(problem)},
             "fingerprint": problem.fingerprint(),
             SCALED: self.summary.get(SCALED, 1.0) * factor,
         }
-        options = replace(self.options, baseline=baseline)
-        changed = PastRun(self.path, summary, options, self.settings, self.given)
+        changed = replace(self, summary=summary)
         vars(changed)["problem"] = problem  # what the cached property would build
         return changed
 

@@ -52,6 +52,6 @@ def advice(summary: Mapping[str, Any], layout: str = "") -> str:
     return f"not {'surely ' if high > 1 else ''}better than {rival}: keep {rival}'s{f' ({layout})' if layout else ''}"
 
 
-def start_word(about: About, start: str) -> str:
-    """What a run began with, for people: `--start compiler` is the problem's rival, by the rival's own name."""
-    return about.rival.removeprefix("the ") if start == "compiler" else start
+def start_word(rival: str, start: str) -> str:
+    """What a run began with, for people: `--start compiler` is the run's rival, by the rival's own name."""
+    return rival.removeprefix("the ") if start == "compiler" else start

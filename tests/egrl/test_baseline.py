@@ -13,6 +13,7 @@ from commands import refuse
 
 import egrl
 from egrl.cli.main import main
+from egrl.figures.repetitions import check_comparable, common_start, labels, to_plot
 from egrl.problems import find_problem
 from egrl.report.page import page_of
 from egrl.runs.mapping_table import rows_of_csv
@@ -108,7 +109,7 @@ def test_every_command_takes_it_and_names_it(argv, mine, tmp_path, capsys):
     assert main([*argv, "--baseline", str(mine), *out]) == 0
     said = capsys.readouterr().out
     assert "mine.csv" in said
-    assert "compiler" not in said.replace("start compiler", "")
+    assert "compiler" not in said
 
 
 def test_a_finished_run_can_be_held_against_a_file_later(mine, finished, tmp_path, capsys):
@@ -125,9 +126,55 @@ def test_a_finished_run_can_be_held_against_a_file_later(mine, finished, tmp_pat
     assert "The speedup is over mine.csv." in page.read_text()
     assert main(["report", str(plain), str(finished), "--baseline", str(mine), "-o", str(page)]) == 0
     capsys.readouterr()
-    refuse(capsys, ["report", str(plain), str(finished)], "expected runs of one baseline")
+    said = "; hold them against one mapping with --baseline FILE"
+    refuse(capsys, ["report", str(plain), str(finished)], "expected runs of one baseline", said)
+    refuse(capsys, ["plot", "explore", str(plain), "--baseline", str(mine)], "--baseline: expected none")
     assert main(["evaluate", str(plain), "--baseline", str(mine), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["speedup"] == pytest.approx(over.summary["best"]["speedup"])
+
+
+def test_a_comparison_over_another_baseline_names_the_flag(mine, tmp_path, capsys):
+    given, out = Path(shutil.copy(mine, tmp_path / "mine.csv")), tmp_path / "c"
+    argv = ["compare", "--workload", "alexnet", "--methods", "random", "--seeds", "1", "--evals", "21"]
+    argv += ["--out", str(out)]
+    with_it = [*argv, "--baseline", str(given)]
+    assert main([*with_it, "--quiet"]) == 0
+    refuse(capsys, argv, "run.baseline: expected ''", f"; take another --out, or --baseline {given}\n")
+    first, *others = given.read_text().splitlines(keepends=True)
+    given.write_text("".join([first, others[0].replace("dram", "llc"), *others[1:]]))
+    refuse(capsys, with_it, "made by another simulator, chip, workload or --baseline")
+    shutil.rmtree(out)
+    assert main([*argv, "--quiet"]) == 0
+    refuse(capsys, with_it, "run.baseline: expected", "found ''; take another --out, or no --baseline\n")
+
+
+def test_runs_held_against_one_file_call_it_by_one_name(mine, finished, tmp_path, capsys):
+    named = tmp_path / "named.json"
+    document = json.loads((finished / "baseline_mapping.json").read_text()) | {"name": "Vela 4.2"}
+    named.write_text(json.dumps(document))
+    runs = []
+    for name, flags in {"plain": [], "named": ["--baseline", str(named)]}.items():
+        for start in ("compiler", "cold"):
+            runs.append(tmp_path / f"{name}-{start}")
+            argv = ["run", "--workload", "alexnet", *SEARCH, *flags, "--start", start, "--out", str(runs[-1])]
+            assert main([*argv, "--quiet"]) == 0
+    past = [PastRun.read(run).over(str(mine)) for run in (*runs, finished)]
+    plotted = [to_plot(run) for run in past]
+    check_comparable(plotted)
+    assert labels(plotted) == [
+        "annealing, compiler start",
+        "annealing, cold start, baseline=none",
+        "annealing, Vela 4.2 start",
+        "annealing, cold start, baseline=Vela 4.2",
+        "annealing, vela.csv start",
+    ]
+    assert common_start(plotted[:1]) == "compiler"
+    assert common_start(plotted[-1:]) == "vela.csv"
+    page = page_of(past[:1])
+    assert "mine.csv, which --baseline names" in page
+    drawn = tmp_path / "curves.svg"
+    assert main(["plot", "curves", *map(str, runs), "--baseline", str(mine), "-o", str(drawn)]) == 0
+    assert "mine.csv" in drawn.read_text()
 
 
 def test_a_board_measures_the_baseline_of_the_file(mine, tmp_path):
@@ -192,6 +239,21 @@ def test_a_plan_for_executorch_is_a_mapping_of_banks(tmp_path, capsys):
     refuse(capsys, ["evaluate", *argv, "--baseline", str(plan)], "expected a node of alexnet")
 
 
+def test_what_a_file_holds_counts_and_not_how_its_name_ends(mine, finished, tmp_path, capsys):
+    for file in (mine, finished / "baseline_mapping.json"):
+        given = Path(shutil.copy(file, tmp_path / "vela.txt"))
+        assert main(["evaluate", "--workload", "alexnet", "--baseline", str(given), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)["baseline"]["cost"]
+        assert found == summary_of(finished)["baseline"]["cost"]
+
+
+@pytest.mark.parametrize("name", ["no.csv", "no.json", "no.onnx", ""])
+def test_a_file_that_is_not_there_is_refused_with_the_flag(name, tmp_path, capsys):
+    file = tmp_path / name
+    argv = ["evaluate", "--workload", "alexnet", "--baseline", str(file)]
+    refuse(capsys, argv, f"egrl: error: --baseline {file}: expected a m")
+
+
 def test_a_file_may_say_what_it_is_called(finished, tmp_path, capsys):
     document = json.loads((finished / "best_mapping.json").read_text()) | {"name": "Vela 4.2"}
     (tmp_path / "x.json").write_text(json.dumps(document))
@@ -220,7 +282,14 @@ def test_a_file_may_say_what_it_is_called(finished, tmp_path, capsys):
             "a.csv: expected one of dram, llc, sram for every weight and activation, found none for the activation"
             " of 'conv1' and 18 more",
         ),
+        (
+            "a.csv",
+            "node,weight,activation\nconv1,dram,dram\npool1,dram,dram\n",
+            "a.csv: line 3: expected no weight of 'pool1', which has none, found 'dram'",
+        ),
         ("a.csv", 'node,weight\n"conv1', "expected a table (.csv)"),
+        ("a.txt", "hello\n", "expected the columns node,weight,activation or op,head,choice, found 'hello'"),
+        ("a.json", "node,weight,activation\n", "a.json: line 1, column 1: expected JSON"),
         ("a.json", "{}", "--baseline"),
         ("a.json", '{"kind": "mapping", "version": 1, "name": 3}', "name: expected a printable text"),
     ],
@@ -228,6 +297,15 @@ def test_a_file_may_say_what_it_is_called(finished, tmp_path, capsys):
 def test_a_file_that_is_no_mapping_is_refused_in_one_line(name, text, said, tmp_path, capsys):
     (tmp_path / name).write_text(text)
     refuse(capsys, ["run", "--workload", "alexnet", "--baseline", str(tmp_path / name)], said)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("a.txt", "a table"), ("a.csv", "a table"), ("a.onnx", "a model")]
+)
+def test_a_problem_of_plans_takes_no_table(name, found, mine, tmp_path, capsys):
+    given = shutil.copy(mine, tmp_path / name)
+    argv = ["evaluate", "--problem", "fft", "--workload", "dft-64", "--baseline", str(given)]
+    refuse(capsys, argv, f"--baseline {given}: expected a mapping file (best_mapping.json), found {found}")
 
 
 def test_a_mapping_that_does_not_fit_the_chip_is_refused(mine, tmp_path, capsys):

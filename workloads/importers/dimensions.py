@@ -8,6 +8,19 @@ from workloads.errors import InputError
 from workloads.validate import MAX_DIMENSION
 
 
+class OpenDimensions(InputError):
+    """A model leaves dimensions open that nothing sets.
+
+    Attributes:
+        found: the message, without what to do.
+        flags: what sets them in a command that has --dim, once NUMBER is replaced.
+    """
+
+    def __init__(self, found: str, flags: str) -> None:
+        super().__init__(f"{found}; add {flags}")
+        self.found, self.flags = found, flags
+
+
 def parse(given: Iterable[str]) -> dict[str, int]:
     """Name -> size, of texts NAME=NUMBER.
 
@@ -40,15 +53,14 @@ class Dimensions:
         return self.given.get(name)
 
     def check(self, file: str) -> None:
-        """Raises InputError naming the dimensions that are missing, or those given that the model does not have."""
+        """Raises OpenDimensions naming those that are missing, InputError naming one that the model does not have."""
         missing = [name for name in self.asked if name not in self.given]
         if missing:
             places = ", ".join(f"{name!r} (of {self.asked[name]})" for name in missing[:5])
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             flags = " ".join(f"--dim {name}=NUMBER" for name in missing[:5])
-            raise InputError(
-                f"{file}: expected a size for every dimension, found open: {places}{more};"
-                f" egrl import {file} -o FILE.json {flags} sets them"
+            raise OpenDimensions(
+                f"{file}: expected a size for every dimension, found open: {places}{more}", flags
             )
         extra = next((name for name in self.given if name not in self.asked), None)
         if extra is not None:

@@ -22,9 +22,9 @@ from workloads.serialize import to_json
 from workloads.text import csv_cell
 
 
-def model(path: Path) -> str:
+def model(path: Path, batch: int | str = 1) -> str:
     """Two convolutions with a ReLU between, a reshape and a product; weights lie in a file that is not there."""
-    net = Net(image=[1, 3, 16, 16])
+    net = Net(image=[batch, 3, 16, 16])
     x = net.add("Relu", net.conv("image", 3, 8, 3))
     x = net.add("Flatten", net.conv(x, 8, 8, 3))
     return net.save(path, net.add("Gemm", x, net.weight(10, 2048), net.weight(10), transB=1))
@@ -129,6 +129,14 @@ def test_the_json_is_a_mapping_file_that_can_be_evaluated(run, tmp_path, capsys)
     assert json.loads(out.read_text()) == json.loads((run / "best_mapping.json").read_text())
     argv = ["evaluate", "--workload", str(tmp_path / "m.onnx"), "--mapping", str(out)]
     assert main(argv) == 0
+
+
+def test_what_an_open_dimension_lacks_is_said_of_the_command_that_was_typed(run, tmp_path, capsys):
+    given, out = model(tmp_path / "open.onnx", "batch"), str(tmp_path / "o.onnx")
+    argv = ["export", str(run), "-o", out, "--model", given]
+    said = refuse(capsys, argv, "found open: 'batch' (of input 'image'); add --dim batch=NUMBER\n")
+    assert "egrl import" not in said
+    assert main([*argv, "--dim", "batch=1"]) == 0
 
 
 def test_what_is_wrong_with_an_export_is_said_in_one_line(run, tmp_path, capsys):

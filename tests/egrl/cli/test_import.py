@@ -72,7 +72,7 @@ def test_open_dimensions_and_widths_are_given_by_flags(tmp_path, capsys):
     model, output = onnx_models.tiny(tmp_path / "net.onnx", x=["batch", 3, 8, 8]), str(tmp_path / "net.json")
     code, _, err = imported(capsys, model, "-o", output)
     assert (code, err.count("\n")) == (2, 1)
-    assert "--dim batch=NUMBER" in err
+    assert err.endswith("; add --dim batch=NUMBER\n")
     assert imported(capsys, model, "-o", output, "--dim", "batch=3", "--bytes", "1")[0] == 0
     net = load(output)
     assert (net.ops[0].batch, net.element_bytes.weight, net.ops[0].output_bytes) == (3, 1.0, 3 * 256)

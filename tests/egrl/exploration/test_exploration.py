@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 import tomllib
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,7 @@ from egrl.cli.main import main
 from egrl.exploration import summary
 from egrl.exploration.grid import SEGMENT, Parameter, read_grid
 from egrl.exploration.point import Point, Subject, Trial, try_mappings
-from egrl.exploration.pool import Here
+from egrl.exploration.pool import Here, Processes, WorkerDied
 from egrl.exploration.run import Explored, exchanged
 from egrl.exploration.summary import gains, per, share_text, steps_of
 from egrl.report.explored import page_of_exploration
@@ -368,6 +370,31 @@ def test_the_table_has_a_row_per_point(explored):
     rows = (explored / "explore.csv").read_text().splitlines()
     assert rows[0] == f"workload,{SRAM},{DRAM},cost,bound,gap,baseline,speedup,complete"
     assert len(rows) == 1 + 6
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_worker_that_ends_with_a_stop_is_no_failure(stopped, tmp_path, capsys, monkeypatch):
+    class Dying(Here):
+        def ready(self, timeout_s):
+            if stopped:
+                signal.raise_signal(signal.SIGTERM)
+            raise WorkerDied("a worker process died")
+
+    monkeypatch.setattr("egrl.exploration.explore.open_pool", lambda *_: nullcontext(Dying()))
+    assert main([*SMALL, "-o", str(tmp_path / "x")]) == (130 if stopped else 1)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == (
+        "egrl: interrupted; the same command goes on" if stopped else "egrl: error: a worker process died"
+    )
+
+
+def test_a_pool_whose_worker_died_says_so_when_it_is_given_work():
+    class Broken:
+        def submit(self, work, task):
+            raise BrokenProcessPool("not usable")
+
+    with pytest.raises(WorkerDied, match="the same command goes on"):
+        Processes(Broken()).submit(0, abs, -1)
 
 
 @pytest.mark.exhaustive

@@ -116,7 +116,7 @@ def test_the_words_are_those_of_the_problem_and_plain_ones_in_older_summaries():
     assert about_of(summary(about={"rival": 3, "measured": "yes", "other": "word"})) == About(
         "nnpi", "w", "c"
     )
-    assert (start_word(about, "compiler"), start_word(about, "cold")) == ("rival", "cold")
+    assert (start_word(about.rival, "compiler"), start_word(about.rival, "cold")) == ("rival", "cold")
 
 
 @pytest.mark.parametrize(
