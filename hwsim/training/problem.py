@@ -37,6 +37,7 @@ from hwsim.problem import (
     Observation,
     Violation,
 )
+from hwsim.sections import Section
 from hwsim.space import Space
 from hwsim.training.baseline import choose
 from hwsim.training.device import MAX_BYTES, Device, device_file, load_device
@@ -46,6 +47,7 @@ from hwsim.training.family.family import TrainingFamily
 from hwsim.training.judge import judge
 from hwsim.training.observation import SCHEMA_VERSION, edge_index, features
 from hwsim.training.repair import fitted
+from hwsim.training.sections import ALL, BEST, sections
 from hwsim.training.simulate import KEEP, VERSION, Trace, canonical, runs_of, simulate, trace
 from hwsim.training.tables import build_tables
 from workloads.errors import InputError
@@ -225,6 +227,18 @@ class TrainingProblem:
     def trace(self, mapping: Mapping16) -> Trace:
         """Run by run what happens under one mapping int16 [N, 1] as it stands."""
         return trace(self.tables, np.ascontiguousarray(mapping[:, 0]))
+
+    def sections(self, mapping: Mapping16) -> list[Section]:
+        """What one mapping int16 [N, 1] saves and costs beside keeping every value and beside the baseline.
+
+        Raises:
+            ValueError: the shape, the dtype or a choice number is wrong.
+        """
+        self.space.check(mapping[None], np.zeros(1, np.uint64))
+        everything = np.full_like(mapping, KEEP)
+        plans = {ALL: everything, self.about.rival: self.baseline.mapping, BEST: mapping}
+        traces = {label: self.trace(each) for label, each in plans.items()}
+        return sections(self.step, self.tables, traces, self.limit_bytes)
 
     def saved(self, mapping: Mapping16) -> Sequence[int]:
         """Positions in `step.values` of what is kept for the backward pass under one mapping int16 [N, 1] as it stands.

@@ -216,6 +216,25 @@ def test_occupancy_is_the_trace_against_the_limit():
     )
 
 
+def test_sections_say_what_a_plan_saves_and_what_runs_again():
+    problem = TrainingProblem(unet(2), None, TrainingConfig(fraction=0.6))
+    mapping = problem.repair(drawn(problem, 1), KEYS)[0]
+    step, memory, again = problem.sections(mapping)
+    seconds, peak = problem.keep_all
+    every, rule, best = step.rows
+    assert every[:4] == ["every value kept", pytest.approx(seconds), peak, 0]
+    assert rule[1] == pytest.approx(problem.baseline.cost)
+    assert best[1] == pytest.approx(problem.evaluate(mapping[None], KEYS).cost[0])
+    assert best[2] == problem.peak_bytes(mapping[None])[0] == max(memory.lines[-1].y)
+    assert [line.label for line in memory.lines] == [row[0] for row in step.rows]
+    assert memory.lines[0].x[-1] < seconds
+    assert len(again.rows) == best[3] > 0
+    assert sum(row[3] for row in again.rows) == pytest.approx(best[4])
+    assert best[4] == pytest.approx(problem.explain(mapping).parts["computed again"])
+    ops = {op.name: op for op in problem.step.ops}
+    assert all(row[2] == ops[row[0]].kind and ops[row[0]].recomputable for row in again.rows)
+
+
 def test_files_build_the_same_problem_again(tmp_path):
     device = Device("mine", memory_fraction=0.6, again={"aten.relu": 0.5})
     problem = TrainingProblem(unet(2), device)
