@@ -122,7 +122,7 @@ class LearnerConfig:
             "gradient steps per evaluation, which may be a fraction (Table 2: 1; own choice after"
             " docs/log/egrl.md)"
         ),
-    ] = 0.25
+    ] = 0.125
     nodes: Annotated[
         int,
         Ge(1),

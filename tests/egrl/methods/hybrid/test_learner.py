@@ -81,7 +81,7 @@ def test_the_paper_s_values_and_pg_have_a_step_an_evaluation(method):
     paper = typed_tables.build(definition.config, definition.paper, "test").learner
     assert paper.gradient_steps == 1
     plain = typed_tables.build(definition.config, {}, "test").learner
-    assert plain.gradient_steps == (1 if method == "pg" else 0.25)
+    assert plain.gradient_steps == (1 if method == "pg" else 0.125)
 
 
 def batches_of_a_run(monkeypatch, settings: dict) -> tuple[list, Archive, list]:
