@@ -134,7 +134,7 @@ def test_memory_grows_with_the_ops(name):
     assert exponent(memory, WORK[name]) <= MOST
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_lines_that_are_quadratic_are_seen():
     assert exponent(lines, lambda net: lambda: [(one, other) for one in net for other in net]) > 1.5
 
