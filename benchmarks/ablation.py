@@ -48,7 +48,7 @@ LEARNER: list[Row] = [
     EVOLUTION[0],
     ("no gradient steps", "no-steps", ["--set", "method.gradient_steps=0"]),
     ("a gradient step in 16 evaluations", "steps-16th", ["--set", "method.gradient_steps=0.0625"]),
-    ("… in 8", "steps-8th", ["--set", "method.gradient_steps=0.125"]),
+    ("… in 4", "steps-4th", ["--set", "method.gradient_steps=0.25"]),
     ("a gradient step an evaluation (Table 2)", "steps-1", ["--set", "method.gradient_steps=1"]),
     ("no imitation", "no-imitation", ["--set", "method.imitation=0.0"]),
     ("straight-through gradient", "straight", ["--set", "method.actor_gradient=straight-through"]),
