@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from egrl.cli.names import OneOf
-from egrl.cli.output import output_file
+from egrl.cli.output import output_file, remark
 from egrl.runs.units import counted
 from workloads.errors import InputError
 
@@ -135,8 +135,8 @@ def _workload(imported: Imported, model: str, output: str, as_json: bool) -> int
     from workloads.serialize import to_json
 
     atomic.write(Path(output), to_json(imported.workload))
-    for remark in imported.remarks:
-        click.echo(f"egrl import: {remark}", err=True)
+    for line in imported.remarks:
+        remark("import", line)
     net = imported.workload
     document: dict[str, Any] = {
         "kind": "import",
@@ -248,8 +248,8 @@ def _write_program(program: Program, remarks: Sequence[str], model: str, output:
     from workloads.programs.json_file import to_json
 
     atomic.write(Path(output), to_json(program))
-    for remark in remarks:
-        click.echo(f"egrl import: {remark}", err=True)
+    for line in remarks:
+        remark("import", line)
     sizes = describe(program)
     if as_json:
         document = {"kind": "import", "version": 1, "model": model, "program": output, "name": program.name}

@@ -9,6 +9,26 @@ import click
 
 from egrl.core.log import LOG
 from workloads.errors import InputError
+from workloads.names import visible
+
+LONGEST_WORD, LONGEST_LINE = 300, 1500
+"""Characters of a line on stderr: of a word, such as a path, and of all."""
+
+
+def readable(message: str) -> str:
+    """The message in one line of a length that can be read and without control characters, whatever file it quotes."""
+    words = " ".join(_cut(visible(word), LONGEST_WORD) for word in message.split())
+    return _cut(words, LONGEST_LINE)
+
+
+def _cut(text: str, most: int) -> str:
+    """The text, or its beginning and its end: what comes last often says what to do."""
+    return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[-(most // 3 - 1) :]}"
+
+
+def remark(command: str, line: object) -> None:
+    """Say a line on stderr, by the name of the command."""
+    click.echo(f"egrl {command}: {readable(str(line))}", err=True)
 
 
 def sayer(command: str, quiet: bool) -> Callable[[str], None]:
@@ -17,7 +37,7 @@ def sayer(command: str, quiet: bool) -> Callable[[str], None]:
     def say(line: str) -> None:
         LOG.info("%s", line)
         if not quiet:
-            click.echo(f"egrl {command}: {line}", err=True)
+            remark(command, line)
 
     return say
 
@@ -26,7 +46,7 @@ def interrupted(quiet: bool, what: object = "interrupted; the same command goes 
     """Say how a command that was interrupted goes on. Returns its exit code."""
     LOG.warning("%s", what)
     if not quiet:
-        click.echo(f"egrl: {what}", err=True)
+        click.echo(f"egrl: {readable(str(what))}", err=True)
     return 130
 
 
