@@ -7,8 +7,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import Annotated, Any, NotRequired
 
+from annotated_types import Len
 from typing_extensions import TypedDict
 
 from egrl.core.archive import Archive
@@ -32,9 +33,16 @@ KIND = "summary"
 VERSION = 1
 
 
+class _Rule(TypedDict):
+    name: Printable
+    cost: Positive
+    of: Count
+
+
 class _Baseline(TypedDict):
     cost: Positive
     rule: NotRequired[Printable]
+    best_rule: NotRequired[_Rule | None]
 
 
 class _Best(TypedDict):
@@ -43,6 +51,11 @@ class _Best(TypedDict):
     cost: Number
     source: Printable
     unit: NotRequired[Printable]
+    bound_by: NotRequired[dict[str, Number] | None]
+
+
+class _Evaluator(TypedDict):
+    speedup_interval: NotRequired[Annotated[list[Number], Len(2, 2)] | None]
 
 
 class _Summary(TypedDict):
@@ -54,10 +67,24 @@ class _Summary(TypedDict):
     method: Printable
     start: Printable
     fingerprint: Printable
+    seed: Count
+    generations: Count
     evaluations: Count
+    seconds: Number
+    complete: bool
     baseline: _Baseline
-    bound: NotRequired[Positive | None]
-    best: NotRequired[_Best | None]
+    bound: Positive | None
+    gap: Number | None
+    best: _Best | None
+    budget: NotRequired[dict[str, Any]]
+    evaluator: NotRequired[_Evaluator]
+    generation_evals: NotRequired[Count]
+    model_calls: NotRequired[Number]
+    model_seconds: NotRequired[Number]
+    reward_bound: NotRequired[Number]
+    reward_gap: NotRequired[Number | None]
+    stopped: NotRequired[Printable]
+    versions: NotRequired[dict[str, str]]
 
 
 GAP, METHOD, BUDGET, USER = "gap", "method", "budget", "user"

@@ -122,6 +122,7 @@ def test_an_unknown_problem_or_setting_is_refused(run):
         ),
         ({"best": {"reward": 1.0, "speedup": 1.0, "cost": 1.0}}, "best.source: expected it, found none"),
         ({"baseline": {"cost": 0.0}}, "baseline.cost: expected more than 0"),
+        ({"seed": "x"}, "seed: expected a valid integer, found 'x'"),
         ({"workload": "a\x1b[2J"}, "workload: expected printable UTF-8"),
     ],
 )
