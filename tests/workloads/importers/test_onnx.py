@@ -397,6 +397,8 @@ def test_models_that_cannot_run_are_refused_with_the_place(tmp_path):
     huge = _relu()
     huge.inputs[0].type.tensor_type.shape.dim[0].dim_value = 2**62
     assert "expected an integer from 0 to" in refused(tmp_path, huge.model("t0"))
+    many = Net(x=[2**62] * 20)
+    assert "tensor 'x': expected at most" in refused(tmp_path, many.model(many.add("Relu", "x")))
 
 
 def _relu() -> Net:
