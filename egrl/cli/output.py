@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,13 +54,16 @@ def interrupted(quiet: bool, what: object = "interrupted; the same command goes 
 def output_file(output: str, *endings: str, flag: str = "--output") -> Path:
     """The path of `--output`, or of another `flag`.
 
-    InputError where it ends in none of `endings`, or lies in no folder that exists: before any work is done.
+    InputError where it ends in none of `endings`, or lies in no folder that exists and can be written: before any work
+    is done.
     """
     path = Path(output)
     if endings and not path.name.lower().endswith(endings):
         raise InputError(f"{flag} {output}: expected a file ending in {', '.join(endings)}")
     if not path.parent.is_dir():
         raise InputError(f"{flag} {output}: expected a file in a folder that exists, found no {path.parent}")
+    if not any(os.access(place, os.W_OK) for place in (path, path.parent)):
+        raise InputError(f"{flag} {output}: expected a file that can be written: permission denied")
     if path.is_dir():
         raise InputError(f"{flag} {output}: expected a file, found a folder")
     return path

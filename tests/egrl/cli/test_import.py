@@ -167,3 +167,9 @@ def test_names_of_a_model_cannot_write_to_a_terminal(tmp_path, capsys):
     net = onnx_models.Net(x=["\x1b[31mred", 4])
     net.save(tmp_path / "net.onnx", net.add("Relu", "x"))
     assert refuse(capsys, ["import", model, "-o", output], "--dim \\x1b[31mred=NUMBER").strip().isprintable()
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_any_work(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere
+    refuse(capsys, ["import", "missing.onnx", "-o", str(tmp_path / "net.json")], "permission denied")
+    refuse(capsys, ["bound", "--workload", "alexnet", "-o", str(tmp_path / "b.json")], "permission denied")
