@@ -200,7 +200,12 @@ class _Reader:
             raise InputError(
                 f"{self.file}: node {node.name!r}: expected new names of outputs, found {again or outputs!r} again"
             )
-        values = self._values(node, proto)
+        try:
+            values = self._values(node, proto)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(
+                f"{self.file}: node {node.name!r} ({node.op}): expected attributes of their types, found: {error}"
+            ) from None
         types = self._infer_shapes(proto)
         for i, name in enumerate(proto.output):
             if name:

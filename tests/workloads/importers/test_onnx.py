@@ -397,6 +397,10 @@ def test_models_that_cannot_run_are_refused_with_the_place(tmp_path):
     huge = _relu()
     huge.inputs[0].type.tensor_type.shape.dim[0].dim_value = 2**62
     assert "expected an integer from 0 to" in refused(tmp_path, huge.model("t0"))
+    for op, wrong in (("Constant", {"value_int": "x"}), ("Shape", {"end": 0.5})):
+        typed = Net(x=[2, 3])
+        last = typed.add("Relu", typed.add(op, *(["x"] if op == "Shape" else []), **wrong))
+        assert f"({op}): expected attributes of their types" in refused(tmp_path, typed.model(last))
     many = Net(x=[2**62] * 20)
     assert "tensor 'x': expected at most" in refused(tmp_path, many.model(many.add("Relu", "x")))
 
