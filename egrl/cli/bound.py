@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from egrl.cli import flags
-from egrl.cli.output import output_file
+from egrl.cli.output import output_file, remark
 from egrl.cli.problem_flags import subject_of
 from hwsim.baseline import noise_free_cost
 from hwsim.capabilities import HasBestKnown, HasBound, HasModel
@@ -116,10 +116,9 @@ def _proved(problem: Problem, seconds: float) -> Bound | None:
     InputError where there is neither, or nothing is proved.
     """
     if isinstance(problem, HasModel | HasBound):
-        click.echo(
-            f"egrl bound: proving a bound for {problem.about.workload} on {problem.about.chip},"
-            f" about {seconds:g} s at most",
-            err=True,
+        remark(
+            "bound",
+            f"proving a bound for {problem.about.workload} on {problem.about.chip}, about {seconds:g} s at most",
         )
     if isinstance(problem, HasModel):
         return None

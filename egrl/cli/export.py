@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from egrl.cli.names import OneOf
-from egrl.cli.output import output_file
+from egrl.cli.output import output_file, remark
 from egrl.runs.units import counted
 from workloads.errors import InputError
 
@@ -105,8 +105,7 @@ def command(
         data, outside = mapping_export.to_onnx(past.problem, mapping, model, given, not no_fuse, memories)
     atomic.write(path, data)
     if outside:
-        remark = "nodes of the model without a place, being views or constants"
-        click.echo(f"egrl export: {remark}: {len(outside)}", err=True)
+        remark("export", f"nodes of the model without a place, being views or constants: {len(outside)}")
     about, ops = past.problem.about, counted(len(past.problem.space.nodes), "op")
     click.echo(f"{path}: {about.workload} on {about.chip}, {ops}")
     return 0
@@ -124,10 +123,10 @@ def _addresses(
     memories = allocate(problem, mapping, align_bytes, SECONDS, 0)
     for memory in memories:
         if memory.packing.verdict != "packed":
-            click.echo(
-                f"egrl export: {memory.name} does not fit by {memory.over_bytes:,} bytes, so its tensors have no"
-                f" addresses; next: egrl allocate {run}",
-                err=True,
+            remark(
+                "export",
+                f"{memory.name} does not fit by {memory.over_bytes:,} bytes, so its tensors have no addresses; next:"
+                f" egrl allocate {run}",
             )
     return memories
 

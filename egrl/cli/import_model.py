@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from egrl.cli.names import OneOf
-from egrl.cli.output import output_file
+from egrl.cli.output import output_file, remark
 from egrl.runs.units import counted
 from workloads.errors import InputError
 
@@ -46,7 +46,12 @@ if TYPE_CHECKING:
 @click.option(
     "--to",
     type=OneOf(["executorch"]),
-    help="of an exported program (.pt2) the program that ExecuTorch plans, for the problem banks",
+    help="of an exported program (.pt2) the program that ExecuTorch plans, for the problem banks; needs --trust",
+)
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="with --to executorch: PyTorch's loader may run code that the file holds; without --to none of it is run",
 )
 @click.option(
     "--backend",
@@ -64,6 +69,7 @@ def command(
     no_fuse: bool,
     boundary_aliases: bool,
     to: str | None,
+    trust: bool,
     backend: str | None,
     as_json: bool,
 ) -> int:
@@ -85,7 +91,7 @@ def command(
     of_models = {"--dim": bool(dims), "--bytes": bool(element_bytes), "--no-fuse": no_fuse}
     if model.lower().endswith(".py"):
         output_file(output, ".json")
-        others = {"--boundary-aliases": boundary_aliases, "--to": to is not None}
+        others = {"--boundary-aliases": boundary_aliases, "--to": to is not None, "--trust": trust}
         _refuse(of_models | others, "a training step (.py)")
         return _training(model, output, backend or "aot_eager", as_json)
     _refuse({"--backend": backend is not None}, model, "a training step (.py)")
@@ -97,8 +103,11 @@ def command(
         )
     output_file(output, ".json")
     if to is not None:
+        if not model.lower().endswith(".pt2"):
+            raise InputError(f"--to executorch: expected an exported program (.pt2), found {model}")
         _refuse(of_models | {"--boundary-aliases": boundary_aliases}, "--to executorch")
-        return _executorch(model, output, as_json)
+        return _executorch(model, output, trust, as_json)
+    _refuse({"--trust": trust}, model, "--to executorch")
     if placement:
         _refuse(of_models | {"--boundary-aliases": boundary_aliases}, "a placement instance")
         return _instance(model, output, as_json)
@@ -126,8 +135,8 @@ def _workload(imported: Imported, model: str, output: str, as_json: bool) -> int
     from workloads.serialize import to_json
 
     atomic.write(Path(output), to_json(imported.workload))
-    for remark in imported.remarks:
-        click.echo(f"egrl import: {remark}", err=True)
+    for line in imported.remarks:
+        remark("import", line)
     net = imported.workload
     document: dict[str, Any] = {
         "kind": "import",
@@ -226,10 +235,10 @@ def _program(model: str, output: str, boundary_aliases: bool, as_json: bool) -> 
     return _write_program(imported.program, imported.remarks, model, output, as_json)
 
 
-def _executorch(model: str, output: str, as_json: bool) -> int:
+def _executorch(model: str, output: str, trust: bool, as_json: bool) -> int:
     from egrl.integrations.executorch import import_program
 
-    return _write_program(import_program(model), (), model, output, as_json)
+    return _write_program(import_program(model, trust=trust), (), model, output, as_json)
 
 
 def _write_program(program: Program, remarks: Sequence[str], model: str, output: str, as_json: bool) -> int:
@@ -239,8 +248,8 @@ def _write_program(program: Program, remarks: Sequence[str], model: str, output:
     from workloads.programs.json_file import to_json
 
     atomic.write(Path(output), to_json(program))
-    for remark in remarks:
-        click.echo(f"egrl import: {remark}", err=True)
+    for line in remarks:
+        remark("import", line)
     sizes = describe(program)
     if as_json:
         document = {"kind": "import", "version": 1, "model": model, "program": output, "name": program.name}

@@ -49,9 +49,6 @@ MODULES: dict[str, str] = {"import": "import_model"}
 TORCH = {"torch": "torch", "torch_geometric": "torch-geometric"}
 """Modules that networks need and much else does not, by the name to install."""
 
-LONGEST_WORD, LONGEST_LINE = 300, 1500
-"""Characters of an error line: of a word, such as a path, and of all."""
-
 
 class _Lazy(NamedGroup):
     """A group whose commands are imported on use, so that `egrl --help` is quick."""
@@ -163,6 +160,7 @@ def _main(argv: Sequence[str]) -> int:
 @contextlib.contextmanager
 def _notices_as_lines() -> Iterator[None]:
     """Each `Notice` is one line on stderr, once, and none where the command is quiet; other warnings are Python's."""
+    from egrl.cli.output import readable
     from egrl.core.log import LOG
     from workloads.errors import Notice
 
@@ -181,7 +179,7 @@ def _notices_as_lines() -> Iterator[None]:
             if not issubclass(category, Notice):
                 others(message, category, filename, lineno, file, line)
                 return
-            context, text = click.get_current_context(silent=True), _readable(str(message))
+            context, text = click.get_current_context(silent=True), readable(str(message))
             if text not in said and not (context and context.params.get("quiet")):
                 said.add(text)
                 LOG.warning("%s", text)
@@ -194,21 +192,11 @@ def _notices_as_lines() -> Iterator[None]:
 
 
 def _fail(message: str, code: int) -> int:
+    from egrl.cli.output import readable
     from egrl.core.log import LOG
 
-    line = _readable(message)
+    line = readable(message)
     LOG.error("%s", line)
     with contextlib.suppress(OSError):
         click.echo(f"egrl: error: {line}", err=True)
     return code
-
-
-def _readable(message: str) -> str:
-    """The message in one line of a length that can be read, whatever the input that it names holds."""
-    words = " ".join(_cut(word, LONGEST_WORD) for word in message.split())
-    return _cut(words, LONGEST_LINE)
-
-
-def _cut(text: str, most: int) -> str:
-    """The text, or its beginning and its end: what comes last often says what to do."""
-    return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[-(most // 3 - 1) :]}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from egrl.cli import flags
-from egrl.cli.output import output_file
+from egrl.cli.output import output_file, remark
 from workloads.errors import InputError
 
 HELP = """Draw a figure from one or more run folders.
@@ -66,13 +66,13 @@ def command(
     if path is None:
         name = figure.replace(":", "-")
         path = (Path(runs[0]) if len(runs) == 1 else Path()) / f"{name}.png"
-        click.echo(f"egrl plot: {path}", err=True)
+        remark("plot", path)
     try:
         style.save(drawing.figure, path)
     except OSError as error:
         raise InputError(f"--output {path}: expected a file that can be written: {error.strerror}") from error
-    for remark in drawing.remarks:
-        click.echo(f"egrl plot: {remark}", err=True)
+    for line in drawing.remarks:
+        remark("plot", line)
     if as_json:
         document = {"kind": "figure", "version": 1, "figure": figure, **drawing.numbers}
         click.echo(json.dumps(document, allow_nan=False))

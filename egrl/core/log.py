@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,10 +22,36 @@ ROW, NAMES = "egrl_row", "egrl_names"
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
+class _File(logging.FileHandler):
+    """A log that is not written any more once the disk refuses a line: it never harms a command."""
+
+    _refused = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self._refused:
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        self._refused = True
+        with contextlib.suppress(OSError):
+            print(
+                f"egrl: --log {self.baseFilename!r}: {error.strerror}; nothing more is logged",
+                file=sys.stderr,
+            )
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # what is left of the line that was refused
+            super().close()
+
+
 def open_file(path: Path) -> None:
     """Append what is logged from now on to a file, a line with its time each. InputError where that cannot be done."""
     try:
-        handler = logging.FileHandler(path, encoding="utf-8")
+        handler = _File(path, encoding="utf-8")
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise InputError(f"--log {str(path)!r}: expected a file that can be written: {why}") from error

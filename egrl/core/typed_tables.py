@@ -7,10 +7,12 @@ key `name`, if it has one: `--set method.network=gat`.
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
+from annotated_types import Ge, Gt, Lt, Predicate
 from typing_extensions import Doc
 
 from workloads.errors import InputError
@@ -32,6 +34,13 @@ LIMITS = {
 }
 """Kind of a limit -> what messages say is expected; `str.isprintable` is the one predicate that settings have."""
 T = TypeVar("T")
+Printable = Annotated[str, Predicate(str.isprintable)]
+Number = Annotated[float, Gt(-math.inf), Lt(math.inf)]
+Positive = Annotated[float, Gt(0), Lt(math.inf)]
+Count = Annotated[int, Ge(0)]
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 def leaves(kind: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -131,15 +140,33 @@ def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
             )
         return TypeAdapter(kind).validate_python(tree)
     except ValidationError as error:
-        first = error.errors()[0]
-        location = ".".join(str(part) for part in first["loc"]) or (key if len(hints) else "")
-        if first["type"] in LIMITS:
-            message = "expected " + LIMITS[first["type"]].format(**first.get("ctx", {}))
-        else:
-            message = first["msg"].removeprefix("Value error, ").replace("Input should be ", "expected ", 1)
-        found = "" if first["type"] == "value_error" else f", found {_short(first['input'])}"
+        location, wrong = _first(error)
+        location = location or (key if len(hints) else "")
         named = FLAGS + location.replace("_", "-") if where == FLAGS else f"{where}: {location}"
-        raise InputError(f"{named}: {message}{found}") from error
+        raise InputError(f"{named}: {wrong}") from error
+
+
+def check_document(kind: type, document: Mapping[str, Any], where: str) -> None:
+    """InputError unless a JSON document has the fields of a TypedDict, with values of their types. It may have more."""
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        TypeAdapter(kind).validate_python(document, strict=True)
+    except ValidationError as error:
+        raise InputError(f"{where}: {': '.join(_first(error))}") from error
+
+
+def _first(error: ValidationError) -> tuple[str, str]:
+    """Where the first mistake is, and what was expected and found there."""
+    first = error.errors()[0]
+    location = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "missing":
+        return location, "expected it, found none"
+    if first["type"] in LIMITS:
+        message = "expected " + LIMITS[first["type"]].format(**first.get("ctx", {}))
+    else:
+        message = first["msg"].removeprefix("Value error, ").replace("Input should be ", "expected ", 1)
+    return location, message + ("" if first["type"] == "value_error" else f", found {_short(first['input'])}")
 
 
 def meaning(hint: Any) -> str:

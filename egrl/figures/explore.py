@@ -7,18 +7,22 @@ the chip itself. One panel per workload.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from annotated_types import MaxLen, MinLen
+from typing_extensions import TypedDict
 
+from egrl.core.typed_tables import Number, Positive, Printable, check_document
 from egrl.figures.drawing import Drawing
 from egrl.runs.folder import EXPLORATION
 from egrl.runs.units import scaled, shown
 from workloads.errors import InputError
 from workloads.files import read_text
+from workloads.json_text import parse_object
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,17 +32,55 @@ DOCUMENT = EXPLORATION
 KEYS = ("chip", "unit", "parameters", "workloads")
 
 
+class _Parameter(TypedDict):
+    label: Printable
+    unit: Printable
+    unit_size: Positive
+    values: Annotated[list[Number], MinLen(1)]
+    own: Number
+
+
+class _Point(TypedDict):
+    values: list[Number]
+    cost: Number | None
+    bound: Number | None
+    gap: Number | None
+    baseline: Number | None
+    speedup: Number | None
+
+
+class _Workload(TypedDict):
+    workload: Printable
+    rival: Printable
+    points: list[_Point]
+    words: list[Printable]
+
+
+class _Exploration(TypedDict):
+    """What the figure and the page read of an explore.json."""
+
+    chip: Printable
+    unit: Printable
+    parameters: Annotated[list[_Parameter], MinLen(1), MaxLen(2)]
+    workloads: Annotated[list[_Workload], MinLen(1)]
+
+
 def read(path: Path, problem: str = "") -> dict[str, Any]:
     """The explore.json of a folder. InputError where there is none."""
     where = path / DOCUMENT
     if not where.is_file():
         raise InputError(f"{path}: expected {DOCUMENT}, found none; `egrl explore … -o {path}` makes it")
-    try:
-        found = json.loads(read_text(str(where), "an exploration"))
-    except ValueError as error:
-        raise InputError(f"{where}: expected JSON: {error}") from error
-    if not isinstance(found, dict) or found.get("kind") != "exploration" or not set(KEYS) <= set(found):
+    found = parse_object(read_text(where, "an exploration"), str(where), "exploration")
+    if found.get("kind") != "exploration":
         raise InputError(f"{where}: expected an exploration, found another document")
+    check_document(_Exploration, found, str(where))
+    shape = [len(parameter["values"]) for parameter in found["parameters"]]
+    for each in found["workloads"]:
+        if len(each["points"]) != prod(shape) or any(len(p["values"]) != len(shape) for p in each["points"]):
+            raise InputError(
+                f"{where}: {each['workload']}: expected a point for each of {prod(shape)} chips, each of"
+                f" {len(shape)} values, found others"
+            )
     return found
 
 

@@ -29,9 +29,9 @@ def page_of_exploration(made: Mapping[str, Any]) -> str:
 
 def _headline(made: Mapping[str, Any]) -> str:
     """The costs at the two ends of the grid, of the first workload."""
-    points = [point for point in made["workloads"][0]["points"] if point["cost"] is not None]
-    ends = [cost_text(points[k]["cost"], made["unit"]) for k in (0, -1)]
-    return " to ".join(dict.fromkeys(ends))
+    costs = [point["cost"] for point in made["workloads"][0]["points"] if point["cost"] is not None]
+    ends = [cost_text(cost, made["unit"]) for cost in (*costs[:1], *costs[-1:])]
+    return " to ".join(dict.fromkeys(ends)) or "nothing found"
 
 
 def _name(parameter: Mapping[str, Any]) -> str:

@@ -7,11 +7,15 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NotRequired
+
+from annotated_types import Len
+from typing_extensions import TypedDict
 
 from egrl.core.archive import Archive
 from egrl.core.budget import GENERATION, Budget
 from egrl.core.state import Champion, SearchState
+from egrl.core.typed_tables import Count, Number, Positive, Printable, check_document
 from egrl.core.version import versions
 from egrl.runs.certificate import PROVED, reward_up
 from egrl.runs.config import RunConfig
@@ -27,6 +31,61 @@ from workloads.json_text import judge, parse_document, parse_object
 
 KIND = "summary"
 VERSION = 1
+
+
+class _Rule(TypedDict):
+    name: Printable
+    cost: Positive
+    of: Count
+
+
+class _Baseline(TypedDict):
+    cost: Positive
+    rule: NotRequired[Printable]
+    best_rule: NotRequired[_Rule | None]
+
+
+class _Best(TypedDict):
+    reward: Number
+    speedup: Number
+    cost: Number
+    source: Printable
+    unit: NotRequired[Printable]
+    bound_by: NotRequired[dict[str, Number] | None]
+
+
+class _Evaluator(TypedDict):
+    speedup_interval: NotRequired[Annotated[list[Number], Len(2, 2)] | None]
+
+
+class _Summary(TypedDict):
+    """What commands read of a summary."""
+
+    problem: Printable
+    workload: Printable
+    chip: Printable
+    method: Printable
+    start: Printable
+    fingerprint: Printable
+    seed: Count
+    generations: Count
+    evaluations: Count
+    seconds: Number
+    complete: bool
+    baseline: _Baseline
+    bound: Positive | None
+    gap: Number | None
+    best: _Best | None
+    budget: NotRequired[dict[str, Any]]
+    evaluator: NotRequired[_Evaluator]
+    generation_evals: NotRequired[Count]
+    model_calls: NotRequired[Number]
+    model_seconds: NotRequired[Number]
+    reward_bound: NotRequired[Number]
+    reward_gap: NotRequired[Number | None]
+    stopped: NotRequired[Printable]
+    versions: NotRequired[dict[str, str]]
+
 
 GAP, METHOD, BUDGET, USER = "gap", "method", "budget", "user"
 """Why a search ended: near enough to the bound, nothing more to propose, its budget spent, or the user wanted it to."""
@@ -139,22 +198,7 @@ def read_summary(run: Path) -> dict[str, Any]:
     """summary.json of a run folder; InputError where there is none or it is damaged."""
     path = run / SUMMARY
     summary = parse_document(read_text(path, "the summary of a run"), str(path), KIND, VERSION)
-    for key in ("problem", "workload", "chip", "method", "start", "fingerprint"):
-        if not isinstance(summary.get(key), str):
-            raise InputError(f"{path}: {key}: expected a name, found {summary.get(key)!r}")
-    baseline = summary.get("baseline")
-    cost = baseline.get("cost") if isinstance(baseline, dict) else None
-    if not isinstance(cost, float) or not cost > 0:
-        raise InputError(f"{path}: baseline.cost: expected a number above 0, found {cost!r}")
-    bound = summary.get("bound")
-    if bound is not None and not (isinstance(bound, float) and bound > 0):
-        raise InputError(f"{path}: bound: expected a number above 0 or null, found {bound!r}")
-    evaluations = summary.get("evaluations")
-    if type(evaluations) is not int or evaluations < 0:
-        raise InputError(f"{path}: evaluations: expected a number, found {evaluations!r}")
-    best = summary.get("best")
-    if best is not None and not (isinstance(best, dict) and isinstance(best.get("speedup"), float)):
-        raise InputError(f"{path}: best: expected an object with a speedup or null, found {best!r}")
+    check_document(_Summary, summary, str(path))
     return summary
 
 

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from egrl.core import typed_tables
 from egrl.core.budget import Budget
@@ -21,6 +20,7 @@ from egrl.runs import folder as run_folder
 from egrl.runs.config import RunOptions
 from egrl.runs.past import problem_in
 from egrl.runs.progress import best_text
+from egrl.runs.summary import read_summary
 from hwsim.capabilities import HasBound
 from workloads.errors import InputError
 from workloads.files import read_text
@@ -53,7 +53,14 @@ class Watched:
         return Watched(path, options, _most(path, options, tables["problem"]))
 
     def row(self) -> tuple[str, ...]:
-        """A cell for each of `COLUMNS`."""
+        """A cell for each of `COLUMNS`. InputError if the metrics are damaged."""
+        try:
+            return self._row()
+        except (KeyError, ValueError, OverflowError, csv.Error) as error:
+            path = self.path / run_folder.METRICS
+            raise InputError(f"{path}: damaged metrics: {type(error).__name__}: {error}") from error
+
+    def _row(self) -> tuple[str, ...]:
         rows = _metrics(self.path / run_folder.METRICS)
         if not rows:
             return (self.path.name, "0", "–", self._bound(), "–", "–", "–", "begins")
@@ -81,19 +88,16 @@ class Watched:
         """The bound that was known at once, or the one that the run proved at its end."""
         most = self.most
         if math.isnan(most):
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
-                summary = self._summary()
+            with contextlib.suppress(InputError, KeyError, TypeError):
+                summary = read_summary(self.path)
                 most = float(summary["baseline"]["cost"]) / float(summary["bound"])
         return "–" if math.isnan(most) else f"{most:.4f}x"
-
-    def _summary(self) -> Any:
-        return json.loads((self.path / run_folder.SUMMARY).read_text(encoding="utf-8"))
 
     def _finished(self, evaluations: int) -> bool:
         """Whether there is a summary, and it is not of a run that has been gone on with since."""
         try:
-            return int(self._summary()["evaluations"]) >= evaluations
-        except (OSError, ValueError, KeyError, TypeError):
+            return int(read_summary(self.path)["evaluations"]) >= evaluations
+        except InputError:  # none yet
             return False
 
     def _left(self, evaluations: int, seconds: float) -> str:
@@ -111,12 +115,12 @@ class Watched:
         spent = 0.0
         try:
             lines = (self.path / records.FILE).read_text(encoding="utf-8").splitlines()
-        except OSError:
+        except (OSError, UnicodeDecodeError):
             return "–"
         for line in lines:
             try:
                 spent += float(json.loads(line).get("request_s", 0.0))
-            except (ValueError, TypeError, AttributeError):  # a line that is being written
+            except (ValueError, TypeError, AttributeError, RecursionError):  # a line that is being written
                 continue
         return f"{min(spent / seconds / self.options.workers, 1.0):.0%}"
 

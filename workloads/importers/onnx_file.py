@@ -6,9 +6,10 @@ are called. Bodies of loops and branches are not looked into: what they read fro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,10 @@ from workloads.importers.ir import ModelGraph, Node, Shape, Tensor
 from workloads.importers.vocabulary import SAME_AS
 
 MAX_NODES = 1_000_000
+MAX_WRITTEN_BYTES = 1 << 28
+"""Bytes that the functions of a model may take where they are called."""
+MAX_CALLS = 100
+"""Functions that may call each other in a row: writing them out takes a stack."""
 BODIES = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 """Ops with graphs inside."""
 
@@ -71,10 +76,55 @@ def _parse(onnx: Any, data: bytes, file: str) -> Any:
         raise InputError(f"{file}: expected an ONNX model with nodes, found none")
     if not model.functions:
         return model
+    _check_calls(model, file)
     try:
         return onnx.inliner.inline_local_functions(model)
     except Exception as error:
         raise InputError(f"{file}: expected functions that can be written out, found: {error}") from None
+
+
+def _check_calls(model: Any, file: str) -> None:
+    """InputError if the functions of a model call themselves, or are too much once they are written out."""
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    written: dict[
+        tuple[str, str, str], tuple[int, int]
+    ] = {}  # nodes and bytes of a function, with what it calls
+    caller: list[tuple[str, str, str]] = []
+
+    def size(nodes: Iterable[Any]) -> tuple[int, int]:
+        count = total = 0
+        for node in _all_nodes(nodes):
+            called = (node.domain, node.op_type, node.overload)
+            more = function_size(called) if called in functions else (1, node.ByteSize() if caller else 0)
+            count, total = count + more[0], total + more[1]
+        return count, total
+
+    def function_size(name: tuple[str, str, str]) -> tuple[int, int]:
+        if name in caller or len(caller) == MAX_CALLS:
+            raise InputError(
+                f"{file}: function {name[1]!r}: expected calls at most {MAX_CALLS} deep and none of itself, found more"
+            )
+        if name not in written:
+            caller.append(name)
+            written[name] = size(functions[name].node)
+            caller.pop()
+        return written[name]
+
+    count, total = size(model.graph.node)
+    if count > MAX_NODES or total > MAX_WRITTEN_BYTES:
+        raise InputError(
+            f"{file}: expected at most {MAX_NODES} nodes and {MAX_WRITTEN_BYTES} bytes of functions once these are"
+            f" written out, found {count} and {total}"
+        )
+
+
+def _all_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
+    """Nodes (NodeProto), each followed by those of the graphs inside it."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _all_nodes(graph.node)
 
 
 class _Reader:
@@ -105,7 +155,6 @@ class _Reader:
         return ModelGraph(graph.name, nodes, self.tensors, tuple(inputs), outputs)
 
     def _initializers(self) -> None:
-        proto = self.onnx.TensorProto
         for tensor in self.model.graph.initializer:
             shape = tuple(int(d) for d in tensor.dims)
             if any(d < 0 for d in shape):
@@ -113,15 +162,12 @@ class _Reader:
                     f"{self.file}: initializer {tensor.name!r}: expected sizes >= 0, found {shape}"
                 )
             value = None
-            if (
-                tensor.data_location != proto.EXTERNAL
-                and np.prod(shape, dtype=float) <= arithmetic.MAX_ELEMENTS
-            ):
+            if np.prod(shape, dtype=float) <= arithmetic.MAX_ELEMENTS:
                 value = self._array(tensor)
             self._put(tensor.name, shape, tensor.data_type, constant=True, value=value)
         for sparse in self.model.graph.sparse_initializer:
             shape = tuple(int(d) for d in sparse.dims)
-            stored = int(np.prod(sparse.values.dims, dtype=np.int64))
+            stored = prod(max(0, d) for d in sparse.values.dims)
             self._put(sparse.values.name, shape, sparse.values.data_type, constant=True, stored=stored)
 
     def _input(self, info: Any) -> None:
@@ -154,7 +200,12 @@ class _Reader:
             raise InputError(
                 f"{self.file}: node {node.name!r}: expected new names of outputs, found {again or outputs!r} again"
             )
-        values = self._values(node, proto)
+        try:
+            values = self._values(node, proto)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(
+                f"{self.file}: node {node.name!r} ({node.op}): expected attributes of their types, found: {error}"
+            ) from None
         types = self._infer_shapes(proto)
         for i, name in enumerate(proto.output):
             if name:
@@ -279,6 +330,8 @@ class _Reader:
         self.types[name] = type_
 
     def _array(self, tensor: Any) -> NDArray[Any] | None:
+        if tensor.data_location == self.onnx.TensorProto.EXTERNAL:
+            return None
         try:
             return self.onnx.numpy_helper.to_array(tensor)
         except Exception:  # damaged or missing values: only the shape is needed

@@ -20,6 +20,8 @@ from workloads.packed import unpack
 from workloads.validate import check
 from workloads.workload import Workload
 
+MAX_ELEMENTS = 2**64
+"""Of a tensor: what is computed from it still fits a float, and sizes are judged by the workload's own limits."""
 NAMED = 3
 """Tensors or ops that a remark names before it counts the others."""
 
@@ -59,6 +61,7 @@ def convert(graph: ModelGraph, name: str, source: str, element_bytes: float | No
     _check_inputs(graph, source)
     unknown = graph.unknown()
     sized = with_shapes(graph)
+    _check_sizes(sized, source)
     if element_bytes is not None:
         tensors = {
             key: replace(t, element_bytes=element_bytes) if t.is_float else t
@@ -97,6 +100,12 @@ def _check_inputs(graph: ModelGraph, source: str) -> None:
             )
         if node.op not in RECURRENT and is_known(node.op) and not (node.outputs and node.outputs[0]):
             raise InputError(f"{source}: node {node.name!r} ({node.op}): expected an output, found none")
+
+
+def _check_sizes(graph: ModelGraph, source: str) -> None:
+    large = next((name for name, tensor in graph.tensors.items() if tensor.elements > MAX_ELEMENTS), None)
+    if large is not None:
+        raise InputError(f"{source}: tensor {large!r}: expected at most {MAX_ELEMENTS} elements, found more")
 
 
 def _strangers(graph: ModelGraph) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workloads.errors import InputError
@@ -76,15 +77,25 @@ def apply_plan(plan: str, target: Any) -> Algorithm:
     return Algorithm(Given(read(plan), banks_of(target), plan))
 
 
-def import_program(file: str) -> Program:
+def import_program(file: str, *, trust: bool = False) -> Program:
     """The program that ExecuTorch plans, of an exported one: `planner` and `apply_plan` see the same names and sizes.
 
     Args:
         file: path of what `torch.export.save` wrote (.pt2). It is lowered with portable kernels, without a delegate.
+        trust: whether code in the file may run. `torch.export.load` unpickles constants and inputs, evaluates
+            expressions and loads compiled libraries, and has no setting that refuses them.
 
     Raises:
-        InputError: no executorch, or a file that is no exported program or cannot be lowered.
+        InputError: no such file, not `trust`, no executorch, a file that is no exported program or cannot be
+            lowered.
     """
+    if not Path(file).is_file():
+        raise InputError(f"{file}: expected an exported program (.pt2), found no file")
+    if not trust:
+        raise InputError(
+            f"{file}: expected --trust, found none: PyTorch's loader runs code that it finds in the file,"
+            " so give it only for files that you trust"
+        )
     check_installed()
     from egrl.integrations.executorch.lowered import program_of
 

@@ -46,8 +46,6 @@ def _load(file: str) -> torch.export.ExportedProgram:
 
 def program_of(file: str) -> Program:
     """The program of a file (see `egrl.integrations.executorch.import_program`)."""
-    if not Path(file).is_file():
-        raise InputError(f"{file}: expected an exported program (.pt2), found no file")
     reader = _Reader(Path(file).stem)
     planning = MemoryPlanningPass(memory_planning_algo=reader)
     try:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from commands import refuse
 
 import onnx_models
 from egrl.cli.main import main
@@ -152,3 +153,23 @@ def test_programs_are_listed_among_the_workloads(capsys):
     assert (
         line.split(maxsplit=1)[1] == "program for --problem mmap: 291 buffers, 57.6 GFLOP, 4910 MB of traffic"
     )
+
+
+def test_names_of_a_model_cannot_write_to_a_terminal(tmp_path, capsys):
+    """Lines quote what a file calls its ops and dimensions, without control characters and at a sane length."""
+    model, output = str(tmp_path / "net.onnx"), str(tmp_path / "net.json")
+    net = onnx_models.Net(x=[1, 4])
+    net.save(tmp_path / "net.onnx", net.add("Own\x1b[31m\u202e\n" + "x" * 1000, "x"))
+    assert main(["import", model, "-o", output]) == 0
+    said = capsys.readouterr().err
+    assert "op Own\\x1b[31m\\u202e" in said
+    assert all(line.isprintable() and len(line) < 500 for line in said.splitlines())
+    net = onnx_models.Net(x=["\x1b[31mred", 4])
+    net.save(tmp_path / "net.onnx", net.add("Relu", "x"))
+    assert refuse(capsys, ["import", model, "-o", output], "--dim \\x1b[31mred=NUMBER").strip().isprintable()
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_any_work(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere
+    refuse(capsys, ["import", "missing.onnx", "-o", str(tmp_path / "net.json")], "permission denied")
+    refuse(capsys, ["bound", "--workload", "alexnet", "-o", str(tmp_path / "b.json")], "permission denied")

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from egrl.cli.main import LONGEST_LINE, main
+from egrl.cli.main import main
+from egrl.cli.output import LONGEST_LINE
 
 LONG = "a" * 5000
 

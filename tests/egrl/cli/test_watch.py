@@ -77,3 +77,13 @@ def test_a_bound_that_a_run_proved_at_its_end_is_shown(tmp_path, capsys):
     assert said(capsys, run)[1].split()[3] == shown
     (run / "summary.json").unlink()
     assert said(capsys, run)[1].split()[3] == "–"
+
+
+def test_damaged_metrics_are_refused(tmp_path, capsys):
+    run = tmp_path / "r"
+    argv = ["run", "--workload", "alexnet", "--method", "random", "--evals", "4", "--quiet"]
+    assert main([*argv, "--bound-seconds", "0", "--out", str(run)]) == 0
+    head, row = (run / "metrics.csv").read_bytes().splitlines()
+    for lines in ([b"other,columns", b"1,2"], [head, row.replace(b"4", b"four")], [head, b"\xff" + row[1:]]):
+        (run / "metrics.csv").write_bytes(b"\n".join([*lines, b""]))
+        refuse(capsys, ["watch", "--once", str(run)], "metrics.csv: damaged metrics: ")

@@ -78,3 +78,12 @@ def test_one_that_is_absent_or_fails_says_so_once_and_harms_no_run(name, fails, 
     mine = {"mlflow": ("start_run", "log_metrics"), "wandb": ("init", "log")}[name]
     assert len(said) == (1 if fails in ("absent", *mine) else 0)
     assert all(line.startswith(f"egrl: --log {name}: ") and "goes on without it" in line for line in said)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("log", ["/dev/full", "json:/dev/full"])
+def test_a_full_disk_ends_a_log_and_no_run(log, tmp_path, capsys):
+    assert len(run(tmp_path, log)) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("egrl: --log ")
+    assert "No space left on device" in line

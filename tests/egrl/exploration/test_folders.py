@@ -61,3 +61,30 @@ def test_json_nested_without_end_is_refused_or_passed_over(two_points, tmp_path,
     assert main([*TWO, "-o", str(folder), "--quiet"]) == 0
     (folder / "plan.json").write_text("[" * 100_000)
     assert "found JSON nested too deeply" in refuse(capsys, [*TWO, "-o", str(folder)])
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("chip",), "\ud800", "chip: expected printable UTF-8"),
+        (("parameters", 0, "unit_size"), 0, "parameters.0.unit_size: expected more than 0.0, found 0"),
+        (("parameters", 0, "values"), [1], "alexnet: expected a point for each of 1 chips"),
+        (("workloads",), [], "workloads: "),
+        (("workloads", 0, "words", 0), 1, "workloads.0.words.0: expected a valid string, found 1"),
+        (("workloads", 0, "points", 1, "cost"), "1", "points.1.cost: expected a valid number, found '1'"),
+        (("workloads", 0, "points", 1), {}, "points.1.values: expected it, found none"),
+        ((), "[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_a_document_that_was_changed_is_neither_drawn_nor_shown(
+    two_points, tmp_path, capsys, path, value, said
+):
+    folder = Path(shutil.copytree(two_points, tmp_path / "x"))
+    place = document = json.loads((folder / "explore.json").read_text())
+    for key in path[:-1]:
+        place = place[key]
+    if path:
+        place[path[-1]] = value
+    (folder / "explore.json").write_text(json.dumps(document) if path else value)
+    refuse(capsys, ["report", str(folder)], said)
+    refuse(capsys, ["plot", "explore", str(folder), "-o", str(tmp_path / "x.png")], said)

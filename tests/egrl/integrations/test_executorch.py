@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import pickle
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from workloads.errors import InputError
 
 INSTALLED = importlib.util.find_spec("executorch") is not None
 needs_executorch = pytest.mark.skipif(not INSTALLED, reason='needs pip install "egrl[executorch]"')
+NET = Path(__file__).parents[1] / "measure" / "profiles" / "net.pt2"
 FAST, SLOW = 2048, 8192
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch and ExecuTorch warn of themselves
 
@@ -23,8 +27,43 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # torch and ExecuTorch warn o
 def test_without_the_extra_one_line_says_what_to_install(tmp_path, capsys):
     with pytest.raises(InputError, match=r'pip install "egrl\[executorch\]"'):
         planner("edge")
-    argv = ["import", "model.pt2", "--to", "executorch", "-o", str(tmp_path / "program.json")]
+    argv = ["import", str(NET), "--to", "executorch", "--trust", "-o", str(tmp_path / "program.json")]
     refuse(capsys, argv, 'pip install "egrl[executorch]"')
+
+
+class _Hostile:
+    """What makes a folder when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self._marker = marker
+
+    def __reduce__(self):
+        return os.mkdir, (str(self._marker),)
+
+
+def test_code_in_a_file_runs_only_for_who_trusts_it(tmp_path, capsys):
+    import torch
+
+    marker, model, output = (tmp_path / name for name in ("marker", "hostile.pt2", "out.json"))
+    with zipfile.ZipFile(NET) as source, zipfile.ZipFile(model, "w") as made:
+        for name in source.namelist():
+            inputs = "/sample_inputs/" in name
+            made.writestr(name, pickle.dumps(_Hostile(marker)) if inputs else source.read(name))
+    argv = ["import", str(model), "--to", "executorch", "-o", str(output)]
+    refuse(capsys, argv, "expected --trust, found none: PyTorch's loader runs code")
+    refuse(
+        capsys, ["import", str(model), "--trust", "-o", str(output)], "--trust: expected with --to executorch"
+    )
+    refuse(
+        capsys, ["import", "m.onnx", "--to", "executorch", "-o", str(output)], "an exported program (.pt2)"
+    )
+    assert not output.exists()
+    assert main(["import", str(model), "-o", str(output)]) == 0
+    assert main(["evaluate", "--workload", str(model), "--mapping", "compiler"]) == 0
+    assert not marker.exists()
+    with pytest.raises(RuntimeError, match="error when deserializing"):
+        torch.export.load(model)
+    assert marker.exists()  # so it is hostile
 
 
 def _model():
@@ -162,7 +201,8 @@ def test_a_run_becomes_a_plan_that_is_applied(tmp_path):
     module, x = _model()
     torch.export.save(torch.export.export(module, (x,)), tmp_path / "small.pt2")
     program, chip, plan = tmp_path / "small.json", tmp_path / "chip.toml", tmp_path / "plan.json"
-    assert main(["import", str(tmp_path / "small.pt2"), "--to", "executorch", "-o", str(program)]) == 0
+    argv = ["import", str(tmp_path / "small.pt2"), "--to", "executorch", "--trust", "-o", str(program)]
+    assert main(argv) == 0
     chip.write_text(_chip_text().replace("1048576", str(FAST)).replace("1073741824", str(SLOW)))
     run = tmp_path / "run"
     argv = ["run", "--problem", "banks", "--workload", str(program), "--chip", str(chip), "--out", str(run)]
@@ -283,5 +323,5 @@ def test_arguments_of_the_planner_are_checked_at_once(tmp_path, capsys):
             planner(_map(), "edge", **wrong)
     garbage = tmp_path / "garbage.pt2"
     garbage.write_bytes(b"no archive" * 50)
-    argv = ["import", str(garbage), "--to", "executorch", "-o", str(tmp_path / "p.json")]
+    argv = ["import", str(garbage), "--to", "executorch", "--trust", "-o", str(tmp_path / "p.json")]
     refuse(capsys, argv, "expected a program that ExecuTorch can lower")

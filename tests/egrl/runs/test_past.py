@@ -113,6 +113,24 @@ def test_an_unknown_problem_or_setting_is_refused(run):
     assert "bishops" in refused(lambda: PastRun.read(run).problem)
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            {"best": {"reward": 1.0, "speedup": 1.0, "cost": "1", "source": "start"}},
+            "best.cost: expected a valid",
+        ),
+        ({"best": {"reward": 1.0, "speedup": 1.0, "cost": 1.0}}, "best.source: expected it, found none"),
+        ({"baseline": {"cost": 0.0}}, "baseline.cost: expected more than 0"),
+        ({"seed": "x"}, "seed: expected a valid integer, found 'x'"),
+        ({"workload": "a\x1b[2J"}, "workload: expected printable UTF-8"),
+    ],
+)
+def test_a_summary_that_was_changed_is_refused_by_its_field(run, changed, said):
+    change(run / "summary.json", **changed)
+    assert said in refused(lambda: PastRun.read(run))
+
+
 def test_a_run_without_a_valid_mapping_has_no_best(run):
     change(run / "summary.json", best=None)
     assert "expected a run with a valid mapping, found none yet" in refused(PastRun.read(run).best_mapping)

@@ -107,6 +107,7 @@ def test_scalars_are_arrays_of_one_element():
         (("parameter(0), sharding", "parameter(1), sharding"), "expected parameters 0, 1, … in computation 'main'"),
         (("  x = ", "  x : "), "line 18: expected '=', found ': f32[4]{0:T(256)} parameter(0)"),
         (("%sum = f32[4]{0}", "%sum = f32[4"), "line 13: expected a shape, found"),
+        (("x = f32[4]", f"x = f{'9' * 5000}[4]"), "line 18: expected an element type, found 'f9999"),
         (("main {", "add_one {"), "expected a new name of a computation, found 'add_one' again"),
         (("  x = f32[4]{0:T(256)}", "  y = f32[4]"), "expected a new name of an instruction, found 'y' again"),
         (("    1, 1})", "    1, 1)"), "line 11: expected a closing bracket of a constant, found the end"),

@@ -229,6 +229,41 @@ def test_functions_of_the_model_are_written_out(tmp_path):
     assert [(op.kind, op.parameters, op.vector_ops) for op in found.workload] == [("matmul", 64, 32)]
 
 
+def _calls(*functions: tuple[str, str]) -> onnx.ModelProto:
+    """A model that calls F0; each function of (name, called) calls the second twice in a row."""
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
+    made = []
+    for name, called in functions:
+        domain = "" if called == "Relu" else "own"
+        body = [helper.make_node(called, [a], [b], domain=domain) for a, b in ("xm", "my")]
+        made.append(helper.make_function("own", name, ["x"], ["y"], body, opsets))
+    net = Net(x=[2, 3])
+    return net.model(net.add("F0", "x", domain="own"), functions=made)
+
+
+def test_functions_that_grow_beyond_all_bounds_are_refused(tmp_path):
+    doubling = [(f"F{k}", f"F{k + 1}") for k in range(39)] + [("F39", "Relu")]
+    assert f"found {2**40} and" in refused(tmp_path, _calls(*doubling))
+    assert "function 'F0': expected calls at most 100 deep and none of itself" in refused(
+        tmp_path, _calls(("F0", "F1"), ("F1", "F0"))
+    )
+    deep = [(f"F{k}", f"F{k + 1}") for k in range(100)] + [("F100", "Relu")]
+    assert "function 'F100': expected calls at most 100 deep" in refused(tmp_path, _calls(*deep))
+
+
+def test_values_in_other_files_are_not_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("beside").write_bytes(np.array([7, 11]).tobytes())
+    outside = TensorProto(name="shape", data_type=TensorProto.INT64, dims=[2])
+    outside.data_location = TensorProto.EXTERNAL
+    outside.external_data.add(key="location", value="beside")
+    net = Net(x=[1, 1])
+    y = net.add("Relu", net.add("Expand", "x", net.add("Constant", value=outside)))
+    found = read(net.save(tmp_path / "net.onnx", y))
+    assert "77" not in to_json(found.workload)
+    assert len(found.unknown) == 2
+
+
 def test_outputs_that_are_left_out_are_nobodys(tmp_path):
     net = Net(x=[5, 1, 8])
     net.add("LSTM", "x", net.weight(1, 16, 8), net.weight(1, 16, 4), outputs=2, hidden_size=4)
@@ -364,6 +399,12 @@ def test_models_that_cannot_run_are_refused_with_the_place(tmp_path):
     huge = _relu()
     huge.inputs[0].type.tensor_type.shape.dim[0].dim_value = 2**62
     assert "expected an integer from 0 to" in refused(tmp_path, huge.model("t0"))
+    for op, wrong in (("Constant", {"value_int": "x"}), ("Shape", {"end": 0.5})):
+        typed = Net(x=[2, 3])
+        last = typed.add("Relu", typed.add(op, *(["x"] if op == "Shape" else []), **wrong))
+        assert f"({op}): expected attributes of their types" in refused(tmp_path, typed.model(last))
+    many = Net(x=[2**62] * 20)
+    assert "tensor 'x': expected at most" in refused(tmp_path, many.model(many.add("Relu", "x")))
 
 
 def _relu() -> Net:

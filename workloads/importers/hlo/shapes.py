@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from workloads.importers.hlo.scan import Fault, Line
 
 _ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([^\]\[(){}]*)\]")
-_BITS = re.compile(r"(?:bf|tf|[csuf])(\d+)(?:e\d+m\d+[a-z0-9]*)?")
+_BITS = re.compile(r"(?:bf|tf|[csuf])(\d{1,4})(?:e\d+m\d+[a-z0-9]*)?")
 _ELEMENT_BITS = re.compile(r"[:)]E\((\d{1,4})\)")
 _NO_DATA = ("token", "opaque")
 MAX_BITS = 1024
