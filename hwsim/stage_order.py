@@ -18,11 +18,11 @@ def in_order(
     later: NDArray[np.bool_],
     known: NDArray[np.int16] | None = None,
 ) -> NDArray[np.int16]:
-    """Stages int16 [B, N] made to keep the order and the span of edges, moved no further than that takes.
+    """Stages int16 [B, N] that keep the order and the span of edges, with each node moved no further than that takes.
 
-    Rows with `later` [B]: what is too early moves to later stages (a node behind what it reads, and near what reads
-    it); the others: what is too late moves to earlier ones. Edges may lead as far as in `known` [B, N], too. -1 stays,
-    and constrains no other node.
+    Where `later` [B] is True, nodes that are too early move to later stages: behind what they read, and within the span
+    of what reads them. In the other rows, nodes that are too late move to earlier stages. An edge that is longer than
+    the span in `known` [B, N] may stay as long. A node at -1 stays there, and constrains no other node.
     """
     out = np.ascontiguousarray(stage, np.int16).copy()
     _in_order(
@@ -87,12 +87,12 @@ def step_by_step(
     turn: NDArray[np.int64],
     most: NDArray[np.int64],
 ) -> NDArray[np.int16]:
-    """What becomes of stages int16 [B, N] where nodes go to the stages `wanted` one after another.
+    """Stages int16 [B, N] after nodes have gone to the stages `wanted` one after another, in the order `turn` [B, N].
 
-    Nodes come in the order `turn` [B, N]. One that goes to a later (an earlier) stage takes along what has to go that
-    way with it for the order and the span of edges, which may lead as far as they do. Where with it that are more than
-    `most` [B] nodes, or a stage has no memory for it, all of them stay. -1 stays. Edges that broke the order before may
-    do so still.
+    A node that goes to a later (an earlier) stage takes along the nodes that must go that way with it to keep the order
+    and the span of edges; an edge that is longer than the span may stay as long. If these, with the node itself, are
+    more than `most` [B] nodes, or a stage has no memory for one of them, none goes. A node at -1 stays there. Edges
+    that broke the order before may still break it.
     """
     out = np.ascontiguousarray(before, np.int16).copy()
     held = np.zeros(out.shape[1]) if pipeline.held is None else pipeline.held
@@ -159,10 +159,10 @@ def _take_along(
     was: NDArray[np.int16],
     new: NDArray[np.bool_],
 ) -> int:
-    """Move a node and what has to go with it; returns how many, having stopped if they are more than `most`.
+    """Move a node and what has to go with it; returns how many moved. It stops when they are more than `most`.
 
-    Edges may lead as far as between the stages `known`; `gone` says which nodes and `was` where they were; those are no
-    longer `new`.
+    An edge that is longer than the span between the stages `known` may stay as long. Writes the nodes that moved to
+    `gone`, where they were to `was`, and False to `new` for each.
     """
     # Nodes only ever go one way in a move, so this ends. Passes go over all that go along until none moves further.
     up = to > place[first]

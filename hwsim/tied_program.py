@@ -3,9 +3,9 @@
 Rows and variables are coloured: first by their own numbers, then again and again by the colours of what they meet and
 the coefficients there. After a while those of one colour cannot be told apart by what lies within so many steps of
 them, as the rows of equal layers of a network. All rows of a colour get one multiplier. The best such multipliers are
-those of a program with a row and a variable a colour: tied rows are added up; and variables of one colour, which have
-equal sums there, are added up, too. Few rows with few colours: one layer is priced once, however often it stands in the
-network.
+those of a program with one row and one variable per colour: the rows of one colour are added up, and so are the
+variables of one colour, whose coefficients in those sums are equal. So the program is small: a layer is priced once,
+however often it stands in the network.
 
 Any multipliers prove a bound on the whole program (`hwsim.linear_program.proven_bound`), so what is found here needs no
 trust in the colours. The deeper the colours look, the better the bound, and the larger the program that is solved.

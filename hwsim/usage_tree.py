@@ -1,11 +1,12 @@
-"""How much is used at each of a row of points: what is added to a range of them, and the most within a range.
+"""How much is used at each point of a row: an amount is added to a range of points; the most in a range is asked for.
 
 Source: a segment tree whose ranges keep what is added to them as a whole, walked from the leaves up. Both operations
 take the logarithm of the points, however long the range.
 
-`Usage` is (greatest, added), int64 [2 M] each, M a power of two above T + 1 for T points: of the range at k, the halves
-of which are at 2 k and 2 k + 1, `greatest` is the most within it, what is added to the ranges around it left out. The
-leaf of point p is at M + 1 + p; one is free on either side, for `add` and `most` to walk on.
+`Usage` is (greatest, added), int64 [2 M] each, M a power of two above T + 1 for T points. The halves of the range at k
+are at 2 k and 2 k + 1. `added` is what was added to the range as a whole. `greatest` is the most at a point of it,
+without what was added to the ranges around it. The leaf of point p is at M + 1 + p; the leaves on either side of the
+points are free, for `add` and `most` to walk on.
 """
 
 from __future__ import annotations

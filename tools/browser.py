@@ -4,7 +4,7 @@
 
 makes a small run of each problem (or takes the runs that are named, and a comparison of those of one problem), writes
 their reports and pictures of them into FOLDER (light, dark, as wide as a phone, and printed), and says what is wrong.
-`tests/egrl/report/test_browser.py` does the same with one page.
+`tests/egrl/report/test_report.py` does the same with one page.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Colour refinement: which parts of a large graph or program cannot be told apart by what lies near them.
 
-Everything begins with a colour of its own numbers. A step gives equal colours to what had equal colours and meets equal
-colours equally often. Source: the Weisfeiler-Leman algorithm (1968), by sums of hashes, which do not depend on the
-order of what is met; that unequal sums agree is as good as impossible.
+At first things have one colour if their own numbers are equal. After a step two things have one colour if they had one
+before and meet each colour equally often. Source: the Weisfeiler-Leman algorithm (1968), with sums of hashes, which do
+not depend on the order of what is met; a collision of two 64-bit sums is next to impossible.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ Colours = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 
 LARGE = 4096
-"""A network of more nodes is seen by what is alike in it: by the moves (`egrl/methods/moves.py`) and by networks
-(`policies/roles.py`)."""
+"""In a graph of more nodes the moves (`egrl/methods/moves.py`) and the policies (`policies/roles.py`) treat nodes that
+are alike as one."""
 
 DEPTH = 3
 """Edges around a node that tell it from others."""
 GRADES = 256
-"""A feature with more different values tells no nodes apart: it counts what is left, say."""
+"""A feature with more different values is ignored: such a feature counts how much of the network is left, say."""
 _ODD = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15))
 """Multipliers of SplitMix64 (Steele et al. 2014)."""
 

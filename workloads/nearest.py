@@ -1,4 +1,4 @@
-"""What somebody may have meant who wrote a name that is none: part of the one line that refuses it."""
+"""The known names that are most like an unknown one: part of the error line that refuses it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 ALIKE = 0.6
 """How much names are alike, from 0 to 1, that are taken for one another (`difflib.get_close_matches`); assumption."""
 CLOSE = 0.08
-"""How much less than the first the further names of a line may be alike; assumption."""
+"""A line proposes a further name only if its likeness is at most this much below that of the first; assumption."""
 MOST = 3
 """Names that a line proposes."""
 

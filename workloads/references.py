@@ -1,7 +1,7 @@
 """MODULE:NAME: code from outside the package, imported by name, with errors of one line.
 
-A setting may name code, too: its type is then `Annotated` with a `NamesCode`. Whoever reads settings from a file asks
-`names_code` first, because a file makes nothing run that the user did not name.
+A setting may name code, too: its type is then `Annotated` with a `NamesCode`. Code that reads settings from a file must
+first look for these (`missing_code` in `egrl/core/typed_tables.py`): a file runs no code that the user did not name.
 """
 
 from __future__ import annotations

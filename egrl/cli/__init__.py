@@ -1,3 +1,3 @@
-"""The command line: `main.py`, and a file a command that exports `command`; knows words and flags, and searches
-nothing itself.
+"""The command line: `main.py`, and one file per command, which exports `command`. It reads flags and prints; it
+searches nothing itself.
 """

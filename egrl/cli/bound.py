@@ -19,7 +19,7 @@ from workloads.errors import InputError
 
 DEFAULT_SECONDS = 60.0
 LONGEST_LABEL = 11
-"""Of a line."""
+"""Characters of a rival's name that fit where a line has its label."""
 
 
 @click.command(name="bound", short_help="prove a bound, and show the best mapping known and the gap")
@@ -110,10 +110,9 @@ def shipped_bound(problem: Problem) -> Bound | None:
 
 
 def _proved(problem: Problem, seconds: float) -> Bound | None:
-    """What is proved of a problem without a model within the limit; None where there is a model to solve. It says so
-    on stderr.
+    """The bound that a problem without a model proves within the limit; None if there is a model, to be solved later.
 
-    InputError where there is neither, or nothing is proved.
+    A line on stderr says that a proof begins. InputError if there is neither model nor bound, or nothing is proved.
     """
     if isinstance(problem, HasModel | HasBound):
         remark(

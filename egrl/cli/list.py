@@ -121,10 +121,11 @@ def _joined(chips: list[dict[str, object]]) -> list[dict[str, object]]:
 
 @click.command(name="list", short_help="list workloads, chips, methods, problems, or settings of one")
 @click.argument("kind", type=OneOf(KINDS))
-@click.argument("of", required=False)
+@click.argument("of", required=False, metavar="[NAME]")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON document")
 def command(kind: str, of: str | None, as_json: bool) -> int:
-    """List workloads, chips, methods or problems; or what `--set` can change of a method or problem.
+    """List workloads, chips, methods or problems; or what `--set` can change of NAME: a method, a problem or
+    `evaluator`.
 
     egrl list settings annealing
     """

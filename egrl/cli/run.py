@@ -77,7 +77,7 @@ def exact_hint(summary: Mapping[str, Any]) -> str:
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="problem., method. or evaluator.KEY=VALUE",
+    help="problem., method. or evaluator.KEY=VALUE; `egrl list settings NAME` shows the keys",
 )
 @click.option(
     "--preset",

@@ -17,6 +17,8 @@ from workloads.errors import InputError
 def command(runs: tuple[str, ...], every: float, once: bool) -> int:
     """Show best speedup, bound, sources, boards and the time left of runs, until all are finished; Ctrl-C ends it.
 
+    The column `by` says which sources had the best mapping, and in what share of the generations.
+
     \b
     egrl watch runs/bert-egrl-s0-1 runs/bert-ea-s0-1
     """

@@ -1,4 +1,4 @@
-"""Whether the state of a method that comes from a file is one that the method could have left."""
+"""Check the state of a method that a checkpoint holds: is it built as that of a new instance of the method is?"""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 
 def unlike(new: Any, found: Any, where: str = "method") -> str | None:
-    """The first place at which a state differs in kind from that of a method that is new, in words; None: nowhere.
+    """The first place at which the state `found` differs in kind from that of a new method, in words; None: nowhere.
 
-    The kinds of values and the shapes of arrays must be the same. What a new method has none of (None, no such key, no
-    rows in an array) may be anything; tables, lists and the first axis of arrays may have grown.
+    The kinds of values and the shapes of arrays must be the same. Where the new state has None, anything may stand;
+    tables may have further keys, lists another length, and arrays more rows.
     """
     if new is None:
         return None

@@ -16,10 +16,11 @@ from hwsim.problem import Evaluation, Mapping16, Problem, Profiles
 WINDOW_ROWS = 100_000
 WINDOW_BYTES = 1 << 30
 SLACK = 1024
-"""Rows before the window whose scalars are kept, too: what was measured beyond what a method was told moves it on."""
+"""Rows before the window whose scalars are kept, too: rows that are measured before a method is told move the window
+on."""
 MOST_ROWS = 1 << 62
 PROFILE_BYTES = 1 << 28
-"""Of profiles, which are kept in memory beside the mappings."""
+"""Most bytes of profiles, which are kept in memory beside the mappings."""
 
 SCALARS: dict[str, Any] = {
     "reward": np.float64,
@@ -102,7 +103,7 @@ class Column(NDArrayOperatorsMixin):
 
 
 class _Words:
-    """A column of words, of which there are few: each is kept once, and its number a row."""
+    """A column of a few different words: each word is kept once, and its number in each row."""
 
     def __init__(self, keep: int) -> None:
         self._numbers = Column(np.int32, keep, blank=-1)
@@ -160,9 +161,9 @@ class Archive:
     """Scalars and (repaired) mappings of the last `window` evaluations of each problem.
 
     The window is `WINDOW_ROWS` rows, fewer where they would take more than `WINDOW_BYTES`. The last profiles are kept,
-    too: those of as many rows, fewer where they would take more than `PROFILE_BYTES`. Scalars are blank `SLACK` rows
-    before the window, so that memory has an end; those of several problems, whose windows end at different tickets, are
-    all kept. No method may depend on older ones: a run that was resumed does not have them.
+    too: those of as many rows, fewer where they would take more than `PROFILE_BYTES`. Scalars more than `SLACK` rows
+    older than the window are blank, so that memory has an end; those of several problems, whose windows end at
+    different tickets, are all kept. No method may depend on rows before the window: a resumed run does not have them.
     """
 
     def __init__(self, problems: Sequence[Problem], window_rows: int = WINDOW_ROWS) -> None:

@@ -57,7 +57,7 @@ class Proposals:
 
 
 def proposals(mapping: Mapping16, source: str | Sequence[str], problem: int = 0) -> Proposals:
-    """Proposals [B, N, H] from one source, or a source a row."""
+    """Proposals [B, N, H] from one source, or with one source per row. ValueError if there are not B sources."""
     names = [source] * len(mapping) if isinstance(source, str) else list(source)
     if len(names) != len(mapping):
         raise ValueError(f"source: expected {len(mapping)} names, received {len(names)}")

@@ -18,9 +18,10 @@ from hwsim.capabilities import HasObservation
 from hwsim.problem import Problem
 
 MOST_PROBABILITIES = 2**21
-"""Of one mapping: a population keeps some twenty such tables, and a batch that is drawn another in float64."""
+"""Most probabilities of one policy: a population keeps some twenty such tables, and drawing a batch copies them as
+float64."""
 MOST_PAIRS = 2**27
-"""Ways from a node to a node by one between them, along edges either way: `ea` took 2 GB with 94 million of them."""
+"""Most ordered pairs of edges that share a node: `ea` took 2 GB with 94 million of them."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class MethodDefinition:
     group: str = ""
 
     def build(self, context: Context, config: Any) -> Method:
-        """The method for these problems: one that is made for one problem serves several by an instance each."""
+        """The method for these problems. A method for one problem serves several with one instance per problem."""
         if self.several or len(context.problems) == 1:
             return self.make(context, config)
         return Several(context, lambda part: self.make(part, config))
@@ -110,8 +111,8 @@ class ProblemDefinition:
         chips: names of the chips that ship with it; the first is the default.
         describe: chip name -> what `egrl list chips` shows of it, a line "summary" among it.
         paper: the settings of `--preset paper`.
-        workloads: what `egrl list workloads` shows of those that ship, a "name" and a line "summary" each; of workloads
-            that several problems take, the first of them says so.
+        workloads: what `egrl list workloads` shows of those that ship, a "name" and a line "summary" each. Where
+            several problems take the same workloads, only the first of the problems lists them.
     """
 
     config: type
@@ -132,14 +133,18 @@ class Choice:
 
 @dataclass(frozen=True)
 class ProblemEntry:
-    """A problem in the registry: one line about it, its files in a run folder, how to import it, the method
-    that searches it where none is named, and what --workload takes. `modelled` and `measured` are what `--method auto`
-    takes where costs are the problem's own and where an evaluator measures them (None: the problem's own method).
+    """A problem in the registry.
 
-    `figures` are the problem's own of those that `egrl plot` has: name -> module with a `draw`.
-
-    A run that goes on reads workload and chip from those files; where the name of one is "", it takes what the user
-    named.
+    Attributes:
+        summary: one line about it.
+        workload_file, chip_file: names of the files of a run folder from which a resumed run reads workload and chip;
+            "": it takes what the user named.
+        load: imports it.
+        method: what searches it if no method is named.
+        workloads: what --workload takes, for people.
+        modelled: what `--method auto` takes if the costs are the problem's own; None: `method`.
+        measured: what `--method auto` takes if an evaluator measures; None: `method`.
+        figures: figures of this problem alone that `egrl plot` has: name -> module with a `draw`.
     """
 
     summary: str

@@ -1,4 +1,4 @@
-"""Several problems for a method that is made for one: an instance each."""
+"""Several problems for a method that is made for one: one instance per problem."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hwsim.problem import Evaluation
 
 
 class Several(Method):
-    """An instance a problem. The one that has asked for the fewest evaluations is asked next, of equals the first.
+    """One instance per problem. The one that has asked for the fewest evaluations is asked next, of equals the first.
 
     The metrics are those of the first problem's instance. There is no policy: each instance has one of its own.
     """

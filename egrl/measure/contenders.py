@@ -1,4 +1,4 @@
-"""Which mappings of a run may be the best of it, as far as the noise lets anyone tell."""
+"""The mappings of a run that the noise of its measurements does not tell from the best."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from egrl.measure.records import digest
 from hwsim.problem import Status
 
 WITHIN = 3.0
-"""A mapping may be the best where it is so many standard deviations of the noise from it."""
+"""A mapping may be the best if its cost is at most this many standard deviations of the noise above the lowest."""
 
 
 def contenders(archive: Archive, noise: float, most: int) -> list[int]:

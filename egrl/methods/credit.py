@@ -1,4 +1,4 @@
-"""What sources of proposals earned, and the shares of the next ones that follow."""
+"""How often each source of proposals was successful, and its share of the next proposals."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from hwsim.problem import Floats
 
 FADE = 0.9
-"""A success counts for so much less after each batch."""
+"""Factor on earlier successes and tries at each batch."""
 LEAST_SHARE = 0.1
-"""What each source gets beside its earnings, in units of all earnings."""
+"""What each source gets beside its share of the success rates, which add up to 1."""
 
 
 @dataclass
 class Credit:
-    """What K sources earned: successes and tries, both fading, float64 [K]."""
+    """Successes and tries of K sources, float64 [K], in which earlier batches count less (`FADE`)."""
 
     sources: tuple[str, ...]
     success: Floats
@@ -35,7 +35,7 @@ class Credit:
         return np.asarray(share / share.sum())
 
     def count(self, sources: Sequence[str], success: Sequence[bool]) -> None:
-        """Take in how a batch did."""
+        """Count the rows of a batch: the source of each, and whether it was a success."""
         self.success, self.tries = self.success * FADE, self.tries * FADE
         for source, good in zip(sources, success, strict=True):
             if source in self.sources:

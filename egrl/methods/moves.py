@@ -16,8 +16,11 @@ from workloads.colours import LARGE, alike
 
 
 def moves_of(problem: Problem, config: MovesConfig) -> Moves:
-    """The moves on a problem's mappings, which know its sizes, its pipeline where choices are stages, and its own move
-    where it has one, and in a large network which ops are alike."""
+    """The moves on a problem's mappings.
+
+    They know its sizes; its pipeline, if choices are stages; its own move, if it has one; and which ops of a large
+    network are alike.
+    """
     space, own = problem.space, problem.move if isinstance(problem, CanMove) else None
     classes = classes_of(problem) if len(space.nodes) > LARGE else None
     return Moves(

@@ -36,7 +36,10 @@ def demands(problem: Problem) -> dict[str, Any]:
 
 
 def common_demands(problems: Sequence[Problem], *free: str) -> dict[str, Any]:
-    """What one policy for all problems must say, but for the keys in `free`. InputError where none fits two of them."""
+    """The `demands` on one policy that serves all problems; those in `free` may differ, and are the first problem's.
+
+    InputError if two problems demand something else.
+    """
     first = demands(problems[0])
     for problem in problems[1:]:
         for key, value in demands(problem).items():

@@ -58,8 +58,8 @@ class RunOptions:
     method: Annotated[
         str,
         Doc(
-            "how to search: auto, a name of `egrl list methods`, or MODULE:NAME [auto without a budget and a board;"
-            " else egrl; mmap: revise; fft: tag; shard, banks: exact]"
+            "how to search: auto, a name of `egrl list methods`, or MODULE:NAME [auto without a budget or a board;"
+            " else egrl; mmap: revise; fft: tag; shard, banks, training: exact; plug-ins: their own, or annealing]"
         ),
     ] = ""
     chip: Annotated[

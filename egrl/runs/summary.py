@@ -255,7 +255,7 @@ def sentence(summary: Mapping[str, Any], folder: str) -> str:
 
 
 def _spent(summary: Mapping[str, Any]) -> str:
-    """Generations, evaluations and seconds; a method that finished within a generation is said to have had no more."""
+    """Generations, evaluations and seconds; if the method ended within a generation, that it has no more to propose."""
     generations, evaluations = summary["generations"], summary["evaluations"]
     spent = f"{counted(evaluations, 'evaluation')}, {summary['seconds']:.0f} s"
     if summary.get("stopped") == GAP:

@@ -72,7 +72,7 @@ def shares_of(problem: Problem, mapping: Mapping16) -> dict[str, float] | None:
 
 
 def verdict(document: Mapping[str, Any]) -> str:
-    """The verdict of a summary; "" where nothing is proved of the costs and nothing to be doubted, or nothing ran.
+    """The verdict of a summary; "" if nothing ran, a board measured, or there is neither a proof nor a doubt.
 
     `document` has `best` (speedup and, if known, `bound_by`), `baseline` (cost), `bound`, `gap` and a problem's words.
     """

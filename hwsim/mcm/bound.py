@@ -196,11 +196,13 @@ def cheapest_chain(
 ) -> tuple[float, NDArray[np.int16] | None] | None:
     """The cost of the cheapest split and the split int16 [N], by the rules acyclic, no skipping and memory.
 
+    The split is None if nothing is cheaper than `known_s`. None alone: there was not enough time.
+
     Args:
-        t: of the graph.
+        tables: of the graph.
         found: its ideals.
-        known_s: cost of a partition that is known; (known_s, None) if nothing is cheaper.
-        end: `time.monotonic()` by which it must be done; None if it is not.
+        known_s: cost of a partition that is known.
+        end: the time of `time.monotonic()` by which it must be done.
     """
     count, chips = len(found.cut_s), min(tables.chips, len(tables.compute_s))
     value = np.full((count, chips + 1), np.inf)

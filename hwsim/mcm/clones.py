@@ -4,9 +4,9 @@ Under the rule a node that feeds every layer of a chain (an attention mask) must
 be sent to one other at most: two chips hold the whole model. A compiler computes such a node again where it is read, or
 sends it along. This pass is the first of these; the paper says nothing of such nodes.
 
-A node is copied for each of its readers, and all that it is computed from with it (else that would be tied in its
-place), if it has at least `readers` readers and these are few nodes that each hold no more than `max_weight_bytes` of
-weights, which every copy holds, as every copy computes.
+A node is copied for each of its readers if it has at least `readers` of them. All nodes that it is computed from are
+copied with it: else they would be tied in its place. They must be few, and each must hold no more than
+`max_weight_bytes` of weights, since every copy holds the weights and computes anew.
 """
 
 from __future__ import annotations

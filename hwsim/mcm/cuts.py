@@ -20,7 +20,7 @@ def greedy(tables: Tables, fill: float = 1.0) -> NDArray[np.int16]:
     """Int16 [N]: chip after chip takes nodes up to its fair share of the work that is left, as memory and rules allow.
 
     Args:
-        t: nodes in an order in which edges point forward.
+        tables: with the nodes in an order in which edges point forward.
         fill: the share of a chip's memory that weights may take, 0..1.
 
     Nodes that no chip may take (there are too few chips) stay on the last one: what then breaks a rule is for the

@@ -30,8 +30,7 @@ SIMULATOR_VERSION = 1
 
 
 class Trace(NamedTuple):
-    """What each op of one mapping did; all arrays but the first have 0 rows if only times are wanted, and it, too, if
-    not even those are.
+    """What each op of one mapping did. Arrays that are not wanted have 0 rows: all but the first, or all.
 
     Attributes:
         duration_s: float64 [N].

@@ -4,8 +4,8 @@ Source: EGRL, Algorithm 2, section 3 and appendices C to E. One *round* is one s
 rollout of the learner; after the last step of an episode the population evolves.
 
     round: members and rollouts -> probabilities -> mappings -> measured -> replay, fitness
-    learn: due gradient steps, one an evaluation, while the next round is being measured
-    end of an episode: elites, selection, crossover, mutation, migration of the learner
+    learn: gradient steps that are due (`LearnerConfig.gradient_steps`), while the next round is being measured
+    end of an episode: the next generation, with migration of the learner (`population.evolve`)
 
 Deviations:
 - The learner trains while the following round is measured, so its weights are one round older when they act

@@ -1,7 +1,7 @@
-"""Whose turn it is: a member of its own and everybody else share out rounds by what both earn.
+"""Whose turn it is: one member (the twin, or the critic) and all others divide the rounds by their successes.
 
-A source earns by mappings that are among the best of all. Each side keeps a share, so that a member that finds nothing
-costs little, and so does everybody. The member begins.
+A mapping that is among the best of all is a success of its source. Each side has a least share, so that it is tried
+again, and a side that finds nothing costs little. The member begins.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from egrl.methods.credit import Credit
 
 EVERYBODY = "everybody"
 OTHERS = ("gnn", "boltzmann", "learner", "twin", "critic")
-"""Sources that are everybody's, but for the member's own."""
+"""Sources that count for everybody, except the member's own."""
 
 
 class Turns:

@@ -3,8 +3,8 @@
 Sources: as `egrl.methods.muzero.agent`; Plappert et al., "Parameter space noise for exploration" (ICLR 2018).
 
 Slots differ: the first few play without noise, the others with more and more of it (PUCT: all with the same). In every
-second of these noise may be *coherent*: not drawn anew each move but a random linear function of the embedding, another
-one each game, so that a game is played by another policy, where noise of single moves only blurs the one that there is.
+second slot with noise it may be *coherent*: a random linear function of the embedding, drawn once per game and not once
+per move. So each game is played by another policy, while noise drawn per move only blurs the one policy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Agents of method `muzero`: one game each, played with the search that the agent was trained with, without noise.
 
-Nothing is learned on the way but what is usual in the new game (`egrl.methods.muzero.potential`), from random plays,
-as when an agent begins to be trained.
+The networks are not trained. Only the potential of the new game (`egrl.methods.muzero.potential`) is learned, from
+random plays, as at the beginning of a training.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is expected from each place of a game on, as a potential that shapes rewards and values.
+"""The return that is expected from each place of a game, as a potential that shapes rewards and values.
 
 Source: Ng, Harada and Russell, "Policy invariance under reward transformations" (ICML 1999): with a potential of states
 Phi, rewards r + gamma Phi(s') - Phi(s) have the same best policies, and a value of V(s) - Phi(s).
@@ -45,7 +45,7 @@ class Potential:
         self.value: Floats = np.zeros(len(self.following))
 
     def learn(self, place: NDArray[np.int64], reward: Floats, after: NDArray[np.int64]) -> None:
-        """Rewards [R] of moves from places to places; those that went elsewhere than on are left out."""
+        """Learn from rewards [R] of moves from `place` to `after`; only moves to the following place count."""
         on = after == self.following[place]
         for p, r in zip(place[on].tolist(), reward[on].tolist(), strict=True):
             self._seen[p] += 1
@@ -58,11 +58,11 @@ class Potential:
                 self.value[places] = lfilter([1.0], [1.0, -self.discount], self._expected[places][::-1])[::-1]
 
     def shape(self, place: NDArray[np.int64], reward: Floats, after: NDArray[np.int64]) -> Floats:
-        """Rewards with the change of potential."""
+        """Rewards [R] with the change of potential from `place` to `after` added."""
         return reward + self.discount * self.value[after] - self.value[place]
 
     def local(self, place: NDArray[np.int64], reward: Floats, after: NDArray[np.int64]) -> Floats:
-        """What a reward model learns: rewards as they are, and the local loss where a game went elsewhere than on."""
+        """What a reward model learns: rewards [R], with the local loss added where a game went back."""
         elsewhere = self.value[after] - self.value[self.following[place]]
         return reward + self.discount * elsewhere
 

@@ -60,15 +60,15 @@ class CriticConfig:
     first: Annotated[
         int,
         Ge(0),
-        Doc(
-            "random mappings that are measured first, beside the rules that the problem knows; more if those are few"
-        ),
+        Doc("random mappings that are measured first, beside the problem's rules; more if the rules are few"),
     ] = 4
     steps: Annotated[int, Ge(1), Doc("steps per op of each local search on the learned model")] = 80
     most: Annotated[
         int,
         Ge(16),
-        Doc("mappings that the critic learns from; of more, the best half and an even choice of the others"),
+        Doc(
+            "most mappings that the critic learns from: the best for one half, an even choice of the rest for the other"
+        ),
     ] = 96
 
 

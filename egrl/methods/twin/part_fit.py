@@ -1,9 +1,9 @@
-"""What profiles say of the parameters of a family, and what is known of these before totals are looked at.
+"""What profiles say of the parameters of a family, before totals are looked at.
 
 The logarithm of each measured part is that of the family's part plus an error with a Student t distribution, whose size
 is learned: what the profiler adds, and what no member of the family can say of single ops. So parts that do not fit do
-not drag the others along. All parts together are quadratic in theta near a model: with the prior they are a normal
-distribution, which stands where the prior alone stands if there are no profiles.
+not drag the others along. Near a model the log-likelihood of all parts is quadratic in theta. Together with the prior
+it gives a normal distribution, which takes the place of the prior.
 
 Source: Lange, Little and Taylor, Robust statistical modeling using the t distribution, J. Am. Statist. Assoc. 84
 (1989), for weights and size.

@@ -8,8 +8,8 @@ Rows: what an op of the backward pass reads is saved, or its maker runs again. I
 is saved or made again. For moments that were added: what is in memory is not above the limit. What is read both before
 and after a moment is there in any case. What is read only after it is there if it is saved, or if its maker has had to
 run by then for another op. What is saved only for ops that run again is there until the first of them has run. So the
-bound is that of a relaxation: left out are inputs that live longer since one of several ops runs again late, and some
-of what is made and freed between two ops of the backward pass.
+bound is that of a relaxation. It leaves out how much longer an input lives if several ops that run again read it and
+one of these runs late, and some of what is made and freed between two ops of the backward pass.
 
 With `saved` in whole numbers all others take whole numbers by themselves.
 """

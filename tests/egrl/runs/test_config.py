@@ -14,6 +14,7 @@ from egrl import api
 from egrl.core import typed_tables
 from egrl.core.budget import Budget
 from egrl.methods.hybrid.egrl import EgrlConfig
+from egrl.problems import PROBLEMS
 from egrl.runs import config
 from egrl.runs.config import RunConfig, RunOptions
 from workloads.errors import InputError
@@ -91,6 +92,16 @@ def test_a_message_lists_few_of_many_keys():
         typed_tables.build(Inner, {"frobnicate": 1}, "--set method")
     with pytest.raises(InputError, match="there is nothing to set"):
         typed_tables.build(Empty, {"frobnicate": 1}, "--set method")
+
+
+def test_the_default_method_of_each_problem_is_stated_wherever_a_method_is_asked_for():
+    others: dict[str, list[str]] = {}
+    for name, entry in PROBLEMS.items():
+        if entry.method != config.DEFAULT_METHOD:
+            others.setdefault(entry.method, []).append(name)
+    stated = "; ".join(f"{', '.join(names)}: {method}" for method, names in others.items())
+    assert stated in typed_tables.meanings(RunOptions)["method"]
+    assert stated in " ".join(inspect.getdoc(api.search).split())
 
 
 def test_search_takes_every_option_of_a_run_each_stated_with_its_meaning():
