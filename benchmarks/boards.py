@@ -27,7 +27,7 @@ for line in sys.stdin:
 
 
 def main() -> None:
-    """Print a line a method and number of boards."""
+    """Print one line per method and number of boards."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workload", default="bert")
     parser.add_argument("--gens", type=int, default=8)

@@ -70,7 +70,7 @@ def needed(speedup: np.ndarray, target: float) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print a table a workload."""
+    """Print one table per workload."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

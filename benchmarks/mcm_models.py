@@ -21,7 +21,7 @@ from workloads.load_partition import load_partition
 
 
 def main() -> None:
-    """Print a line a workload, and draw the last."""
+    """Print one line per workload, and draw the last."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -2,7 +2,7 @@
 
     python benchmarks/nnpi_throughput.py [--workloads resnet50,bert] [--rows 4096] [--repeats 7]
 
-Prints a row a workload: mappings a second of `NnpiProblem.evaluate` on uniform random mappings (median of the
+Prints one row per workload: mappings per second of `NnpiProblem.evaluate` on uniform random mappings (median of the
 repeats), the share of the time in rectify and in latency, and what the plain-Python twin of the tests does.
 """
 

@@ -181,7 +181,7 @@ def ratios(lines: list[dict[str, Any]]) -> None:
 
 
 def table(lines: list[dict[str, Any]]) -> None:
-    """Geometric means over the boards, a block a workload and kind."""
+    """Geometric means over the boards, one block per workload and kind."""
     cases = sorted({(line["workload"], line["kind"]) for line in lines})
     for workload, kind in cases:
         here = [line for line in lines if (line["workload"], line["kind"]) == (workload, kind)]

@@ -57,7 +57,7 @@ class Batch:
 
     @property
     def names(self) -> list[list[dict[str, Any]]]:
-        """Each mapping by names, an object a node: [{"node": "conv1", "weight": "sram", …}, …]."""
+        """Each mapping by names, one object per node: [{"node": "conv1", "weight": "sram", …}, …]."""
         return [rows_of(self._problem, mapping) for mapping in self.mapping]
 
 

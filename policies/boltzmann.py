@@ -1,4 +1,4 @@
-"""Boltzmann chromosome: a policy without a network, one prior and one temperature a decision.
+"""Boltzmann chromosome: a policy without a network, one prior and one temperature per decision.
 
 Source: EGRL, section 3 and appendix E: probabilities = softmax(prior / temperature), each decision by itself.
 """

@@ -16,7 +16,7 @@ Deviations:
   small ones.
 - Without an earlier stage a node's logits fall with the distance from where it belongs, which is where the pipeline
   would lie evenly (`Stages.even`) before any learning, and as steeply as `slope`; queries and keys then say nothing. So
-  one number a node is learned instead of one a choice, and what is learned on small networks goes on on large ones.
+  one number per node is learned instead of one per choice, and what is learned on small networks goes on on large ones.
 - A choice loses logits by its *heat*, how near it is to setting the pace of a pipeline; each node has a factor of its
   own, which is `leave` before any learning. Nor is that in the paper.
 - With `crowds` a node sees the sum over all nodes that had its choice, and keys see it of their choice: how full a

@@ -66,7 +66,7 @@ _EXPECTED = {
 
 
 def to_json(workload: Workload) -> str:
-    """The workload as JSON, one op a line; `from_json` gives an equal workload back.
+    """The workload as JSON, one op per line; `from_json` gives an equal workload back.
 
     Raises:
         InputError: the workload is not sound, so that nothing could read the text back.

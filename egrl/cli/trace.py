@@ -15,7 +15,7 @@ from egrl.cli.output import output_file
 @click.option("-o", "--output", help="file to write [RUN/trace.json]")
 @click.option("--problem", default="", help="problem of the run, needed only if it is MODULE:NAME")
 def command(run: str, output: str | None, problem: str) -> int:
-    """Write a Chrome trace: ops over time, a process a memory with its tensors, their addresses and copies.
+    """Write a Chrome trace: ops over time, one process per memory with its tensors, their addresses and copies.
 
     \b
     egrl trace runs/bert-egrl-s0-1 -o trace.json

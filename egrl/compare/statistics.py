@@ -201,7 +201,7 @@ def _share(least: float | None, runs: Sequence[Run]) -> float | None:
 
 
 def markdown(document: Mapping[str, Any]) -> str:
-    """The document of comparison.json for people: a table a workload."""
+    """The document of comparison.json for people: one table per workload."""
     lines: list[str] = []
     for entry in document["workloads"]:
         lines += [f"## {entry['workload']} on {entry['chip']}", ""]

@@ -1,4 +1,4 @@
-"""A mapping by names, as mapping files hold it and boards are told it: an object a node."""
+"""A mapping by names, as mapping files hold it and boards are told it: one object per node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PLACE = "place"
 
 
 def rows_of(problem: Problem, mapping: Mapping16) -> list[dict[str, Any]]:
-    """One mapping [N, H] by names, an object a node; a dead decision is left out of its node's entry."""
+    """One mapping [N, H] by names, one object per node; a dead decision is left out of its node's entry."""
     rows: list[dict[str, Any]] = []
     places = problem.placement(mapping) if isinstance(problem, HasPlacement) else [None] * len(mapping)
     for node, choices, place in zip(problem.space.nodes, mapping.tolist(), places, strict=True):

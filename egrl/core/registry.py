@@ -82,7 +82,7 @@ def needs_probabilities(problem: Problem) -> str | None:
     if nodes * heads * choices <= MOST_PROBABILITIES:
         return None
     return (
-        f"it keeps a probability a choice, and {nodes} nodes x {heads} heads x {choices} choices are more than"
+        f"it keeps one probability per choice, and {nodes} nodes x {heads} heads x {choices} choices are more than"
         f" {MOST_PROBABILITIES}"
     )
 

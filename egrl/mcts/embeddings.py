@@ -56,7 +56,7 @@ class Embeddings:
         map_leaves(lambda kept, given: _set(kept, 0, given), self._stored, root)
 
     def gather(self, rows: NDArray[np.int64], node: NDArray[np.int64]) -> Any:
-        """Copies of the states of one node a row, [len(rows), …]."""
+        """Copies of the states, one node per row, [len(rows), …]."""
         place = node * self._batch + rows
         return map_leaves(lambda kept: _take(kept, place), self._stored)
 

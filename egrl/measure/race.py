@@ -1,7 +1,7 @@
 """A holder and its challengers: a mapping that was lucky once must be good as often as the holder was.
 
 Source: the race of an incumbent and challengers in SMAC (Hutter, Hoos and Leyton-Brown, Sequential model-based
-optimization for general algorithm configuration, 2011, procedure Intensify), here a measurement a generation.
+optimization for general algorithm configuration, 2011, procedure Intensify), here one measurement per generation.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def listing(folder: Path) -> list[Chunk]:
 
 
 def write(folder: Path, archive: Archive, first: int) -> list[tuple[Chunk, bytes]]:
-    """Write the evaluations from ticket `first` on, a chunk a problem, and return these.
+    """Write the evaluations from ticket `first` on, one chunk per problem, and return these.
 
     RunFailure where the disk refuses.
     """

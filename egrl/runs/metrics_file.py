@@ -1,4 +1,4 @@
-"""metrics.csv: a row a generation, under a header that never changes."""
+"""metrics.csv: one row per generation, under a header that never changes."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ class PastRun:
         return recorded * after / before if before else after
 
     def metrics(self, *names: str) -> list[NDArray[np.float64]]:
-        """Columns of metrics.csv, float64 [T] each, a value a generation. InputError where they are damaged."""
+        """Columns of metrics.csv, float64 [T] each, one value per generation. InputError where they are damaged."""
         path = self.path / run_folder.METRICS
         rows = _rows(path)
         return [np.array(_column(path, rows, name)) for name in names]
@@ -232,7 +232,7 @@ class PastRun:
 
 @dataclass(frozen=True)
 class Course:
-    """How a run went, a value a generation.
+    """How a run went, one value per generation.
 
     Attributes:
         evaluations: int64 [T], cumulative.

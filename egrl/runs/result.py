@@ -72,14 +72,14 @@ class Result:
 
     @cached_property
     def names(self) -> list[dict[str, Any]]:
-        """The best mapping by names, an object a node: {"node": "conv1", "weight": "sram", …}; empty where there is
+        """The best mapping by names, one object per node: {"node": "conv1", "weight": "sram", …}; empty where there is
         none.
         """
         return [] if self.mapping is None else rows_of(self.problem, self.mapping)
 
     @cached_property
     def history(self) -> dict[str, NDArray[Any]]:
-        """Metrics by name, a value a generation: "evaluations", "best_speedup" … (docs/reference/run-folder.md)."""
+        """Metrics by name, one value per generation: "evaluations", "best_speedup" … (docs/reference/run-folder.md)."""
         rows: Sequence[Mapping[str, Any]] = self._rows
         if self.folder is not None and (self.folder / METRICS).is_file():
             with open(self.folder / METRICS, newline="", encoding="utf-8") as stream:

@@ -3,7 +3,7 @@
 Source: EGRL, section 5, "Generalizability properties", and Figure 4.
 
 Deviations:
-- A policy proposes one mapping a workload (`egrl.methods.players`): a graph network its most probable choices, which
+- A policy proposes one mapping per workload (`egrl.methods.players`): a graph network its most probable choices, which
   the paper leaves open; an agent that plays a game one game.
 - Hidden layers and output head are kept alike: decisions and features are the same for every workload of a chip.
 """

@@ -1,4 +1,4 @@
-"""Partitions that cut the order of the nodes into runs, a run a chip: the compiler's heuristics and the best of them.
+"""Partitions that cut the order of the nodes into one run per chip: the compiler's heuristics and the best of them.
 
 Sources: the MCM paper compares with a greedy heuristic of a production compiler and a random partition, both linear
 in the nodes (section 5.1), and gives neither. The best cut is the textbook dynamic program over positions.

@@ -165,7 +165,7 @@ def _reorder(graph: Graph, order: NDArray[np.int64]) -> Graph:
 def _tensors(
     graph: Graph, member: NDArray[np.int64], made: NDArray[np.int64], package: Package
 ) -> dict[str, NDArray]:
-    """The columns of `Tables` about tensors: a tensor a node of `graph`, as the members that other members read."""
+    """The columns of `Tables` about tensors: one tensor per node of `graph`, as the members that other members read."""
     readers: list[set[int]] = [set() for _ in range(len(graph))]
     widest, longest = np.zeros(len(graph), np.int64), np.zeros(len(graph))
     times = (

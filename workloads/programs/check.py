@@ -149,7 +149,7 @@ def _check_output(each: Buffer, tensor: Tensor, field: str, written: dict[int, i
 
 def _check_input(each: Buffer, tensor: Tensor, field: str, again: bool) -> None:
     if again:
-        raise Fault(f"{field}: expected one buffer a tensor that an instruction reads, found two")
+        raise Fault(f"{field}: expected one buffer per tensor that an instruction reads, found two")
     if not tensor.produced < each.instruction <= tensor.last_use:
         raise Fault(
             f"{field}.instruction: expected {tensor.produced + 1} to {tensor.last_use}, from after its tensor is "

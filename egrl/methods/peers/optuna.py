@@ -29,7 +29,7 @@ class OptunaConfig(PeerConfig):
 
     encoding: Annotated[
         Literal["integer", "choice"],
-        Doc('"integer", an ordered number a decision; "choice", a category a decision'),
+        Doc('"integer", one ordered number per decision; "choice", one category per decision'),
     ] = "integer"
 
 

@@ -1,4 +1,4 @@
-"""A layout as pixels, for those who watch a game: steps to the right, offsets upwards, a colour a tensor."""
+"""A layout as pixels, for those who watch a game: steps to the right, offsets upwards, one colour per tensor."""
 
 from __future__ import annotations
 

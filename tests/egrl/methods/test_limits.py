@@ -20,7 +20,7 @@ from toys.wide import ToyWide
 def test_a_probability_a_choice_is_too_much_for_many_nodes_and_one_with_many_choices(name):
     reason = find_method(name).serves(ToyWide())
     assert reason == (
-        "it keeps a probability a choice, and 20000 nodes x 1 heads x 800 choices are more than 2097152"
+        "it keeps one probability per choice, and 20000 nodes x 1 heads x 800 choices are more than 2097152"
     )
 
 
