@@ -3,8 +3,8 @@
     python benchmarks/mmap_revise.py [--program NAME_OR_FILE ...] [--seconds 60] [--seeds 3] [--round 32] [--hot 0.5]
 
 One program and seed per row: games begun per second; the best return after an eighth, a quarter, half and all of the
-time; beside them the heuristic's own return and the upper bound. The first game wishes to keep everything. Seconds are of the
-processor, so that several of these can run side by side; one core each.
+time; beside them the heuristic's own return and the upper bound. The first game wishes to keep everything. Seconds
+are of the processor, so that several of these can run side by side; one core each.
 """
 
 from __future__ import annotations
