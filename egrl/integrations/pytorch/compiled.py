@@ -25,7 +25,7 @@ from torch._guards import detect_fake_mode
 from torch._inductor import compile_fx
 from torch._inductor import config as _config
 from torch._inductor.graph import GraphLowering
-from torch.multiprocessing.reductions import StorageWeakRef
+from torch.multiprocessing import reductions as _reductions
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
@@ -34,6 +34,15 @@ from egrl.integrations.pytorch.partition import partition
 from egrl.integrations.pytorch.times import TIMES
 
 config: Any = _config
+reductions: Any = _reductions
+
+
+MOST_TEXT = 200
+"""Characters of an error of inductor that are shown."""
+
+
+class UnreadableCodeError(Exception):
+    """What a plan takes under inductor is not known; the message says in one line why."""
 
 
 class Memory(NamedTuple):
@@ -52,14 +61,26 @@ def memory_of(joint: JointGraph, keep: Collection[int]) -> Memory:
     """What a step takes under inductor if the values `keep` are kept, positions in `TrainingStep.values`.
 
     Raises:
-        Exception: whatever inductor raises, or its code on tensors without data.
+        UnreadableCodeError: the code could not be generated, or did not run on tensors without data.
     """
+    try:
+        return _memory_of(joint, keep)
+    except Exception as error:  # whatever inductor raises, or its code, which is not made for such tensors
+        text = (str(error).splitlines() or [""])[0]
+        raise UnreadableCodeError(f"{type(error).__name__}: {text}"[:MOST_TEXT]) from error
+
+
+def _memory_of(joint: JointGraph, keep: Collection[int]) -> Memory:
     forward, backward = partition(joint, keep)
     given, needed = _placeholders(forward), _placeholders(backward)
     returned = _results(forward)
     fake = detect_fake_mode([node.meta["val"] for node in given])
     assert fake is not None
-    others = {*_storages(given), *_storages(returned[: joint.forward_outputs]), *_storages(_results(backward))}
+    others = {
+        *_storages(given),
+        *_storages(returned[: joint.forward_outputs]),
+        *_storages(_results(backward)),
+    }
     names = [node.name if isinstance(node, fx.Node) else "" for node in returned]
     donated = [
         number
@@ -107,15 +128,17 @@ def _code(
 
     def codegen(lowering: Any) -> None:
         code, _ = generate(lowering)
-        found.append((str(getattr(code, "value", code)), {**lowering.constants, **lowering.torchbind_constants}))
+        found.append(
+            (str(getattr(code, "value", code)), {**lowering.constants, **lowering.torchbind_constants})
+        )
         raise _CodeIsKnownError
 
-    module.graph.output_node().meta["user_visible_output_idxs"] = [
+    _output(module).meta["user_visible_output_idxs"] = [
         number for number, node in enumerate(_results(module)[:results]) if isinstance(node, fx.Node)
     ]
     with (
         config.patch(fx_graph_cache=False, fx_graph_remote_cache=False, cpp_wrapper=False),
-        mock.patch("torch._inductor.graph.get_donated_idxs", lambda: donated),
+        mock.patch("torch._inductor.graph.get_donated_idxs", return_value=donated),
         mock.patch.object(GraphLowering, "codegen", codegen),
     ):
         try:
@@ -153,7 +176,7 @@ class _Nothing:
         return self
 
 
-class _Bytes(TorchDispatchMode):
+class _Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of the storages that ops make, until nothing holds them.
 
     Attributes:
@@ -162,7 +185,7 @@ class _Bytes(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.now = self.most = 0
         self._known: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
 
@@ -172,7 +195,9 @@ class _Bytes(TorchDispatchMode):
         made = _tensors(result)
         for tensor in made:
             self._add(tensor.untyped_storage())
-        within = 0 if not made or _makes_no_more(func) else TIMES.peak_bytes(_node(func, args, kwargs, result))
+        within = (
+            0 if not made or _makes_no_more(func) else TIMES.peak_bytes(_node(func, args, kwargs, result))
+        )
         self.most = max(self.most, self.now, before + within)
         return result
 
@@ -222,7 +247,12 @@ def _node(func: Any, args: Any, kwargs: Any, result: Any) -> fx.Node:
 @contextlib.contextmanager
 def _without_data(fake: Any) -> Iterator[None]:
     """New tensors have no data; constants with data may be read."""
-    with _disable_current_modes(), torch.no_grad(), mock.patch.object(fake, "allow_non_fake_inputs", True), fake:
+    with (
+        _disable_current_modes(),
+        torch.no_grad(),
+        mock.patch.object(fake, "allow_non_fake_inputs", True),
+        fake,
+    ):
         yield
 
 
@@ -238,15 +268,19 @@ def _placeholders(module: fx.GraphModule) -> list[fx.Node]:
 
 
 def _results(module: fx.GraphModule) -> list[Any]:
-    results: Any = module.graph.output_node().args[0]
+    results: Any = _output(module).args[0]
     return list(results)
+
+
+def _output(module: fx.GraphModule) -> fx.Node:
+    return next(iter(module.graph.find_nodes(op="output")))
 
 
 def _tensors(tree: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
-def _storages(nodes: Iterable[Any]) -> set[StorageWeakRef]:
+def _storages(nodes: Iterable[Any]) -> set[Any]:
     """Those of the values of nodes."""
     values = [node.meta.get("val") for node in nodes if isinstance(node, fx.Node)]
-    return {StorageWeakRef(tensor.untyped_storage()) for tensor in _tensors(values)}
+    return {reductions.StorageWeakRef(tensor.untyped_storage()) for tensor in _tensors(values)}
