@@ -22,9 +22,7 @@ from unittest import mock
 import torch
 from torch import fx
 from torch._guards import detect_fake_mode
-from torch._inductor import compile_fx
 from torch._inductor import config as _config
-from torch._inductor.graph import GraphLowering
 from torch.multiprocessing import reductions as _reductions
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
@@ -123,6 +121,10 @@ def _code(
 
     The first `results` outputs keep their strides. `donated` are the inputs of a backward pass that it may write to.
     """
+    # to load inductor takes seconds, which only those pay who compile with it
+    from torch._inductor.compile_fx import compile_fx_inner
+    from torch._inductor.graph import GraphLowering
+
     found: list[tuple[str, dict[str, Any]]] = []
     generate: Any = GraphLowering.codegen
 
@@ -142,7 +144,7 @@ def _code(
         mock.patch.object(GraphLowering, "codegen", codegen),
     ):
         try:
-            compile_fx.compile_fx_inner(module, inputs, is_backward=donated is not None)
+            compile_fx_inner(module, inputs, is_backward=donated is not None)
         except Exception:
             if not found:
                 raise

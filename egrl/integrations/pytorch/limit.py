@@ -351,7 +351,22 @@ class _Planner:
             raise InputError(
                 f"the plan of {plan.name}: keep: expected values of its graph, found {min(unknown)!r}"
             )
+        if self._backend == "inductor":
+            self._check_compiled(joint, plan)
         return plan
+
+    def _check_compiled(self, joint: JointGraph, plan: Plan) -> None:
+        """Say so if a given plan takes more than its limit when it is compiled."""
+        try:
+            peak = memory_of(joint, joint.positions(plan.keep)).peak_bytes
+        except UnreadableCodeError as reason:
+            self._report.say(f"{plan.name}: its peak as it is compiled is not known: {reason}")
+        else:
+            if peak > plan.limit_bytes:
+                self._report.say(
+                    f"{plan.name}: as it is compiled, its peak is {size_text(peak)}, above its limit of"
+                    f" {size_text(plan.limit_bytes)}: plan it with memory_limit, which compiles what it plans"
+                )
 
     def _planned(self, joint: JointGraph) -> Plan:
         if not joint.step.candidates:
