@@ -70,6 +70,10 @@ def memory_of(joint: JointGraph, keep: Collection[int]) -> Memory:
 
 def _memory_of(joint: JointGraph, keep: Collection[int]) -> Memory:
     forward, backward = partition(joint, keep)
+    for node in (*forward.graph.nodes, *backward.graph.nodes):
+        node.meta = dict(
+            node.meta
+        )  # inductor writes to it, and that of inputs is shared with the joint graph
     given, needed = _placeholders(forward), _placeholders(backward)
     returned = _results(forward)
     fake = detect_fake_mode([node.meta["val"] for node in given])

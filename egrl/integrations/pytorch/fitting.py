@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from egrl.integrations.pytorch.plan import Plan
+from hwsim.training.baseline import ShortageError
 from workloads.errors import InputError
 
 TURNS = 5
@@ -22,8 +23,6 @@ LITTLE = 1e-3
 """More than this share of the time of keeping everything is worth another plan."""
 BELOW = 0.998
 """Of the simulated limit that a plan above the limit suggests: the next one should be below it."""
-WIDER = 1.05
-"""How far the simulated limit rises if no plan keeps to it."""
 REFUSALS = 2
 """Simulated limits that no plan keeps to, after which no other is tried."""
 
@@ -45,7 +44,7 @@ def fastest_within(
     Args:
         limit_bytes: of the compiled peak.
         first_bytes: the first simulated limit.
-        search: the best plan within a simulated limit in bytes; InputError if none is found.
+        search: the best plan within a simulated limit in bytes; ShortageError if none is found.
         compiled: a plan as it is compiled.
 
     Raises:
@@ -54,13 +53,13 @@ def fastest_within(
     low, high = 0.0, math.inf
     """Simulated limits: the greatest that led to a plan that fits, or to none, and the least that led to one above."""
     asked, least, best = float(first_bytes), None, None
-    refused: list[InputError] = []
+    refused: list[ShortageError] = []
     for _ in range(TURNS):
         try:
             found = compiled(search(int(asked)))
-        except InputError as error:
+        except ShortageError as error:
             refused.append(error)
-            low, wanted = asked, asked * WIDER
+            low, wanted = asked, float(error.least_bytes)
         else:
             least = found if least is None or found.peak_bytes < least.peak_bytes else least
             wanted = asked * limit_bytes / found.peak_bytes

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from egrl.integrations.pytorch.fitting import TURNS, Compiled, fastest_within
 from egrl.integrations.pytorch.plan import Plan
+from hwsim.training.baseline import ShortageError
 from workloads.errors import InputError
 
 ALL = 1_000_000
@@ -24,7 +25,7 @@ class Network:
 
     def search(self, limit: int) -> Plan:
         if limit < self.floor:
-            raise InputError(f"net: expected a limit of at least {self.floor} bytes, found {limit}")
+            raise ShortageError(f"net: at least {self.floor} bytes, found {limit}", self.floor)
         peak = min(limit, ALL)
         return Plan("net", "ab", ("x",), limit, peak, 2.0 - peak / ALL, ALL, 1.0)
 
@@ -70,10 +71,12 @@ def test_a_limit_that_nothing_keeps_to_names_the_least_peak_compiled() -> None:
         net.within(550_000, 500_000)
 
 
-def test_a_limit_that_no_plan_is_simulated_within_says_so() -> None:
+def test_a_limit_below_all_plans_names_the_least_one_compiled() -> None:
     net = Network(1.0, 1.0)
-    with pytest.raises(
-        InputError, match="at least 500000 bytes, found 100000, which stands for the limit of 90000"
-    ):
+    with pytest.raises(InputError, match=r"net: expected a limit of at least 500000 bytes.*found 90000"):
         net.within(90_000, 100_000)
-    assert not net.compiled_peaks
+    assert net.compiled_peaks == [500_000]
+
+
+def test_the_least_plan_simulated_is_compiled_before_a_limit_is_refused() -> None:
+    assert Network(0.5, 1.0).within(400_000, 400_000).peak_bytes <= 400_000
