@@ -192,7 +192,7 @@ def memory_limit(
         plan: instead of both, a plan file: nothing is timed or searched for.
         save: a file that the plans are written to.
         method: what searches for the plan, of `egrl list methods`; "exact" proves how far it is from the best.
-        seconds: time limit of the search, per graph.
+        seconds: time limit of each search: one per graph, under inductor up to `fitting.TURNS`.
         seed: of the search.
         quiet: True to write no line about each plan to stderr.
 
