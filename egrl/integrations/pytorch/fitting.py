@@ -2,13 +2,13 @@
 
 The simulation knows roughly what a compiler makes of a plan (`fusion.py`), the compiler knows exactly (`compiled.py`).
 So a plan is searched for within a simulated limit, and its compiled peak is read. Above the limit, or far below it, the
-simulated limit moves by their ratio, and the next plan is searched for. The fastest plan that fits is returned.
+simulated limit moves by the secant method, and the next plan is searched for. The fastest plan that fits is returned.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from egrl.integrations.pytorch.plan import Plan
@@ -21,8 +21,10 @@ ENOUGH = 0.97
 """Share of the limit from which a compiled peak is near enough."""
 LITTLE = 1e-3
 """More than this share of the time of keeping everything is worth another plan."""
-BELOW = 0.998
-"""Of the simulated limit that a plan above the limit suggests: the next one should be below it."""
+AIM = 0.99
+"""Share of the limit that the next plan should take."""
+SLOPES = (0.2, 2.0)
+"""How many bytes of the compiled peak go with one byte of the simulated limit, at least and at most."""
 REFUSALS = 2
 """Simulated limits that no plan keeps to, after which no other is tried."""
 
@@ -54,6 +56,7 @@ def fastest_within(
     """Simulated limits: the greatest that led to a plan that fits, or to none, and the least that led to one above."""
     asked, least, best = float(first_bytes), None, None
     refused: list[ShortageError] = []
+    tried: list[tuple[float, int]] = []
     for _ in range(TURNS):
         try:
             found = compiled(search(int(asked)))
@@ -62,9 +65,10 @@ def fastest_within(
             low, wanted = asked, float(error.least_bytes)
         else:
             least = found if least is None or found.peak_bytes < least.peak_bytes else least
-            wanted = asked * limit_bytes / found.peak_bytes
+            tried.append((asked, found.peak_bytes))
+            wanted = asked + (AIM * limit_bytes - found.peak_bytes) / _slope(tried)
             if found.peak_bytes > limit_bytes:
-                high, wanted = asked, wanted * BELOW
+                high = asked
             else:
                 low = asked
                 best = found if best is None or found.plan.seconds < best.plan.seconds else best
@@ -82,3 +86,12 @@ def fastest_within(
         f"{least.plan.name}: expected a limit of at least {least.peak_bytes} bytes, the least peak of the plans that"
         f" were compiled, found {limit_bytes}"
     )
+
+
+def _slope(tried: Sequence[tuple[float, int]]) -> float:
+    """Bytes of the compiled peak per byte of the simulated limit, by the last two plans."""
+    (asked, peak), earlier = tried[-1], tried[-2:-1]
+    if not earlier or earlier[0][0] == asked:
+        return peak / asked
+    low, high = SLOPES
+    return min(max((peak - earlier[0][1]) / (asked - earlier[0][0]), low), high)
