@@ -205,7 +205,7 @@ def run_steps(
         try:
             found: dict[str, Any] = {"peak_bytes": _peak(chosen, function), "limit_bytes": asked_bytes}
         except within.MemoryLimitError as error:
-            lines.add((*case, "ours"), {"error": str(error)})
+            lines.add((*case, "ours"), {"error": str(error).splitlines()[0]})
             continue
         took = in_turn(chosen, {"dp": theirs, "ours": function}, steps)
         ratios = [ours / theirs for ours, theirs in zip(took["ours"], took["dp"], strict=True)]
@@ -321,7 +321,7 @@ def _mean(values: Sequence[float]) -> str:
 def _step_rows(folder: Path) -> list[str]:
     rows = [
         "| network | backend | asked | dp's budget | dp, s | ours, s | ours / dp | peak, ours / dp | ours / limit |"
-        " simulated / measured |"
+        " foreseen / measured |"
     ]
     rows.append("|---|---|---|" + "---:|" * 7)
     lines = Lines(folder / "steps.jsonl", STEP_KEYS)
