@@ -121,6 +121,7 @@ def planner(room: limit.Limit, given: list[plans.Plan] | None) -> tuple[Any, lim
     return limit._Planner(room, given, "inductor", limit._Report(made, None, quiet=True)), made
 
 
+@pytest.mark.slow
 def test_the_simulation_must_do_where_the_code_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,6 +137,7 @@ def test_the_simulation_must_do_where_the_code_cannot_be_read(
     assert said.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_given_plan_above_its_limit_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     model, inputs = net()
     joint = capture_joint(model, *inputs, backend="inductor")
