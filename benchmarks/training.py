@@ -39,9 +39,7 @@ from benchmarks.lines import Lines
 from benchmarks.training_models import FULL, Training, training
 from egrl.integrations.pytorch.capture import capture_joint
 from egrl.integrations.pytorch.joint import JointGraph
-from egrl.integrations.pytorch.limit import INDUCTOR_MARGIN
 from egrl.integrations.pytorch.peak import peak_of
-from egrl.integrations.pytorch.plan import dumps, plan_of
 from egrl.integrations.pytorch.times import Times
 from hwsim.training.baseline import plans_by_rule
 from hwsim.training.device import Device
@@ -58,7 +56,6 @@ SOLVERS = ("dp", "ilp", "greedy")
 ESTIMATES = ("flops", "measured")
 KEYS = ("network", "who", "estimate", "budget")
 STEP_KEYS = ("network", "backend", "kind", "amount", "who")
-MARGINS = {"aot_eager": 0.0, "inductor": INDUCTOR_MARGIN}
 LITTLE = 1e-3
 """Recomputation of a smaller share of the step is left out of ratios."""
 Plan = np.ndarray[tuple[int, ...], np.dtype[np.int16]]
@@ -212,25 +209,24 @@ def run_steps(
         their_peak = _their_peak(chosen, backend, budget)
         if kind == "limit" and their_peak > limit:
             lines.add((*case, "dp"), {"budget": budget, "limit_bytes": limit, "least_peak_bytes": their_peak})
-        with where.alone(folder):
-            step = within.capture(chosen.model, *chosen.inputs, backend=backend, name=name)
+        asked_bytes = limit or their_peak
+        with _budget(budget):
+            theirs = torch.compile(chosen.model, backend=backend, dynamic=False)
+            _peak(chosen, theirs)
+        with within.memory_limit(asked_bytes, quiet=True) as made:
+            function = torch.compile(_other(chosen.model), backend=backend, dynamic=False)
         try:
-            problem = within_limit(step, int((limit or their_peak) * (1 - MARGINS[backend])))
-            mapping = egrl.search(problem, method="exact", settings=["method.seconds=20"]).mapping
-        except InputError as error:
-            lines.add((*case, "ours"), {"error": str(error)})
+            with where.alone(folder):  # planning times ops
+                found: dict[str, Any] = {"peak_bytes": _peak(chosen, function), "limit_bytes": asked_bytes}
+        except within.MemoryLimitError as error:
+            lines.add((*case, "ours"), {"error": str(error).splitlines()[0]})
             continue
-        assert mapping is not None
-        file = folder / f"plan-{name}.json"
-        file.write_text(dumps([plan_of(problem, mapping)]))
-        theirs, function = _compiled(chosen, backend, budget, file)
-        found = {"peak_bytes": _peak(chosen, function), "limit_bytes": limit or their_peak}
         found |= allocated(where.device)
         with where.alone(folder):
             took = in_turn(chosen, {"dp": theirs, "ours": function}, steps)
         ratios = [ours / theirs for ours, theirs in zip(took["ours"], took["dp"], strict=True)]
-        simulated = int(problem.peak_bytes(mapping[None])[0])
-        found |= {"seconds": statistics.median(took["ours"]), "ratios": ratios, "simulated_bytes": simulated}
+        found |= {"seconds": statistics.median(took["ours"]), "ratios": ratios}
+        found["simulated_bytes"] = made[0].peak_bytes
         if (*case, "dp") not in lines:
             spent = statistics.median(took["dp"])
             lines.add((*case, "dp"), {"budget": budget, "seconds": spent, "peak_bytes": their_peak})
@@ -249,18 +245,6 @@ def largest_budget(peak_of_budget: Callable[[float], int], limit: int, halvings:
         else:
             high = middle
     return low
-
-
-def _compiled(
-    chosen: Any, backend: str, budget: float, plan: Path
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The step as PyTorch cuts it at a budget, and with our plan."""
-    torch._dynamo.reset()
-    with _budget(budget):
-        theirs = torch.compile(chosen.model, backend=backend, dynamic=False)
-        _peak(chosen, theirs)
-    with within.memory_limit(plan=plan, quiet=True):
-        return theirs, torch.compile(_other(chosen.model), backend=backend, dynamic=False)
 
 
 def in_turn(chosen: Any, functions: Mapping[str, Callable[..., Any]], steps: int) -> dict[str, list[float]]:
@@ -369,7 +353,7 @@ def _mean(values: Sequence[float]) -> str:
 def _step_rows(folder: Path) -> list[str]:
     rows = [
         "| network | backend | asked | dp's budget | dp, s | ours, s | ours / dp | peak, ours / dp | ours / limit |"
-        " simulated / measured |"
+        " foreseen / measured |"
     ]
     rows.append("|---|---|---|" + "---:|" * 7)
     lines = Lines(folder / "steps.jsonl", STEP_KEYS)

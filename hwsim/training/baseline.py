@@ -50,6 +50,18 @@ class Chosen(NamedTuple):
     rule: str
 
 
+class ShortageError(InputError):
+    """No plan within a limit was found.
+
+    Attributes:
+        least_bytes: the least peak found.
+    """
+
+    def __init__(self, message: str, least_bytes: int) -> None:
+        super().__init__(message)
+        self.least_bytes = least_bytes
+
+
 def plans_by_rule(step: TrainingStep, tables: Tables) -> dict[str, Plan]:
     """Plans int16 [N] by the name of the rule and what it was tried with; the same plan only once."""
     found: dict[str, Plan] = {}
@@ -121,7 +133,7 @@ def choose(step: TrainingStep, t: Tables, limit_bytes: int) -> Chosen:
     """The best plan of the rules that fits; without one, a plan that a search for the least peak finds.
 
     Raises:
-        InputError: none of them fits; it names the least peak, where that is and the largest tensors there.
+        ShortageError: none of them fits; it names the least peak, where that is and the largest tensors there.
     """
     rules = plans_by_rule(step, t)
     names, plans = list(rules), canonical(t, np.stack(list(rules.values())))
@@ -143,7 +155,7 @@ def choose(step: TrainingStep, t: Tables, limit_bytes: int) -> Chosen:
     plan = canonical(t, plan[None])[0]
     found, peak = simulate(t, plan[None])
     if peak[0] > limit_bytes:
-        raise InputError(shortage(step, t, plan, limit_bytes, impossible))
+        raise ShortageError(shortage(step, t, plan, limit_bytes, impossible), int(peak[0]))
     return Chosen(plan, float(found[0]), "searched")
 
 

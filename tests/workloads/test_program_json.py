@@ -118,7 +118,7 @@ def swapped(a: int, b: int) -> Program:
         (changed("tensors", 0, last_use=0), "('a').instruction: expected 0 to 0, from after its tensor"),
         (
             replace(SMALL, buffers=(SMALL.buffers[0], *SMALL.buffers)),
-            "expected one buffer a tensor that an instruction reads, found two",
+            "expected one buffer per tensor that an instruction reads, found two",
         ),
         (
             changed("buffers", 0, alias_id=3),

@@ -5,8 +5,8 @@ decided before the step is planned, by a rule that comes near what inductor's sc
 every reader is pointwise or a reduction, and either one op alone reads it, or all that it is computed from is hardly
 larger than itself (so that nobody would keep it rather than its inputs). Readers of a virtual value read its inputs.
 
-Deviations from inductor: its scheduler also fuses across a reduction, reorders kernels, and realises a value that is
-read often. `benchmarks/training.py` measures how far the peaks are off.
+Deviations from inductor: its scheduler also fuses across a reduction, reorders kernels, realises a value that is read
+often, and lets kernels write to what they read last. `compiled.py` reads what it makes of a plan.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import hashlib
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,6 +46,11 @@ class JointGraph:
     values: tuple[fx.Node, ...]
     ops: tuple[fx.Node, ...]
     forward_outputs: int
+
+    def positions(self, names: Collection[str]) -> list[int]:
+        """The positions in `step.values` of the values called so."""
+        wanted = set(names)
+        return [number for number, value in enumerate(self.step.values) if value.name in wanted]
 
 
 def clean(module: fx.GraphModule) -> fx.GraphModule:

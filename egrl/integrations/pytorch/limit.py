@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from egrl.api import search
 from egrl.core import atomic
 from egrl.integrations.pytorch import plan as plans
 from egrl.integrations.pytorch.backend import PlannedBackend
+from egrl.integrations.pytorch.compiled import Memory, UnreadableCodeError, memory_of
+from egrl.integrations.pytorch.fitting import Compiled, fastest_within
 from egrl.integrations.pytorch.fusion import fused
 from egrl.integrations.pytorch.joint import JointGraph, UnsupportedGraphError
 from egrl.integrations.pytorch.plan import Plan
@@ -27,6 +29,7 @@ from egrl.integrations.pytorch.times import TIMES
 from egrl.integrations.pytorch.versions import check_version
 from egrl.methods import find_method
 from egrl.runs.result import Result
+from hwsim.problem import Mapping16
 from hwsim.training.device import Device
 from hwsim.training.problem import TrainingConfig, TrainingProblem
 from workloads.errors import InputError
@@ -40,7 +43,7 @@ CLEAR = "\r\033[K"
 LARGE_RESULT = 0.01
 """Results that take this share of the peak suggest that a loss is computed elsewhere."""
 INDUCTOR_MARGIN = 0.05
-"""Share of the limit that is left free under inductor, whose fusion the simulation knows roughly."""
+"""Share of the limit that is left free where only the simulation knows the peak under inductor."""
 
 
 class MemoryLimitError(ShortenTraceback):
@@ -75,17 +78,51 @@ class Limit:
 
         `margin` is the share of the limit that is left free. InputError if no plan within the limit is found.
         """
-        problem = self._problem(step, margin)
-        everything = np.ones((len(problem.space.nodes), 1), np.int16)
-        mapping, bound = everything, 0.0
+        made, problem, mapping = self._found(step, self._device(1 - margin), margin)
+        stays = {*problem.saved(mapping), *(int(step.owner[number]) for number in step.outputs)}
+        stays |= {number for number, value in enumerate(step.values) if value.role in ("parameter", "input")}
+        return made, sum(step.values[number].size_bytes for number in stays)
+
+    def plan_compiled(
+        self, step: TrainingStep, memory: Callable[[Sequence[str]], Memory]
+    ) -> tuple[Plan, int]:
+        """The same within the limit as it is compiled: `memory` of what is kept, by names, without what is reserved.
+
+        InputError if no plan within the limit is found.
+        """
+        everything = [step.values[number].name for number in step.candidates]
+        whole = memory(everything)
+        all_bytes = whole.peak_bytes + self.reserved
+        limit = self.bytes if self.fraction is None else int(self.fraction * all_bytes)
+        assert limit is not None
+        all_made, _, _ = self._found(step, Device("all", memory_fraction=1.0))
+
+        def compiled(plan: Plan) -> Compiled:
+            taken = whole if list(plan.keep) == list(all_made.keep) else memory(plan.keep)
+            peak = taken.peak_bytes + self.reserved
+            plan = replace(plan, limit_bytes=limit, peak_bytes=peak, all_peak_bytes=all_bytes)
+            return Compiled(plan, peak, taken.held_bytes)
+
+        def search(limit_bytes: int) -> Plan:
+            return self._found(step, Device("limit", memory_bytes=limit_bytes))[0]
+
+        if all_bytes <= limit:
+            found = compiled(all_made)
+        else:
+            found = fastest_within(limit, int(limit * all_made.peak_bytes / all_bytes), search, compiled)
+        return found.plan, found.held_bytes
+
+    def _found(
+        self, step: TrainingStep, device: Device, margin: float = 0.0
+    ) -> tuple[Plan, TrainingProblem, Mapping16]:
+        """The best plan within the memory of a device, with its problem and mapping."""
+        problem = TrainingProblem(step, device, TrainingConfig(reserved_bytes=self.reserved, gap=NEAR_ENOUGH))
+        mapping, bound = np.ones((len(problem.space.nodes), 1), np.int16), 0.0
         if problem.keep_all[1] > problem.limit_bytes:
             result = self._search(problem)
             mapping = problem.baseline.mapping if result.mapping is None else result.mapping
             bound = result.bound or 0.0
-        made, saved = plans.plan_of(problem, mapping, bound, margin), problem.saved(mapping)
-        stays = {*saved, *(int(step.owner[number]) for number in step.outputs)}
-        stays |= {number for number, value in enumerate(step.values) if value.role in ("parameter", "input")}
-        return made, sum(step.values[number].size_bytes for number in stays)
+        return plans.plan_of(problem, mapping, bound, margin), problem, mapping
 
     def _search(self, problem: TrainingProblem) -> Result:
         exact, threads = self.method == "exact", torch.get_num_threads()
@@ -105,14 +142,12 @@ class Limit:
             seconds=None if exact else self.seconds,
         )
 
-    def _problem(self, step: TrainingStep, margin: float) -> TrainingProblem:
-        config = TrainingConfig(reserved_bytes=self.reserved, gap=NEAR_ENOUGH)
+    def _device(self, share: float) -> Device:
+        """What has this share of the limit."""
         if self.fraction is not None:
-            return TrainingProblem(
-                step, Device("limit", memory_fraction=self.fraction * (1 - margin)), config
-            )
+            return Device("limit", memory_fraction=self.fraction * share)
         assert self.bytes is not None
-        return TrainingProblem(step, Device("limit", memory_bytes=int(self.bytes * (1 - margin))), config)
+        return Device("limit", memory_bytes=int(self.bytes * share))
 
 
 class Plans(list[Plan]):
@@ -157,7 +192,7 @@ def memory_limit(
         plan: instead of both, a plan file: nothing is timed or searched for.
         save: a file that the plans are written to.
         method: what searches for the plan, of `egrl list methods`; "exact" proves how far it is from the best.
-        seconds: time limit of the search, per graph.
+        seconds: time limit of each search: one per graph, under inductor up to `fitting.TURNS`.
         seed: of the search.
         quiet: True to write no line about each plan to stderr.
 
@@ -290,11 +325,20 @@ class _Planner:
             raise MemoryLimitError(str(error)) from None
         self._report(plan)
         self._report.results(joint.step, plan)
-        names = set(plan.keep)
-        return [number for number, value in enumerate(joint.step.values) if value.name in names]
+        return joint.positions(plan.keep)
 
-    def _step(self, joint: JointGraph) -> TrainingStep:
-        return fused(joint) if self._backend == "inductor" else joint.step
+    def _best(self, limit: Limit, joint: JointGraph) -> tuple[Plan, int]:
+        """The plan of a measured graph, and what it holds after the forward pass. InputError if nothing fits."""
+        if self._backend != "inductor":
+            return limit.plan(joint.step)
+        step = fused(joint)
+        try:
+            return limit.plan_compiled(step, lambda names: memory_of(joint, joint.positions(names)))
+        except UnreadableCodeError as reason:
+            self._report.say(
+                f"{step.name}: {INDUCTOR_MARGIN:.0%} of the limit is left free, since the peak is not known: {reason}"
+            )
+            return limit.plan(step, INDUCTOR_MARGIN)
 
     def _chosen(self, joint: JointGraph) -> Plan:
         """The given plan of this graph. InputError if there is none."""
@@ -307,7 +351,22 @@ class _Planner:
             raise InputError(
                 f"the plan of {plan.name}: keep: expected values of its graph, found {min(unknown)!r}"
             )
+        if self._backend == "inductor":
+            self._check_compiled(joint, plan)
         return plan
+
+    def _check_compiled(self, joint: JointGraph, plan: Plan) -> None:
+        """Say so if a given plan takes more than its limit when it is compiled."""
+        try:
+            peak = memory_of(joint, joint.positions(plan.keep)).peak_bytes
+        except UnreadableCodeError as reason:
+            self._report.say(f"{plan.name}: its peak as it is compiled is not known: {reason}")
+        else:
+            if peak > plan.limit_bytes:
+                self._report.say(
+                    f"{plan.name}: as it is compiled, its peak is {size_text(peak)}, above its limit of"
+                    f" {size_text(plan.limit_bytes)}: plan it with memory_limit, which compiles what it plans"
+                )
 
     def _planned(self, joint: JointGraph) -> Plan:
         if not joint.step.candidates:
@@ -319,11 +378,10 @@ class _Planner:
             if self._limit.bytes is None
             else replace(self._limit, reserved=self._limit.reserved + earlier)
         )
-        margin = INDUCTOR_MARGIN if self._backend == "inductor" else 0.0
-        step = self._step(TIMES.measure(joint, self._report.progress))
+        joint = TIMES.measure(joint, self._report.progress)
         self._report.passing(f"searching for a plan, {limit.seconds:g} s at most")
         try:
-            plan, held = limit.plan(step, margin)
+            plan, held = self._best(limit, joint)
         except InputError as error:
             if not earlier:
                 raise

@@ -90,6 +90,10 @@ def _run_late(module: fx.GraphModule, joint: JointGraph) -> None:
     for node in module.graph.nodes:
         if node.op in ("placeholder", "output", "get_attr") or node.name in late:
             place(node)
+    # PyTorch leaves ops that may draw random numbers, such as attention, though nothing reads what they make again.
+    for node in reversed(list(module.graph.nodes)):
+        if node not in placed:
+            module.graph.erase_node(node)
     _reorder(module, order)
 
 

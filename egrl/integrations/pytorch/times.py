@@ -13,7 +13,7 @@ import logging
 import math
 import operator
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,7 +50,7 @@ class Times:
     ) -> JointGraph:
         """The joint graph with measured ops; `say` gets how many ops are done, of how many."""
         ops, values, estimated = [], list(joint.step.values), set()
-        devices = [device for device in {device_of(node) for node in joint.ops} if device.type == "cuda"]
+        devices = _cuda_of(joint.ops)
         # compilation runs under modes in which tensors have no data
         with _disable_current_modes(), torch.random.fork_rng(devices=devices), torch.no_grad():
             self._time(joint, say)
@@ -72,6 +72,14 @@ class Times:
             )
         return replace(joint, step=replace(joint.step, values=tuple(values), ops=tuple(ops)))
 
+    def peak_bytes(self, node: fx.Node) -> int:
+        """What an op takes at most while it runs, beside its inputs; it runs now if it is not known."""
+        key = _key(node)
+        if key not in self.known:
+            with _disable_current_modes(), torch.random.fork_rng(devices=_cuda_of([node])), torch.no_grad():
+                self.known[key] = _measured(node)
+        return self.known[key].peak_bytes
+
     def _time(self, joint: JointGraph, say: Callable[[int, int], None]) -> None:
         """Measure what is not known yet, in rounds, so that a busy moment of the machine does not count."""
         if self.on_disk:
@@ -89,6 +97,11 @@ class Times:
                 self.known[key] = replace(timing, seconds=min(before.seconds, timing.seconds))
         if self.on_disk and new:
             kept_times.write({key: self.known[key] for key in new})
+
+
+def _cuda_of(nodes: Iterable[fx.Node]) -> list[torch.device]:
+    """The GPUs that ops run on."""
+    return [device for device in {device_of(node) for node in nodes} if device.type == "cuda"]
 
 
 def _position(node: fx.Node) -> int:

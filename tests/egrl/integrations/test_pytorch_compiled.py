@@ -1,0 +1,149 @@
+"""Under inductor: the peak that is read from its code is what is measured, and limits are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
+from torch import nn
+
+import egrl.integrations.pytorch as training
+from benchmarks.training_models import SMALL
+from benchmarks.training_models import training as network
+from egrl.integrations.pytorch import compiled, limit
+from egrl.integrations.pytorch import plan as plans
+from egrl.integrations.pytorch.backend import PlannedBackend
+from egrl.integrations.pytorch.capture import capture_joint
+from egrl.integrations.pytorch.joint import JointGraph
+from egrl.integrations.pytorch.peak import peak_of
+
+pytestmark = QUIET
+
+
+class Net(nn.Module):
+    """Convolutions with dropout, then attention; the loss as the output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 24, 3, padding=1), nn.Conv2d(24, 32, 3, padding=1)
+        self.norm, self.last = nn.GroupNorm(4, 24), nn.Linear(32, 32)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x = nn.functional.dropout(nn.functional.gelu(self.norm(self.first(x))), 0.2)
+        x = self.second(x).flatten(2).transpose(1, 2).unsqueeze(1)
+        x = nn.functional.scaled_dot_product_attention(x, x, x).squeeze(1)
+        return nn.functional.mse_loss(torch.tanh(self.last(x)), y)
+
+
+def net() -> tuple[Net, tuple[torch.Tensor, ...]]:
+    """A small network with its inputs."""
+    torch.manual_seed(0)
+    return Net(), (torch.randn(2, 3, 16, 16), torch.randn(2, 256, 32))
+
+
+def plans_of(joint: JointGraph) -> dict[str, list[int]]:
+    """Some plans, by name: what is kept."""
+    rng = np.random.default_rng(0)
+    kept = list(joint.step.candidates)
+    return {"all": kept, "some": [number for number in kept if rng.random() < 0.5], "none": []}
+
+
+def planned(joint: JointGraph, keep: Sequence[int], model: nn.Module) -> Callable[..., Any]:
+    """The model compiled so that these values of its joint graph are kept."""
+    names = {joint.step.values[number].name for number in keep}
+    torch._dynamo.reset()
+    backend = PlannedBackend("inductor", lambda again: again.positions(names), "net", False)
+    return torch.compile(model, backend=backend, dynamic=False)
+
+
+def measured(model: nn.Module, function: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> int:
+    """The peak of a step, parameters, buffers and inputs included."""
+    function(*inputs).backward()
+    model.zero_grad()
+    peak = peak_of(lambda: function(*inputs).backward(), torch.device("cpu"))
+    model.zero_grad()
+    return peak + sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers(), *inputs))
+
+
+def gradients(model: nn.Module, function: Callable[..., Any], inputs: Sequence[Any]) -> list[torch.Tensor]:
+    """Those of all parameters after one step with fixed random numbers."""
+    torch.manual_seed(5)
+    model.zero_grad()
+    function(*inputs).backward()
+    return [parameter.grad.clone() for parameter in model.parameters()]
+
+
+@pytest.mark.slow
+def test_gradients_are_the_same_and_peaks_are_what_the_code_says() -> None:
+    model, inputs = net()
+    joint = capture_joint(model, *inputs, backend="inductor")
+    reference: list[torch.Tensor] = []
+    for plan, keep in plans_of(joint).items():
+        function = planned(joint, keep, model)
+        found = gradients(model, function, inputs)
+        reference = reference or found
+        for ours, first in zip(found, reference, strict=True):
+            assert torch.linalg.norm(ours - first) <= 1e-5 * torch.linalg.norm(first), plan
+        foreseen = compiled.memory_of(joint, keep).peak_bytes
+        assert foreseen == pytest.approx(measured(model, function, inputs), rel=1e-3), plan
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", SMALL)
+def test_peaks_of_networks_are_what_the_code_says(name: str) -> None:
+    chosen = network(name, small=True)
+    joint = capture_joint(chosen.model, *chosen.inputs, backend="inductor")
+    for plan, keep in plans_of(joint).items():
+        foreseen = compiled.memory_of(joint, keep).peak_bytes
+        found = measured(chosen.model, planned(joint, keep, chosen.model), chosen.inputs)
+        assert foreseen == pytest.approx(found, rel=5e-3), plan
+
+
+@pytest.mark.slow
+def test_a_limit_under_inductor_is_kept_and_used() -> None:
+    model, inputs = net()
+    with training.memory_limit(fraction=0.95, seconds=2, quiet=True) as made:
+        step = torch.compile(model)
+    peak = measured(model, step, inputs)
+    (plan,) = made
+    assert peak == pytest.approx(plan.peak_bytes, rel=1e-3)
+    assert peak <= plan.limit_bytes < plan.all_peak_bytes
+    assert plan.margin == 0
+
+
+def planner(room: limit.Limit, given: list[plans.Plan] | None) -> tuple[Any, limit.Plans]:
+    """What plans under inductor, quietly; the list of its plans."""
+    made = limit.Plans()
+    return limit._Planner(room, given, "inductor", limit._Report(made, None, quiet=True)), made
+
+
+@pytest.mark.slow
+def test_the_simulation_must_do_where_the_code_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, inputs = net()
+    joint = capture_joint(model, *inputs, backend="inductor")
+    monkeypatch.setattr(compiled, "_code", lambda *args: ("call = None", {}))
+    plan, made = planner(limit.Limit(None, 1.0, 0, "annealing", 0.2, 0), None)
+    plan(joint)
+    assert made[0].margin == limit.INDUCTOR_MARGIN
+    assert made[0].peak_bytes <= 0.95 * made[0].all_peak_bytes
+    said = capsys.readouterr().err
+    assert "5% of the limit is left free, since the peak is not known: TypeError" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_given_plan_above_its_limit_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    model, inputs = net()
+    joint = capture_joint(model, *inputs, backend="inductor")
+    everything = tuple(joint.step.values[number].name for number in joint.step.candidates)
+    for room, told in ((1 << 30, False), (1 << 10, True)):
+        given = plans.Plan("net", joint.step.graph, everything, room, room, 1.0, room, 1.0)
+        plan, _ = planner(limit.Limit(room, None, 0, "exact", 1.0, 0), [given])
+        plan(joint)
+        assert ("above its limit of 1 KiB" in capsys.readouterr().err) == told
