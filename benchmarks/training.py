@@ -11,13 +11,14 @@ so that the gain of the solver and of the times are told apart. `blocks` is chec
 is simulated. At each peak of `dp`, `exact` looks for the fastest plan within it, and at each of its times for the least
 peak. With --steps plans are compiled and run in turn: at each budget of `dp` ours within its measured peak, or, with
 --limits, both within that share of the measured peak of PyTorch without a budget, `dp` at the largest budget that keeps
-to it, found by bisection. What FOLDER has is not measured again.
+to it. What FOLDER has is not measured again.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -196,19 +197,20 @@ def run_steps(
     name: str, folder: Path, where: Where, backend: str, steps: int, asked: Sequence[tuple[str, float]]
 ) -> None:
     """Compile and run PyTorch's plan and ours in turn, for each ("budget", of `dp`) or ("limit", share of its peak)."""
-    lines = Lines(folder / "steps.jsonl", STEP_KEYS)
+    lines, chosen = Lines(folder / "steps.jsonl", STEP_KEYS), where.training(name)
+    peak_of_budget = functools.cache(lambda budget: _their_peak(chosen, backend, budget))
     for kind, amount in asked:
         case = (name, backend, kind, amount)
         if (*case, "ours") in lines:
             continue
-        chosen = where.training(name)
         budget, limit = amount, 0
         if kind == "limit":
-            limit = int(amount * _their_peak(chosen, backend, 1.0))
-            budget = largest_budget(lambda budget: _their_peak(chosen, backend, budget), limit)  # noqa: B023
-        their_peak = _their_peak(chosen, backend, budget)
+            limit = int(amount * peak_of_budget(1.0))
+            budget = largest_budget(peak_of_budget, limit)
+        their_peak = peak_of_budget(budget)
         if kind == "limit" and their_peak > limit:
-            lines.add((*case, "dp"), {"budget": budget, "limit_bytes": limit, "least_peak_bytes": their_peak})
+            least = min(peak_of_budget(each) for each in BUDGETS)
+            lines.add((*case, "dp"), {"budget": budget, "limit_bytes": limit, "least_peak_bytes": least})
         asked_bytes = limit or their_peak
         with _budget(budget):
             theirs = torch.compile(chosen.model, backend=backend, dynamic=False)
@@ -235,10 +237,15 @@ def run_steps(
         torch._dynamo.reset()
 
 
-def largest_budget(peak_of_budget: Callable[[float], int], limit: int, halvings: int = 5) -> float:
-    """The largest budget, to within 2**-halvings, whose measured peak is within `limit` bytes; 0 if none is found."""
-    low, high = 0.0, 1.0
-    for _ in range(halvings):
+def largest_budget(peak_of_budget: Callable[[float], int], limit: int, halvings: int = 3) -> float:
+    """The largest budget found whose measured peak is within `limit` bytes; 0 if none is.
+
+    Peaks may rise while budgets fall, so that all of `BUDGETS` are tried. Halving then comes near to the next one.
+    """
+    fitting = [budget for budget in BUDGETS if peak_of_budget(budget) <= limit]
+    low = max(fitting, default=0.0)
+    high = min([budget for budget in BUDGETS if budget > low], default=1.0)
+    for _ in range(halvings if fitting else 0):
         middle = (low + high) / 2
         if peak_of_budget(middle) <= limit:
             low = middle
