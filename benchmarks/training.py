@@ -42,6 +42,7 @@ from egrl.integrations.pytorch.capture import capture_joint
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.peak import peak_of
 from egrl.integrations.pytorch.times import Times
+from egrl.integrations.pytorch.timing import now
 from hwsim.training.baseline import plans_by_rule
 from hwsim.training.device import Device
 from hwsim.training.problem import TrainingConfig, TrainingProblem
@@ -266,13 +267,6 @@ def in_turn(chosen: Any, functions: Mapping[str, Callable[..., Any]], steps: int
     return took
 
 
-def now(device: torch.device) -> float:
-    """Seconds, when all that the device was given is done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
-
-
 def allocated(device: str) -> dict[str, int]:
     """What the allocator of a GPU says of the last peak: bytes asked for, given with rounding, and reserved."""
     if device == "cpu":
@@ -360,7 +354,7 @@ def _mean(values: Sequence[float]) -> str:
 def _step_rows(folder: Path) -> list[str]:
     rows = [
         "| network | backend | asked | dp's budget | dp, s | ours, s | ours / dp | peak, ours / dp | ours / limit |"
-        " foreseen / measured |"
+        " planned / measured |"
     ]
     rows.append("|---|---|---|" + "---:|" * 7)
     lines = Lines(folder / "steps.jsonl", STEP_KEYS)

@@ -5,8 +5,8 @@
     python -m benchmarks.training_batch -o FOLDER --table
 
 A step is forward, backward and AdamW in bfloat16; the limit holds all of it: parameters, gradients and the optimizer's
-state as well. `none` is PyTorch without a budget. `dp` gets several budgets at each batch, and the fastest that fits
-counts. `egrl` is `memory_limit(LIMIT, reserved=the optimizer's state)`. The batches are searched by bisection, from
+state as well. `none` is PyTorch without a budget. `dp` has the largest of its budgets that fits at each
+batch. `egrl` is `memory_limit(LIMIT, reserved=the optimizer's state)`. The batches are searched by bisection, from
 what fits without a plan upwards. On a GPU the process gets no more than the limit. What FOLDER has is not run again.
 """
 
@@ -16,6 +16,7 @@ import argparse
 import gc
 import statistics
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,13 @@ from torch._functorch import config as functorch_config
 
 import egrl.integrations.pytorch as within
 from benchmarks.lines import Lines
-from benchmarks.training import Where, now
+from benchmarks.training import BUDGETS, Where
 from benchmarks.training_models import LARGE, Training, training
 from egrl.integrations.pytorch.limit import size_of
 from egrl.integrations.pytorch.peak import peak_of
+from egrl.integrations.pytorch.timing import now
 
 KEYS = ("network", "backend", "limit_bytes", "who", "batch")
-BUDGETS = (0.5, 0.3, 0.15, 0.0)
-"""Of `dp`, at each batch."""
 SCRATCH = 160 << 20
 """What libraries of a GPU keep for themselves (cuBLAS, 32 MiB per handle and stream on Hopper; the compiler's own)."""
 
@@ -52,11 +52,11 @@ class Setup:
         """True if a step of this batch fits; measures it unless it is known."""
         case = (self._options.network, self._options.backend, self.limit, who, batch)
         if case not in self.lines:
-            tries = (
-                [self._run(batch, budget) for budget in BUDGETS] if who == "dp" else [self._run(batch, who)]
-            )
-            fitting = [found for found in tries if "seconds" in found]
-            self.lines.add(case, min(fitting, key=lambda found: found["seconds"]) if fitting else tries[-1])
+            for how in reversed(BUDGETS) if who == "dp" else (who,):
+                found = self._run(batch, how)
+                if "seconds" in found:
+                    break
+            self.lines.add(case, found)
             print(self.lines.all[-1], flush=True)
         (line,) = [line for line in self.lines.all if tuple(line[key] for key in KEYS) == case]
         return "seconds" in line
@@ -170,10 +170,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     setup = Setup(options)
     batches, least = sorted(int(text) for text in options.batches.split(",")), 0
     for who in options.who.split(","):
-        found = largest(
-            lambda batch: setup.fits(who, batch),  # noqa: B023
-            [batch for batch in batches if batch >= least],
-        )
+        found = largest(partial(setup.fits, who), [batch for batch in batches if batch >= least])
         least = found if who == "none" else least
         print(f"{who}: {found}", flush=True)
     return 0

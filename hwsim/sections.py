@@ -175,7 +175,7 @@ Section = Table | Bars | MemoryMaps | Trees | Lines
 
 @runtime_checkable
 class HasSections(Protocol):
-    """A problem with more to show of a mapping than its choices."""
+    """A problem with more to show of a mapping than its choices; a page has these instead of a map of its memories."""
 
     def sections(self, mapping: Mapping16) -> Sequence[Section]:
         """What to show of one mapping [N, H] beside the baseline. Raises ValueError as `evaluate` does."""

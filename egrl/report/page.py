@@ -51,7 +51,8 @@ def sections(run: PastRun) -> list[Section]:
         if isinstance(problem, HasSections):
             found += problem.sections(best)
         found += table(run, best)
-        found += memory(problem, best)
+        if not isinstance(problem, HasSections):
+            found += memory(problem, best)
         if problem.about.alike and not isinstance(problem, HasPlacement):  # else choices are rules or moves
             found.append(nodes(problem, best))
     found += [*searching(run), *settings(run)]

@@ -86,9 +86,8 @@ def _parse(onnx: Any, data: bytes, file: str) -> Any:
 def _check_calls(model: Any, file: str) -> None:
     """InputError if the functions of a model call themselves, or are too much once they are written out."""
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    written: dict[
-        tuple[str, str, str], tuple[int, int]
-    ] = {}  # nodes and bytes of a function, with what it calls
+    # nodes and bytes of a function, with what it calls
+    written: dict[tuple[str, str, str], tuple[int, int]] = {}
     caller: list[tuple[str, str, str]] = []
 
     def size(nodes: Iterable[Any]) -> tuple[int, int]:

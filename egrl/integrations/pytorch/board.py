@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from egrl.integrations.pytorch.backend import BACKENDS, PlannedBackend
 from egrl.integrations.pytorch.joint import JointGraph
 from egrl.integrations.pytorch.limit import size_of
 from egrl.integrations.pytorch.peak import peak_of
+from egrl.integrations.pytorch.timing import now
 from workloads.errors import InputError
 
 KEEP = "keep"
@@ -56,9 +56,9 @@ class Board:
         seconds = []
         for _ in range(self._runs):
             self._forget()
-            begin = self._now()
+            begin = now(self._device)
             self._step(compiled)
-            seconds.append(self._now() - begin)
+            seconds.append(now(self._device) - begin)
         return seconds, peak
 
     def _compile(self, keep: frozenset[str]) -> Callable[..., Any]:
@@ -66,7 +66,7 @@ class Board:
         if self._compiled is None or self._compiled[0] != keep:
 
             def planner(joint: JointGraph) -> list[int]:
-                return [number for number, value in enumerate(joint.step.values) if value.name in keep]
+                return joint.positions(keep)
 
             torch._dynamo.reset()
             planned = PlannedBackend(self._backend, planner, "step", False)
@@ -80,11 +80,6 @@ class Board:
         """Drop the gradients, so that each step begins with the same memory."""
         if self._module is not None:
             self._module.zero_grad(set_to_none=True)
-
-    def _now(self) -> float:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
-        return time.perf_counter()
 
 
 def answer(board: Board, request: Mapping[str, Any], limit: int | None) -> dict[str, Any]:

@@ -34,7 +34,6 @@ from egrl.integrations.pytorch.times import TIMES
 config: Any = _config
 reductions: Any = _reductions
 
-
 MOST_TEXT = 200
 """Characters of an error of inductor that are shown."""
 
@@ -71,9 +70,8 @@ def memory_of(joint: JointGraph, keep: Collection[int]) -> Memory:
 def _memory_of(joint: JointGraph, keep: Collection[int]) -> Memory:
     forward, backward = partition(joint, keep)
     for node in (*forward.graph.nodes, *backward.graph.nodes):
-        node.meta = dict(
-            node.meta
-        )  # inductor writes to it, and that of inputs is shared with the joint graph
+        # inductor writes to it, and that of inputs is shared with the joint graph
+        node.meta = dict(node.meta)
     given, needed = _placeholders(forward), _placeholders(backward)
     returned = _results(forward)
     fake = detect_fake_mode([node.meta["val"] for node in given])

@@ -52,8 +52,8 @@ def fastest_within(
     Raises:
         InputError: none of the plans fits; it names the least compiled peak.
     """
+    # simulated limits: the greatest that led to a plan that fits, or to none, and the least that led to one above
     low, high = 0.0, math.inf
-    """Simulated limits: the greatest that led to a plan that fits, or to none, and the least that led to one above."""
     asked, least, best = float(first_bytes), None, None
     refused: list[ShortageError] = []
     tried: list[tuple[float, int]] = []

@@ -100,7 +100,10 @@ class Limit:
         def compiled(plan: Plan) -> Compiled:
             taken = whole if list(plan.keep) == list(all_made.keep) else memory(plan.keep)
             peak = taken.peak_bytes + self.reserved
-            plan = replace(plan, limit_bytes=limit, peak_bytes=peak, all_peak_bytes=all_bytes)
+            # the bound was proved within a simulated limit, and says nothing of this one
+            plan = replace(
+                plan, limit_bytes=limit, peak_bytes=peak, all_peak_bytes=all_bytes, bound_seconds=0.0
+            )
             return Compiled(plan, peak, taken.held_bytes)
 
         def search(limit_bytes: int) -> Plan:

@@ -31,7 +31,8 @@ class Plan:
         peak_bytes: of the step with this plan, parameters, inputs and what is reserved included.
         seconds: of all ops of the step, run one by one.
         all_peak_bytes, all_seconds: the same if every value is kept.
-        bound_seconds: no plan within the limit takes less, by the same times; 0 if nothing was proved.
+        bound_seconds: no plan within what `margin` leaves of the limit takes less, by the same times; 0 if nothing was
+            proved.
         margin: share of `limit_bytes` that the plan had to leave free, for what is not known of the compiled step.
     """
 

@@ -183,7 +183,7 @@ def rate_Bps(device: torch.device) -> float:
 
 
 def _timed(calls: Sequence[Callable[[], Any]], device: torch.device) -> Timing:
-    """What an op takes, whose calls on inputs that differ take turns."""
+    """What an op takes. Its `calls` have inputs of their own, and take turns."""
     turns = itertools.cycle(calls)
 
     def run() -> Any:
@@ -203,7 +203,7 @@ def _timed(calls: Sequence[Callable[[], Any]], device: torch.device) -> Timing:
 
 
 def _run_seconds(run: Callable[[], Any], device: torch.device, row: int) -> float:
-    """Seconds per run of so many runs in a row.
+    """Seconds per run, of `row` runs in a row.
 
     A GPU runs one op while the next is launched, so that several in a row take what they take within a step.
     """

@@ -1,8 +1,11 @@
-"""What one op takes."""
+"""What one op takes, and the clock of a device."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+
+import torch
 
 
 @dataclass(frozen=True)
@@ -20,3 +23,10 @@ class Timing:
     peak_bytes: int
     held_bytes: tuple[int, ...] = ()
     estimated: bool = False
+
+
+def now(device: torch.device) -> float:
+    """Seconds, when all that the device was given is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
