@@ -72,7 +72,10 @@ def test_a_bound_and_a_report_are_made_and_memory_is_drawn(run, step, tmp_path, 
     found = json.loads(capsys.readouterr().out)
     assert found["gap"] < 1e-3
     assert main(["report", str(run), "-o", str(tmp_path / "page.html")]) == 0
-    assert "Memory over time: device" in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert "Memory over the step" in page
+    assert "Computed again" in page
+    assert "Memory over time" not in page  # the general map would show the same again
     assert main(["plot", "utilisation", str(run), "-o", str(tmp_path / "memory.png")]) == 0
     assert (tmp_path / "memory.png").stat().st_size > 0
 
