@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from egrl.api import MethodLike, check_resumed, new_run, options_of, say_chosen
 from egrl.core.budget import Budget
 from egrl.core.external import External
+from egrl.core.flow import one_thread
 from egrl.core.loop import Loop
 from egrl.core.mapping_rows import rows_of
 from egrl.core.proposals import Proposals
@@ -70,7 +71,7 @@ def _one_at_a_time(method: Callable[Concatenate[Search, _P], _T]) -> Callable[Co
 
     @wraps(method)
     def alone(self: Search, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        with self._lock:
+        with self._lock, one_thread():
             return method(self, *args, **kwargs)
 
     return alone

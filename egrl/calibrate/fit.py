@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from egrl.calibrate.measured import Network
+from egrl.core.flow import one_thread
 from egrl.methods.twin.data import Data, gather
 from egrl.methods.twin.inference import Inference
 from egrl.methods.twin.posterior import Beliefs, Posterior, fit, structure
@@ -209,7 +210,8 @@ def fit_of(networks: Sequence[Network], effects: Sequence[str] | None, like: Fit
     data, beliefs = gather(stack, rows, cost, len(cost), _profiles(networks)), Beliefs((stack.nominal,))
     if like is not None:
         beliefs = Beliefs((like.posterior.effects,), searched=len(cost))
-    *_, posterior = fit(stack, data, beliefs)
+    with one_thread():
+        *_, posterior = fit(stack, data, beliefs)
     assert posterior is not None
     return Fit(stack, data, beliefs, posterior)
 

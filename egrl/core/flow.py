@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from egrl.core.archive import Archive
 from egrl.core.executor import Executor
 from egrl.core.keys import EVALUATION, run_keys
@@ -25,6 +27,15 @@ from hwsim.problem import Evaluation, Keys
 from workloads.errors import InputError
 
 WAIT_S = 0.2
+
+
+def one_thread() -> threadpool_limits:
+    """While methods think, linear algebra has one thread.
+
+    Their matrices are so small that threads wait for each other longer than they work, a hundred times as long on a
+    busy machine; and what a method proposes must not depend on the number of cores.
+    """
+    return threadpool_limits(1, user_api="blas")
 
 
 @dataclass
@@ -288,8 +299,9 @@ def replay(method: Method, context: Context) -> list[dict[str, Any]]:
         )
     known = _Reread(archive)
     flow = Flow(method, known, context, len(archive), archive=known)
-    while not flow.over:
-        flow.advance(len(archive))
+    with one_thread():
+        while not flow.over:
+            flow.advance(len(archive))
     return flow.pending()
 
 

@@ -18,7 +18,7 @@ from egrl.core.alike import unlike
 from egrl.core.budget import Budget
 from egrl.core.executor import Confirms, Executor
 from egrl.core.failure import RunFailure
-from egrl.core.flow import Flow, replay
+from egrl.core.flow import Flow, one_thread, replay
 from egrl.core.log import LOG, NAMES, ROW
 from egrl.core.method import Context, Method
 from egrl.core.recorder import Observer, Recorder, policy_is_due
@@ -62,13 +62,14 @@ def search(
     loop = Loop(method, context, executor, budget, recorder, observers, state, checkpoint_seconds)
     if enough():
         loop.cut()
-    while not loop.over:
-        loop.turn()
-        if stop():
-            loop.halt()
-        elif enough():
-            loop.cut()
-    return loop.close()
+    with one_thread():
+        while not loop.over:
+            loop.turn()
+            if stop():
+                loop.halt()
+            elif enough():
+                loop.cut()
+        return loop.close()
 
 
 class Loop:

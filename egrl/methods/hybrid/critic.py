@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from egrl.core.keys import SAMPLE
 from egrl.core.method import Context
@@ -56,7 +55,7 @@ class CriticMember:
         self._context, self._problem, self._config = context, problem, config
         self._critic = PartsCritic(problem, config)
         self._rng = context.generator("critic of parts")
-        self._turns, self._blas = Turns(CRITIC, FIRST), ThreadpoolController()
+        self._turns = Turns(CRITIC, FIRST)
         self._begun = False
         self._told = self._judged = 0
         self._rest, self._until = REST[0], 0
@@ -92,11 +91,9 @@ class CriticMember:
             self._thinking = self._think()
         until = time.monotonic() + PAUSE_S
         try:
-            # Its matrices are so small that threads would wait for each other longer than they work.
-            with self._blas.limit(limits=1, user_api="blas"):
+            next(self._thinking)
+            while time.monotonic() < until:
                 next(self._thinking)
-                while time.monotonic() < until:
-                    next(self._thinking)
         except StopIteration as end:
             self._thinking = None
             return proposals(self._conclude(*end.value), CRITIC)

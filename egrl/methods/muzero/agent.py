@@ -34,7 +34,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from egrl.core.method import Context
 from egrl.core.model_use import ModelUse
@@ -172,7 +171,6 @@ class Agent:
         self.trainer = Trainer(
             config, self.ring, self.chooser, self.learner, self.potential, draws_of_segments
         )
-        self._blas = ThreadpoolController()
         self.elites = Elites(len(games), config.elites, context.generator("muzero openings"))
         self.reviser = Reviser(self._games, config.revise, replace(context, model_use=self.use))
         self.table.opening = self._opening
@@ -219,19 +217,18 @@ class Agent:
             self._window = self.ring.window(self._config.chunk)
             # of the beginning, for both halves
             self.chooser.steps = self.learner.steps if self._teaching else self._config.temperature.steps
-        with self._blas.limit(limits=1, user_api="blas"):
-            if self._context.threads > 1:
-                with ThreadPoolExecutor(1) as beside:
-                    learning = beside.submit(self._learn, self._window, self._context.threads - 1)
-                    while self._step <= self._config.chunk:
-                        self._play_on()
-                    learning.result()
-            else:
+        if self._context.threads > 1:
+            with ThreadPoolExecutor(1) as beside:
+                learning = beside.submit(self._learn, self._window, self._context.threads - 1)
                 while self._step <= self._config.chunk:
                     self._play_on()
-                    if enough():
-                        return
-                self._learn(self._window, 1)
+                learning.result()
+        else:
+            while self._step <= self._config.chunk:
+                self._play_on()
+                if enough():
+                    return
+            self._learn(self._window, 1)
         self._step = 0
         if self._teaching:
             self.potential.discount = self._config.discount.at(self.learner.steps)

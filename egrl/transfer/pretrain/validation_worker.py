@@ -21,7 +21,7 @@ from typing import Any
 from egrl.core import atomic, typed_tables
 from egrl.core.archive import Archive
 from egrl.core.failure import RunFailure
-from egrl.core.flow import Flow
+from egrl.core.flow import Flow, one_thread
 from egrl.core.method import Context
 from egrl.core.stopping import Interrupted, leave_to_parent
 from egrl.measure.local import InProcess
@@ -58,10 +58,11 @@ def best_speedup(trial: Trial, problem: Problem) -> float:
     context = Context([problem], archive, trial.seed, [None], load_policy(trial.path), 1)
     flow = Flow(definition.build(context, own), InProcess([problem]), context, trial.evaluations)
     best = 0.0
-    while not flow.over:
-        for _, found in flow.advance(trial.evaluations):
-            ran = (found.status == Status.OK) & ~found.partial
-            best = max(best, float(found.speedup[ran].max(initial=0.0)))
+    with one_thread():
+        while not flow.over:
+            for _, found in flow.advance(trial.evaluations):
+                ran = (found.status == Status.OK) & ~found.partial
+                best = max(best, float(found.speedup[ran].max(initial=0.0)))
     return best
 
 

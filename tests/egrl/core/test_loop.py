@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from egrl.core import loop, typed_tables
 from egrl.core.archive import Archive
@@ -120,6 +121,22 @@ def test_the_start_is_told_first_and_batches_are_told_whole_one_ask_later(tmp_pa
     assert told == 9  # of the tenth batch three rows are measured
     assert len(context.archive) == 40
     assert state.champions[0].ticket == method.ticket
+
+
+def test_methods_think_with_one_thread_of_linear_algebra_here_and_when_they_are_brought_back(tmp_path):
+    class Counting(Climber):
+        threads: frozenset[int] = frozenset()
+
+        def ask(self) -> Proposals:
+            self.threads |= {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+            return super().ask()
+
+    with threadpool_limits(2, user_api="blas"):
+        first, again = (Counting(toy()) for _ in range(2))
+        go(first, first.context, tmp_path / "r", 40)
+        go(again, again.context, tmp_path / "r", 40, resume=True)
+        assert first.threads == again.threads == {1}
+        assert {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"} == {2}
 
 
 class Learner(Climber):
