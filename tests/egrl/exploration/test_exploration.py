@@ -284,14 +284,14 @@ def test_a_share_that_rounds_to_nothing_has_no_sign():
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_two_workers_leave_the_bytes_that_one_leaves(explored, tmp_path):
     assert main([*SMALL, "-o", str(tmp_path / "x"), "--quiet", "--workers", "2"]) == 0
     assert files(tmp_path / "x") == files(explored)
 
 
 @pytest.mark.slow
-def test_a_killed_exploration_goes_on_to_the_bytes_of_one_that_was_not(explored, tmp_path):
+def test_a_killed_exploration_goes_on_with_two_workers_to_the_bytes_of_one_that_was_not(explored, tmp_path):
     out = tmp_path / "x"
     program = subprocess.Popen([sys.executable, "-m", "egrl", *SMALL, "-o", str(out), "--quiet"])
     deadline = time.monotonic() + 120
@@ -303,7 +303,7 @@ def test_a_killed_exploration_goes_on_to_the_bytes_of_one_that_was_not(explored,
     first = next(p for p in sorted(out.glob("points/*.jsonl")) if p.stat().st_size)
     with first.open("ab") as stream:
         stream.write(b'{"kind": "exploration-po')  # what a machine that dies may leave
-    assert main([*SMALL, "-o", str(out), "--quiet"]) == 0
+    assert main([*SMALL, "-o", str(out), "--quiet", "--workers", "2"]) == 0
     assert files(out) == files(explored)
 
 
